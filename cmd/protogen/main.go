@@ -1,0 +1,182 @@
+// Protogen generates the Go code and the OpenAPI document of admin/v1 from
+// admin.proto.
+//
+// It needs nothing but the Go toolchain: the compiler is a Go library, the
+// imports (google/api, google/longrunning, google/protobuf, google/rpc) are the
+// descriptors linked into this program, and the plugins are pinned as tools in
+// this module's go.mod. Run it from the root of the repository:
+//
+//	go -C cmd/protogen run . ../..
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+
+	_ "cloud.google.com/go/longrunning/autogen/longrunningpb"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
+	_ "google.golang.org/genproto/googleapis/rpc/status"
+	_ "google.golang.org/protobuf/types/known/durationpb"
+	_ "google.golang.org/protobuf/types/known/emptypb"
+	_ "google.golang.org/protobuf/types/known/fieldmaskpb"
+	_ "google.golang.org/protobuf/types/known/structpb"
+	_ "google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	adminProto      = "admin/v1/admin.proto"
+	operationsProto = "google/longrunning/operations.proto"
+	operationsREST  = "admin/v1/operations.yaml"
+	adminPackage    = "understudy/admin/v1;adminpb"
+)
+
+// plugin is one run of a protoc plugin: a pinned tool, what it generates from
+// and its parameter.
+type plugin struct {
+	tool      string
+	files     []string
+	parameter string
+}
+
+// plugins lists every run, in the order of their output.
+func plugins(root string) []plugin {
+	const module = "module=understudy"
+	rest := "grpc_api_configuration=" + filepath.Join(root, operationsREST)
+	return []plugin{
+		{"protoc-gen-go", []string{adminProto}, module},
+		{"protoc-gen-go-grpc", []string{adminProto}, module},
+		{"protoc-gen-grpc-gateway", []string{adminProto}, module + ",allow_patch_feature=false"},
+		{"protoc-gen-grpc-gateway", []string{operationsProto},
+			module + ",standalone=true,M" + operationsProto + "=" + adminPackage + "," + rest},
+		{"protoc-gen-openapiv3", []string{adminProto}, ""},
+	}
+}
+
+func main() {
+	if err := run(context.Background(), os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "protogen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("usage: protogen ROOT, where ROOT is the root of the repository")
+	}
+	root, err := filepath.Abs(args[1])
+	if err != nil {
+		return err
+	}
+	files, err := compile(ctx, root)
+	if err != nil {
+		return fmt.Errorf("compiling %s: %w", adminProto, err)
+	}
+	for _, p := range plugins(root) {
+		if err := generate(ctx, root, p, files); err != nil {
+			return fmt.Errorf("running %s: %w", p.tool, err)
+		}
+	}
+	return nil
+}
+
+// compile returns the descriptors of admin.proto and of all it imports, each
+// after its own imports, as plugins want them.
+func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorProto, error) {
+	linked := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+		fd, err := protoregistry.GlobalFiles.FindFileByPath(path)
+		if err != nil {
+			return protocompile.SearchResult{}, err
+		}
+		return protocompile.SearchResult{Desc: fd}, nil
+	})
+	c := protocompile.Compiler{
+		Resolver: protocompile.CompositeResolver{
+			&protocompile.SourceResolver{ImportPaths: []string{root}},
+			linked,
+		},
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
+	out, err := c.Compile(ctx, adminProto)
+	if err != nil {
+		return nil, err
+	}
+	var all []*descriptorpb.FileDescriptorProto
+	seen := make(map[string]bool)
+	for _, f := range out {
+		all = appendFile(all, f, seen)
+	}
+	return all, nil
+}
+
+func appendFile(
+	all []*descriptorpb.FileDescriptorProto, f protoreflect.FileDescriptor, seen map[string]bool,
+) []*descriptorpb.FileDescriptorProto {
+	if seen[f.Path()] {
+		return all
+	}
+	seen[f.Path()] = true
+	for i := range f.Imports().Len() {
+		all = appendFile(all, f.Imports().Get(i).FileDescriptor, seen)
+	}
+	if r, ok := f.(linker.Result); ok {
+		return append(all, protoutil.ProtoFromFileDescriptor(r))
+	}
+	return append(all, protodesc.ToFileDescriptorProto(f))
+}
+
+// generate runs one plugin and writes what it answers below root.
+func generate(ctx context.Context, root string, p plugin, files []*descriptorpb.FileDescriptorProto) error {
+	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
+		FileToGenerate: p.files,
+		Parameter:      proto.String(p.parameter),
+		ProtoFile:      files,
+	})
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "tool", p.tool)
+	cmd.Stdin = bytes.NewReader(request)
+	cmd.Stderr = os.Stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	var response pluginpb.CodeGeneratorResponse
+	if err := proto.Unmarshal(output, &response); err != nil {
+		return err
+	}
+	if response.Error != nil {
+		return fmt.Errorf("%s", response.GetError())
+	}
+	for _, f := range response.File {
+		path := filepath.Join(root, filepath.FromSlash(f.GetName()))
+		if err := os.WriteFile(path, []byte(importOperations(f.GetContent())), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importOperations mends the import of google.longrunning in generated code.
+// The gateway of that foreign proto belongs into our package, but the plugin has
+// one setting for the package it writes and the package it imports.
+func importOperations(code string) string {
+	return strings.Replace(code,
+		`extAdminpb "understudy/admin/v1"`,
+		`extAdminpb "cloud.google.com/go/longrunning/autogen/longrunningpb"`, 1)
+}
