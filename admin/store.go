@@ -1,0 +1,181 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// Key is the resource name of a stored resource, such as
+// projects/p1/locations/l1/policies/web. Its second segment is the project.
+type Key string
+
+// Collection is the name of a collection: a Key without its last segment, such as
+// projects/p1/locations/l1/policies. Where a List says so, `-` may stand for any
+// one segment but the project (AIP-159).
+type Collection string
+
+// Record is what is stored under a Key.
+type Record struct {
+	Key Key
+	// Value is a marshalled message. The store never looks into it.
+	Value []byte
+	// Etag is the resource's etag at the time of the write.
+	Etag string
+	// Sequence is the number of the Txn that last wrote the record, unless that
+	// write said otherwise.
+	Sequence int64
+	// ExpireTime is when the record ceases to exist; the zero time means never.
+	// From then on every method behaves as if the record were deleted. Stores keep
+	// it to the millisecond.
+	ExpireTime time.Time
+}
+
+// Condition is a statement about the store that a Txn depends on. It is one of
+// Exists, Absent, Unchanged and FewerThan.
+type Condition interface{ isCondition() }
+
+// Exists holds if there is a record under Key and, if Etag is not empty, its etag
+// is bytewise the same.
+type Exists struct {
+	Key  Key
+	Etag string
+}
+
+// Absent holds if there is no record under Key.
+type Absent struct{ Key Key }
+
+// Unchanged holds if the record under Key is the one that was read with this
+// Sequence.
+type Unchanged struct {
+	Key      Key
+	Sequence int64
+}
+
+// FewerThan holds if the collection (without wildcards) has fewer than N records.
+type FewerThan struct {
+	Collection Collection
+	N          int
+}
+
+func (Exists) isCondition()    {}
+func (Absent) isCondition()    {}
+func (Unchanged) isCondition() {}
+func (FewerThan) isCondition() {}
+
+// Write is one change that a Txn makes. It is one of Put, Delete and
+// DeleteCollection.
+type Write interface{ isWrite() }
+
+// Put creates or replaces a record.
+type Put struct {
+	Key        Key
+	Value      []byte
+	Etag       string
+	ExpireTime time.Time
+	// Sequence is kept as the record's sequence if it is not zero: for a write
+	// that is no change of the resource, such as ending an operation.
+	Sequence int64
+}
+
+// Delete removes a record. Removing what is not there is no error.
+type Delete struct{ Key Key }
+
+// DeleteCollection removes every record of a collection (without wildcards), also
+// those that were put after the caller last looked.
+type DeleteCollection struct{ Collection Collection }
+
+func (Put) isWrite()              {}
+func (Delete) isWrite()           {}
+func (DeleteCollection) isWrite() {}
+
+// Event tells the sidecars of a location that policies (or their experiments)
+// changed.
+type Event struct {
+	Location authz.Location
+	Policies []authz.PolicyName
+}
+
+// Txn is one atomic change: if all conditions hold, all writes are made in order
+// and all events appended under the project's next sequence number; otherwise
+// nothing is. All keys, collections and locations belong to Project.
+type Txn struct {
+	// ID makes the Txn repeatable: a second commit of the same ID within an hour
+	// changes nothing and returns what the first one returned. It is not empty.
+	ID string
+	// Project is the ID of the project, such as p1.
+	Project    string
+	Conditions []Condition
+	Writes     []Write
+	// Events has at most one entry for a location.
+	Events []Event
+}
+
+// ConditionError is the error of a Txn whose conditions do not hold. It names the
+// first one, in the order of the Txn, that does not.
+type ConditionError struct {
+	// Index is the condition's place in Txn.Conditions.
+	Index     int
+	Condition Condition
+}
+
+func (e *ConditionError) Error() string {
+	return fmt.Sprintf("condition %d does not hold: %#v", e.Index, e.Condition)
+}
+
+// ErrUnavailable says that the store cannot be reached and that nothing was
+// written. The caller may try again.
+var ErrUnavailable = errors.New("the store is unavailable")
+
+// ErrOutcomeUnknown says that the store was lost while a Txn was under way: it
+// has been made as a whole, or not at all. Only a commit with the same ID tells.
+var ErrOutcomeUnknown = errors.New("the store was lost while the change was being stored")
+
+// Query selects the records of a collection.
+type Query struct {
+	// Collection may have wildcards.
+	Collection Collection
+	// After is the key behind which the answer starts; empty means the beginning.
+	After Key
+	// Limit is the number of records returned at most; 0 means all.
+	Limit int
+}
+
+// NodeReport is what a node last said of itself.
+type NodeReport struct {
+	// Node has HeartbeatTime set to the store's time of the report.
+	Node *adminpb.Node
+	// Age is the time since the report, both ends by the store's clock, so that
+	// the clocks of the nodes do not matter.
+	Age time.Duration
+}
+
+// Store is what the control plane needs: reads, and one write that compares
+// before it writes. Implementations are safe for concurrent use, also by several
+// processes where the technology allows it.
+//
+// A read that starts after a Commit has returned sees what it wrote, from any
+// process. An error is ErrUnavailable or ErrOutcomeUnknown, a *ConditionError, or
+// that of the context; an implementation wraps the first two with its own cause,
+// which is for logs only.
+type Store interface {
+	// Get returns the records of the keys in their order, read at one instant. A
+	// record that is not there is a zero Record. All keys belong to one project.
+	Get(ctx context.Context, keys ...Key) ([]Record, error)
+
+	// List returns records in bytewise order of their keys, read at one instant.
+	List(ctx context.Context, query Query) ([]Record, error)
+
+	// Commit makes a Txn and returns its sequence number. A reply that was lost on
+	// the way is asked for again by the implementation itself. Concurrent commits
+	// have one order, that of their sequence numbers.
+	Commit(ctx context.Context, txn Txn) (sequence int64, err error)
+
+	// Nodes returns the reports of a location's nodes in name order. Reports older
+	// than an hour are dropped.
+	Nodes(ctx context.Context, location authz.Location) ([]NodeReport, error)
+}

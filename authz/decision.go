@@ -1,0 +1,92 @@
+package authz
+
+// Verdict is the outcome of a decision.
+type Verdict uint8
+
+// Deny is the zero Verdict, so that a decision that nobody made is a denial.
+const (
+	Deny Verdict = iota
+	Allow
+)
+
+// String returns ALLOW or DENY, as preview records have it.
+func (v Verdict) String() string {
+	if v == Allow {
+		return "ALLOW"
+	}
+	return "DENY"
+}
+
+// Field is one header or query parameter of a decision.
+type Field struct {
+	Name  string
+	Value string
+}
+
+// Decision is the answer to a Request, complete enough to be compared: two
+// decisions are the same exactly if a client and an upstream cannot tell them
+// apart. It is immutable once returned and may be shared.
+type Decision struct {
+	// Verdict says whether the request may pass.
+	Verdict Verdict
+	// Failure says why the policy could not decide. The verdict is Deny then.
+	// Empty if the policy decided.
+	Failure Failure
+	// Rule is the ID of the rule that decided: the one that denied, or empty.
+	Rule string
+	// Reason is the message of the denial or of the failure, for records and logs.
+	// It may quote the policy, never the request.
+	Reason string
+	// Default says that there was no policy to ask: the default decision.
+	Default bool
+
+	// Plain says that the policy answered with a bare boolean, which Envoy is
+	// told without an HTTP response of ours.
+	Plain bool
+	// HTTPStatus is the status of a denial. Zero means 403.
+	HTTPStatus int
+	// Body is the body of a denial.
+	Body string
+	// Headers go to the upstream on Allow and to the client on Deny.
+	Headers []Field
+	// ResponseHeaders are added to the upstream's response on Allow.
+	ResponseHeaders []Field
+	// RemoveHeaders are taken from the request on Allow.
+	RemoveHeaders []string
+	// SetQuery replaces query parameters of the request on Allow.
+	SetQuery []Field
+	// RemoveQuery takes query parameters from the request on Allow.
+	RemoveQuery []string
+	// Metadata is the dynamic metadata for Envoy's later filters.
+	Metadata map[string]any
+}
+
+// Failure is a reason for which a policy did not decide. Its values are used as
+// metric labels and in records.
+type Failure string
+
+// The failures. The empty string means none.
+const (
+	// FailureUndefined: the rule has no value for this request.
+	FailureUndefined Failure = "UNDEFINED"
+	// FailureType: the rule's value, or a field of it, has the wrong type.
+	FailureType Failure = "WRONG_TYPE"
+	// FailureError: the evaluation ended with an error.
+	FailureError Failure = "EVALUATION_ERROR"
+	// FailureDeadline: the evaluation ran out of time.
+	FailureDeadline Failure = "DEADLINE_EXCEEDED"
+	// FailurePanic: the evaluation panicked.
+	FailurePanic Failure = "PANIC"
+	// FailureRequest: the request cannot become an input document.
+	FailureRequest Failure = "BAD_REQUEST"
+	// FailureNotReady: the sidecar has not loaded any policy yet.
+	FailureNotReady Failure = "NOT_READY"
+)
+
+// Result returns ALLOW, DENY or, for a failure, ERROR.
+func (d Decision) Result() string {
+	if d.Failure != "" {
+		return "ERROR"
+	}
+	return d.Verdict.String()
+}

@@ -1,0 +1,68 @@
+package authz
+
+import (
+	"sync"
+	"time"
+
+	"understudy/rego"
+)
+
+// Operation is what is asked about a request. Its values are those of
+// `input.operation`.
+type Operation string
+
+// The operations. OperationCheck is Envoy's; the others are those of a
+// reservation.
+const (
+	OperationCheck       Operation = "check"
+	OperationCheckCreate Operation = "check_create"
+	OperationCheckUpdate Operation = "check_update"
+	OperationOnEnd       Operation = "on_end"
+)
+
+// Request is one question to the policy decision point. It is made by a front
+// such as extauthz, decided by the live policy and, beside that, by every ACTIVE
+// experiment. All that a policy may read of it is behind Input; the other fields
+// are for choosing the policy and for the preview record.
+//
+// A Request is immutable after its first use and safe for concurrent use.
+type Request struct {
+	// Operation says which question is asked.
+	Operation Operation
+	// Policy is the policy that the route chose; empty means the sidecar's own.
+	Policy PolicyID
+	// Time is the clock that every policy sees; the same for live and shadow.
+	Time time.Time
+	// Method is the HTTP method, or the reservation call, such as "check-create".
+	Method string
+	// Path is the path of the URL without the query.
+	Path string
+	// Host is the authority that was asked for.
+	Host string
+	// Principal is the caller's identity as far as the mesh vouches for it.
+	Principal string
+	// Source makes the input document. It is called at most once, and not at all
+	// for a request that no policy needs to read. A *BadRequest error is answered
+	// with 400.
+	Source func() (rego.Input, error)
+
+	once  sync.Once
+	input rego.Input
+	err   error
+}
+
+// Input returns the input document, made on first use and shared by all policies
+// that decide the request.
+func (r *Request) Input() (rego.Input, error) {
+	r.once.Do(func() { r.input, r.err = r.Source() })
+	return r.input, r.err
+}
+
+// BadRequest is the error of a request that cannot become an input document: its
+// path, query or body does not parse. It is answered with 400.
+type BadRequest struct {
+	// Reason says what does not parse, without quoting it.
+	Reason string
+}
+
+func (e *BadRequest) Error() string { return e.Reason }
