@@ -1,0 +1,17 @@
+// Package admin is the control plane: the API of policies, experiments and
+// operations over a [Store].
+//
+// A [Server] implements the services of understudy.admin.v1 and
+// google.longrunning.Operations and serves them as gRPC and, through a gateway, as
+// REST on one port. Each mutation reads what it depends on, checks it, compiles
+// what may become live and then makes one [Txn], guarded by what was read; a Txn
+// that loses a race is made again from the start, so concurrent calls have one
+// order. Its answer is an operation that is done when every live sidecar of the
+// location has applied the change; that is computed on read from what the sidecars
+// report, so there is no background work to lose.
+//
+// The package guarantees that nothing is stored that does not compile, that every
+// error has one machine-readable reason (AIP-193), and that a call with
+// validate_only stores nothing (AIP-163). How records are kept is left to the
+// stores, how requests are decided to [understudy/authz].
+package admin

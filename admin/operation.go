@@ -1,0 +1,301 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+)
+
+// verb is the method of an operation, as in OperationMetadata.verb.
+type verb string
+
+const (
+	verbCreate       verb = "create"
+	verbUpdate       verb = "update"
+	verbDelete       verb = "delete"
+	verbUndelete     verb = "undelete"
+	verbStartPreview verb = "startPreview"
+	verbStopPreview  verb = "stopPreview"
+	verbCommit       verb = "commit"
+)
+
+// storedOperation is an operation as it is kept: with its result from the start,
+// and without an end_time until it is seen to be done. Whether it is done is
+// computed on each read from what the sidecars report (AIP-151).
+type storedOperation struct {
+	message  *longrunningpb.Operation
+	metadata *adminpb.OperationMetadata
+	// wrapper is metadata, or the message of the verb that holds it.
+	wrapper proto.Message
+	// sequence is the number of the change that the sidecars have to apply.
+	sequence int64
+	// etag tells the versions of the record apart; see version.
+	etag string
+	// expire is when the record ceases to exist.
+	expire time.Time
+}
+
+// newOperation returns the operation of a change that is about to be made.
+func (s *Server) newOperation(c *change) (*storedOperation, error) {
+	now := s.now()
+	op := &storedOperation{
+		message: &longrunningpb.Operation{
+			Name: string(Key(c.target.location()).in("operations").key(newID())),
+		},
+		metadata: &adminpb.OperationMetadata{
+			CreateTime: timestamppb.New(now),
+			Target:     string(c.target),
+			Verb:       string(c.verb),
+		},
+		expire: now.Add(operationsKept),
+	}
+	op.wrapper = wrapMetadata(c, op.metadata)
+	if c.settled > 0 {
+		op.sequence = c.settled
+	}
+	if c.settled == noSequence {
+		op.end(now)
+	}
+	return op, setResponse(op.message, c.response)
+}
+
+// wrapMetadata returns the metadata message that the verb has in the API.
+func wrapMetadata(c *change, m *adminpb.OperationMetadata) proto.Message {
+	switch c.verb {
+	case verbStartPreview:
+		return &adminpb.StartPreviewPolicyExperimentMetadata{Operation: m}
+	case verbStopPreview:
+		return &adminpb.StopPreviewPolicyExperimentMetadata{Operation: m}
+	case verbCommit:
+		return &adminpb.CommitPolicyExperimentMetadata{Operation: m, Revision: c.revision}
+	default:
+		return m
+	}
+}
+
+// commonMetadata returns the OperationMetadata in a metadata message, or nil.
+func commonMetadata(m proto.Message) *adminpb.OperationMetadata {
+	switch m := m.(type) {
+	case *adminpb.OperationMetadata:
+		return m
+	case interface {
+		GetOperation() *adminpb.OperationMetadata
+	}:
+		return m.GetOperation()
+	default:
+		return nil
+	}
+}
+
+// readOperation decodes a record.
+func readOperation(r Record) (*storedOperation, error) {
+	message, err := decode(r, &longrunningpb.Operation{})
+	if err != nil {
+		return nil, err
+	}
+	wrapper, err := message.GetMetadata().UnmarshalNew()
+	if err != nil {
+		return nil, fmt.Errorf("decoding the metadata of %s: %w", r.Key, err)
+	}
+	metadata := commonMetadata(wrapper)
+	if metadata == nil {
+		return nil, fmt.Errorf("decoding the metadata of %s: unknown type %T", r.Key, wrapper)
+	}
+	return &storedOperation{
+		message: message, metadata: metadata, wrapper: wrapper,
+		sequence: r.Sequence, etag: r.Etag, expire: r.ExpireTime,
+	}, nil
+}
+
+// put returns the write that stores the operation in a new version.
+func (op *storedOperation) put() (Put, error) {
+	if err := op.packMetadata(); err != nil {
+		return Put{}, err
+	}
+	op.etag = newID()
+	p, err := put(op.message.Name, op.etag, op.message)
+	p.ExpireTime = op.expire
+	p.Sequence = op.sequence
+	return p, err
+}
+
+func (op *storedOperation) packMetadata() error {
+	packed, err := anypb.New(op.wrapper)
+	if err != nil {
+		return fmt.Errorf("encoding the metadata of %s: %w", op.message.Name, err)
+	}
+	op.message.Metadata = packed
+	return nil
+}
+
+// ended reports whether the operation was seen to be done.
+func (op *storedOperation) ended() bool { return op.metadata.EndTime != nil }
+
+func (op *storedOperation) end(now time.Time) {
+	op.message.Done = true
+	op.metadata.EndTime = timestamppb.New(now)
+}
+
+// progress brings an operation that has not ended up to date with what the nodes
+// of its location report, and reports whether that ended it.
+func (op *storedOperation) progress(nodes []NodeReport, now time.Time) bool {
+	op.metadata.NodeCount, op.metadata.AppliedNodeCount = 0, 0
+	var refused *adminpb.Node
+	for _, n := range nodes {
+		if n.Age >= nodeLifetime {
+			continue
+		}
+		op.metadata.NodeCount++
+		switch {
+		case failedToApply(n.Node, Key(op.metadata.Target), op.sequence):
+			refused = n.Node
+		case n.Node.AppliedSequence >= op.sequence:
+			op.metadata.AppliedNodeCount++
+		}
+	}
+	if refused != nil {
+		op.message.Result = &longrunningpb.Operation_Error{Error: nodeFailed(refused, op.metadata.Target)}
+		op.end(now)
+		return true
+	}
+	if op.metadata.AppliedNodeCount == op.metadata.NodeCount {
+		op.end(now)
+		return true
+	}
+	return false
+}
+
+// failedToApply reports whether a node says that it could not apply the change of
+// target with this sequence, or a later one that replaced it.
+func failedToApply(node *adminpb.Node, target Key, sequence int64) bool {
+	for _, d := range status.FromProto(node.GetError()).Details() {
+		info, ok := d.(*errdetails.ErrorInfo)
+		if !ok {
+			continue
+		}
+		var failed int64
+		if _, err := fmt.Sscan(info.Metadata["sequence"], &failed); err != nil {
+			continue
+		}
+		if Key(info.Metadata["resource"]).concerns(target) && failed >= sequence {
+			return true
+		}
+	}
+	return false
+}
+
+// concerns reports whether the resource is target, the policy of it or part of it.
+func (k Key) concerns(target Key) bool {
+	return typeOf(k) != "" && typeOf(target) != "" && k.policy() == target.policy() &&
+		(k == target || k == target.policy() || target == k.policy())
+}
+
+// nodeFailed is the error of an operation that a node could not apply.
+func nodeFailed(node *adminpb.Node, target string) *statuspb.Status {
+	err := fail(codes.FailedPrecondition, reasonNodeFailed,
+		fmt.Sprintf("Node '%s' could not apply '%s' and keeps what it had: %s", node.Name, target, node.GetError().GetMessage()),
+		facts{"node": node.Name, "resource": target, "cause": node.GetError().GetMessage()})
+	return status.Convert(err).Proto()
+}
+
+// answer returns the operation as callers see it.
+func (op *storedOperation) answer() (*longrunningpb.Operation, error) {
+	if err := op.packMetadata(); err != nil {
+		return nil, err
+	}
+	if !op.ended() {
+		op.message.Done = false
+		op.message.Result = nil
+	}
+	return op.message, nil
+}
+
+// settle waits for an operation that was just stored to be done, but not for long.
+func (s *Server) settle(ctx context.Context, op *storedOperation) (*longrunningpb.Operation, error) {
+	if err := s.await(ctx, op, settleTime); err != nil {
+		// The change is stored: a store that is lost now is no reason to call it
+		// a failure.
+		s.log.WarnContext(ctx, "cannot tell whether an operation is done", "operation", op.message.Name, "error", err)
+	}
+	return op.answer()
+}
+
+// await brings an operation up to date until it has ended, the context is done or
+// the time is over.
+func (s *Server) await(ctx context.Context, op *storedOperation, atMost time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if err := s.refresh(ctx, op); err != nil || op.ended() {
+			return ignoreTimeout(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+func ignoreTimeout(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// refresh brings an operation up to date. One that ends is stored as it ended, so
+// that it stays so whatever becomes of the nodes.
+func (s *Server) refresh(ctx context.Context, op *storedOperation) error {
+	if op.ended() {
+		return nil
+	}
+	target := Key(op.metadata.Target)
+	nodes, err := s.store.Nodes(ctx, target.location())
+	if err != nil {
+		return err
+	}
+	if !op.progress(nodes, s.now()) {
+		return nil
+	}
+	return s.replaceOperation(ctx, op)
+}
+
+// replaceOperation stores a new version of an operation. One that was deleted or
+// replaced meanwhile is left alone: others see to it.
+func (s *Server) replaceOperation(ctx context.Context, op *storedOperation) error {
+	known := Exists{Key: Key(op.message.Name), Etag: op.etag}
+	write, err := op.put()
+	if err != nil {
+		return err
+	}
+	_, err = s.store.Commit(ctx, Txn{
+		ID: newID(), Project: known.Key.project(),
+		Conditions: []Condition{known}, Writes: []Write{write},
+	})
+	if failed := (*ConditionError)(nil); asCondition(err, &failed) {
+		return nil
+	}
+	return err
+}
+
+// setResponse makes m the result of an operation.
+func setResponse(op *longrunningpb.Operation, m proto.Message) error {
+	packed, err := anypb.New(m)
+	if err != nil {
+		return fmt.Errorf("encoding a response: %w", err)
+	}
+	op.Result = &longrunningpb.Operation_Response{Response: packed}
+	return nil
+}

@@ -1,0 +1,359 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin/aip"
+	adminpb "understudy/admin/v1"
+)
+
+// GetPolicy implements AIP-131. A soft-deleted policy is returned too (AIP-164).
+func (s *Server) GetPolicy(ctx context.Context, r *adminpb.GetPolicyRequest) (*adminpb.Policy, error) {
+	name, err := policyKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	stored, err := s.readPolicy(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if !stored.exists() {
+		return nil, notFound(name)
+	}
+	return stored.policy, s.markReconciling(ctx, name, stored.record.Sequence, &stored.policy.Reconciling)
+}
+
+// CreatePolicy implements AIP-133. A policy without content is a no-op policy.
+func (s *Server) CreatePolicy(
+	ctx context.Context, r *adminpb.CreatePolicyRequest,
+) (*longrunningpb.Operation, error) {
+	parent, err := locationKind.parse("parent", r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkID("policy_id", r.GetPolicyId()); err != nil {
+		return nil, err
+	}
+	if r.GetPolicy() == nil {
+		return nil, required("policy", "It may be empty: {} is a policy without rules.")
+	}
+	name := parent.in("policies").key(r.GetPolicyId())
+	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+		stored, err := s.readPolicy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return s.creation(ctx, verbCreate, name, stored, r.GetPolicy(), r.GetValidateOnly())
+	})
+}
+
+// UpdatePolicy implements AIP-134, with allow_missing.
+func (s *Server) UpdatePolicy(
+	ctx context.Context, r *adminpb.UpdatePolicyRequest,
+) (*longrunningpb.Operation, error) {
+	if r.GetPolicy() == nil {
+		return nil, required("policy", "Its name says what to update.")
+	}
+	name, err := policyKind.parse("policy.name", r.GetPolicy().GetName())
+	if err != nil {
+		return nil, err
+	}
+	mask, err := parseMask(r.GetUpdateMask(), r.GetPolicy())
+	if err != nil {
+		return nil, err
+	}
+	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+		stored, err := s.readPolicy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !stored.exists() {
+			return s.creationByUpdate(ctx, name, stored, r)
+		}
+		return s.policyUpdate(ctx, stored, r.GetPolicy(), mask)
+	})
+}
+
+// DeletePolicy implements the soft delete of AIP-164 with the unconditional cascade
+// of AIP-236: the policy's experiments are deleted for good.
+func (s *Server) DeletePolicy(
+	ctx context.Context, r *adminpb.DeletePolicyRequest,
+) (*longrunningpb.Operation, error) {
+	name, err := policyKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+		stored, err := s.readPolicy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !stored.live() {
+			if r.GetAllowMissing() {
+				return nothingToDelete(name, &adminpb.Policy{Name: string(name)}), nil
+			}
+			return nil, notFound(name)
+		}
+		if err := matchEtag(name, r.GetEtag(), stored.policy.Etag); err != nil {
+			return nil, err
+		}
+		return s.policyDeletion(stored)
+	})
+}
+
+// UndeletePolicy implements AIP-164. The experiments do not come back.
+func (s *Server) UndeletePolicy(
+	ctx context.Context, r *adminpb.UndeletePolicyRequest,
+) (*longrunningpb.Operation, error) {
+	name, err := policyKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+		stored, err := s.readPolicy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case !stored.exists():
+			return nil, notFound(name)
+		case stored.live():
+			return nil, alreadyExists(name, reasonPolicyNotDeleted, "It is not deleted.")
+		}
+		if err := matchEtag(name, r.GetEtag(), stored.policy.Etag); err != nil {
+			return nil, err
+		}
+		return s.policyRestoration(ctx, stored)
+	})
+}
+
+// storedPolicy is a policy as it was read, or the knowledge that there is none.
+type storedPolicy struct {
+	record Record
+	policy *adminpb.Policy
+}
+
+// exists reports whether there is such a policy, be it soft-deleted.
+func (p storedPolicy) exists() bool { return p.policy != nil }
+
+// live reports whether the policy exists and is not soft-deleted.
+func (p storedPolicy) live() bool { return p.exists() && p.policy.DeleteTime == nil }
+
+// unchanged is the condition under which what was worked out from p still holds.
+func (p storedPolicy) unchanged() Condition {
+	return Unchanged{p.record.Key, p.record.Sequence}
+}
+
+func (s *Server) readPolicy(ctx context.Context, name Key) (storedPolicy, error) {
+	records, err := s.store.Get(ctx, name)
+	if err != nil {
+		return storedPolicy{}, s.storeFailed(ctx, "reading "+string(name), err)
+	}
+	return s.asPolicy(ctx, records[0])
+}
+
+func (s *Server) asPolicy(ctx context.Context, r Record) (storedPolicy, error) {
+	if r.Key == "" {
+		return storedPolicy{}, nil
+	}
+	policy, err := decode(r, &adminpb.Policy{})
+	if err != nil {
+		return storedPolicy{}, s.storeFailed(ctx, "reading "+string(r.Key), err)
+	}
+	return storedPolicy{r, policy}, nil
+}
+
+// creation works out the creation of a policy. A soft-deleted one keeps its ID
+// until it is purged (AIP-164).
+func (s *Server) creation(
+	ctx context.Context, v verb, name Key, stored storedPolicy, given *adminpb.Policy, validateOnly bool,
+) (*change, error) {
+	policy := proto.CloneOf(given)
+	aip.ClearOutputOnly(policy)
+	policy.Name = string(name)
+	if err := s.validatePolicy(ctx, "policy", policy); err != nil {
+		return nil, err
+	}
+	if stored.exists() {
+		return nil, policyExists(stored)
+	}
+	if validateOnly {
+		return &change{target: name, response: policy}, nil
+	}
+	now := timestamppb.New(s.now())
+	policy.Uid, policy.CreateTime, policy.UpdateTime = newID(), now, now
+	writes, err := s.policyWrites(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	return &change{
+		target:     name,
+		verb:       v,
+		conditions: []Condition{Absent{name}},
+		// What an earlier policy of this name left behind goes with its purge.
+		writes: append([]Write{
+			DeleteCollection{name.in("revisions")}, DeleteCollection{name.in("experiments")},
+		}, writes...),
+		response: policy,
+	}, nil
+}
+
+func policyExists(stored storedPolicy) error {
+	if stored.live() {
+		return alreadyExists(stored.record.Key, reasonAlreadyExists, "Update it, or choose another ID.")
+	}
+	return alreadyExists(stored.record.Key, reasonAlreadyExists,
+		"It is deleted, but keeps its ID until it is purged. Undelete it, or choose another ID.")
+}
+
+// creationByUpdate is an update of a policy that is not there.
+func (s *Server) creationByUpdate(
+	ctx context.Context, name Key, stored storedPolicy, r *adminpb.UpdatePolicyRequest,
+) (*change, error) {
+	if !r.GetAllowMissing() {
+		return nil, notFound(name)
+	}
+	if etag := r.GetPolicy().GetEtag(); etag != "" {
+		return nil, missingAborted(name, etag)
+	}
+	if err := checkID("policy.name", name.id()); err != nil {
+		return nil, err
+	}
+	return s.creation(ctx, verbUpdate, name, stored, r.GetPolicy(), r.GetValidateOnly())
+}
+
+// policyUpdate works out the update of a policy that is there.
+func (s *Server) policyUpdate(
+	ctx context.Context, stored storedPolicy, given *adminpb.Policy, mask aip.Mask,
+) (*change, error) {
+	name := stored.record.Key
+	if !stored.live() {
+		return nil, policyDeleted(name)
+	}
+	if err := matchEtag(name, given.GetEtag(), stored.policy.Etag); err != nil {
+		return nil, err
+	}
+	policy := proto.CloneOf(stored.policy)
+	if err := applyMask("policy", mask, policy, given); err != nil {
+		return nil, err
+	}
+	if err := s.validatePolicy(ctx, "policy", policy); err != nil {
+		return nil, err
+	}
+	if proto.Equal(policyContent(policy), policyContent(stored.policy)) {
+		return unchangedResource(verbUpdate, stored.record, stored.policy), nil
+	}
+	policy.UpdateTime = timestamppb.New(s.now())
+	return s.policyReplacement(ctx, verbUpdate, stored, policy)
+}
+
+// policyReplacement is the change that puts a policy in the place of stored.
+func (s *Server) policyReplacement(
+	ctx context.Context, v verb, stored storedPolicy, policy *adminpb.Policy,
+) (*change, error) {
+	writes, err := s.policyWrites(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	return &change{
+		target:     stored.record.Key,
+		verb:       v,
+		conditions: []Condition{stored.unchanged()},
+		writes:     writes,
+		response:   policy,
+		revision:   policy.Revision,
+	}, nil
+}
+
+// policyDeletion works out the soft delete of a live policy.
+func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
+	policy := proto.CloneOf(stored.policy)
+	now := s.now()
+	policy.DeleteTime, policy.UpdateTime = timestamppb.New(now), timestamppb.New(now)
+	policy.PurgeTime = timestamppb.New(now.Add(purgeAfter))
+	write, err := put(policy.Name, policy.Etag, policy)
+	if err != nil {
+		return nil, err
+	}
+	write.ExpireTime = policy.PurgeTime.AsTime()
+	return &change{
+		target:     stored.record.Key,
+		verb:       verbDelete,
+		conditions: []Condition{stored.unchanged()},
+		writes:     []Write{write, DeleteCollection{stored.record.Key.in("experiments")}},
+		response:   policy,
+	}, nil
+}
+
+// policyRestoration works out the undelete of a soft-deleted policy. It compiles
+// the policy again: what this version cannot run must not become live.
+func (s *Server) policyRestoration(ctx context.Context, stored storedPolicy) (*change, error) {
+	policy := proto.CloneOf(stored.policy)
+	policy.DeleteTime, policy.PurgeTime = nil, nil
+	policy.UpdateTime = timestamppb.New(s.now())
+	if err := s.compile(ctx, "policy", policy); err != nil {
+		return nil, err
+	}
+	return s.policyReplacement(ctx, verbUndelete, stored, policy)
+}
+
+// policyWrites names the policy's content by its etag and revision and returns the
+// writes that store the policy and, if the content is new, the revision.
+func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
+	revision, err := revisionID(policy)
+	if err != nil {
+		return nil, err
+	}
+	if policy.Etag, err = policyEtag(policy); err != nil {
+		return nil, err
+	}
+	revisionKey := Key(policy.Name).in("revisions").key(revision)
+	policy.Revision = string(revisionKey)
+	live, err := put(policy.Name, policy.Etag, policy)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.store.Get(ctx, revisionKey)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading "+string(revisionKey), err)
+	}
+	if known[0].Key != "" {
+		return []Write{live}, nil
+	}
+	snapshot, err := put(string(revisionKey), "", &adminpb.PolicyRevision{
+		Name: string(revisionKey), Snapshot: policy, CreateTime: policy.UpdateTime,
+	})
+	return []Write{live, snapshot}, err
+}
+
+// matchEtag checks a caller's etag, if there is one, bytewise (AIP-154).
+func matchEtag(name Key, given, current string) error {
+	if given != "" && given != current {
+		return etagMismatch(name, reasonEtagMismatch, given, current)
+	}
+	return nil
+}
+
+// unchangedResource is the change of a resource that already is as it should be.
+func unchangedResource(v verb, r Record, m proto.Message) *change {
+	return &change{
+		target:     r.Key,
+		verb:       v,
+		conditions: []Condition{Unchanged{r.Key, r.Sequence}},
+		response:   m,
+		settled:    r.Sequence,
+	}
+}
+
+// nothingToDelete is the change of a delete with allow_missing (AIP-135).
+func nothingToDelete(name Key, m proto.Message) *change {
+	return &change{target: name, verb: verbDelete, response: m, settled: noSequence}
+}
+
+// asCondition reports whether err is a condition that did not hold.
+func asCondition(err error, failed **ConditionError) bool { return errors.As(err, failed) }

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+)
+
+const (
+	// maxExperiments is the number of experiments that a policy may have, in
+	// whatever state (AIP-236 wants the cap documented).
+	maxExperiments = 10
+	// maxRules, maxExempted and maxDisplayName bound a policy's fields.
+	maxRules       = 100
+	maxExempted    = 100
+	maxDisplayName = 63
+	// maxPolicySize is the size of a policy as a marshalled message, in bytes.
+	maxPolicySize = 4 << 20
+	// maxAnnotationsSize bounds all keys and values of a resource, in bytes.
+	maxAnnotationsSize = 256 << 10
+
+	// purgeAfter is how long a soft-deleted policy can be restored (AIP-164).
+	purgeAfter = 30 * 24 * time.Hour
+	// operationsKept is how long an operation can be read (AIP-151).
+	operationsKept = 30 * 24 * time.Hour
+
+	// settleTime is how long a mutating call waits for its operation to be done
+	// before it answers.
+	settleTime = 2 * time.Second
+	// nodeLifetime is the age of a report from which on its node counts as dead.
+	nodeLifetime = 10 * time.Second
+	// maxAttempts is how often a Txn is made again after it lost a race.
+	maxAttempts = 50
+)
+
+// Config is what a Server needs.
+type Config struct {
+	// Store keeps the resources. Required.
+	Store Store
+	// Logger gets what callers are not told: the causes of internal errors.
+	// Nil means none.
+	Logger *slog.Logger
+	// Now is the clock of create_time and its like. Nil means the system's.
+	Now func() time.Time
+}
+
+// Server implements the services of the API. It keeps no state of its own: any
+// number of servers may share a store. It is safe for concurrent use.
+type Server struct {
+	adminpb.UnimplementedPolicyPreviewServer
+	longrunningpb.UnimplementedOperationsServer
+
+	store Store
+	log   *slog.Logger
+	now   func() time.Time
+}
+
+// NewServer returns a Server on a store.
+func NewServer(config Config) (*Server, error) {
+	if config.Store == nil {
+		return nil, errors.New("admin: Config.Store is required")
+	}
+	s := &Server{store: config.Store, log: config.Logger, now: config.Now}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// decode unmarshals a record into a message.
+func decode[M proto.Message](r Record, m M) (M, error) {
+	if err := proto.Unmarshal(r.Value, m); err != nil {
+		return m, fmt.Errorf("decoding %s: %w", r.Key, err)
+	}
+	return m, nil
+}
+
+// put is the Put of a resource under its name.
+func put(name, etag string, m proto.Message) (Put, error) {
+	value, err := proto.Marshal(m)
+	if err != nil {
+		return Put{}, fmt.Errorf("encoding %s: %w", name, err)
+	}
+	return Put{Key: Key(name), Value: value, Etag: etag}, nil
+}

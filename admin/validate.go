@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// validatePolicy checks what a caller may set in a policy and compiles it, so that
+// what cannot run is never stored. field is the path of the policy in the request.
+func (s *Server) validatePolicy(ctx context.Context, field string, p *adminpb.Policy) error {
+	if size := proto.Size(policyContent(p)); size > maxPolicySize {
+		return invalid(reasonPolicyTooLarge, violation{field, fmt.Sprintf(
+			"The policy has %d bytes; the limit is %d. Move large data out of it, or split it.", size, maxPolicySize)})
+	}
+	violations := slices.Concat(
+		checkDisplayName(field, p.GetDisplayName()),
+		checkCount(field+".rules", len(p.GetRules()), maxRules),
+		checkCount(field+".exempted_projects", len(p.GetExemptedProjects()), maxExempted),
+		checkExempted(field, p.GetExemptedProjects()),
+	)
+	if len(violations) > 0 {
+		return invalid(reasonInvalidField, violations...)
+	}
+	if err := checkAnnotations(field, p.GetAnnotations()); err != nil {
+		return err
+	}
+	return s.compile(ctx, field, p)
+}
+
+// compile is the last check of a policy, by the very code that will decide by it.
+func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) error {
+	_, err := authz.Compile(ctx, p)
+	if err == nil {
+		return nil
+	}
+	var refused *authz.CompileError
+	if !errors.As(err, &refused) || len(refused.Violations) == 0 {
+		return s.storeFailed(ctx, "compiling "+p.GetName(), err)
+	}
+	var violations []violation
+	for _, v := range refused.Violations {
+		violations = append(violations, violation{field + "." + v.Field, v.Description})
+	}
+	return invalid(reasonInvalidPolicy, violations...)
+}
+
+// validateExperiment checks what a caller may set in an experiment of the policy.
+func (s *Server) validateExperiment(ctx context.Context, e *adminpb.PolicyExperiment) error {
+	const field = "policy_experiment"
+	if v := checkDisplayName(field, e.GetDisplayName()); len(v) > 0 {
+		return invalid(reasonInvalidField, v...)
+	}
+	if err := checkAnnotations(field, e.GetAnnotations()); err != nil {
+		return err
+	}
+	return s.validatePolicy(ctx, field+".policy", e.GetPolicy())
+}
+
+// checkDisplayName counts characters, not bytes (AIP-210).
+func checkDisplayName(field, name string) []violation {
+	if n := utf8.RuneCountInString(name); n > maxDisplayName {
+		return []violation{{field + ".display_name", fmt.Sprintf(
+			"The name has %d characters; the limit is %d.", n, maxDisplayName)}}
+	}
+	return nil
+}
+
+func checkCount(field string, n, limit int) []violation {
+	if n > limit {
+		return []violation{{field, fmt.Sprintf("There are %d; the limit is %d.", n, limit)}}
+	}
+	return nil
+}
+
+// checkExempted checks the form of exempted projects: an ID, or name@domain.
+func checkExempted(field string, projects []string) []violation {
+	var out []violation
+	for i, p := range projects {
+		name, domain, named := strings.Cut(p, "@")
+		if name == "" || named && domain == "" || utf8.RuneCountInString(p) > 255 {
+			out = append(out, violation{fmt.Sprintf("%s.exempted_projects[%d]", field, i),
+				"A project is an ID, or name@domain, of at most 255 characters."})
+		}
+	}
+	return out
+}
+
+var (
+	// annotationName is the part of an annotation's key after the prefix, as
+	// Kubernetes has it (AIP-148).
+	annotationName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	// annotationPrefix is a DNS subdomain, in either case.
+	annotationPrefix = regexp.MustCompile(
+		`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+)
+
+const annotationRule = "A key is [prefix/]name: the name has 1 to 63 letters, digits and characters of -_. " +
+	"with a letter or digit at both ends; the prefix is a DNS subdomain of at most 253 characters."
+
+// checkAnnotations holds annotations to the limits of Kubernetes (AIP-128).
+func checkAnnotations(field string, annotations map[string]string) error {
+	size := 0
+	var violations []violation
+	for key, value := range annotations {
+		size += len(key) + len(value)
+		if !validAnnotationKey(key) {
+			violations = append(violations, violation{fmt.Sprintf("%s.annotations[%q]", field, key), annotationRule})
+		}
+	}
+	if size > maxAnnotationsSize {
+		violations = append(violations, violation{field + ".annotations", fmt.Sprintf(
+			"The keys and values have %d bytes; the limit is %d.", size, maxAnnotationsSize)})
+	}
+	if len(violations) == 0 {
+		return nil
+	}
+	slices.SortFunc(violations, func(a, b violation) int { return strings.Compare(a.field, b.field) })
+	return invalid(reasonInvalidAnnotation, violations...)
+}
+
+func validAnnotationKey(key string) bool {
+	prefix, name, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		return annotationName.MatchString(key)
+	}
+	return annotationName.MatchString(name) && len(prefix) <= 253 && annotationPrefix.MatchString(prefix)
+}
+
+// unimplementedRequirements refuses requirements as long as there is no report to
+// hold them against: ignoring them would commit without the evidence asked for.
+func unimplementedRequirements(r *adminpb.CommitRequirements) error {
+	if r == nil {
+		return nil
+	}
+	return fail(codes.Unimplemented, reasonUnimplemented,
+		"A commit with requirements is not implemented by this version. Leave the requirements out.",
+		nil)
+}
