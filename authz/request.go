@@ -27,6 +27,8 @@ const (
 //
 // A Request is immutable after its first use and safe for concurrent use.
 type Request struct {
+	// ID is the decision ID, made by the front. Records and answers carry it.
+	ID string
 	// Operation says which question is asked.
 	Operation Operation
 	// Policy is the policy that the route chose; empty means the sidecar's own.

@@ -1,0 +1,76 @@
+package authz
+
+import (
+	"context"
+	"errors"
+
+	adminpb "understudy/admin/v1"
+	"understudy/rego"
+)
+
+// defaultRegoPath is the rule that a Rego filter asks if it names none. It is that
+// of opa-envoy-plugin, whose policies run here unchanged.
+const defaultRegoPath = "envoy/authz/allow"
+
+// regoFilter asks one rule of the policy's modules.
+type regoFilter struct {
+	program *rego.Program
+	path    string
+}
+
+func newRegoFilter(program *rego.Program, f *adminpb.RegoFilter) regoFilter {
+	return regoFilter{program, regoPath(f)}
+}
+
+func regoPath(f *adminpb.RegoFilter) string {
+	if p := f.GetPath(); p != "" {
+		return p
+	}
+	return defaultRegoPath
+}
+
+// regoPaths returns the rules that a chain asks.
+func regoPaths(rules []*adminpb.PolicyRule) []string {
+	var out []string
+	for _, r := range rules {
+		if f := r.GetRego(); f != nil {
+			out = append(out, regoPath(f))
+		}
+	}
+	return out
+}
+
+func (f regoFilter) check(ctx context.Context, r *Request) Decision {
+	input, err := r.Input()
+	if err != nil {
+		return badRequest(err)
+	}
+	result, err := f.program.Eval(ctx, f.path, input, r.Time)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return failed(FailureDeadline, "The evaluation ran out of time.")
+	case errors.Is(err, context.Canceled):
+		return failed(FailureDeadline, "The caller went away during the evaluation.")
+	case err != nil:
+		return failed(FailureError, "The evaluation failed: "+err.Error())
+	case !result.Defined:
+		return failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.")
+	}
+	return parseResult(result.Value)
+}
+
+// badRequest is the denial of a request that has no input document.
+func badRequest(err error) Decision {
+	d := failed(FailureRequest, "The request cannot be read.")
+	d.HTTPStatus = 400
+	var bad *BadRequest
+	if errors.As(err, &bad) {
+		d.Reason = bad.Reason
+	}
+	return d
+}
+
+// failed is the denial of a request that the policy could not decide.
+func failed(why Failure, reason string) Decision {
+	return Decision{Verdict: Deny, Failure: why, Reason: reason}
+}

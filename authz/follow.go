@@ -1,0 +1,120 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// firstBackoff and lastBackoff bound the pause before a lost store is asked
+	// again.
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = 3 * time.Second
+)
+
+// follow keeps the snapshot up to date until ctx is done.
+func (s *Sidecar) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		cursor, ok := s.load(ctx)
+		if !ok {
+			return
+		}
+		s.next(ctx, cursor)
+	}
+}
+
+// load makes a snapshot of everything, trying until it can. While the store is
+// lost and there is no snapshot at all, the file stands in.
+func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
+	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
+		update, err := s.config.Feed.Load(ctx, s.config.Location)
+		if err == nil {
+			s.reached(nil)
+			s.apply(ctx, &snapshot{policies: s.carriedOver(update)}, update)
+			s.save()
+			return update.Cursor, true
+		}
+		if ctx.Err() != nil {
+			return Cursor{}, false
+		}
+		s.reached(err)
+		s.restore(ctx)
+		if !sleep(ctx, pause) {
+			return Cursor{}, false
+		}
+	}
+}
+
+// carriedOver returns the present entries of the policies in an update that holds
+// everything, so that what did not change is not compiled again, and what does not
+// compile keeps its last good version.
+func (s *Sidecar) carriedOver(update Update) map[PolicyName]*entry {
+	out := make(map[PolicyName]*entry)
+	if snap := s.current.Load(); snap != nil {
+		for name := range update.Policies {
+			if e := snap.policies[name]; e != nil {
+				out[name] = e
+			}
+		}
+	}
+	return out
+}
+
+// next applies changes as they come, until everything has to be loaded again.
+func (s *Sidecar) next(ctx context.Context, cursor Cursor) {
+	for pause := firstBackoff; ; {
+		update, err := s.config.Feed.Next(ctx, s.config.Location, cursor)
+		switch {
+		case err == nil:
+			s.reached(nil)
+			pause = firstBackoff
+			s.apply(ctx, s.current.Load(), update)
+			cursor = update.Cursor
+			s.save()
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrTrimmed):
+			s.log.Info("changes were missed; loading everything again", "sequence", cursor.Sequence)
+			return
+		default:
+			s.reached(err)
+			if !sleep(ctx, pause) {
+				return
+			}
+			pause = min(2*pause, lastBackoff)
+		}
+	}
+}
+
+// apply compiles an update beside the traffic, on top of a snapshot, and makes the
+// result what requests are decided by.
+func (s *Sidecar) apply(ctx context.Context, on *snapshot, update Update) {
+	next, refusals := on.with(ctx, update)
+	if ctx.Err() != nil {
+		return
+	}
+	first := s.current.Swap(next) == nil
+	s.noteRefusals(update, refusals)
+	if first {
+		close(s.ready)
+	}
+	s.log.Info("policies applied", "sequence", update.Cursor.Sequence,
+		"changed", len(update.Policies), "policies", len(next.policies))
+	s.askForHeartbeat()
+}
+
+// sleep waits about the given time, so that sidecars that lost the store together
+// do not come back together. It reports false if ctx is done first.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	pause = pause/2 + rand.N(pause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

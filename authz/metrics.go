@@ -1,0 +1,92 @@
+package authz
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// metrics are the measurements of a sidecar. Labels are bounded: policy IDs come
+// from the snapshot, all other values from lists in this package.
+type metrics struct {
+	checks      metric.Int64Counter
+	duration    metric.Float64Histogram
+	comparisons metric.Int64Counter
+	drops       metric.Int64Counter
+	failures    metric.Int64Counter
+}
+
+func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
+	meter := provider.Meter("understudy/authz")
+	m := &metrics{}
+	var errs [6]error
+	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
+		metric.WithDescription("Requests decided, by policy and result."))
+	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time to a live decision."),
+		metric.WithExplicitBucketBoundaries(.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1, .5, 1))
+	m.comparisons, errs[2] = meter.Int64Counter("understudy.preview.comparisons",
+		metric.WithDescription("Requests decided by an experiment too, by difference."))
+	m.drops, errs[3] = meter.Int64Counter("understudy.preview.dropped",
+		metric.WithDescription("Comparisons that were not made, by reason."))
+	m.failures, errs[4] = meter.Int64Counter("understudy.apply.failures",
+		metric.WithDescription("Policies and experiments that could not be applied."))
+	errs[5] = m.observe(meter, s)
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// observe registers the gauges of the snapshot and the store.
+func (m *metrics) observe(meter metric.Meter, s *Sidecar) error {
+	sequence, err := meter.Int64ObservableGauge("understudy.snapshot.sequence",
+		metric.WithDescription("Sequence number of the last change applied."))
+	if err != nil {
+		return err
+	}
+	age, err := meter.Float64ObservableGauge("understudy.snapshot.age", metric.WithUnit("s"),
+		metric.WithDescription("Time for which the store has not answered: how old the policies may be."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		status := s.Status()
+		o.ObserveInt64(sequence, status.Sequence)
+		o.ObserveFloat64(age, status.Age().Seconds())
+		return nil
+	}, sequence, age)
+	return err
+}
+
+// Age is the time for which the store has not answered; 0 while it does, and if it
+// never did.
+func (s Status) Age() time.Duration {
+	if s.Lost == nil || s.Contact.IsZero() {
+		return 0
+	}
+	return time.Since(s.Contact)
+}
+
+func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin time.Time) {
+	m.checks.Add(ctx, 1, metric.WithAttributes(
+		attribute.String("policy", string(id)),
+		attribute.String("result", d.Result()),
+		attribute.String("failure", string(d.Failure)),
+	))
+	m.duration.Record(ctx, time.Since(begin).Seconds())
+}
+
+func (m *metrics) compared(ctx context.Context, d Difference) {
+	m.comparisons.Add(ctx, 1, metric.WithAttributes(attribute.String("difference", string(d))))
+}
+
+func (m *metrics) dropped(why dropReason, n int) {
+	m.drops.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("reason", string(why))))
+}
+
+func (m *metrics) notApplied() { m.failures.Add(context.Background(), 1) }

@@ -1,0 +1,182 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	adminpb "understudy/admin/v1"
+	"understudy/rego"
+)
+
+// Violation is one reason for which a policy does not compile.
+type Violation struct {
+	// Field is the path in the policy message, such as modules["authz.rego"].
+	Field string
+	// Description says what is wrong, where, and how to mend it.
+	Description string
+}
+
+// CompileError is the error of a policy that does not compile. It has at least
+// one violation.
+type CompileError struct{ Violations []Violation }
+
+func (e *CompileError) Error() string {
+	texts := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		texts[i] = v.Field + ": " + v.Description
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Policy is a compiled policy: a chain of filters. It is immutable and safe for
+// concurrent use.
+type Policy struct{ rules []rule }
+
+// rule is one filter of the chain under the name that denials carry.
+type rule struct {
+	id     string
+	filter filter
+}
+
+// filter passes a request or denies it. A failure is a denial.
+type filter interface {
+	check(ctx context.Context, r *Request) Decision
+}
+
+// maxRules is the length of the longest chain.
+const maxRules = 100
+
+// Compile compiles a policy: what the control plane does before it stores one, and
+// a sidecar before it decides by one. The error is a *CompileError or that of ctx.
+func Compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
+	if violations := checkRules(p.GetRules()); len(violations) > 0 {
+		return nil, &CompileError{violations}
+	}
+	program, err := rego.Compile(ctx, rego.Source{
+		Modules: p.GetModules(),
+		Data:    p.GetData().AsMap(),
+		Paths:   regoPaths(p.GetRules()),
+	})
+	var refused *rego.CompileError
+	if errors.As(err, &refused) {
+		return nil, &CompileError{regoViolations(p.GetRules(), refused)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compiling the policy: %w", err)
+	}
+	policy := &Policy{}
+	for i, r := range p.GetRules() {
+		policy.rules = append(policy.rules, rule{ruleID(i, r), newRegoFilter(program, r.GetRego())})
+	}
+	return policy, nil
+}
+
+// NoOp reports whether the policy has no rules, which means the same as no policy:
+// the default decision.
+func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
+
+// Decide runs the chain: the first rule that denies decides; if none does, the
+// request is allowed with the results of all rules, in order. It never panics: a
+// panic in a filter is a failure.
+func (p *Policy) Decide(ctx context.Context, r *Request) (d Decision) {
+	defer func() {
+		if recover() != nil {
+			d = failed(FailurePanic, "The evaluation panicked.")
+		}
+	}()
+	passed := Decision{Verdict: Allow, Plain: true}
+	for _, rule := range p.rules {
+		d := rule.filter.check(ctx, r)
+		if d.Verdict == Deny {
+			d.Rule = rule.id
+			return d
+		}
+		passed.add(d)
+	}
+	return passed
+}
+
+// add merges what a further passing rule says into d: lists are concatenated, and
+// of two metadata values of one key the later rule's stays.
+func (d *Decision) add(next Decision) {
+	d.Plain = d.Plain && next.Plain
+	d.Headers = append(d.Headers, next.Headers...)
+	d.ResponseHeaders = append(d.ResponseHeaders, next.ResponseHeaders...)
+	d.RemoveHeaders = append(d.RemoveHeaders, next.RemoveHeaders...)
+	d.SetQuery = append(d.SetQuery, next.SetQuery...)
+	d.RemoveQuery = append(d.RemoveQuery, next.RemoveQuery...)
+	for key, value := range next.Metadata {
+		if d.Metadata == nil {
+			d.Metadata = make(map[string]any)
+		}
+		d.Metadata[key] = value
+	}
+}
+
+// checkRules checks the chain as such.
+func checkRules(rules []*adminpb.PolicyRule) []Violation {
+	var out []Violation
+	if len(rules) > maxRules {
+		out = append(out, Violation{"rules", fmt.Sprintf("There are %d rules; the limit is %d.", len(rules), maxRules)})
+	}
+	seen := make(map[string]bool)
+	for i, r := range rules {
+		field := fmt.Sprintf("rules[%d]", i)
+		if id := r.GetRuleId(); id != "" {
+			if seen[id] {
+				out = append(out, Violation{field + ".rule_id", "An earlier rule has the same ID. Choose another."})
+			}
+			seen[id] = true
+		}
+		out = append(out, checkFilter(field, r)...)
+	}
+	return out
+}
+
+func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
+	switch r.GetFilter().(type) {
+	case *adminpb.PolicyRule_Rego:
+		return nil
+	case nil:
+		return []Violation{{field, `The rule has no filter. For a Rego rule, set "rego": {}.`}}
+	default:
+		return []Violation{{field, "This version cannot run this kind of filter. Use rego."}}
+	}
+}
+
+// ruleID returns the name of a rule in denials and records.
+func ruleID(i int, r *adminpb.PolicyRule) string {
+	if id := r.GetRuleId(); id != "" {
+		return id
+	}
+	return fmt.Sprintf("rules[%d]", i)
+}
+
+// regoViolations tells the problems of the modules by the policy's fields.
+func regoViolations(rules []*adminpb.PolicyRule, refused *rego.CompileError) []Violation {
+	var out []Violation
+	for _, p := range refused.Problems {
+		v := Violation{Field: "modules", Description: fmt.Sprintf("%s: %s", p.Code, p.Message)}
+		switch {
+		case p.Path != "":
+			v = Violation{pathField(rules, p.Path), p.Message}
+		case p.File != "":
+			v.Field = fmt.Sprintf("modules[%q]", p.File)
+			v.Description = fmt.Sprintf("%s:%d:%d: %s: %s", p.File, p.Row, p.Column, p.Code, p.Message)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// pathField returns the field of the first rule that asks for a path.
+func pathField(rules []*adminpb.PolicyRule, path string) string {
+	for i, r := range rules {
+		if r.GetRego() != nil && regoPath(r.GetRego()) == path {
+			return fmt.Sprintf("rules[%d].rego.path", i)
+		}
+	}
+	return "rules"
+}

@@ -1,0 +1,221 @@
+package authz
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// parseResult turns the value of a rule into a decision. The value is a boolean,
+// or an object with `allowed` and the fields of resultFields. A field that is
+// unknown is ignored, as opa-envoy-plugin does; one with the wrong type makes the
+// whole result a failure, for half a decision would be another one.
+func parseResult(value any) Decision {
+	switch v := value.(type) {
+	case bool:
+		return Decision{Verdict: verdict(v), Plain: true}
+	case map[string]any:
+		return parseObject(v)
+	default:
+		return failed(FailureType, fmt.Sprintf("The rule is %s; it has to be a boolean or an object.", typeName(value)))
+	}
+}
+
+func verdict(allowed bool) Verdict {
+	if allowed {
+		return Allow
+	}
+	return Deny
+}
+
+// resultFields are the fields of an object result, in the order in which they are
+// checked. Each parses its value into a decision.
+var resultFields = []struct {
+	name  string
+	parse func(d *Decision, value any) error
+}{
+	{"headers", func(d *Decision, v any) (err error) { d.Headers, err = headerFields(v); return err }},
+	{"response_headers_to_add", func(d *Decision, v any) (err error) { d.ResponseHeaders, err = headerFields(v); return err }},
+	{"request_headers_to_remove", func(d *Decision, v any) (err error) { d.RemoveHeaders, err = headerNames(v); return err }},
+	{"query_parameters_to_set", func(d *Decision, v any) (err error) { d.SetQuery, err = fields(v); return err }},
+	{"query_parameters_to_remove", func(d *Decision, v any) (err error) { d.RemoveQuery, err = texts(v); return err }},
+	{"body", func(d *Decision, v any) (err error) { d.Body, err = text(v); return err }},
+	{"http_status", func(d *Decision, v any) (err error) { d.HTTPStatus, err = httpStatus(v); return err }},
+	{"dynamic_metadata", func(d *Decision, v any) (err error) { d.Metadata, err = object(v); return err }},
+	{"reason", func(d *Decision, v any) error { d.Reason, _ = v.(string); return nil }},
+}
+
+func parseObject(o map[string]any) Decision {
+	allowed, ok := o["allowed"].(bool)
+	if !ok {
+		return failed(FailureType, "The field allowed is "+typeName(o["allowed"])+"; it has to be a boolean.")
+	}
+	d := Decision{Verdict: verdict(allowed)}
+	for _, f := range resultFields {
+		value, present := o[f.name]
+		if !present {
+			continue
+		}
+		if err := f.parse(&d, value); err != nil {
+			return failed(FailureType, "The field "+f.name+" "+err.Error()+".")
+		}
+	}
+	d.dropUnused()
+	return d
+}
+
+// dropUnused clears what the verdict gives no meaning to, so that two decisions
+// that look the same to Envoy compare as the same.
+func (d *Decision) dropUnused() {
+	if d.Verdict == Deny {
+		d.ResponseHeaders, d.RemoveHeaders, d.SetQuery, d.RemoveQuery = nil, nil, nil, nil
+		return
+	}
+	d.Body, d.HTTPStatus = "", 0
+}
+
+// headerFields parses an object of headers, or an array of such objects.
+func headerFields(value any) ([]Field, error) {
+	objects, ok := value.([]any)
+	if !ok {
+		objects = []any{value}
+	}
+	var out []Field
+	for _, o := range objects {
+		parsed, err := fields(o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, parsed...)
+	}
+	for _, f := range out {
+		if !validHeaderName(f.Name) {
+			return nil, fmt.Errorf("has a key that is no header name")
+		}
+		if !httpguts.ValidHeaderFieldValue(f.Value) {
+			return nil, fmt.Errorf("has a value of %s that is no header value", f.Name)
+		}
+	}
+	return out, nil
+}
+
+// validHeaderName allows a leading colon: Envoy can set its pseudo-headers.
+func validHeaderName(name string) bool {
+	return httpguts.ValidHeaderFieldName(strings.TrimPrefix(name, ":"))
+}
+
+// fields parses an object whose values are strings or arrays of strings, in the
+// order of its keys.
+func fields(value any) ([]Field, error) {
+	o, err := object(value)
+	if err != nil {
+		return nil, err
+	}
+	var out []Field
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		values, ok := o[name].([]any)
+		if !ok {
+			values = []any{o[name]}
+		}
+		for _, v := range values {
+			s, ok := v.(string)
+			if !ok {
+				return nil, fmt.Errorf("has a value that is %s; it has to be a string or an array of strings", typeName(v))
+			}
+			out = append(out, Field{name, s})
+		}
+	}
+	return out, nil
+}
+
+func headerNames(value any) ([]string, error) {
+	names, err := texts(value)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if !validHeaderName(n) {
+			return nil, fmt.Errorf("has an element that is no header name")
+		}
+	}
+	return names, nil
+}
+
+func texts(value any) ([]string, error) {
+	array, ok := value.([]any)
+	if !ok {
+		return nil, fmt.Errorf("is %s; it has to be an array of strings", typeName(value))
+	}
+	var out []string
+	for _, v := range array {
+		s, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("has an element that is %s; it has to be a string", typeName(v))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func text(value any) (string, error) {
+	s, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("is %s; it has to be a string", typeName(value))
+	}
+	return s, nil
+}
+
+func object(value any) (map[string]any, error) {
+	o, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("is %s; it has to be an object", typeName(value))
+	}
+	return o, nil
+}
+
+func httpStatus(value any) (int, error) {
+	number, ok := value.(json.Number)
+	if !ok {
+		return 0, fmt.Errorf("is %s; it has to be a number", typeName(value))
+	}
+	code, err := number.Int64()
+	if err != nil || !knownStatus(code) {
+		return 0, fmt.Errorf("is %s, which is no HTTP status that Envoy can send", number)
+	}
+	return int(code), nil
+}
+
+// knownStatus reports whether Envoy's list of statuses has the code.
+func knownStatus(code int64) bool {
+	switch {
+	case code == 100, 200 <= code && code <= 208, code == 226,
+		300 <= code && code <= 305, code == 307, code == 308,
+		400 <= code && code <= 417, 421 <= code && code <= 424,
+		code == 426, code == 428, code == 429, code == 431,
+		500 <= code && code <= 508, code == 510, code == 511:
+		return true
+	}
+	return false
+}
+
+// typeName names the type of a value as Rego's users know it.
+func typeName(value any) string {
+	switch value.(type) {
+	case nil:
+		return "missing or null"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	default:
+		return "an object"
+	}
+}

@@ -1,0 +1,130 @@
+package authz
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// dropReason says why a comparison was not made. It is a metric label.
+type dropReason string
+
+const (
+	dropQueueFull dropReason = "queue_full"
+	dropShutdown  dropReason = "shutdown"
+)
+
+// drainTime bounds how long the comparisons that wait at shutdown are still made.
+const drainTime = 2 * time.Second
+
+// shadow decides requests by experiments, beside the traffic: a bounded queue and
+// a fixed number of workers. What does not fit is shed and counted; nothing of it
+// reaches the request.
+type shadow struct {
+	config PreviewConfig
+	owner  *Sidecar
+	queue  chan rehearsal
+	closed atomic.Bool
+}
+
+// rehearsal is one request that its live policy has decided.
+type rehearsal struct {
+	trace   trace.SpanContext
+	entry   *entry
+	request *Request
+	live    Decision
+}
+
+func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
+	return &shadow{config: config, owner: owner, queue: make(chan rehearsal, config.Queue)}
+}
+
+// offer hands a request over without ever waiting.
+func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision) {
+	if s.closed.Load() {
+		s.owner.metrics.dropped(dropShutdown, len(e.experiments))
+		return
+	}
+	select {
+	case s.queue <- rehearsal{trace.SpanContextFromContext(ctx), e, r, live}:
+	default:
+		s.owner.metrics.dropped(dropQueueFull, len(e.experiments))
+	}
+}
+
+// run works until ctx is done, then finishes what waits, for a bounded time.
+func (s *shadow) run(ctx context.Context) {
+	evaluations, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var workers sync.WaitGroup
+	for range s.config.Workers {
+		workers.Go(func() { s.work(ctx, evaluations) })
+	}
+	<-ctx.Done()
+	s.closed.Store(true)
+	timer := time.AfterFunc(drainTime, cancel)
+	defer timer.Stop()
+	workers.Wait()
+	s.discard()
+}
+
+// work takes requests until ctx is done and the queue is empty, or until the
+// evaluations are cancelled.
+func (s *shadow) work(ctx, evaluations context.Context) {
+	for {
+		select {
+		case job := <-s.queue:
+			s.rehearse(evaluations, job)
+			continue
+		default:
+		}
+		select {
+		case job := <-s.queue:
+			s.rehearse(evaluations, job)
+		case <-ctx.Done():
+			if len(s.queue) == 0 || evaluations.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// discard counts what could not be finished.
+func (s *shadow) discard() {
+	for {
+		select {
+		case job := <-s.queue:
+			s.owner.metrics.dropped(dropShutdown, len(job.entry.experiments))
+		default:
+			return
+		}
+	}
+}
+
+// rehearse decides a request by each experiment and records how that compares.
+func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
+	if ctx.Err() != nil {
+		s.owner.metrics.dropped(dropShutdown, len(job.entry.experiments))
+		return
+	}
+	ctx = trace.ContextWithRemoteSpanContext(ctx, job.trace)
+	for _, experiment := range job.entry.experiments {
+		decision := s.decide(ctx, experiment, job.request)
+		c := comparison{
+			request: job.request, live: &job.entry.live, experiment: &experiment,
+			liveDecision: job.live, decision: decision, difference: Compare(job.live, decision),
+		}
+		s.owner.metrics.compared(ctx, c.difference)
+		s.owner.config.Recorder.record(ctx, s.owner.config, c)
+	}
+}
+
+// decide evaluates one experiment within its own time.
+func (s *shadow) decide(ctx context.Context, experiment candidate, r *Request) Decision {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	return s.owner.decide(ctx, experiment.policy, r)
+}

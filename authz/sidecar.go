@@ -1,0 +1,260 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Config is what a Sidecar needs. Feed, Location and Node are required; the zero
+// value of every other field is a safe default.
+type Config struct {
+	// Feed delivers the policies.
+	Feed Feed
+	// Location is the set of sidecars that this one belongs to.
+	Location Location
+	// Policy decides the requests whose route chooses none.
+	Policy PolicyID
+	// Node is the ID of this sidecar, unique in its location.
+	Node string
+	// Default is the decision where there is no policy, or one without rules.
+	Default Verdict
+	// DecisionTimeout bounds a live evaluation beside the deadline of the call.
+	// Zero means no further bound.
+	DecisionTimeout time.Duration
+	// Preview bounds the shadow evaluations.
+	Preview PreviewConfig
+	// Recorder gets each comparison. Nil means that there are no records.
+	Recorder *Recorder
+	// SnapshotFile keeps the last policies, for a start without the store. Empty
+	// means none.
+	SnapshotFile string
+	// Logger tells of changes and failures. Nil means nothing is logged.
+	Logger *slog.Logger
+	// Meters makes the metrics. Nil means none.
+	Meters metric.MeterProvider
+}
+
+// PreviewConfig bounds what previews may cost.
+type PreviewConfig struct {
+	// Workers decide experiments at the same time. Zero means half the processors.
+	Workers int
+	// Queue is the number of requests that may wait for a worker; more are shed.
+	// Zero means 1024.
+	Queue int
+	// Timeout bounds the evaluation of one experiment. Zero means a second.
+	Timeout time.Duration
+}
+
+func (c PreviewConfig) withDefaults() PreviewConfig {
+	if c.Workers == 0 {
+		c.Workers = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	if c.Queue == 0 {
+		c.Queue = 1024
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Second
+	}
+	return c
+}
+
+// Sidecar decides requests by the policies of its location. It is safe for
+// concurrent use. Run makes it follow the changes; without a snapshot it denies.
+type Sidecar struct {
+	config  Config
+	log     *slog.Logger
+	metrics *metrics
+	shadow  *shadow
+	started time.Time
+
+	// current is nil until the first snapshot.
+	current atomic.Pointer[snapshot]
+	ready   chan struct{}
+
+	// beat asks for a heartbeat at once.
+	beat chan struct{}
+
+	mu sync.Mutex
+	// failures :: policy name → what of it could not be applied, until it can.
+	failures map[PolicyName]failure
+	// contact is when the store last answered.
+	contact time.Time
+	// lost is the store's last error, nil while it answers.
+	lost error
+}
+
+// NewSidecar returns a Sidecar that decides nothing until Run has loaded it.
+func NewSidecar(config Config) (*Sidecar, error) {
+	if config.Feed == nil || config.Location == "" || config.Node == "" {
+		return nil, errors.New("authz: Config.Feed, Location and Node are required")
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Meters == nil {
+		config.Meters = noop.NewMeterProvider()
+	}
+	config.Preview = config.Preview.withDefaults()
+	s := &Sidecar{
+		config:   config,
+		log:      config.Logger,
+		started:  time.Now(),
+		ready:    make(chan struct{}),
+		beat:     make(chan struct{}, 1),
+		failures: make(map[PolicyName]failure),
+	}
+	var err error
+	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	s.shadow = newShadow(config.Preview, s)
+	return s, nil
+}
+
+// Run follows the location's policies until ctx is done; then it finishes the
+// previews under way, takes its node out of the location and returns nil. It is
+// called once.
+func (s *Sidecar) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { s.follow(ctx) })
+	running.Go(func() { s.heartbeats(ctx) })
+	s.shadow.run(ctx)
+	running.Wait()
+	return s.leave(context.WithoutCancel(ctx))
+}
+
+// leaveTimeout bounds the farewell to a store that may be gone itself.
+const leaveTimeout = time.Second
+
+func (s *Sidecar) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if err := s.config.Feed.Leave(ctx, s.nodeName()); err != nil {
+		s.log.Warn("could not take this node out of its location", "node", s.nodeName(), "error", err)
+	}
+	return nil
+}
+
+// Check decides a request by the live policy, within one snapshot. If the policy
+// has ACTIVE experiments, it is decided by them afterwards, in shadow; nothing of
+// that delays the answer.
+func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
+	begin := time.Now()
+	snap := s.current.Load()
+	if snap == nil {
+		d := failed(FailureNotReady, "No policy has been loaded yet.")
+		s.metrics.checked(ctx, "", d, begin)
+		return d
+	}
+	id := r.Policy
+	if id == "" {
+		id = s.config.Policy
+	}
+	e := snap.policies[s.config.Location.Policy(id)]
+	d := s.decideLive(ctx, e, r)
+	if e == nil {
+		s.tellUnknown(id)
+		s.metrics.checked(ctx, "", d, begin)
+		return d
+	}
+	s.metrics.checked(ctx, id, d, begin)
+	if len(e.experiments) > 0 {
+		s.shadow.offer(ctx, e, r, d)
+	}
+	return d
+}
+
+// tellUnknown logs a request for a policy that is not there. That is worth seeing
+// where a route names a policy, and may happen on every request: so it is for the
+// debug level.
+func (s *Sidecar) tellUnknown(id PolicyID) {
+	s.log.Debug("no such policy: the default decision", "policy", string(id))
+}
+
+func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision {
+	if e == nil {
+		return s.defaultDecision()
+	}
+	if e.broken {
+		return failed(FailureNotReady, "The policy could not be loaded.")
+	}
+	if s.config.DecisionTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.config.DecisionTimeout)
+		defer cancel()
+	}
+	return s.decide(ctx, e.live.policy, r)
+}
+
+// decide is the one way to decide, for the live policy and for experiments. A
+// policy without rules is no policy (AIP-236: it previews a deletion).
+func (s *Sidecar) decide(ctx context.Context, p *Policy, r *Request) Decision {
+	if p.NoOp() {
+		return s.defaultDecision()
+	}
+	return p.Decide(ctx, r)
+}
+
+func (s *Sidecar) defaultDecision() Decision {
+	return Decision{Verdict: s.config.Default, Default: true, Plain: true, Reason: "No policy: the default decision."}
+}
+
+// Ready is closed once the first snapshot is there.
+func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
+
+// Status is what a Sidecar says of itself.
+type Status struct {
+	// Ready says that there is a snapshot to decide by.
+	Ready bool
+	// Sequence is that of the last change that the snapshot has.
+	Sequence int64
+	// Policies is the number of policies in the snapshot.
+	Policies int
+	// Contact is when the store last answered; zero if it never did.
+	Contact time.Time
+	// Lost is why the store does not answer; nil while it does.
+	Lost error
+}
+
+// Status returns the present state.
+func (s *Sidecar) Status() Status {
+	s.mu.Lock()
+	out := Status{Contact: s.contact, Lost: s.lost}
+	s.mu.Unlock()
+	if snap := s.current.Load(); snap != nil {
+		out.Ready, out.Sequence, out.Policies = true, snap.cursor.Sequence, len(snap.policies)
+	}
+	return out
+}
+
+func (s *Sidecar) nodeName() string { return string(s.config.Location) + "/nodes/" + s.config.Node }
+
+// reached notes whether the store answered, and tells when that changes.
+func (s *Sidecar) reached(err error) {
+	s.mu.Lock()
+	before := s.lost
+	s.lost = err
+	if err == nil {
+		s.contact = time.Now()
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		s.log.Warn("the store does not answer; deciding by the last policies", "error", err)
+	case err == nil && before != nil:
+		s.log.Info("the store answers again")
+	}
+}
+
+// startTime is the create_time of the node.
+func (s *Sidecar) startTime() *timestamppb.Timestamp { return timestamppb.New(s.started) }

@@ -1,0 +1,29 @@
+package rego
+
+import (
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// forbidden are the built-ins that reach out of the evaluation: to the network, or
+// into the environment of the process.
+var forbidden = []string{
+	ast.HTTPSend.Name,
+	ast.NetLookupIPAddr.Name,
+	ast.OPARuntime.Name,
+}
+
+// capabilities are what a policy may use: this version of OPA less the forbidden
+// built-ins, and no host to fetch from. AllowNet is empty, not nil: nil would mean
+// every host.
+var capabilities = restricted()
+
+func restricted() *ast.Capabilities {
+	c := ast.CapabilitiesForThisVersion()
+	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
+		return slices.Contains(forbidden, b.Name)
+	})
+	c.AllowNet = []string{}
+	return c
+}
