@@ -3,6 +3,9 @@ package authz
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
 )
@@ -78,4 +81,28 @@ type Feed interface {
 
 	// Leave removes a node's report, so that no operation waits for it.
 	Leave(ctx context.Context, nodeName string) error
+}
+
+// DecodePolicyState makes the state of a policy of what a store keeps of it: the
+// marshalled Policy and all its marshalled PolicyExperiments, in name order. A
+// soft-deleted policy is no policy, and only ACTIVE experiments matter.
+func DecodePolicyState(policy []byte, experiments [][]byte) (PolicyState, error) {
+	live := &adminpb.Policy{}
+	if err := proto.Unmarshal(policy, live); err != nil {
+		return PolicyState{}, fmt.Errorf("decoding a policy: %w", err)
+	}
+	if live.DeleteTime != nil {
+		return PolicyState{}, nil
+	}
+	state := PolicyState{Policy: live}
+	for _, value := range experiments {
+		e := &adminpb.PolicyExperiment{}
+		if err := proto.Unmarshal(value, e); err != nil {
+			return PolicyState{}, fmt.Errorf("decoding an experiment of %s: %w", live.Name, err)
+		}
+		if e.GetPreviewMetadata().GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
+			state.Experiments = append(state.Experiments, e)
+		}
+	}
+	return state, nil
 }

@@ -1,0 +1,29 @@
+// Package aip reads the small languages of the AIPs: filters (AIP-160), orders
+// (AIP-132), page tokens (AIP-158) and update masks (AIP-134).
+//
+// Each is parsed against a message's descriptor, so that an unknown field or a
+// wrong type is found before anything is read, and then applied to messages. The
+// package knows no resource of ours. Its errors are [Error]s: texts for the caller
+// that say what is wrong and how to mend it.
+//
+// The parsers are our own. That of go.einride.tech/aip has the right precedence,
+// but knows neither backticks for map keys nor a bound on depth, checks no enum
+// names, and its filters are not evaluated in three-valued logic, without which a
+// NOT matches resources that lack the field; its update masks reject `*` together
+// with the snake_case paths of JSON clients.
+package aip
+
+import "fmt"
+
+// Error is a mistake in a caller's text.
+type Error struct {
+	// Path is the field or path at fault, if there is one.
+	Path string
+	// Immutable says that the mistake is to change a field that cannot change.
+	Immutable bool
+	text      string
+}
+
+func (e *Error) Error() string { return e.text }
+
+func errorf(format string, args ...any) *Error { return &Error{text: fmt.Sprintf(format, args...)} }

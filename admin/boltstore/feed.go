@@ -1,0 +1,243 @@
+package boltstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// nodeKept is the age from which on a node's report is dropped.
+const nodeKept = time.Hour
+
+// Load implements authz.Feed.
+func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update, error) {
+	update := authz.Update{Policies: make(map[authz.PolicyName]authz.PolicyState)}
+	now := s.now()
+	err := s.view(ctx, "loading", func(tx *bbolt.Tx) (err error) {
+		p := openProject(tx, projectOf(string(location)))
+		if update.Cursor, err = p.head(location); err != nil {
+			return err
+		}
+		var names []authz.PolicyName
+		err = p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(r admin.Record) bool {
+			names = append(names, authz.PolicyName(r.Key))
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			state, err := p.state(name, now)
+			if err != nil {
+				return err
+			}
+			if state.Policy != nil {
+				update.Policies[name] = state
+			}
+		}
+		return nil
+	})
+	return update, err
+}
+
+// Next implements authz.Feed.
+func (s *Store) Next(ctx context.Context, location authz.Location, after authz.Cursor) (authz.Update, error) {
+	for {
+		changed := s.changes()
+		update, err := s.read(ctx, location, after)
+		if err != nil || update.Cursor != after {
+			return update, err
+		}
+		select {
+		case <-ctx.Done():
+			return authz.Update{}, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// read returns the changes after a cursor; the update's cursor is the same if
+// there are none.
+func (s *Store) read(ctx context.Context, location authz.Location, after authz.Cursor) (authz.Update, error) {
+	update := authz.Update{Cursor: after, Policies: make(map[authz.PolicyName]authz.PolicyState)}
+	now := s.now()
+	trimmed := false
+	err := s.view(ctx, "following", func(tx *bbolt.Tx) error {
+		p := openProject(tx, projectOf(string(location)))
+		names, err := p.since(location, &update.Cursor)
+		if errors.Is(err, authz.ErrTrimmed) {
+			trimmed = true
+			return nil
+		}
+		for name := range names {
+			if err == nil {
+				update.Policies[name], err = p.state(name, now)
+			}
+		}
+		return err
+	})
+	if trimmed {
+		return authz.Update{}, authz.ErrTrimmed
+	}
+	return update, err
+}
+
+// since returns the policies that changed after the cursor, and moves it to the
+// head. Each change says which one it follows; the first has to follow the cursor.
+func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[authz.PolicyName]bool, error) {
+	head, err := p.head(location)
+	if err != nil || head == *cursor {
+		return nil, err
+	}
+	names := make(map[authz.PolicyName]bool)
+	stream := p.changes.Bucket([]byte(location))
+	if stream == nil {
+		return nil, authz.ErrTrimmed
+	}
+	c := stream.Cursor()
+	for key, value := c.Seek(encodeUint(cursor.Sequence + 1)); key != nil; key, value = c.Next() {
+		change, err := decodeChange(value)
+		if err != nil {
+			return nil, err
+		}
+		if change.Previous != *cursor {
+			return nil, authz.ErrTrimmed
+		}
+		for _, name := range change.Policies {
+			names[name] = true
+		}
+		*cursor = authz.Cursor{Sequence: decodeUint(key), Nonce: change.Nonce}
+	}
+	if *cursor != head {
+		return nil, authz.ErrTrimmed
+	}
+	return names, nil
+}
+
+func (p *project) head(location authz.Location) (authz.Cursor, error) {
+	if p.changes == nil {
+		return authz.Cursor{}, nil
+	}
+	return head(p.changes.Bucket([]byte(location)))
+}
+
+// state returns a policy with its ACTIVE experiments; one that is deleted has
+// none of both.
+func (p *project) state(name authz.PolicyName, now time.Time) (authz.PolicyState, error) {
+	record, err := get(p, admin.Key(name), now)
+	if err != nil || record.Key == "" {
+		return authz.PolicyState{}, err
+	}
+	var experiments [][]byte
+	err = p.scan(newPattern(admin.Collection(name+"/experiments")), "", now, func(r admin.Record) bool {
+		experiments = append(experiments, r.Value)
+		return true
+	})
+	if err != nil {
+		return authz.PolicyState{}, err
+	}
+	return authz.DecodePolicyState(record.Value, experiments)
+}
+
+// Heartbeat implements authz.Feed.
+func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor, error) {
+	if err := ctx.Err(); err != nil {
+		return authz.Cursor{}, err
+	}
+	value, err := encodeNode(node, time.Now())
+	if err != nil {
+		return authz.Cursor{}, err
+	}
+	var cursor authz.Cursor
+	err = s.db.Update(func(tx *bbolt.Tx) error {
+		p, err := makeProject(tx, projectOf(node.Name))
+		if err != nil {
+			return err
+		}
+		if cursor, err = p.head(locationOf(node.Name)); err != nil {
+			return err
+		}
+		return p.nodes.Put([]byte(node.Name), value)
+	})
+	if err != nil {
+		return authz.Cursor{}, fmt.Errorf("reporting a node: %w: %w", admin.ErrUnavailable, err)
+	}
+	return cursor, nil
+}
+
+// Leave implements authz.Feed.
+func (s *Store) Leave(ctx context.Context, nodeName string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		p := openProject(tx, projectOf(nodeName))
+		if p.nodes == nil {
+			return nil
+		}
+		return p.nodes.Delete([]byte(nodeName))
+	})
+}
+
+// Nodes implements admin.Store.
+func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.NodeReport, error) {
+	var out []admin.NodeReport
+	now := time.Now()
+	err := s.view(ctx, "reading the nodes", func(tx *bbolt.Tx) error {
+		p := openProject(tx, projectOf(string(location)))
+		if p.nodes == nil {
+			return nil
+		}
+		prefix := string(location) + "/nodes/"
+		c := p.nodes.Cursor()
+		for key, value := c.Seek([]byte(prefix)); strings.HasPrefix(string(key), prefix); key, value = c.Next() {
+			report, err := decodeNode(value, now)
+			if err != nil {
+				return err
+			}
+			if report.Age < nodeKept {
+				out = append(out, report)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// encodeNode writes the time of the report in Unix nanoseconds, then the node.
+func encodeNode(node *adminpb.Node, now time.Time) ([]byte, error) {
+	value, err := proto.Marshal(node)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", node.Name, err)
+	}
+	return append(encodeUint(now.UnixNano()), value...), nil
+}
+
+func decodeNode(b []byte, now time.Time) (admin.NodeReport, error) {
+	if len(b) < 8 {
+		return admin.NodeReport{}, errors.New("the report of a node is damaged")
+	}
+	at := time.Unix(0, int64(binary.BigEndian.Uint64(b)))
+	node := &adminpb.Node{}
+	if err := proto.Unmarshal(b[8:], node); err != nil {
+		return admin.NodeReport{}, fmt.Errorf("decoding a node: %w", err)
+	}
+	node.HeartbeatTime = timestamppb.New(at)
+	return admin.NodeReport{Node: node, Age: now.Sub(at)}, nil
+}
+
+func locationOf(name string) authz.Location {
+	segments := strings.SplitN(name, "/", 5)
+	return authz.Location(strings.Join(segments[:min(4, len(segments))], "/"))
+}

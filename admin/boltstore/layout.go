@@ -1,0 +1,95 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"understudy/admin"
+	"understudy/authz"
+)
+
+// The layout of the file. Each project is a bucket of its own:
+//
+//	projects/<project>/
+//	    sequence                 8 bytes, big endian: the last sequence number
+//	    records/<resource name>  record, see encodeRecord
+//	    changes/<location>/<sequence, 8 bytes big endian>
+//	                             change as JSON
+//	    nodes/<node name>        node report, see encodeNode
+//	    done/<txn id>            sequence and time, 8 bytes each: the Txn was made
+//
+// A location's head is the last entry of its changes; at least that entry is kept
+// for ever, so that a trimmed stream is told from an empty one.
+var (
+	bucketRecords = []byte("records")
+	bucketChanges = []byte("changes")
+	bucketNodes   = []byte("nodes")
+	bucketDone    = []byte("done")
+	keySequence   = []byte("sequence")
+)
+
+// change is an entry of a location's stream.
+type change struct {
+	Nonce string
+	// Previous is the cursor of the change before this one.
+	Previous authz.Cursor
+	Policies []authz.PolicyName
+}
+
+func encodeChange(c change) ([]byte, error) { return json.Marshal(c) }
+
+func decodeChange(b []byte) (c change, err error) {
+	err = json.Unmarshal(b, &c)
+	return c, err
+}
+
+func encodeUint(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+func decodeUint(b []byte) int64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(b))
+}
+
+// encodeRecord writes sequence, expiry in Unix milliseconds (0 for never), the
+// length of the etag, the etag and the value.
+func encodeRecord(r admin.Record) []byte {
+	b := make([]byte, 0, 20+len(r.Etag)+len(r.Value))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Sequence))
+	b = binary.BigEndian.AppendUint64(b, uint64(expiry(r.ExpireTime)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Etag)))
+	b = append(b, r.Etag...)
+	return append(b, r.Value...)
+}
+
+func expiry(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// decodeRecord copies what it returns: bbolt's memory ends with the transaction.
+func decodeRecord(key, b []byte) (admin.Record, error) {
+	if len(b) < 20 || len(b) < 20+int(binary.BigEndian.Uint32(b[16:])) {
+		return admin.Record{}, fmt.Errorf("the record of %s is damaged", key)
+	}
+	etag := int(binary.BigEndian.Uint32(b[16:]))
+	r := admin.Record{
+		Key:      admin.Key(key),
+		Sequence: int64(binary.BigEndian.Uint64(b)),
+		Etag:     string(b[20 : 20+etag]),
+		Value:    append([]byte{}, b[20+etag:]...),
+	}
+	if ms := int64(binary.BigEndian.Uint64(b[8:])); ms != 0 {
+		r.ExpireTime = time.UnixMilli(ms)
+	}
+	return r, nil
+}
+
+func expired(r admin.Record, now time.Time) bool {
+	return !r.ExpireTime.IsZero() && !now.Before(r.ExpireTime)
+}

@@ -1,0 +1,126 @@
+package boltstore
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"understudy/admin"
+)
+
+// project is the buckets of one project in a transaction. All are nil if nothing
+// was ever written for it.
+type project struct {
+	root, records, changes, nodes, done *bbolt.Bucket
+}
+
+func projectOf(name string) string {
+	segments := strings.SplitN(name, "/", 3)
+	if len(segments) < 2 {
+		return ""
+	}
+	return segments[1]
+}
+
+// openProject returns a project for reading.
+func openProject(tx *bbolt.Tx, id string) *project {
+	p := &project{root: tx.Bucket([]byte("projects/" + id))}
+	if p.root != nil {
+		p.records, p.changes = p.root.Bucket(bucketRecords), p.root.Bucket(bucketChanges)
+		p.nodes, p.done = p.root.Bucket(bucketNodes), p.root.Bucket(bucketDone)
+	}
+	return p
+}
+
+// makeProject returns a project for writing.
+func makeProject(tx *bbolt.Tx, id string) (*project, error) {
+	root, err := tx.CreateBucketIfNotExists([]byte("projects/" + id))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range [][]byte{bucketRecords, bucketChanges, bucketNodes, bucketDone} {
+		if _, err := root.CreateBucketIfNotExists(name); err != nil {
+			return nil, err
+		}
+	}
+	return openProject(tx, id), nil
+}
+
+// get returns a record, or a zero one if there is none or it has expired.
+func get(p *project, key admin.Key, now time.Time) (admin.Record, error) {
+	if p.records == nil {
+		return admin.Record{}, nil
+	}
+	value := p.records.Get([]byte(key))
+	if value == nil {
+		return admin.Record{}, nil
+	}
+	r, err := decodeRecord([]byte(key), value)
+	if err != nil || expired(r, now) {
+		return admin.Record{}, err
+	}
+	return r, nil
+}
+
+// scan visits the records that match the pattern and have not expired, in the
+// order of their keys, behind after, until visit returns false.
+func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit func(admin.Record) bool) error {
+	if p.records == nil {
+		return nil
+	}
+	prefix := []byte(pattern.prefix)
+	c := p.records.Cursor()
+	key, value := c.Seek(prefix)
+	if string(after) >= pattern.prefix {
+		key, value = c.Seek([]byte(after))
+		if string(key) == string(after) {
+			key, value = c.Next()
+		}
+	}
+	for ; key != nil && bytes.HasPrefix(key, prefix); key, value = c.Next() {
+		if !pattern.matches(string(key)) {
+			continue
+		}
+		r, err := decodeRecord(key, value)
+		if err != nil {
+			return err
+		}
+		if !expired(r, now) && !visit(r) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// pattern matches the keys of a collection, in which - stands for any segment.
+type pattern struct {
+	segments []string
+	// prefix begins every key that can match.
+	prefix string
+}
+
+func newPattern(c admin.Collection) pattern {
+	p := pattern{segments: strings.Split(string(c), "/")}
+	for _, s := range p.segments {
+		if s == "-" {
+			break
+		}
+		p.prefix += s + "/"
+	}
+	return p
+}
+
+func (p pattern) matches(key string) bool {
+	segments := strings.Split(key, "/")
+	if len(segments) != len(p.segments)+1 {
+		return false
+	}
+	for i, s := range p.segments {
+		if s != "-" && s != segments[i] {
+			return false
+		}
+	}
+	return true
+}

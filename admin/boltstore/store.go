@@ -1,0 +1,162 @@
+// Package boltstore keeps the resources in one local file: the store of a single
+// machine, and the default.
+//
+// The file is a bbolt database that one process holds. A Txn is one bbolt
+// transaction, on disk before Commit returns, so what was acknowledged survives
+// the death of the process. Readers see the state between two transactions.
+package boltstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"understudy/admin"
+	"understudy/authz"
+)
+
+// lockTimeout is how long Open waits for another process to let go of the file.
+const lockTimeout = time.Second
+
+// ErrHeld says that another process holds the file.
+var ErrHeld = errors.New("another process holds the file")
+
+// Store implements admin.Store and authz.Feed. It is safe for concurrent use.
+type Store struct {
+	db     *bbolt.DB
+	now    func() time.Time
+	stream int
+
+	mu sync.Mutex
+	// changed is closed and replaced whenever a Txn has appended changes.
+	changed chan struct{}
+}
+
+var (
+	_ admin.Store = (*Store)(nil)
+	_ authz.Feed  = (*Store)(nil)
+)
+
+// Option changes how a Store works.
+type Option func(*Store)
+
+// WithClock sets the clock that records expire by. The default is the system's.
+func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
+
+// WithStreamLength sets the number of changes that are kept for each location. A
+// follower that is further behind loads everything. The default is 10,000.
+func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, n) } }
+
+// Open opens the file, and creates it with its folder if need be. The error wraps
+// ErrHeld if another process holds the file.
+func Open(path string, options ...Option) (*Store, error) {
+	s := &Store{now: time.Now, stream: 10_000, changed: make(chan struct{})}
+	for _, o := range options {
+		o(s)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the store: %w", err)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("opening %s: %w: stop it, give this one another file, or let both share a Redis", path, ErrHeld)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	s.db = db
+	return s, nil
+}
+
+// Close lets go of the file. Calls under way end first; later ones fail.
+func (s *Store) Close() error { return s.db.Close() }
+
+// view runs a read at one instant.
+func (s *Store) view(ctx context.Context, doing string, read func(*bbolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.db.View(read); err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Get implements admin.Store.
+func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, error) {
+	out := make([]admin.Record, len(keys))
+	now := s.now()
+	err := s.view(ctx, "reading", func(tx *bbolt.Tx) error {
+		for i, key := range keys {
+			r, err := get(openProject(tx, projectOf(string(key))), key, now)
+			if err != nil {
+				return err
+			}
+			out[i] = r
+		}
+		return nil
+	})
+	return out, err
+}
+
+// List implements admin.Store.
+func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
+	var out []admin.Record
+	now := s.now()
+	err := s.view(ctx, "listing", func(tx *bbolt.Tx) error {
+		p := openProject(tx, projectOf(string(q.Collection)))
+		return p.scan(newPattern(q.Collection), q.After, now, func(r admin.Record) bool {
+			out = append(out, r)
+			return q.Limit == 0 || len(out) < q.Limit
+		})
+	})
+	return out, err
+}
+
+// Commit implements admin.Store.
+func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	var sequence int64
+	err := s.db.Update(func(tx *bbolt.Tx) (err error) {
+		sequence, err = s.commit(tx, txn)
+		return err
+	})
+	var failed *admin.ConditionError
+	switch {
+	case errors.As(err, &failed):
+		return 0, failed
+	case err != nil:
+		return 0, fmt.Errorf("committing: %w: %w", admin.ErrUnavailable, err)
+	}
+	if len(txn.Events) > 0 {
+		s.announce()
+	}
+	return sequence, nil
+}
+
+// announce wakes every follower.
+func (s *Store) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Store) changes() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// newNonce returns the nonce of a change.
+func newNonce() string { return rand.Text() }
