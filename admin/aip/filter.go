@@ -1,0 +1,177 @@
+package aip
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Filter is a parsed and checked filter. The zero Filter matches everything. It is
+// immutable and safe for concurrent use.
+type Filter struct{ root predicate }
+
+// Schema says what a filter may be about.
+type Schema struct {
+	// Message is the resource.
+	Message protoreflect.MessageDescriptor
+	// Search are the string fields of the resource that a bare text searches.
+	Search []string
+	// Packed is the type that stands for the fields of a google.protobuf.Any, such
+	// as an operation's metadata; nil if none does.
+	Packed protoreflect.MessageDescriptor
+	// Unpack returns the message of type Packed that an Any holds, or nil.
+	Unpack func(*anypb.Any) proto.Message
+}
+
+// truth is a value of three-valued logic: a comparison with a field that is not
+// there is neither true nor false.
+type truth int
+
+const (
+	isFalse truth = iota
+	isUnknown
+	isTrue
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return isTrue
+	}
+	return isFalse
+}
+
+// predicate is a checked expression.
+type predicate func(m protoreflect.Message) truth
+
+// ParseFilter parses a filter and checks it against the schema. The error is an
+// *Error.
+func ParseFilter(text string, schema Schema) (Filter, error) {
+	n, err := parseFilter(text)
+	if err != nil || n == nil {
+		return Filter{}, err
+	}
+	root, err := schema.check(n)
+	return Filter{root}, err
+}
+
+// Match reports whether a message of the schema's type matches. A filter whose
+// value is unknown for a message does not match it.
+func (f Filter) Match(m proto.Message) bool {
+	return f.root == nil || f.root(m.ProtoReflect()) == isTrue
+}
+
+func (s Schema) check(n node) (predicate, error) {
+	switch n := n.(type) {
+	case andNode:
+		return s.fold(n, isTrue, func(a, b truth) truth { return min(a, b) })
+	case orNode:
+		return s.fold(n, isFalse, func(a, b truth) truth { return max(a, b) })
+	case notNode:
+		operand, err := s.check(n.operand)
+		return func(m protoreflect.Message) truth { return isTrue - operand(m) }, err
+	case literalNode:
+		return s.search(n.value.text)
+	case restriction:
+		return s.restriction(n)
+	default:
+		return nil, errorf("The filter has an expression that is not supported.")
+	}
+}
+
+// fold combines the operands of an AND or an OR.
+func (s Schema) fold(operands []node, start truth, combine func(a, b truth) truth) (predicate, error) {
+	var predicates []predicate
+	for _, o := range operands {
+		p, err := s.check(o)
+		if err != nil {
+			return nil, err
+		}
+		predicates = append(predicates, p)
+	}
+	return func(m protoreflect.Message) truth {
+		out := start
+		for _, p := range predicates {
+			out = combine(out, p(m))
+		}
+		return out
+	}, nil
+}
+
+// search matches messages that have the text in one of the search fields, in
+// either case.
+func (s Schema) search(text string) (predicate, error) {
+	if len(s.Search) == 0 {
+		return nil, errorf("%q stands alone, and there is nothing that it could search. Compare a field with it.", text)
+	}
+	pattern := strings.ToLower(strings.Trim(text, "*"))
+	return func(m protoreflect.Message) truth {
+		for _, name := range s.Search {
+			f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+			if f != nil && strings.Contains(strings.ToLower(m.Get(f).String()), pattern) {
+				return isTrue
+			}
+		}
+		return isFalse
+	}, nil
+}
+
+// restriction checks a path and builds what walks it.
+func (s Schema) restriction(r restriction) (predicate, error) {
+	var steps []protoreflect.FieldDescriptor
+	m := s.Message
+	for i, name := range r.path {
+		f := fieldNamed(m, name)
+		if f == nil {
+			return nil, errorf("There is no field %q.", strings.Join(r.path[:i+1], "."))
+		}
+		steps = append(steps, f)
+		rest := r.path[i+1:]
+		switch {
+		case f.IsMap():
+			return s.mapRestriction(steps, rest, r)
+		case len(rest) == 0:
+			test, err := comparison(f, r)
+			return s.walk(steps, test), err
+		case f.IsList() || f.Message() == nil:
+			return nil, errorf("The field %q has no fields of its own.", strings.Join(r.path[:i+1], "."))
+		}
+		if m = f.Message(); m.FullName() == "google.protobuf.Any" && s.Packed != nil {
+			m = s.Packed
+		}
+	}
+	return nil, errorf("A comparison names no field.")
+}
+
+// test decides at the end of a path: the message that has the field, and whether
+// it is there, are given.
+type test func(m protoreflect.Message) truth
+
+// walk follows the path through messages. One that is unset makes the value
+// unknown, whatever is compared (AIP-160).
+func (s Schema) walk(steps []protoreflect.FieldDescriptor, at test) predicate {
+	return func(m protoreflect.Message) truth {
+		for _, f := range steps[:len(steps)-1] {
+			if !m.Has(f) {
+				return isUnknown
+			}
+			if m = s.unpacked(m.Get(f).Message()); m == nil {
+				return isUnknown
+			}
+		}
+		return at(m)
+	}
+}
+
+func (s Schema) unpacked(m protoreflect.Message) protoreflect.Message {
+	packed, ok := m.Interface().(*anypb.Any)
+	if !ok || s.Unpack == nil {
+		return m
+	}
+	inner := s.Unpack(packed)
+	if inner == nil {
+		return nil
+	}
+	return inner.ProtoReflect()
+}

@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"understudy/admin/aip"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// listRequest is what the requests of all lists have in common.
+type listRequest interface {
+	GetPageSize() int32
+	GetPageToken() string
+	GetFilter() string
+}
+
+// listing is a list as it was asked for, parsed.
+type listing struct {
+	filter aip.Filter
+	order  aip.Order
+	size   int
+	token  string
+	// query is all that a page token is bound to.
+	query []string
+}
+
+// parseListing parses what is common to lists. orderBy is empty where a list has no
+// order_by; more are further parts of the query.
+func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...string) (listing, error) {
+	l := listing{token: r.GetPageToken(), query: append(more, r.GetFilter(), orderBy)}
+	var err error
+	if l.size, err = aip.PageSize(r.GetPageSize()); err != nil {
+		return l, invalid(reasonInvalidPageSize, violation{"page_size", err.Error()})
+	}
+	if l.filter, err = aip.ParseFilter(r.GetFilter(), schema); err != nil {
+		return l, invalid(reasonInvalidFilter, violation{"filter", err.Error()})
+	}
+	if l.order, err = aip.ParseOrder(orderBy, schema.Message); err != nil {
+		return l, invalid(reasonInvalidOrderBy, violation{"order_by", err.Error()})
+	}
+	return l, nil
+}
+
+// page returns the page of the items that the filter matches.
+func page[M proto.Message](l listing, items []M) ([]M, string, error) {
+	var matching []M
+	for _, m := range items {
+		if l.filter.Match(m) {
+			matching = append(matching, m)
+		}
+	}
+	out, next, err := aip.Page(matching, l.order, l.size, l.token, l.query...)
+	if err != nil {
+		return nil, "", invalid(reasonInvalidPageToken, violation{"page_token", err.Error()})
+	}
+	return out, next, nil
+}
+
+var (
+	policySchema = aip.Schema{
+		Message: (&adminpb.Policy{}).ProtoReflect().Descriptor(), Search: []string{"name", "display_name"},
+	}
+	experimentSchema = aip.Schema{
+		Message: (&adminpb.PolicyExperiment{}).ProtoReflect().Descriptor(), Search: []string{"name", "display_name"},
+	}
+	operationSchema = aip.Schema{
+		Message: (&longrunningpb.Operation{}).ProtoReflect().Descriptor(), Search: []string{"name"},
+		Packed: (&adminpb.OperationMetadata{}).ProtoReflect().Descriptor(),
+		Unpack: func(packed *anypb.Any) proto.Message {
+			m, err := packed.UnmarshalNew()
+			if err != nil {
+				return nil
+			}
+			if common := commonMetadata(m); common != nil {
+				return common
+			}
+			return nil
+		},
+	}
+)
+
+// ListPolicies implements AIP-132. It omits soft-deleted policies unless they are
+// asked for (AIP-164).
+func (s *Server) ListPolicies(
+	ctx context.Context, r *adminpb.ListPoliciesRequest,
+) (*adminpb.ListPoliciesResponse, error) {
+	parent, err := locationKind.parseParent("parent", r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseListing(r, r.GetOrderBy(), policySchema, r.GetParent(), strconv.FormatBool(r.GetShowDeleted()))
+	if err != nil {
+		return nil, err
+	}
+	policies, err := readAll(ctx, s, parent.in("policies"), func(p *adminpb.Policy, reconciling bool) bool {
+		p.Reconciling = reconciling
+		return p.DeleteTime == nil || r.GetShowDeleted()
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, next, err := page(l, policies)
+	return &adminpb.ListPoliciesResponse{Policies: out, NextPageToken: next}, err
+}
+
+// ListPolicyExperiments implements AIP-132.
+func (s *Server) ListPolicyExperiments(
+	ctx context.Context, r *adminpb.ListPolicyExperimentsRequest,
+) (*adminpb.ListPolicyExperimentsResponse, error) {
+	parent, err := policyKind.parseParent("parent", r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseListing(r, r.GetOrderBy(), experimentSchema, r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.requireParent(ctx, parent); err != nil {
+		return nil, err
+	}
+	experiments, err := readAll(ctx, s, parent.in("experiments"), func(e *adminpb.PolicyExperiment, reconciling bool) bool {
+		e.Reconciling = reconciling
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, next, err := page(l, experiments)
+	return &adminpb.ListPolicyExperimentsResponse{PolicyExperiments: out, NextPageToken: next}, err
+}
+
+// ListOperations implements google.longrunning.Operations. Its parent field is
+// called name.
+func (s *Server) ListOperations(
+	ctx context.Context, r *longrunningpb.ListOperationsRequest,
+) (*longrunningpb.ListOperationsResponse, error) {
+	if r.GetReturnPartialSuccess() {
+		return nil, unimplemented("return_partial_success")
+	}
+	parent, err := locationKind.parseParent("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseListing(r, "", operationSchema, r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	operations, err := s.readOperations(ctx, parent.in("operations"))
+	if err != nil {
+		return nil, err
+	}
+	out, next, err := page(l, operations)
+	return &longrunningpb.ListOperationsResponse{Operations: out, NextPageToken: next}, err
+}
+
+// requireParent checks that the policy of a list is there, if it is one policy.
+func (s *Server) requireParent(ctx context.Context, parent Key) error {
+	if strings.Contains(string(parent)+"/", "/"+wildcard+"/") {
+		return nil
+	}
+	stored, err := s.readPolicy(ctx, parent)
+	if err != nil {
+		return err
+	}
+	if !stored.exists() {
+		return notFound(parent)
+	}
+	return nil
+}
+
+// readAll reads the resources of a collection. keep gets each with whether it is
+// reconciling and says whether it belongs to the list.
+func readAll[M proto.Message](
+	ctx context.Context, s *Server, c Collection, keep func(m M, reconciling bool) bool,
+) ([]M, error) {
+	records, err := s.store.List(ctx, Query{Collection: c})
+	if err != nil {
+		return nil, s.storeFailed(ctx, "listing "+string(c), err)
+	}
+	reconcilers := make(map[authz.Location]reconciler)
+	var out []M
+	for _, r := range records {
+		var none M
+		m, err := decode(r, none.ProtoReflect().New().Interface())
+		if err != nil {
+			return nil, s.storeFailed(ctx, "listing "+string(c), err)
+		}
+		location := r.Key.location()
+		if _, read := reconcilers[location]; !read {
+			if reconcilers[location], err = s.newReconciler(ctx, location); err != nil {
+				return nil, err
+			}
+		}
+		if resource := m.(M); keep(resource, reconcilers[location].reconciling(r.Key, r.Sequence)) {
+			out = append(out, resource)
+		}
+	}
+	return out, nil
+}
+
+// readOperations reads operations and brings each up to date.
+func (s *Server) readOperations(ctx context.Context, c Collection) ([]*longrunningpb.Operation, error) {
+	records, err := s.store.List(ctx, Query{Collection: c})
+	if err != nil {
+		return nil, s.storeFailed(ctx, "listing "+string(c), err)
+	}
+	var out []*longrunningpb.Operation
+	for _, r := range records {
+		op, err := readOperation(r)
+		if err != nil {
+			return nil, s.storeFailed(ctx, "listing "+string(c), err)
+		}
+		message, err := s.current(ctx, op)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, message)
+	}
+	return out, nil
+}
