@@ -2,6 +2,7 @@ package rego
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,8 +34,8 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 	if !ok {
 		return Result{}, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
 	}
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
+	if ctx.Err() != nil {
+		return Result{}, ended(ctx)
 	}
 	cancel := topdown.NewCancel()
 	// Without an external cancel OPA would start a goroutine for each evaluation.
@@ -48,11 +49,20 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 	)
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
-		return Result{}, ctx.Err()
+		return Result{}, ended(ctx)
 	case err != nil:
 		return Result{}, fmt.Errorf("evaluating %s: %w", path, err)
 	case len(results) == 0:
 		return Result{}, nil
 	}
 	return Result{Defined: true, Value: results[0].Expressions[0].Value}, nil
+}
+
+// ended returns why ctx is done: its error, and its cause if it has another.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -18,25 +18,3 @@ type Source struct {
 	// envoy/authz/allow. Each has to exist in the modules or in the data.
 	Paths []string
 }
-
-// Problem is one reason for which a Source does not compile.
-type Problem struct {
-	// File is the name of the module; empty if no single one is to blame.
-	File string
-	// Path is the rule of Source.Paths that is to blame; empty if none is.
-	Path string
-	// Row and Column count from 1; 0 means unknown.
-	Row, Column int
-	// Code is OPA's class of the error, such as rego_parse_error.
-	Code string
-	// Message says what is wrong.
-	Message string
-}
-
-// CompileError is the error of a Source that does not compile. It has at least
-// one problem and at most maxProblems, in the order of files and rows.
-type CompileError struct{ Problems []Problem }
-
-func (e *CompileError) Error() string {
-	return "the policy does not compile: " + e.Problems[0].Message
-}

@@ -1,0 +1,90 @@
+package rego
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// codePath is the Problem.Code of a path that names no rule.
+const codePath = "path_error"
+
+// resolve turns a path into a reference to a rule, a package or a document.
+func resolve(compiler *ast.Compiler, data map[string]any, path string) (ast.Ref, *Problem) {
+	problem := &Problem{Path: path, Code: codePath}
+	ref, ok := parsePath(path)
+	if !ok {
+		problem.Message = "A rule is named by its path below data, with a slash between two names, such as envoy/authz/allow."
+		return nil, problem
+	}
+	rules := compiler.GetRules(ref)
+	switch {
+	case len(rules) == 0 && !inData(data, ref):
+		problem.Message = fmt.Sprintf("There is no rule or document %s. %s", path, packagesHint(compiler))
+		return nil, problem
+	case isFunction(rules, ref):
+		problem.Message = path + " is a function. Name a rule without arguments."
+		return nil, problem
+	}
+	return ref, nil
+}
+
+// parsePath turns a/b/c into data.a.b.c.
+func parsePath(path string) (ast.Ref, bool) {
+	ref := ast.Ref{ast.DefaultRootDocument}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" {
+			return nil, false
+		}
+		ref = append(ref, ast.StringTerm(segment))
+	}
+	return ref, true
+}
+
+// inData reports whether a path leads into the data.
+func inData(data map[string]any, ref ast.Ref) bool {
+	var node any = data
+	for _, term := range ref[1:] {
+		object, ok := node.(map[string]any)
+		if !ok {
+			return false
+		}
+		if node, ok = object[string(term.Value.(ast.String))]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// isFunction reports whether the reference is that of a function, which has no
+// value without arguments.
+func isFunction(rules []*ast.Rule, ref ast.Ref) bool {
+	return slices.ContainsFunc(rules, func(r *ast.Rule) bool {
+		return len(r.Head.Args) > 0 && r.Ref().GroundPrefix().Equal(ref)
+	})
+}
+
+// packagesHint says which packages there are, written as paths.
+func packagesHint(compiler *ast.Compiler) string {
+	var packages []string
+	for _, m := range compiler.Modules {
+		var names []string
+		for _, term := range m.Package.Path[1:] {
+			if name, ok := term.Value.(ast.String); ok {
+				names = append(names, string(name))
+			}
+		}
+		packages = append(packages, strings.Join(names, "/"))
+	}
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	switch len(packages) {
+	case 0:
+		return "There are no modules."
+	case 1:
+		return "The only package is " + packages[0] + "."
+	}
+	return "The packages are " + strings.Join(packages, ", ") + "."
+}

@@ -1,0 +1,194 @@
+package rego_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"understudy/rego"
+)
+
+// decode reads JSON with numbers as json.Number.
+func decode(t testing.TB, text string) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("JSON %s: %v", text, err)
+	}
+	return v
+}
+
+func input(t testing.TB, text string) rego.Input {
+	t.Helper()
+	in, err := rego.NewInput(decode(t, text).(map[string]any))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func TestEval(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules, input string
+		data         map[string]any
+		// want is JSON; empty means undefined.
+		want string
+	}{
+		"true":                  {rules: "x := true", want: "true"},
+		"false":                 {rules: "x := false", want: "false"},
+		"default":               {rules: "default x := false\nx if input.a == 1", input: `{"a": 2}`, want: "false"},
+		"undefined":             {rules: "x if input.a == 1", input: `{"a": 2}`},
+		"null":                  {rules: "x := null", want: "null"},
+		"input":                 {rules: "x := input.a", input: `{"a": {"b": [1, "é", null]}}`, want: `{"b": [1, "é", null]}`},
+		"no input":              {rules: "x := input.a", input: `{}`},
+		"large integer":         {rules: "x := input.a + 1", input: `{"a": 9007199254740993}`, want: "9007199254740994"},
+		"decimal":               {rules: "x := input.a", input: `{"a": 0.10}`, want: "0.10"},
+		"set":                   {rules: "x contains y if some y in [3, 1, 2]", want: "[1, 2, 3]"},
+		"object":                {rules: `x := {"allowed": true, "headers": {"a": ["b"]}}`, want: `{"allowed": true, "headers": {"a": ["b"]}}`},
+		"data":                  {rules: "x := data.roles[input.user]", input: `{"user": "u"}`, data: map[string]any{"roles": map[string]any{"u": []any{"admin", 1.5}}}, want: `["admin", 1.5]`},
+		"error of a built-in":   {rules: `x := time.parse_rfc3339_ns("never")`},
+		"division by zero":      {rules: `x := 1 / input.zero`, input: `{"zero": 0}`},
+		"error, then a default": {rules: "default x := 7\nx := to_number(\"x\")", want: "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, "package a\n"+tt.rules, tt.data, "a/x")
+			if tt.input == "" {
+				tt.input = "{}"
+			}
+			got, err := p.Eval(context.Background(), "a/x", input(t, tt.input), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := rego.Result{}
+			if tt.want != "" {
+				want = rego.Result{Defined: true, Value: decode(t, tt.want)}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEvalErrors(t *testing.T) {
+	p := compile(t, "package a\nx := 1 if input.a\nx := 2 if input.b\ny := 1", nil, "a/x")
+	_, err := p.Eval(context.Background(), "a/x", input(t, `{"a": true, "b": true}`), time.Now())
+	if err == nil || !strings.Contains(err.Error(), "conflict") || !strings.Contains(err.Error(), "evaluating a/x") {
+		t.Errorf("two values: %v, want a conflict", err)
+	}
+	if _, err := p.Eval(context.Background(), "a/y", input(t, `{}`), time.Now()); err == nil {
+		t.Error("a path that is not the program's: no error")
+	}
+}
+
+func TestEvalWithoutInput(t *testing.T) {
+	p := compile(t, "package a\ndefault x := \"none\"\nx := \"some\" if input", nil, "a/x")
+	for want, in := range map[string]rego.Input{"none": {}, "some": input(t, `{}`)} {
+		if got, err := p.Eval(context.Background(), "a/x", in, time.Now()); err != nil || got.Value != want {
+			t.Errorf("%v, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// TestEvalClock checks that all that reads the clock reads the one given.
+func TestEvalClock(t *testing.T) {
+	p := compile(t, `package a
+now := time.now_ns()
+encoded := io.jwt.encode_sign({"typ": "JWT", "alg": "HS256"}, {"exp": 1700000000}, {"kty": "oct", "k": base64url.encode_no_pad("secret")})
+valid := io.jwt.decode_verify(encoded, {"secret": "secret"})[0]
+`, nil, "a/now", "a/valid")
+	for _, tt := range []struct {
+		now   time.Time
+		valid bool
+	}{{time.Unix(1699999999, 5), true}, {time.Unix(1700000001, 0), false}, {time.Unix(0, 0), true}} {
+		got, err := p.Eval(context.Background(), "a/now", rego.Input{}, tt.now)
+		if want := json.Number(fmt.Sprint(tt.now.UnixNano())); err != nil || got.Value != want {
+			t.Errorf("time.now_ns() = %v, %v, want %s", got.Value, err, want)
+		}
+		got, err = p.Eval(context.Background(), "a/valid", rego.Input{}, tt.now)
+		if err != nil || got.Value != tt.valid {
+			t.Errorf("at %s: valid = %v, %v, want %v", tt.now, got.Value, err, tt.valid)
+		}
+	}
+}
+
+// endless are rules that would take hours.
+var endless = map[string]string{
+	"comprehension": "x := count([1 | some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); some c in numbers.range(1, 3000); a + b + c == 0])",
+	"iteration":     "x if { some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); some c in numbers.range(1, 3000); a + b + c == 0 }",
+	"range":         "x := sum(numbers.range(1, 1000000000000))",
+	"walk":          "x if { walk(input, [p, _]); walk(input, [q, _]); walk(input, [r, _]); array.concat(p, array.concat(q, r)) == [1] }",
+}
+
+func TestEvalStopsWithContext(t *testing.T) {
+	big := `{"a": [` + strings.Repeat(`{"b": [1, 2, 3]}, `, 2000) + `0]}`
+	for name, rule := range endless {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, "package a\n"+rule, nil, "a/x")
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			defer cancel()
+			_, err := p.Eval(ctx, "a/x", input(t, big), time.Now())
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Eval: %v, want that the deadline was exceeded", err)
+			}
+		})
+	}
+	t.Run("cause", func(t *testing.T) {
+		p := compile(t, "package a\n"+endless["iteration"], nil, "a/x")
+		shed := errors.New("shed")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(shed)
+		_, err := p.Eval(ctx, "a/x", rego.Input{}, time.Now())
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, shed) {
+			t.Errorf("Eval: %v, want that the context was cancelled, and why", err)
+		}
+	})
+}
+
+func TestEvalIsConcurrent(t *testing.T) {
+	p := compile(t, rbacModule, rbacData(), "envoy/authz/allow")
+	var running sync.WaitGroup
+	for i := range 8 {
+		running.Go(func() {
+			for j := range 50 {
+				role := []string{"reader", "writer"}[(i+j)%2]
+				in := input(t, rbacInput(role))
+				for range 2 {
+					got, err := p.Eval(context.Background(), "envoy/authz/allow", in, time.Unix(1_500_000_000, 0))
+					if err != nil || got.Value != (role == "writer") {
+						t.Errorf("%s: %v, %v", role, got, err)
+					}
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+func TestInputRoundTrip(t *testing.T) {
+	for _, text := range []string{`{}`, `{"a": [1, 2.50, "x", null, true, {"b": {}}], "": 9007199254740993}`} {
+		got, err := input(t, text).Document()
+		if diff := cmp.Diff(decode(t, text), got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	if got, err := (rego.Input{}).Document(); got != nil || err != nil {
+		t.Errorf("no input: %v, %v", got, err)
+	}
+	if _, err := rego.NewInput(map[string]any{"a": make(chan int)}); err == nil {
+		t.Error("a channel in the document: no error")
+	}
+	if _, err := rego.NewInput(map[string]any{"a": int64(1), "b": uint32(2), "c": int32(3)}); err != nil {
+		t.Errorf("integers: %v", err)
+	}
+}
