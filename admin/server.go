@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc/health"
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
@@ -59,6 +60,8 @@ type Server struct {
 	store Store
 	log   *slog.Logger
 	now   func() time.Time
+	// health is that of the gRPC services.
+	health *health.Server
 }
 
 // NewServer returns a Server on a store.
@@ -66,7 +69,7 @@ func NewServer(config Config) (*Server, error) {
 	if config.Store == nil {
 		return nil, errors.New("admin: Config.Store is required")
 	}
-	s := &Server{store: config.Store, log: config.Logger, now: config.Now}
+	s := &Server{store: config.Store, log: config.Logger, now: config.Now, health: newHealth()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -91,6 +91,9 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("running %s: %w", p.tool, err)
 		}
 	}
+	if err := finishOpenAPI(filepath.Join(root, "admin/v1")); err != nil {
+		return fmt.Errorf("finishing the OpenAPI document: %w", err)
+	}
 	return nil
 }
 

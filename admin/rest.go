@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	adminpb "understudy/admin/v1"
+)
+
+// maxBody is the size of the largest request, in bytes: a policy at its limit, with
+// room for how JSON writes it.
+const maxBody = 4 * maxPolicySize
+
+// Handler serves the API on one port: gRPC to clients that speak it, REST to
+// others, and the OpenAPI document at /openapi.json. A server without TLS has to
+// enable unencrypted HTTP/2 for gRPC.
+func (s *Server) Handler() (http.Handler, error) {
+	gateway, err := s.newGateway()
+	if err != nil {
+		return nil, err
+	}
+	rpc := s.newGRPC()
+	rest := http.NewServeMux()
+	rest.HandleFunc("GET /openapi.json", serveOpenAPI)
+	rest.Handle("/", s.checkBody(gateway))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isGRPC(r) {
+			rpc.ServeHTTP(w, r)
+			return
+		}
+		defer s.recoverREST(w, r)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if path := r.URL.EscapedPath(); strings.Contains(path, "//") || strings.Contains(path, "/.") {
+			// http.ServeMux would answer with a redirect.
+			gateway.ServeHTTP(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	}), nil
+}
+
+func isGRPC(r *http.Request) bool {
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
+
+// newGateway maps REST onto the services. It calls them directly: a REST call is
+// no second hop.
+func (s *Server) newGateway() (*runtime.ServeMux, error) {
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
+		runtime.SetQueryParameterParser(queryParser{}),
+		runtime.WithErrorHandler(writeError),
+		runtime.WithRoutingErrorHandler(writeRoutingError),
+		// An escaped colon in an ID is no verb (AIP-127).
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+	)
+	ctx := context.Background()
+	if err := adminpb.RegisterPolicyPreviewHandlerServer(ctx, mux, s); err != nil {
+		return nil, err
+	}
+	return mux, adminpb.RegisterOperationsHandlerServer(ctx, mux, longrunningpb.OperationsServer(s))
+}
+
+// newJSON is proto3 JSON that refuses unknown fields and omits defaults.
+func newJSON() runtime.Marshaler {
+	return jsonBody{&runtime.JSONPb{
+		MarshalOptions:   protojson.MarshalOptions{},
+		UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
+	}}
+}
+
+// jsonBody tells what is wrong with a body in a way that survives the gateway.
+type jsonBody struct{ *runtime.JSONPb }
+
+func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
+	decoder := j.JSONPb.NewDecoder(r)
+	return runtime.DecoderFunc(func(v any) error {
+		err := decoder.Decode(v)
+		if err == nil || errors.Is(err, io.EOF) {
+			return err
+		}
+		return carried{bodyError(err)}
+	})
+}
+
+// checkBody reads a request's body before anything else looks at it, so that a
+// large, broken or misplaced one is refused as what it is.
+func (s *Server) checkBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		var tooLarge *http.MaxBytesError
+		switch {
+		case errors.As(err, &tooLarge):
+			writeStatus(w, http.StatusRequestEntityTooLarge, bodyTooLarge())
+		case err != nil:
+			writeStatus(w, http.StatusBadRequest, invalidJSON("The body could not be read to its end."))
+		case len(body) == 0:
+			r.Body = http.NoBody
+			next.ServeHTTP(w, r)
+		case r.Method == http.MethodGet || r.Method == http.MethodDelete:
+			writeStatus(w, http.StatusBadRequest, unexpectedBody(r.Method))
+		case !isJSON(r.Header.Get("Content-Type")):
+			writeStatus(w, http.StatusUnsupportedMediaType, unsupportedMediaType())
+		case !json.Valid(body):
+			writeStatus(w, http.StatusBadRequest, syntaxError(body))
+		default:
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// recoverREST turns a panic into an answer that says nothing about it.
+func (s *Server) recoverREST(w http.ResponseWriter, r *http.Request) {
+	if cause := recover(); cause != nil {
+		s.log.ErrorContext(r.Context(), "a call panicked", "cause", cause, "stack", string(debug.Stack()))
+		writeStatus(w, http.StatusInternalServerError, internal())
+	}
+}
+
+// recoverRPC is recoverREST for gRPC. It also sees to it that every error has its
+// ErrorInfo.
+func (s *Server) recoverRPC(
+	ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (response any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log.ErrorContext(ctx, "a call panicked", "cause", cause, "stack", string(debug.Stack()))
+			err = internal()
+		}
+	}()
+	response, err = handle(ctx, r)
+	return response, withInfo(err)
+}
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(adminpb.OpenAPI)
+}
+
+// codeOf maps a status to HTTP as google.rpc.Code documents it.
+func codeOf(c codes.Code) int { return runtime.HTTPStatusFromCode(c) }

@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// The reasons of the REST edge.
+const (
+	reasonUnknownPath          reason = "UNKNOWN_PATH"
+	reasonMethodNotAllowed     reason = "METHOD_NOT_ALLOWED"
+	reasonInvalidJSON          reason = "INVALID_JSON"
+	reasonUnknownField         reason = "UNKNOWN_FIELD"
+	reasonUnknownParameter     reason = "UNKNOWN_PARAMETER"
+	reasonInvalidParameter     reason = "INVALID_PARAMETER"
+	reasonUnexpectedBody       reason = "UNEXPECTED_BODY"
+	reasonBodyTooLarge         reason = "BODY_TOO_LARGE"
+	reasonUnsupportedMediaType reason = "UNSUPPORTED_MEDIA_TYPE"
+)
+
+func invalidJSON(description string) error {
+	return invalid(reasonInvalidJSON, violation{"body", description})
+}
+
+// syntaxError tells where a body stops being JSON.
+func syntaxError(body []byte) error {
+	var v any
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(body, &v); errors.As(err, &syntax) {
+		return invalidJSON(fmt.Sprintf("The body is no JSON from byte %d on: %s.", syntax.Offset, syntax))
+	}
+	return invalidJSON("The body is no JSON.")
+}
+
+var quoted = regexp.MustCompile(`"[^"]*"`)
+
+// bodyError tells in which field a body differs from the API's messages. The text
+// of protojson has a prefix and spaces that vary on purpose.
+func bodyError(err error) error {
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "proto:"))
+	if strings.Contains(text, "unknown field") {
+		field := strings.Trim(quoted.FindString(text), `"`)
+		return invalid(reasonUnknownField, violation{field, "The body has a field that the API does not have: " + text + "."})
+	}
+	return invalidJSON("The body does not fit the API: " + text + ".")
+}
+
+func unexpectedBody(method string) error {
+	return invalid(reasonUnexpectedBody, violation{"body",
+		method + " has no body. Send the fields as query parameters."})
+}
+
+func bodyTooLarge() error {
+	return invalid(reasonBodyTooLarge, violation{"body", fmt.Sprintf("The body is larger than %d bytes.", maxBody)})
+}
+
+func unsupportedMediaType() error {
+	return invalid(reasonUnsupportedMediaType, violation{"body", "The body has to be application/json."})
+}
+
+func unknownParameter(name string) error {
+	return invalid(reasonUnknownParameter, violation{name,
+		"The call has no such query parameter, or takes it from the path or the body."})
+}
+
+func repeatedParameter(name string) error {
+	return invalid(reasonInvalidParameter, violation{name, "The parameter is given more than once."})
+}
+
+func invalidParameter(err error) error {
+	return invalid(reasonInvalidParameter, violation{"query", "A parameter has a value of the wrong type: " + err.Error() + "."})
+}
+
+// carried takes a status through the gateway, which keeps of an error only its
+// text.
+type carried struct{ err error }
+
+const carriedPrefix = "status:"
+
+func (c carried) Error() string {
+	b, err := proto.Marshal(status.Convert(c.err).Proto())
+	if err != nil {
+		return c.err.Error()
+	}
+	return carriedPrefix + base64.StdEncoding.EncodeToString(b)
+}
+
+// uncarried returns the status that was carried, or the error itself.
+func uncarried(err error) *status.Status {
+	st := status.Convert(err)
+	encoded, found := strings.CutPrefix(st.Message(), carriedPrefix)
+	if !found {
+		return st
+	}
+	b, err := base64.StdEncoding.DecodeString(encoded)
+	p := &statuspb.Status{}
+	if err != nil || proto.Unmarshal(b, p) != nil {
+		return st
+	}
+	return status.FromProto(p)
+}
+
+// withInfo sees to it that an error has an ErrorInfo (AIP-193).
+func withInfo(err error) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if _, ok := d.(*errdetails.ErrorInfo); ok {
+			return err
+		}
+	}
+	switch st.Code() {
+	case codes.Unimplemented:
+		return unimplemented("The method")
+	case codes.InvalidArgument:
+		return invalid(reasonInvalidField, violation{"request", st.Message()})
+	case codes.DeadlineExceeded:
+		return fail(codes.DeadlineExceeded, reasonDeadlineExceeded, "The call ran out of time.", nil)
+	case codes.Canceled:
+		return fail(codes.Canceled, reasonCancelled, "The call was cancelled.", nil)
+	default:
+		return internal()
+	}
+}
+
+// writeError is the answer to a call that failed.
+func writeError(
+	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error,
+) {
+	err = withInfo(uncarried(err).Err())
+	writeStatus(w, codeOf(status.Code(err)), err)
+}
+
+// writeRoutingError is the answer to a call of nothing.
+func writeRoutingError(
+	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int,
+) {
+	if methods := apiRoutes.allowed(r.URL.EscapedPath()); len(methods) > 0 {
+		allow := strings.Join(methods, ", ")
+		w.Header().Set("Allow", allow)
+		writeStatus(w, http.StatusMethodNotAllowed, fail(codes.Unimplemented, reasonMethodNotAllowed,
+			fmt.Sprintf("The path has no method %s. It has %s.", r.Method, allow),
+			facts{"method": r.Method, "allow": allow}))
+		return
+	}
+	path := r.URL.EscapedPath()
+	writeStatus(w, http.StatusNotFound, fail(codes.NotFound, reasonUnknownPath,
+		fmt.Sprintf("There is nothing at '%s'. The document at /openapi.json has all paths.", path),
+		facts{"path": path}, &errdetails.ResourceInfo{ResourceType: "path", ResourceName: path}))
+}
+
+// envelope is the JSON of an error (AIP-193).
+type envelope struct {
+	Error struct {
+		Code    int               `json:"code"`
+		Message string            `json:"message"`
+		Status  string            `json:"status"`
+		Details []json.RawMessage `json:"details"`
+	} `json:"error"`
+}
+
+func writeStatus(w http.ResponseWriter, httpCode int, err error) {
+	st := status.Convert(err)
+	var e envelope
+	e.Error.Code = httpCode
+	e.Error.Message = st.Message()
+	e.Error.Status = code.Code(st.Code()).String()
+	for _, detail := range st.Proto().GetDetails() {
+		if text, err := protojson.Marshal(detail); err == nil {
+			e.Error.Details = append(e.Error.Details, text)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(httpCode)
+	_ = json.NewEncoder(w).Encode(e)
+}
