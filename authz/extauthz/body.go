@@ -1,0 +1,140 @@
+package extauthz
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/url"
+	"strconv"
+	"strings"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+)
+
+// partialBody is the header by which Envoy says that it sent only the beginning.
+const partialBody = "x-envoy-auth-partial-body"
+
+// parseBody returns input.parsed_body and input.truncated_body. The value is nil
+// if there is no body, if it is truncated and if its type is not read.
+func (s *Server) parseBody(
+	http *authv3.AttributeContext_HttpRequest, headers headers, path []string,
+) (value any, truncated bool, err error) {
+	if strings.EqualFold(headers.Get(partialBody), "true") {
+		return nil, true, nil
+	}
+	contentType := headers.Get("content-type")
+	// Anywhere in the header, as opa-envoy-plugin looks for it, but in any case, as
+	// RFC 9110 has it.
+	lower := strings.ToLower(contentType)
+	is := func(mediaType string) bool { return strings.Contains(lower, mediaType) }
+	switch {
+	case is("application/json"):
+		return parseText(http, headers, parseJSON)
+	case is("application/grpc"):
+		return s.methods.parse(http.GetRawBody(), path)
+	case is("application/x-www-form-urlencoded"):
+		return parseText(http, headers, parseForm)
+	case is("multipart/form-data"):
+		return parseText(http, headers, func(body []byte) (any, error) { return parseMultipart(contentType, body) })
+	}
+	return nil, false, nil
+}
+
+// parseText parses a body that has to be as long as its content-length says.
+func parseText(
+	http *authv3.AttributeContext_HttpRequest, headers headers, parse func([]byte) (any, error),
+) (any, bool, error) {
+	body := []byte(http.GetBody())
+	if len(body) == 0 {
+		body = http.GetRawBody()
+	}
+	if len(body) == 0 {
+		return nil, false, nil
+	}
+	if text, ok := headers.find("content-length"); ok {
+		length, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, false, badRequest("The header content-length is not a number.")
+		}
+		if length > int64(len(body)) {
+			return nil, true, nil
+		}
+	}
+	value, err := parse(body)
+	return value, false, err
+}
+
+// parseJSON keeps numbers as they are written.
+func parseJSON(body []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, badRequest("The body is not JSON.")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, badRequest("The body has something after its JSON value.")
+	}
+	return value, nil
+}
+
+// parseForm returns an object :: name → its values in order.
+func parseForm(body []byte) (any, error) {
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, badRequest("The body is not a form: it has a bad escape or a semicolon.")
+	}
+	return valuesOf(values), nil
+}
+
+// parseMultipart returns an object :: name → the values of its parts in order. A
+// part is a string, or a value if it is JSON. A part without a name is left out.
+func parseMultipart(contentType string, body []byte) (any, error) {
+	_, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return nil, badRequest("The header content-type does not parse.")
+	}
+	boundary, ok := parameters["boundary"]
+	if !ok {
+		return nil, nil
+	}
+	out := make(map[string]any)
+	reader := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := reader.NextPart()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, errMultipart
+		}
+		if err := addPart(out, part); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var errMultipart = badRequest("The body is not the multipart form that the header content-type announces.")
+
+func addPart(out map[string]any, part *multipart.Part) error {
+	name := part.FormName()
+	if name == "" {
+		return nil
+	}
+	content, err := io.ReadAll(part)
+	if err != nil {
+		return errMultipart
+	}
+	var value any = string(content)
+	if strings.Contains(strings.ToLower(part.Header.Get("Content-Type")), "application/json") {
+		if value, err = parseJSON(content); err != nil {
+			return err
+		}
+	}
+	values, _ := out[name].([]any)
+	out[name] = append(values, value)
+	return nil
+}

@@ -1,0 +1,47 @@
+package extauthz
+
+import (
+	"strings"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// policyExtension is the key of a route's context_extensions that chooses its
+// policy.
+const policyExtension = "policy"
+
+// request returns what is asked. The facts are those that Envoy vouches for; a
+// client that sends its request line only as pseudo-headers is understood.
+func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
+	attributes := check.GetAttributes()
+	http := attributes.GetRequest().GetHttp()
+	headers := headersOf(check)
+	path, _, _ := strings.Cut(requestPath(http, headers), "?")
+	return &authz.Request{
+		ID:        id,
+		Operation: authz.OperationCheck,
+		Policy:    authz.PolicyID(attributes.GetContextExtensions()[policyExtension]),
+		Time:      s.now(),
+		Method:    validText(either(http.GetMethod(), headers, ":method")),
+		Path:      validText(path),
+		Host:      validText(either(http.GetHost(), headers, ":authority")),
+		Principal: attributes.GetSource().GetPrincipal(),
+		Source:    func() (rego.Input, error) { return s.input(check) },
+	}
+}
+
+// requestPath returns the path with its query, as the client sent it.
+func requestPath(http *authv3.AttributeContext_HttpRequest, headers headers) string {
+	return either(http.GetPath(), headers, ":path")
+}
+
+// either returns a value, or that of a header if it is empty.
+func either(value string, headers headers, name string) string {
+	if value != "" {
+		return value
+	}
+	return headers.Get(name)
+}

@@ -1,0 +1,116 @@
+package extauthz
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"understudy/authz"
+)
+
+// Decider decides requests. It is safe for concurrent use and observes the
+// deadline of ctx. *authz.Sidecar is one.
+type Decider interface {
+	Check(ctx context.Context, r *authz.Request) authz.Decision
+}
+
+// Server is envoy.service.auth.v3.Authorization. It is safe for concurrent use.
+type Server struct {
+	authv3.UnimplementedAuthorizationServer
+
+	decider    Decider
+	now        func() time.Time
+	propagator propagation.TextMapPropagator
+	// methods is nil if gRPC bodies are not read.
+	methods *methods
+	// failWithError answers failures with a gRPC error.
+	failWithError bool
+}
+
+// Option changes a Server from its defaults.
+type Option func(*Server)
+
+// WithClock sets the clock that requests, and so all policies, are decided by.
+// The default is time.Now.
+func WithClock(now func() time.Time) Option {
+	return func(s *Server) { s.now = now }
+}
+
+// WithPropagator sets how the span that a request belongs to is read from its
+// headers, so that records join the caller's trace. The default knows the W3C's
+// traceparent.
+func WithPropagator(p propagation.TextMapPropagator) Option {
+	return func(s *Server) { s.propagator = p }
+}
+
+// WithDescriptorSet makes parsed_body of unary, uncompressed gRPC requests to the
+// services of the set, which has to hold all its imports. Envoy has to send bodies
+// as bytes (pack_as_bytes).
+func WithDescriptorSet(set *descriptorpb.FileDescriptorSet) (Option, error) {
+	m, err := newMethods(set)
+	if err != nil {
+		return nil, fmt.Errorf("reading the descriptor set: %w", err)
+	}
+	return func(s *Server) { s.methods = m }, nil
+}
+
+// OnFailureError answers a request that the policy could not decide with a gRPC
+// error, as opa-envoy-plugin does, so that Envoy's failure_mode_allow decides. By
+// default it is a denial. A request that does not parse stays a denial.
+func OnFailureError() Option {
+	return func(s *Server) { s.failWithError = true }
+}
+
+// New returns a Server that asks d.
+func New(d Decider, options ...Option) *Server {
+	s := &Server{decider: d, now: time.Now, propagator: propagation.TraceContext{}}
+	for _, o := range options {
+		o(s)
+	}
+	return s
+}
+
+// Check answers one request. The error is nil unless OnFailureError is set.
+func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	id := uuid.NewString()
+	d := emptyRequest
+	if check.GetAttributes() != nil {
+		d = s.decider.Check(s.propagator.Extract(ctx, headersOf(check)), s.request(id, check))
+	}
+	response, err := respond(id, d)
+	if err != nil {
+		d = authz.Decision{Failure: authz.FailureType, Reason: err.Error()}
+		response, err = respond(id, d)
+	}
+	if s.failWithError && d.Failure != "" && d.Failure != authz.FailureRequest {
+		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
+	}
+	return response, err
+}
+
+// emptyRequest is the decision on a request that says nothing. No policy is asked:
+// one that does not look at its input would allow it.
+var emptyRequest = authz.Decision{
+	Failure: authz.FailureRequest, HTTPStatus: 400, Reason: "The request has no attributes.",
+}
+
+// failureCode returns the gRPC code of a failure, for OnFailureError.
+func failureCode(f authz.Failure) codes.Code {
+	switch f {
+	case authz.FailureDeadline:
+		return codes.DeadlineExceeded
+	case authz.FailureNotReady:
+		return codes.Unavailable
+	case authz.FailureUndefined, authz.FailureType:
+		return codes.FailedPrecondition
+	default:
+		return codes.Internal
+	}
+}
