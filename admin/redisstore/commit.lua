@@ -1,165 +1,159 @@
--- Makes one Txn: checks every condition, then makes every write. Redis does not
--- take back what a failed script has done, so all that can fail is checked first.
+-- Makes one Txn: all conditions first, then all writes. Redis does not undo what a
+-- failed script has written, so everything that can fail is tried before the first
+-- write.
 --
--- KEYS[1]  understudy:{project}:  the beginning of all keys
--- ARGV     now        Unix milliseconds, for expiry
---          id         of the Txn
---          kept       seconds for which the Txn can be repeated
---          stream     number of changes to keep for a location
---          grace      milliseconds for which Redis keeps an expired record
---          then, one after the other:
---          count, and for each condition: word, arguments
---              exists KEY ETAG | absent KEY | unchanged KEY SEQUENCE
---              fewer KIND PREFIX N
---          count, and for each write: word, arguments
---              put KIND KEY VALUE ETAG EXPIRE SEQUENCE | delete KIND KEY
---              clear KIND PREFIX
---          count, and for each event: LOCATION NONCE POLICIES
--- Replies  {"ok", sequence} | {"failed", index from 0} | {"damaged", key}
+-- KEYS  1 sequence  2 index  3 versions  4 values  5 expiries  6 done:ID
+--       7... the change stream of each event, in order
+-- ARGV  1 now, in Unix milliseconds
+--       2 nonce of the changes
+--       3 number of entries that a stream keeps
+--       4 seconds for which the Txn can be repeated
+--       5 age in milliseconds from which on expired records are removed
+--       then the number of conditions, and each of them:
+--         "exists" NAME ETAG (empty: any) | "absent" NAME | "unchanged" NAME SEQUENCE
+--         | "fewer" MIN MAX N
+--       then the number of writes, and each of them:
+--         "put" MEMBER NAME VALUE ETAG EXPIRY SEQUENCE (0: that of the Txn)
+--         | "delete" MEMBER | "clear" MIN MAX
+--       then for each event the names of its policies, separated by blanks
+-- MEMBER is KIND NAME; MIN and MAX are bounds of the index as in ZRANGEBYLEX.
+--
+-- Replies: {"ok", sequence}, also for a repeated Txn
+--          {"failed", index}, the first condition that does not hold, from 0
 
-local base = KEYS[1]
-local at = 0
+local now = tonumber(ARGV[1])
+local position = 5
+
 local function take()
-  at = at + 1
-  return ARGV[at]
+  position = position + 1
+  return ARGV[position]
 end
 
-local now = tonumber(take())
-local id, kept, stream, grace = take(), take(), take(), tonumber(take())
-
-local made = redis.call("GET", base .. "done:" .. id)
-if made then
-  return { "ok", made }
-end
-
-local function typed(key, want)
-  local is = redis.call("TYPE", key).ok
-  return is == want or is == "none"
-end
-
--- A record as {etag, sequence}, or nil if it is absent or expired.
-local function read(key)
-  local r = redis.call("HMGET", base .. "record:" .. key, "etag", "sequence", "expire")
-  if not r[2] then return nil end
-  local expire = tonumber(r[3])
-  if expire ~= 0 and expire <= now then return nil end
-  return { etag = r[1], sequence = r[2] }
-end
-
--- Every name in an index that begins with prefix and has no further slash.
-local function members(kind, prefix)
-  return redis.call("ZRANGEBYLEX", base .. "index:" .. kind, "[" .. prefix, "(" .. prefix .. "\255")
-end
-
-local function count(kind, prefix)
-  local n = 0
-  for _, key in ipairs(members(kind, prefix)) do
-    if read(key) then n = n + 1 end
-  end
-  return n
-end
-
--- First pass: what is it all about, and is every key of the type that it should
--- be? Nothing is written here.
-local conditions, writes, events = {}, {}, {}
-local arguments = {
-  exists = 2, absent = 1, unchanged = 2, fewer = 3,
-  put = 6, delete = 2, clear = 2,
-}
-local function statements(into)
-  for i = 1, tonumber(take()) do
-    local s = { word = take() }
-    for j = 1, arguments[s.word] do s[j] = take() end
-    into[i] = s
-  end
-end
-statements(conditions)
-statements(writes)
-for i = 1, tonumber(take()) do
-  events[i] = { location = take(), nonce = take(), policies = take() }
-end
-
-local function damaged()
-  if not typed(base .. "sequence", "string") then return base .. "sequence" end
-  for _, c in ipairs(conditions) do
-    local key = base .. "record:" .. c[1]
-    if c.word == "fewer" then
-      key = base .. "index:" .. c[1]
-      if not typed(key, "zset") then return key end
-    elseif not typed(key, "hash") then
-      return key
+local function check_types()
+  local expected = { 'string', 'zset', 'hash', 'hash', 'zset', 'string' }
+  for i, key in ipairs(KEYS) do
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= (expected[i] or 'stream') then
+      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found)
     end
   end
-  for _, w in ipairs(writes) do
-    if not typed(base .. "index:" .. w[1], "zset") then return base .. "index:" .. w[1] end
-    if w.word ~= "clear" and not typed(base .. "record:" .. w[2], "hash") then
-      return base .. "record:" .. w[2]
-    end
-  end
-  for _, e in ipairs(events) do
-    if not typed(base .. "changes:" .. e.location, "stream") then return base .. "changes:" .. e.location end
-    if not typed(base .. "head:" .. e.location, "string") then return base .. "head:" .. e.location end
-  end
-  return nil
 end
-local bad = damaged()
-if bad then
-  return { "damaged", bad }
+
+-- Returns the sequence and the etag of a record, or nothing if it is not there.
+local function version(name)
+  local found = redis.call('HGET', KEYS[3], name)
+  if not found then return end
+  local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
+  if expiry ~= '0' and tonumber(expiry) <= now then return end
+  return sequence, etag
+end
+
+local function name_of(member) return string.match(member, ' (.*)$') end
+
+local function fewer(min, max, n)
+  if redis.call('ZLEXCOUNT', KEYS[2], min, max) < n then return true end
+  local count = 0
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
+    if version(name_of(member)) then count = count + 1 end
+  end
+  return count < n
 end
 
 local holds = {
-  exists = function(c)
-    local r = read(c[1])
-    return r and (c[2] == "" or r.etag == c[2])
+  exists = function()
+    local name, expected = take(), take()
+    local sequence, etag = version(name)
+    return sequence ~= nil and (expected == '' or expected == etag)
   end,
-  absent = function(c) return not read(c[1]) end,
-  unchanged = function(c)
-    local r = read(c[1])
-    return r and r.sequence == c[2]
+  absent = function() return version(take()) == nil end,
+  unchanged = function()
+    local name, expected = take(), take()
+    return version(name) == expected
   end,
-  fewer = function(c) return count(c[1], c[2]) < tonumber(c[3]) end,
+  fewer = function()
+    local min, max, n = take(), take(), tonumber(take())
+    return fewer(min, max, n)
+  end,
 }
-for i, c in ipairs(conditions) do
-  if not holds[c.word](c) then
-    return { "failed", i - 1 }
-  end
-end
 
--- Second pass: the writes.
-local sequence = redis.call("INCR", base .. "sequence")
-
-local function remove(kind, key)
-  redis.call("DEL", base .. "record:" .. key)
-  redis.call("ZREM", base .. "index:" .. kind, key)
-end
-
-local make = {
-  put = function(w)
-    local kind, key, value, etag, expire, own = w[1], w[2], w[3], w[4], tonumber(w[5]), w[6]
-    if own == "0" then own = sequence end
-    local record = base .. "record:" .. key
-    redis.call("HSET", record, "value", value, "etag", etag, "sequence", own, "expire", w[5])
-    if expire == 0 then
-      redis.call("PERSIST", record)
-    else
-      redis.call("PEXPIREAT", record, string.format("%.0f", expire + grace))
+-- Returns the last change of a stream as SEQUENCE NONCE, and the lowest sequence
+-- that the stream takes next, which a lost counter does not know.
+local function head(stream)
+  if redis.call('EXISTS', stream) == 0 then return '0 ', 1 end
+  local previous, lowest = '0 ', 1
+  local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
+  if last then previous = string.match(last[1], '^%d+') .. ' ' .. last[2][2] end
+  local info = redis.call('XINFO', 'STREAM', stream)
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then
+      lowest = tonumber(string.match(info[i + 1], '^%d+')) + 1
     end
-    redis.call("ZADD", base .. "index:" .. kind, 0, key)
-  end,
-  delete = function(w) remove(w[1], w[2]) end,
-  clear = function(w)
-    for _, key in ipairs(members(w[1], w[2])) do remove(w[1], key) end
-  end,
-}
-for _, w in ipairs(writes) do make[w.word](w) end
-
-for _, e in ipairs(events) do
-  local head = base .. "head:" .. e.location
-  local previous = redis.call("GET", head) or ""
-  redis.call("XADD", base .. "changes:" .. e.location, "MAXLEN", "~", stream, sequence .. "-0",
-    "nonce", e.nonce, "previous", previous, "policies", e.policies)
-  redis.call("SET", head, sequence .. "-" .. e.nonce)
+  end
+  return previous, lowest
 end
 
-redis.call("SET", base .. "done:" .. id, sequence, "EX", kept)
-return { "ok", tostring(sequence) }
+local function remove(member)
+  local name = name_of(member)
+  redis.call('HDEL', KEYS[3], name)
+  redis.call('HDEL', KEYS[4], name)
+  redis.call('ZREM', KEYS[2], member)
+  redis.call('ZREM', KEYS[5], member)
+end
+
+local apply = {
+  put = function(sequence)
+    local member, name, value, etag = take(), take(), take(), take()
+    local expiry, own = take(), take()
+    if own == '0' then own = sequence end
+    redis.call('HSET', KEYS[3], name, own .. ' ' .. expiry .. ' ' .. etag)
+    redis.call('HSET', KEYS[4], name, value)
+    redis.call('ZADD', KEYS[2], 0, member)
+    if expiry == '0' then
+      redis.call('ZREM', KEYS[5], member)
+    else
+      redis.call('ZADD', KEYS[5], expiry, member)
+    end
+  end,
+  delete = function() remove(take()) end,
+  clear = function()
+    local min, max = take(), take()
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
+      remove(member)
+    end
+  end,
+}
+
+local wrong = check_types()
+if wrong then return wrong end
+
+local done = redis.call('GET', KEYS[6])
+if done then return { 'ok', tonumber(done) } end
+
+for i = 0, take() - 1 do
+  if not holds[take()]() then return { 'failed', i } end
+end
+
+local sequence = tonumber(redis.call('GET', KEYS[1]) or '0') + 1
+local previous = {}
+for i = 7, #KEYS do
+  local lowest
+  previous[i], lowest = head(KEYS[i])
+  sequence = math.max(sequence, lowest)
+end
+sequence = string.format('%.0f', sequence)
+
+-- From here on everything is written.
+redis.call('SET', KEYS[1], sequence)
+redis.call('SET', KEYS[6], sequence, 'EX', ARGV[4])
+local outdated = string.format('%.0f', now - tonumber(ARGV[5]))
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', outdated, 'LIMIT', 0, 16)) do
+  remove(member)
+end
+for _ = 1, take() do
+  apply[take()](sequence)
+end
+for i = 7, #KEYS do
+  redis.call('XADD', KEYS[i], 'MAXLEN', ARGV[3], sequence .. '-0',
+    'nonce', ARGV[2], 'previous', previous[i], 'policies', take())
+end
+return { 'ok', tonumber(sequence) }

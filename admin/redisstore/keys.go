@@ -10,117 +10,152 @@ import (
 	"understudy/authz"
 )
 
-// The layout in Redis. All keys of a project have its ID in braces, so that they
-// share one slot of a Redis Cluster and one script can touch any of them:
+// The layout. Everything of a project P is in the one hash slot of {P}, so that a
+// script can touch all of it on a Redis Cluster too:
 //
-//	understudy:{p1}:sequence                  string: the last sequence number
-//	understudy:{p1}:record:<resource name>    hash: value   the marshalled message
-//	                                                etag    the resource's etag
-//	                                                sequence  of its last change
-//	                                                expire  Unix milliseconds; 0 for never
-//	understudy:{p1}:index:<kind>              sorted set, all scores 0: the names of the
-//	                                          records of a kind, such as
-//	                                          policies or policies/experiments
-//	understudy:{p1}:changes:<location>        stream: ID       <sequence>-0
-//	                                                  nonce    of the change
-//	                                                  previous cursor of the change before
-//	                                                  policies their names, one a line
-//	understudy:{p1}:head:<location>           string: cursor of the last change
-//	understudy:{p1}:nodes:<location>          hash: node name → time of the report in Unix
-//	                                                microseconds, a space, the marshalled Node
-//	understudy:{p1}:done:<txn id>             string, one hour: sequence of a Txn that was made
+//	understudy:{P}:sequence            string: the last sequence number
+//	understudy:{P}:values              hash: resource name → value, the marshalled message
+//	understudy:{P}:versions            hash: resource name → SEQUENCE EXPIRY ETAG
+//	understudy:{P}:index               sorted set, all scores 0: KIND NAME of every record
+//	understudy:{P}:expiries            sorted set: KIND NAME by expiry, of records that have one
+//	understudy:{P}:done:ID             string: the sequence of a Txn that was made; kept for an hour
+//	understudy:{P}:changes:LOCATION    stream: entries SEQUENCE-0, see below
+//	understudy:{P}:nodes:LOCATION      hash: node name → marshalled Node
+//	understudy:{P}:heartbeats:LOCATION sorted set: node name by the time of its report
 //
-// A cursor is <sequence>-<nonce>. A record past its expiry is treated as absent by
-// every script; Redis deletes it a day later by itself, and its name goes from the
-// index when a list meets it.
-const prefix = "understudy:"
+// Times are Unix milliseconds; EXPIRY is 0 for never. KIND is the name without its
+// IDs, such as projects/locations/policies: a collection, also one with wildcards,
+// is a range of the index in bytewise order of the names. NAME and LOCATION are
+// resource names.
+//
+// An entry of a stream has the fields nonce; previous, the SEQUENCE NONCE of the
+// change before ("0 " for the first); and policies, names separated by blanks. The
+// location's head is the last entry. At least that one is kept for ever, so that a
+// trimmed stream is told from an empty one.
+type keys struct{ prefix string }
 
-// expireGrace is how long Redis keeps an expired record, so that a clock that is
-// ahead cannot delete what another one still sees.
-const expireGrace = 24 * time.Hour
-
-func base(project string) string { return prefix + "{" + project + "}:" }
-
-// projectOf returns the project of a resource name or collection.
-func projectOf(name string) string {
+// keysOf returns the keys of the project that a resource name belongs to.
+func keysOf(name string) keys {
 	segments := strings.SplitN(name, "/", 3)
 	if len(segments) < 2 {
-		return ""
+		return projectKeys("")
 	}
-	return segments[1]
+	return projectKeys(segments[1])
 }
 
-// kindOf returns the index of the records of a collection: the names of the
-// collections in it, less those of project and location.
-func kindOf(c admin.Collection) string {
-	segments := strings.Split(string(c), "/")
-	var kind []string
-	for i := 4; i < len(segments); i += 2 {
-		kind = append(kind, segments[i])
-	}
-	return strings.Join(kind, "/")
-}
+func projectKeys(project string) keys { return keys{"understudy:{" + project + "}:"} }
 
-// collectionOf returns the collection that a key is in.
-func collectionOf(key admin.Key) admin.Collection {
-	if i := strings.LastIndexByte(string(key), '/'); i >= 0 {
-		return admin.Collection(key[:i])
-	}
-	return admin.Collection(key)
-}
+func (k keys) sequence() string { return k.prefix + "sequence" }
+func (k keys) values() string   { return k.prefix + "values" }
+func (k keys) versions() string { return k.prefix + "versions" }
+func (k keys) index() string    { return k.prefix + "index" }
+func (k keys) expiries() string { return k.prefix + "expiries" }
 
+func (k keys) done(txnID string) string { return k.prefix + "done:" + txnID }
+
+func (k keys) changes(l authz.Location) string    { return k.prefix + "changes:" + string(l) }
+func (k keys) nodes(l authz.Location) string      { return k.prefix + "nodes:" + string(l) }
+func (k keys) heartbeats(l authz.Location) string { return k.prefix + "heartbeats:" + string(l) }
+
+// locationOf returns the location that a resource name belongs to.
 func locationOf(name string) authz.Location {
 	segments := strings.SplitN(name, "/", 5)
 	return authz.Location(strings.Join(segments[:min(4, len(segments))], "/"))
 }
 
-func formatCursor(c authz.Cursor) string {
-	if c == (authz.Cursor{}) {
-		return ""
+// kind returns the KIND of a resource name or of a collection.
+func kind(name string) string {
+	segments := strings.Split(name, "/")
+	var collections []string
+	for i := 0; i < len(segments); i += 2 {
+		collections = append(collections, segments[i])
 	}
-	return strconv.FormatInt(c.Sequence, 10) + "-" + c.Nonce
+	return strings.Join(collections, "/")
 }
 
-func parseCursor(text string) (authz.Cursor, error) {
-	if text == "" {
-		return authz.Cursor{}, nil
-	}
-	number, nonce, _ := strings.Cut(text, "-")
-	sequence, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return authz.Cursor{}, fmt.Errorf("the cursor %q is damaged", text)
-	}
-	return authz.Cursor{Sequence: sequence, Nonce: nonce}, nil
+// member returns what stands for a record in the index.
+func member(key admin.Key) string { return kind(string(key)) + " " + string(key) }
+
+// span is a part of the index.
+type span struct {
+	// min and max are as ZRANGEBYLEX takes them.
+	min, max string
+	// pattern is a Lua pattern of the names; empty means that all in between match.
+	pattern string
+	// limit is the number of records at most; 0 means all.
+	limit int
 }
 
-// parseRecord reads what the scripts return of a record: its value, etag, sequence
-// and expiry, or nothing if it is absent.
-func parseRecord(key admin.Key, reply any) (admin.Record, error) {
-	fields, ok := reply.([]any)
-	if !ok || len(fields) == 0 {
-		return admin.Record{}, nil
+// newSpan returns the part of the index that a query is about.
+func newSpan(q admin.Query) span {
+	fixed, wild, _ := strings.Cut(string(q.Collection)+"/", "/-/")
+	prefix := strings.TrimSuffix(fixed, "/") + "/"
+	s := span{limit: q.Limit}
+	if wild != "" || strings.HasSuffix(string(q.Collection), "/-") {
+		s.pattern = luaPattern(q.Collection)
 	}
-	if len(fields) != 4 {
-		return admin.Record{}, fmt.Errorf("the record of %s is damaged", key)
+	first := kind(string(q.Collection)) + " "
+	s.min, s.max = "["+first+prefix, "("+first+after(prefix)
+	if string(q.After) >= prefix {
+		s.min = "(" + first + string(q.After)
 	}
-	texts := make([]string, len(fields))
-	for i, f := range fields {
-		texts[i], _ = f.(string)
-	}
-	sequence, err := strconv.ParseInt(texts[2], 10, 64)
-	if err != nil {
-		return admin.Record{}, fmt.Errorf("the record of %s is damaged: %w", key, err)
-	}
-	r := admin.Record{Key: key, Value: []byte(texts[0]), Etag: texts[1], Sequence: sequence}
-	if ms, _ := strconv.ParseInt(texts[3], 10, 64); ms != 0 {
-		r.ExpireTime = time.UnixMilli(ms)
-	}
-	return r, nil
+	return s
 }
 
-func milliseconds(t time.Time) int64 {
+// after returns the first string behind all that begin with prefix, which ends
+// with a slash.
+func after(prefix string) string { return strings.TrimSuffix(prefix, "/") + string('/'+1) }
+
+// luaPattern returns the Lua pattern of the names in a collection, in which - is
+// any segment.
+func luaPattern(c admin.Collection) string {
+	var b strings.Builder
+	b.WriteByte('^')
+	for segment := range strings.SplitSeq(string(c), "/") {
+		if segment == "-" {
+			b.WriteString("[^/]+")
+		} else {
+			b.WriteString(luaLiteral(segment))
+		}
+		b.WriteByte('/')
+	}
+	b.WriteString("[^/]+$")
+	return b.String()
+}
+
+// luaLiteral escapes what means something in a Lua pattern.
+func luaLiteral(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if strings.IndexByte("^$()%.[]*+-?", s[i]) >= 0 {
+			b.WriteByte('%')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func (s span) args() []any { return []any{s.min, s.max, s.pattern, s.limit} }
+
+func encodeExpiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
+}
+
+// decodeRecord makes a record of its entries in versions and values.
+func decodeRecord(name, version, value string) (admin.Record, error) {
+	sequence, rest, _ := strings.Cut(version, " ")
+	expiry, etag, ok := strings.Cut(rest, " ")
+	n, errSequence := strconv.ParseInt(sequence, 10, 64)
+	ms, errExpiry := strconv.ParseInt(expiry, 10, 64)
+	if !ok || errSequence != nil || errExpiry != nil {
+		return admin.Record{}, fmt.Errorf("the version of %s is damaged", name)
+	}
+	r := admin.Record{Key: admin.Key(name), Value: []byte(value), Etag: etag, Sequence: n}
+	if ms != 0 {
+		r.ExpireTime = time.UnixMilli(ms)
+	}
+	return r, nil
 }

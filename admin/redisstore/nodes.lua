@@ -1,30 +1,23 @@
--- Keeps what the nodes of a location report, by the clock of Redis.
+-- Reads the reports of a location's nodes.
 --
--- KEYS[1]  understudy:{project}:nodes:<location>
--- KEYS[2]  understudy:{project}:head:<location>
--- ARGV     report NAME NODE   stores a report
---          list KEPT          the reports of the last KEPT seconds; older ones go
--- Replies  report: cursor of the location's last change
---          list:   {now in Unix microseconds, name, report, name, report...}
+-- KEYS  1 nodes  2 heartbeats
+-- ARGV  1 milliseconds for which reports are kept
+--
+-- Replies: NAME, REPORT, TIME and AGE of each node, both in milliseconds by the
+--          clock of this Redis, as text
 
-local time = redis.call("TIME")
-local now = time[1] * 1000000 + time[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function text(n) return string.format('%.0f', n) end
 
-if ARGV[1] == "report" then
-  redis.call("HSET", KEYS[1], ARGV[2], string.format("%.0f", now) .. " " .. ARGV[3])
-  return redis.call("GET", KEYS[2]) or ""
-end
-
-local oldest = now - tonumber(ARGV[2]) * 1000000
-local all = redis.call("HGETALL", KEYS[1])
-local out = { string.format("%.0f", now) }
-for i = 1, #all, 2 do
-  local at = tonumber(string.match(all[i + 1], "^%d+"))
-  if at and at > oldest then
-    out[#out + 1] = all[i]
-    out[#out + 1] = all[i + 1]
-  else
-    redis.call("HDEL", KEYS[1], all[i])
+local reply = {}
+local beats = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. text(now - ARGV[1]), '+inf', 'WITHSCORES')
+for i = 1, #beats, 2 do
+  local report = redis.call('HGET', KEYS[1], beats[i])
+  if report then
+    local n = #reply
+    reply[n + 1], reply[n + 2] = beats[i], report
+    reply[n + 3], reply[n + 4] = text(tonumber(beats[i + 1])), text(math.max(0, now - beats[i + 1]))
   end
 end
-return out
+return reply

@@ -1,106 +1,56 @@
--- Reads at one instant: some records, a collection, or policies with their
--- experiments.
+-- Reads records, all at one instant.
 --
--- KEYS[1]  understudy:{project}:  the beginning of all keys
--- ARGV     now    Unix milliseconds, for expiry
---          what is asked for, as one of:
---              get KEY...
---              list KIND PREFIX AFTER LIMIT SEGMENT...
---                  the segments of the collection; - is any
---              load LOCATION
---              policies NAME...
--- A record is {value, etag, sequence, expire}, or {} if it is absent or expired.
--- Replies  get:      {record...}
---          list:     {key, record, key, record...}
---          load:     {head, name, record, {experiment record...}, name, ...}
---          policies: {name, record, {experiment record...}, name, ...}
+-- KEYS  1 index  2 versions  3 values  4 a change stream (optional)
+-- ARGV  1 now, in Unix milliseconds
+--       then the number of names, and each of them
+--       then any number of spans of the index: MIN MAX PATTERN LIMIT, as in
+--       ZRANGEBYLEX; an empty PATTERN matches every name; LIMIT 0 means all
+--
+-- Replies: {head, records}
+--          head is {sequence, nonce} of the stream's last change, or {}
+--          records is NAME, VERSION, VALUE of each record that is there and has not
+--          expired: those named, then those of each span in bytewise order
 
-local base = KEYS[1]
+local page_size = 500
 local now = tonumber(ARGV[1])
-local what = ARGV[2]
+local records = {}
 
-local function read(key)
-  local r = redis.call("HMGET", base .. "record:" .. key, "value", "etag", "sequence", "expire")
-  if not r[3] then return {} end
-  local expire = tonumber(r[4])
-  if expire ~= 0 and expire <= now then return {} end
-  return r
+-- Adds a record to the reply and returns true, if it is there.
+local function add(name)
+  local version = redis.call('HGET', KEYS[2], name)
+  if not version then return false end
+  local expiry = string.match(version, '^%-?%d+ (%d+) ')
+  if expiry ~= '0' and tonumber(expiry) <= now then return false end
+  local n = #records
+  records[n + 1], records[n + 2], records[n + 3] = name, version, redis.call('HGET', KEYS[3], name)
+  return true
 end
 
-local function split(key)
-  local out = {}
-  for s in string.gmatch(key, "[^/]+") do out[#out + 1] = s end
-  return out
-end
-
-local function between(kind, from, to, limit)
-  return redis.call("ZRANGEBYLEX", base .. "index:" .. kind, from, to, "LIMIT", 0, limit)
-end
-
-local function experiments(name)
-  local out = {}
-  local prefix = name .. "/experiments/"
-  for _, key in ipairs(between("policies/experiments", "[" .. prefix, "(" .. prefix .. "\255", -1)) do
-    local r = read(key)
-    if r[1] then out[#out + 1] = r end
-  end
-  return out
-end
-
-local ask = {
-  get = function()
-    local out = {}
-    for i = 3, #ARGV do out[#out + 1] = read(ARGV[i]) end
-    return out
-  end,
-  list = function()
-    local kind, prefix, after, limit = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-    local segments = { unpack(ARGV, 7) }
-    local function matches(key)
-      local own = split(key)
-      if #own ~= #segments + 1 then return false end
-      for i, s in ipairs(segments) do
-        if s ~= "-" and s ~= own[i] then return false end
-      end
-      return true
-    end
-    local from = "[" .. prefix
-    if after >= prefix then from = "(" .. after end
-    local out = {}
-    for _, key in ipairs(between(kind, from, "(" .. prefix .. "\255", -1)) do
-      if matches(key) then
-        local r = read(key)
-        if r[1] then
-          out[#out + 1] = key
-          out[#out + 1] = r
-          if limit > 0 and #out >= 2 * limit then break end
-        end
+local function add_span(min, max, pattern, limit)
+  local count = 0
+  repeat
+    local page = redis.call('ZRANGEBYLEX', KEYS[1], min, max, 'LIMIT', 0, page_size)
+    for _, member in ipairs(page) do
+      local name = string.match(member, ' (.*)$')
+      if (pattern == '' or string.match(name, pattern)) and add(name) then
+        count = count + 1
+        if count == limit then return end
       end
     end
-    return out
-  end,
-  load = function()
-    local location = ARGV[3]
-    local prefix = location .. "/policies/"
-    local out = { redis.call("GET", base .. "head:" .. location) or "" }
-    for _, name in ipairs(between("policies", "[" .. prefix, "(" .. prefix .. "\255", -1)) do
-      local r = read(name)
-      if r[1] then
-        out[#out + 1] = name
-        out[#out + 1] = r
-        out[#out + 1] = experiments(name)
-      end
-    end
-    return out
-  end,
-  policies = function()
-    local out = {}
-    for i = 3, #ARGV do
-      out[#out + 1] = ARGV[i]
-      out[#out + 1] = read(ARGV[i])
-      out[#out + 1] = experiments(ARGV[i])
-    end
-    return out
-  end,
-}
-return ask[what]()
+    if #page > 0 then min = '(' .. page[#page] end
+  until #page < page_size
+end
+
+local function head()
+  if not KEYS[4] then return {} end
+  local last = redis.call('XREVRANGE', KEYS[4], '+', '-', 'COUNT', 1)[1]
+  if not last then return {} end
+  return { string.match(last[1], '^%d+'), last[2][2] }
+end
+
+local names = tonumber(ARGV[2])
+for i = 3, 2 + names do add(ARGV[i]) end
+for i = 3 + names, #ARGV, 4 do
+  add_span(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]))
+end
+return { head(), records }

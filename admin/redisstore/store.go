@@ -1,20 +1,17 @@
-// Package redisstore keeps the resources in Redis: the store of many machines.
+// Package redisstore keeps the resources in Redis: the store of many servers and
+// sidecars.
 //
-// A Txn is one run of a Lua script, which Redis makes as a whole or not at all; a
-// read of several records is one run of another. All keys of a project are in one
-// slot, so the same works on a Redis Cluster. The package guarantees what
-// admin.Store and authz.Feed promise as far as Redis keeps what it acknowledged:
-// durability and failover are as its operator set them up, and a follower notices
-// when Redis has gone back in time.
+// Each read and each Txn is one script, which Redis runs alone: nobody sees half a
+// change, and every reader asks the primary. What was acknowledged is as durable as
+// that Redis is set up to be; it must not evict keys. A failover may lose the last
+// changes, which sidecars notice by the nonces of the changes. The layout is in
+// keys.go. Beside it this package has no state: processes share a Redis freely.
 package redisstore
 
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,27 +20,15 @@ import (
 	"understudy/authz"
 )
 
-var (
-	//go:embed commit.lua
-	commitSource string
-	//go:embed read.lua
-	readSource string
-	//go:embed nodes.lua
-	nodesSource string
-
-	commitScript = redis.NewScript(commitSource)
-	readScript   = redis.NewScript(readSource)
-	nodesScript  = redis.NewScript(nodesSource)
-)
-
 // Store implements admin.Store and authz.Feed. It is safe for concurrent use.
 type Store struct {
-	client redis.UniversalClient
-	// followers waits for changes. It has connections of its own, so that those
-	// who wait take none from those who work.
-	followers redis.UniversalClient
-	now       func() time.Time
-	stream    int
+	// short is for calls that answer at once, bulk for those whose answers may be
+	// long, or long in coming.
+	short, bulk redis.UniversalClient
+	watches     *watches
+	now         func() time.Time
+	// stream is the number of changes kept for each location.
+	stream int
 }
 
 var (
@@ -54,167 +39,160 @@ var (
 // Option changes how a Store works.
 type Option func(*Store)
 
-// WithClock sets the clock that records expire by. The default is the system's.
+// WithClock sets the clock that records expire by; the default is the system's.
+// Nodes are always timed by the clock of Redis.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
 
-// WithStreamLength sets the number of changes that are kept for each location, at
-// least; Redis may keep some more. A follower that is further behind loads
-// everything. The default is 10,000.
+// WithStreamLength sets the number of changes that are kept for each location. A
+// follower that is further behind loads everything. The default is 10,000.
 func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, n) } }
 
-// Open connects to the Redis of a URL:
+// Open returns a Store on the Redis of a URL. The forms are
 //
-//	redis://[user:password@]host:port[/db]           one server; rediss:// with TLS
-//	unix://[user:password@]/path/to.sock[?db=0]      one server on a socket
-//	redis+cluster://host:port[?addr=host2:port2]     a cluster; rediss+cluster:// with TLS
-//	redis+sentinel://host:port/db?master_name=name[&addr=host2:port2]
-//	                                                 behind Sentinels; rediss+sentinel:// with TLS
+//	redis://[[user]:password@]host[:port][/database][?option=value]
+//	rediss://…                  the same with TLS
+//	unix://[[user]:password@]/path/of/socket[?db=database]
+//	redis+cluster://…[?addr=host:port&addr=…]
+//	                            a Redis Cluster, by any of its nodes; rediss+cluster with TLS
+//	redis+sentinel://[[user]:password@]host[:port][/database]?master_name=name[&addr=host:port…]
+//	                            what the Sentinels say is the primary; rediss+sentinel with TLS.
+//	                            The user and password before the @ are those of the Sentinels,
+//	                            the options username and password those of Redis
 //
-// Further settings are query parameters, such as dial_timeout. The error is one of
-// the URL, or that of the first call to a server that does not answer.
+// with the options of go-redis, such as dial_timeout=500ms.
+//
+// A Redis that cannot be reached is no error: calls return admin.ErrUnavailable
+// until it can be. One that answers and refuses, as for a wrong password, is. No
+// error tells the password.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
-	client, err := connect(url)
-	if err != nil {
-		return nil, err
-	}
-	followers, err := connect(url)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{client: client, followers: followers, now: time.Now, stream: 10_000}
+	s := &Store{now: time.Now, stream: 10_000}
 	for _, o := range options {
 		o(s)
+	}
+	connect, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	s.short, s.bulk = connect(shortTimeout), connect(bulkTimeout)
+	s.watches = newWatches(s.bulk)
+	if err := s.short.Ping(ctx).Err(); err != nil && isReply(err) && !isTransient(err) {
+		s.Close()
+		return nil, fmt.Errorf("opening the store: Redis refuses: %w", err)
 	}
 	return s, nil
 }
 
-// Close ends all connections.
-func (s *Store) Close() error { return errors.Join(s.client.Close(), s.followers.Close()) }
-
-// errURL says what a URL has to look like. It quotes nothing: a URL may have a
-// password.
-var errURL = errors.New("the URL of the store has to be like redis://host:6379, rediss://, unix:///path, " +
-	"redis+cluster:// or redis+sentinel://host:26379/0?master_name=name")
-
-const (
-	// dialTimeout bounds how long a server that is down holds a call up.
-	dialTimeout = time.Second
-	// callTimeout bounds one try of a call.
-	callTimeout = 3 * time.Second
-)
-
-func connect(url string) (redis.UniversalClient, error) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	plain, flavour, _ := strings.Cut(scheme, "+")
-	switch flavour {
-	case "":
-		o, err := redis.ParseURL(url)
-		if err != nil {
-			return nil, errURL
-		}
-		o.DialTimeout, o.ContextTimeoutEnabled = dialTimeout, true
-		o.ReadTimeout, o.WriteTimeout = callTimeout, callTimeout
-		return redis.NewClient(o), nil
-	case "cluster":
-		o, err := redis.ParseClusterURL(plain + "://" + rest)
-		if err != nil {
-			return nil, errURL
-		}
-		o.DialTimeout, o.ContextTimeoutEnabled = dialTimeout, true
-		o.ReadTimeout, o.WriteTimeout = callTimeout, callTimeout
-		return redis.NewClusterClient(o), nil
-	case "sentinel":
-		o, err := redis.ParseFailoverURL(plain + "://" + rest)
-		if err != nil || o.MasterName == "" {
-			return nil, errURL
-		}
-		o.DialTimeout, o.ContextTimeoutEnabled = dialTimeout, true
-		o.ReadTimeout, o.WriteTimeout = callTimeout, callTimeout
-		return redis.NewFailoverClient(o), nil
-	default:
-		return nil, errURL
+// Close lets go of all connections. Calls under way fail.
+func (s *Store) Close() error {
+	errShort, errBulk := s.short.Close(), s.bulk.Close()
+	s.watches.wait()
+	if errShort != nil {
+		return errShort
 	}
+	return errBulk
 }
+
+var (
+	//go:embed read.lua
+	readSource string
+	readScript = redis.NewScript(readSource)
+)
 
 // Get implements admin.Store.
 func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, error) {
 	if len(keys) == 0 {
-		return nil, nil
+		return nil, ctx.Err()
 	}
-	args := []any{milliseconds(s.now()), "get"}
-	for _, k := range keys {
-		args = append(args, string(k))
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = string(key)
 	}
-	reply, err := s.read(ctx, projectOf(string(keys[0])), args)
+	found, err := s.read(ctx, "reading", request{keys: keysOf(names[0]), names: names})
 	if err != nil {
-		return nil, fmt.Errorf("reading: %w", err)
+		return nil, err
+	}
+	byKey := make(map[admin.Key]admin.Record, len(found.records))
+	for _, r := range found.records {
+		byKey[r.Key] = r
 	}
 	out := make([]admin.Record, len(keys))
-	for i, k := range keys {
-		if out[i], err = parseRecord(k, reply[i]); err != nil {
-			return nil, err
-		}
+	for i, key := range keys {
+		out[i] = byKey[key]
 	}
 	return out, nil
 }
 
 // List implements admin.Store.
 func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
-	segments := strings.Split(string(q.Collection), "/")
-	prefix := ""
-	for _, segment := range segments {
-		if segment == "-" {
-			break
-		}
-		prefix += segment + "/"
+	found, err := s.read(ctx, "listing", request{keys: keysOf(string(q.Collection)), spans: []span{newSpan(q)}})
+	return found.records, err
+}
+
+// request is what read.lua reads at one instant.
+type request struct {
+	keys  keys
+	names []string
+	spans []span
+	// location is the one whose head is wanted; empty means none.
+	location authz.Location
+	// bulk says that the answer may be long.
+	bulk bool
+}
+
+// reading is what read.lua has read.
+type reading struct {
+	head    authz.Cursor
+	records []admin.Record
+}
+
+func (s *Store) read(ctx context.Context, doing string, r request) (reading, error) {
+	client := s.short
+	if r.bulk {
+		client = s.bulk
 	}
-	args := []any{milliseconds(s.now()), "list", kindOf(q.Collection), prefix, string(q.After), q.Limit}
-	for _, segment := range segments {
-		args = append(args, segment)
+	keys := []string{r.keys.index(), r.keys.versions(), r.keys.values()}
+	if r.location != "" {
+		keys = append(keys, r.keys.changes(r.location))
 	}
-	reply, err := s.read(ctx, projectOf(string(q.Collection)), args)
+	args := []any{s.now().UnixMilli(), len(r.names)}
+	for _, name := range r.names {
+		args = append(args, name)
+	}
+	for _, span := range r.spans {
+		args = append(args, span.args()...)
+	}
+	var reply []any
+	err := call(ctx, doing, func(ctx context.Context) (err error) {
+		reply, err = readScript.Run(ctx, client, keys, args...).Slice()
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listing: %w", err)
+		return reading{}, err
 	}
-	var out []admin.Record
-	for i := 0; i+1 < len(reply); i += 2 {
-		key, _ := reply[i].(string)
-		r, err := parseRecord(admin.Key(key), reply[i+1])
+	found, err := decodeReading(reply)
+	if err != nil {
+		return reading{}, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
+	}
+	return found, nil
+}
+
+func decodeReading(reply []any) (out reading, err error) {
+	if len(reply) != 2 {
+		return out, errReply
+	}
+	if out.head, err = decodeHead(reply[0]); err != nil {
+		return out, err
+	}
+	fields, err := texts(reply[1])
+	if err != nil || len(fields)%3 != 0 {
+		return out, errReply
+	}
+	for i := 0; i < len(fields); i += 3 {
+		r, err := decodeRecord(fields[i], fields[i+1], fields[i+2])
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		out = append(out, r)
+		out.records = append(out.records, r)
 	}
 	return out, nil
-}
-
-// read runs the script that reads. A read may be tried again without harm.
-func (s *Store) read(ctx context.Context, project string, args []any) ([]any, error) {
-	reply, err := readScript.Run(ctx, s.client, []string{base(project)}, args...).Slice()
-	if err != nil {
-		return nil, unavailable(ctx, err)
-	}
-	return reply, nil
-}
-
-// unavailable is the error of a call that changed nothing.
-func unavailable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return fmt.Errorf("%w: %w", admin.ErrUnavailable, err)
-}
-
-// neverSent reports whether a call failed before Redis can have seen it, or was
-// refused by it as a whole.
-func neverSent(err error) bool {
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
-		return true
-	}
-	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
-		return true
-	}
-	var refused redis.Error
-	return errors.As(err, &refused)
 }

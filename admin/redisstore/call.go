@@ -1,0 +1,171 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"understudy/admin"
+)
+
+const (
+	// patience is for how long a call is tried again while nothing of it can have
+	// reached Redis, lostPatience while it may have.
+	patience     = time.Second
+	lostPatience = 5 * time.Second
+
+	firstPause = 10 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// call makes a call that only reads, or that does no harm when repeated, and tries
+// again for a moment if Redis is lost.
+func call(ctx context.Context, doing string, f func(context.Context) error) error {
+	_, err := attempt(ctx, patience, f)
+	return failure(ctx, doing, err, false)
+}
+
+// callOnce makes a call whose effect the caller has to know. f has to be safe to
+// repeat; as long as an answer may have been lost, it is repeated to find out.
+func callOnce(ctx context.Context, doing string, f func(context.Context) error) error {
+	lost, err := attempt(ctx, lostPatience, f)
+	return failure(ctx, doing, err, lost)
+}
+
+// attempt calls f until it succeeds, fails for good or the time is over: patience,
+// or longer once an answer was lost.
+func attempt(ctx context.Context, longer time.Duration, f func(context.Context) error) (lost bool, err error) {
+	var fate fate
+	marked := context.WithValue(ctx, fateKey{}, &fate)
+	begin := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if err := ctx.Err(); err != nil {
+			return fate.lost.Load(), err
+		}
+		err = f(marked)
+		if err == nil || !isTransient(err) {
+			return err != nil && fate.lost.Load(), err
+		}
+		limit := patience
+		if fate.lost.Load() {
+			limit = longer
+		}
+		if time.Since(begin)+pause > limit || !sleep(ctx, pause) {
+			return fate.lost.Load(), err
+		}
+	}
+}
+
+// failure turns the error of a call into one that admin.Store names.
+func failure(ctx context.Context, doing string, err error, lost bool) error {
+	switch {
+	case err == nil:
+		return nil
+	case lost:
+		return fmt.Errorf("%s: %w: %w", doing, admin.ErrOutcomeUnknown, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	default:
+		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
+	}
+}
+
+// fate is what became of the attempts of one call.
+type fate struct {
+	// lost says that a script was sent, or may have been, and not answered.
+	lost atomic.Bool
+}
+
+type fateKey struct{}
+
+// hook notes the fate of scripts where go-redis talks to one server, below all that
+// it does on its own.
+type hook struct{}
+
+// dialError says that there is no connection, so that nothing was sent.
+type dialError struct{ cause error }
+
+func (e *dialError) Error() string { return e.cause.Error() }
+func (e *dialError) Unwrap() error { return e.cause }
+
+func (hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			return nil, &dialError{err}
+		}
+		return conn, nil
+	}
+}
+
+func (hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		fate, _ := ctx.Value(fateKey{}).(*fate)
+		if fate != nil && strings.HasPrefix(cmd.Name(), "eval") && mayHaveRun(err) {
+			fate.lost.Store(true)
+		}
+		return err
+	}
+}
+
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// mayHaveRun reports whether a command with this error may have been run. One that was
+// answered with an error has not: the scripts check before they write.
+func mayHaveRun(err error) bool {
+	var dial *dialError
+	return err != nil && !isReply(err) && !errors.As(err, &dial) &&
+		!errors.Is(err, redis.ErrPoolTimeout) && !errors.Is(err, redis.ErrPoolExhausted) &&
+		!errors.Is(err, redis.ErrClosed)
+}
+
+// isReply reports whether Redis itself answered with this error.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// transientReplies begin the answers of a Redis that is starting, failing over or
+// moving its slots.
+var transientReplies = []string{
+	"LOADING ", "READONLY ", "MASTERDOWN ", "CLUSTERDOWN ", "TRYAGAIN ", "NOREPLICAS ",
+	"BUSY ", "MOVED ", "ASK ", "ERR max number of clients",
+}
+
+// isTransient reports whether a call may succeed a moment later.
+func isTransient(err error) bool {
+	if errors.Is(err, redis.ErrClosed) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if !isReply(err) {
+		return true
+	}
+	for _, prefix := range transientReplies {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits about the given time; it reports false if ctx is done first.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause/2 + rand.N(pause))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

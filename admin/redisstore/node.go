@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// nodeKept is the age from which on a node's report is dropped.
+const nodeKept = time.Hour
+
+var (
+	//go:embed heartbeat.lua
+	heartbeatSource string
+	heartbeatScript = redis.NewScript(heartbeatSource)
+
+	//go:embed nodes.lua
+	nodesSource string
+	nodesScript = redis.NewScript(nodesSource)
+
+	//go:embed leave.lua
+	leaveSource string
+	leaveScript = redis.NewScript(leaveSource)
+)
+
+// Heartbeat implements authz.Feed.
+func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor, error) {
+	report, err := proto.Marshal(node)
+	if err != nil {
+		return authz.Cursor{}, fmt.Errorf("encoding %s: %w", node.Name, err)
+	}
+	k, location := keysOf(node.Name), locationOf(node.Name)
+	keys := []string{k.nodes(location), k.heartbeats(location), k.changes(location)}
+	var reply []any
+	err = call(ctx, "reporting "+node.Name, func(ctx context.Context) (err error) {
+		reply, err = heartbeatScript.Run(ctx, s.short, keys, node.Name, report, nodeKept.Milliseconds()).Slice()
+		return err
+	})
+	if err != nil {
+		return authz.Cursor{}, err
+	}
+	return decodeHead(reply)
+}
+
+// Leave implements authz.Feed.
+func (s *Store) Leave(ctx context.Context, nodeName string) error {
+	k, location := keysOf(nodeName), locationOf(nodeName)
+	return call(ctx, "removing "+nodeName, func(ctx context.Context) error {
+		return leaveScript.Run(ctx, s.short, []string{k.nodes(location), k.heartbeats(location)}, nodeName).Err()
+	})
+}
+
+// Nodes implements admin.Store.
+func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.NodeReport, error) {
+	k := keysOf(string(location))
+	doing := "reading the nodes of " + string(location)
+	var reply []any
+	err := call(ctx, doing, func(ctx context.Context) (err error) {
+		keys := []string{k.nodes(location), k.heartbeats(location)}
+		reply, err = nodesScript.Run(ctx, s.short, keys, nodeKept.Milliseconds()).Slice()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	reports, err := decodeReports(reply)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
+	}
+	return reports, nil
+}
+
+func decodeReports(reply []any) ([]admin.NodeReport, error) {
+	fields, err := texts(reply)
+	if err != nil || len(fields)%4 != 0 {
+		return nil, errReply
+	}
+	var out []admin.NodeReport
+	for ; len(fields) > 0; fields = fields[4:] {
+		r, err := decodeReport(fields[1], fields[2], fields[3])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b admin.NodeReport) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
+	return out, nil
+}
+
+func decodeReport(report, at, age string) (admin.NodeReport, error) {
+	node := &adminpb.Node{}
+	if err := proto.Unmarshal([]byte(report), node); err != nil {
+		return admin.NodeReport{}, fmt.Errorf("decoding a node: %w", err)
+	}
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if err != nil {
+		return admin.NodeReport{}, errReply
+	}
+	old, err := strconv.ParseInt(age, 10, 64)
+	if err != nil {
+		return admin.NodeReport{}, errReply
+	}
+	node.HeartbeatTime = timestamppb.New(time.UnixMilli(ms))
+	return admin.NodeReport{Node: node, Age: time.Duration(old) * time.Millisecond}, nil
+}

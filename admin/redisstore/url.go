@@ -1,0 +1,124 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	dialTimeout = 700 * time.Millisecond
+	// shortTimeout bounds one answer that comes at once, bulkTimeout one that may
+	// hold everything of a location.
+	shortTimeout = 3 * time.Second
+	bulkTimeout  = 30 * time.Second
+	// bulkPool is room for one connection for each location that is followed.
+	bulkPool = 100
+)
+
+// Failures are returned and not logged beside.
+func init() { logging.Disable() }
+
+var (
+	errURL = errors.New("the URL of the store is not valid: its form is " +
+		"redis://[[user]:password@]host[:port][/database][?option=value], or the same with rediss, unix, " +
+		"redis+cluster or redis+sentinel; in a user name or password, write each of : / ? # [ ] @ % as %XX")
+	errMaster = errors.New("the URL of the store has no master_name: add ?master_name= and the name " +
+		"by which the Sentinels know the primary")
+)
+
+// connector makes a client whose calls end after a time, unless the URL says
+// otherwise.
+type connector func(timeout time.Duration) redis.UniversalClient
+
+// parseURL returns what connects to the Redis of a URL. The reasons that the parsers
+// give may quote a part of the password, so they are dropped.
+func parseURL(url string) (connector, error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch scheme {
+	case "redis", "rediss", "unix":
+		o, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, errURL
+		}
+		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, nil
+	case "redis+cluster", "rediss+cluster":
+		o, err := redis.ParseClusterURL(strings.TrimSuffix(scheme, "+cluster") + "://" + rest)
+		if err != nil {
+			return nil, errURL
+		}
+		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, nil
+	case "redis+sentinel", "rediss+sentinel":
+		o, err := redis.ParseFailoverURL(strings.TrimSuffix(scheme, "+sentinel") + "://" + rest)
+		if err != nil {
+			return nil, errURL
+		}
+		if o.MasterName == "" {
+			return nil, errMaster
+		}
+		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, nil
+	default:
+		return nil, errURL
+	}
+}
+
+// The clients never repeat a command themselves: call does, which has to know
+// whether one was sent.
+const never = -1
+
+var noNotifications = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+
+func single(o redis.Options, timeout time.Duration) redis.UniversalClient {
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = never, 1, true
+	o.MaintNotificationsConfig = noNotifications
+	limits{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.PoolSize}.fill(timeout)
+	c := redis.NewClient(&o)
+	c.AddHook(hook{})
+	return c
+}
+
+func sentinel(o redis.FailoverOptions, timeout time.Duration) redis.UniversalClient {
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = never, 1, true
+	o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly, o.UseDisconnectedReplicas = false, false, false, false
+	limits{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.PoolSize}.fill(timeout)
+	c := redis.NewFailoverClient(&o)
+	c.AddHook(hook{})
+	return c
+}
+
+// cluster reads from primaries only: a replica may not have the last write yet.
+func cluster(o redis.ClusterOptions, timeout time.Duration) redis.UniversalClient {
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = never, 1, true
+	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+	o.MaintNotificationsConfig = noNotifications
+	limits{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.PoolSize}.fill(timeout)
+	c := redis.NewClusterClient(&o)
+	c.OnNewNode(func(node *redis.Client) { node.AddHook(hook{}) })
+	return c
+}
+
+// limits are the options that have defaults of our own.
+type limits struct {
+	dial, read, write, pool *time.Duration
+	size                    *int
+}
+
+func (l limits) fill(timeout time.Duration) {
+	setDefault(l.dial, dialTimeout)
+	setDefault(l.read, timeout)
+	setDefault(l.write, timeout)
+	setDefault(l.pool, dialTimeout)
+	if timeout == bulkTimeout {
+		*l.size = max(*l.size, bulkPool)
+	}
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
