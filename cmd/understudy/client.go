@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	adminpb "understudy/admin/v1"
+)
+
+// client is a connection to the admin API, with the flags that its commands share.
+type client struct {
+	addr     string
+	location string
+	output   string
+	wait     bool
+
+	conn       *grpc.ClientConn
+	policies   adminpb.PolicyPreviewClient
+	operations longrunningpb.OperationsClient
+	in         io.Reader
+	out, err   io.Writer
+}
+
+// bind declares the flags of every client command.
+func (c *client) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.addr, "admin", envOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port (UNDERSTUDY_ADMIN_ADDR)")
+	f.StringVar(&c.location, "location", envOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
+	f.StringVarP(&c.output, "output", "o", "text", "text or json")
+	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied a change")
+}
+
+// command makes a client command of what it does.
+func command(use, short, long string, args cobra.PositionalArgs, do func(*client, context.Context, []string) error) (*cobra.Command, *client) {
+	c := &client{}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: short + ".\n\n" + long, Args: usageArgs(args),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.in, c.out, c.err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if !oneOf(c.output, "text", "json") {
+				return usage(errors.New("--output: it is text or json"))
+			}
+			if err := c.dial(); err != nil {
+				return usage(err)
+			}
+			defer func() { _ = c.conn.Close() }()
+			return do(c, cmd.Context(), args)
+		},
+	}
+	c.bind(cmd)
+	return cmd, c
+}
+
+// usageArgs gives the errors of a check the exit code of a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// maxMessage is the largest answer that the client takes, in bytes.
+const maxMessage = 64 << 20
+
+func (c *client) dial() error {
+	conn, err := grpc.NewClient(c.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+	if err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	c.conn = conn
+	c.policies = adminpb.NewPolicyPreviewClient(conn)
+	c.operations = longrunningpb.NewOperationsClient(conn)
+	return nil
+}
+
+// name turns web or web/strict into a resource name; a whole name stays as it is.
+func (c *client) name(short string) string {
+	if strings.HasPrefix(short, "projects/") {
+		return short
+	}
+	policy, experiment, isExperiment := strings.Cut(short, "/")
+	name := c.location + "/policies/" + policy
+	if isExperiment {
+		name += "/experiments/" + experiment
+	}
+	return name
+}
+
+func isExperiment(name string) bool { return strings.Contains(name, "/experiments/") }
+
+// finish waits for an operation, telling of its progress, and prints its result.
+func (c *client) finish(ctx context.Context, op *longrunningpb.Operation, err error) error {
+	if err != nil {
+		return err
+	}
+	for c.wait && !op.Done {
+		fmt.Fprintln(c.err, progressOf(op))
+		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
+			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
+		}); err != nil {
+			return err
+		}
+	}
+	if failure := op.GetError(); failure != nil {
+		return status.FromProto(failure).Err()
+	}
+	if c.output == "json" {
+		return c.print(op)
+	}
+	if !op.Done {
+		_, err = fmt.Fprintln(c.out, "stored:", op.Name)
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, summaryOf(op))
+	return err
+}
+
+// commonMetadata returns what all metadata of operations have.
+func commonMetadata(op *longrunningpb.Operation) *adminpb.OperationMetadata {
+	m, err := op.GetMetadata().UnmarshalNew()
+	if err != nil {
+		return nil
+	}
+	if wrapped, ok := m.(interface {
+		GetOperation() *adminpb.OperationMetadata
+	}); ok {
+		return wrapped.GetOperation()
+	}
+	common, _ := m.(*adminpb.OperationMetadata)
+	return common
+}
+
+func progressOf(op *longrunningpb.Operation) string {
+	m := commonMetadata(op)
+	return fmt.Sprintf("%s of %s: %d of %d sidecars have applied it", m.GetVerb(), m.GetTarget(),
+		m.GetAppliedNodeCount(), m.GetNodeCount())
+}
+
+func summaryOf(op *longrunningpb.Operation) string {
+	m := commonMetadata(op)
+	text := fmt.Sprintf("%s of %s is done on %d sidecars", m.GetVerb(), m.GetTarget(), m.GetAppliedNodeCount())
+	response, err := op.GetResponse().UnmarshalNew()
+	if err != nil {
+		return text
+	}
+	if r, ok := response.(interface{ GetEtag() string }); ok && r.GetEtag() != "" {
+		text += "; its etag is " + r.GetEtag()
+	}
+	return text
+}
+
+// print prints a message as JSON.
+func (c *client) print(m proto.Message) error {
+	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, string(out))
+	return err
+}
+
+// describe writes an error for people: that of a call with its violations, one a
+// line.
+func describe(err error) string {
+	st, ok := status.FromError(err)
+	if !ok {
+		return err.Error()
+	}
+	text := st.Message()
+	for _, d := range st.Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok && len(bad.FieldViolations) > 1 {
+			for _, v := range bad.FieldViolations {
+				text += "\n  " + v.Field + ": " + v.Description
+			}
+		}
+	}
+	return text
+}

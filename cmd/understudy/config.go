@@ -1,0 +1,258 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+
+	"understudy/authz"
+)
+
+// envPrefix begins the environment variable of each flag of serve: --store is
+// UNDERSTUDY_STORE. A flag wins over its variable.
+const envPrefix = "UNDERSTUDY_"
+
+// config is what `serve` can be told. It is read from flags and environment here
+// and nowhere else, and passed by value.
+type config struct {
+	authzAddr  string
+	adminAddr  string
+	healthAddr string
+	store      string
+	location   string
+	policy     string
+	node       string
+	enable     []string
+
+	defaultDecision string
+	decisionTimeout time.Duration
+	snapshotFile    string
+	previewConsole  bool
+
+	allowUnauthenticatedAdmin bool
+	shutdownTimeout           time.Duration
+	logFormat                 string
+	logLevel                  string
+}
+
+// bind declares the flags.
+func (c *config) bind(f *pflag.FlagSet) {
+	f.StringVar(&c.authzAddr, "authz-addr", "127.0.0.1:9191", "where Envoy asks: host:port (:0 for any port) or unix:///path")
+	f.StringVar(&c.adminAddr, "admin-addr", "127.0.0.1:8181", "where the admin API listens, REST and gRPC: host:port")
+	f.StringVar(&c.healthAddr, "health-addr", "127.0.0.1:8282", "where /healthz, /readyz and /metrics are: host:port")
+	f.StringVar(&c.store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
+	f.StringVar(&c.location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
+	f.StringVar(&c.policy, "policy", "default", "the ID of the policy that decides where a route names none")
+	f.StringVar(&c.node, "node", "", "the ID of this sidecar (default the host name and a random suffix)")
+	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
+	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
+	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
+	f.StringVar(&c.snapshotFile, "snapshot-file", "", "where the last policies are kept for a start without the store (default beside the state, with a Redis store)")
+	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
+	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
+	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown")
+	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
+	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
+}
+
+// fromEnvironment sets the flags that were not given from their variables.
+func fromEnvironment(f *pflag.FlagSet) error {
+	var errs []error
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		value, set := os.LookupEnv(name)
+		if flag.Changed || !set {
+			return
+		}
+		if err := f.Set(flag.Name, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+var (
+	locationName = regexp.MustCompile(`^projects/[a-z]([a-z0-9-]{0,61}[a-z0-9])?/locations/[A-Za-z0-9_.:-]{1,255}$`)
+	idPattern    = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
+)
+
+// finish fills in the defaults that depend on the machine and checks all values,
+// so that every mistake is told at once.
+func (c *config) finish() error {
+	if err := c.fillIn(); err != nil {
+		return err
+	}
+	var errs []error
+	check := func(ok bool, flag, rule string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("--%s: %s", flag, rule))
+		}
+	}
+	check(locationName.MatchString(c.location), "location", "it is like projects/default/locations/local")
+	check(idPattern.MatchString(c.policy), "policy", "an ID has letters, digits and characters of _.:-")
+	check(idPattern.MatchString(c.node), "node", "an ID has letters, digits and characters of _.:-")
+	check(oneOf(c.defaultDecision, "deny", "allow"), "default-decision", "it is deny or allow")
+	check(oneOf(c.logFormat, "text", "json"), "log-format", "it is text or json")
+	check(oneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
+	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
+	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
+	check(validAddress(c.authzAddr) || strings.HasPrefix(c.authzAddr, unixScheme), "authz-addr", "it is host:port or unix:///path")
+	check(validAddress(c.adminAddr), "admin-addr", "it is host:port")
+	check(validAddress(c.healthAddr), "health-addr", "it is host:port")
+	check(len(c.enable) > 0, "enable", "it is authz, admin or authz,admin")
+	for _, e := range c.enable {
+		check(oneOf(e, "authz", "admin"), "enable", "it is authz, admin or authz,admin")
+	}
+	check(!c.enabled("admin") || c.allowUnauthenticatedAdmin || loopback(c.adminAddr), "admin-addr",
+		"the admin API asks nobody who he is, so it listens on a loopback address; "+
+			"behind a proxy that does ask, add --allow-unauthenticated-admin")
+	if len(errs) > 0 {
+		return usage(errors.Join(errs...))
+	}
+	return nil
+}
+
+// fillIn sets the defaults that depend on the machine.
+func (c *config) fillIn() error {
+	if c.node == "" {
+		host, err := os.Hostname()
+		if err != nil || !idPattern.MatchString(host) {
+			host = "node"
+		}
+		c.node = host + "-" + uuid.NewString()[:8]
+	}
+	if c.store == "" {
+		dir, err := stateDir()
+		if err != nil {
+			return usage(fmt.Errorf("--store: %w; name a file with bolt:///path", err))
+		}
+		c.store = "bolt://" + filepath.Join(dir, "understudy.db")
+	}
+	if c.snapshotFile == "" && !strings.HasPrefix(c.store, boltScheme) {
+		if dir, err := stateDir(); err == nil {
+			c.snapshotFile = filepath.Join(dir, "snapshots", strings.ReplaceAll(c.location, "/", "_")+"."+c.policy)
+		}
+	}
+	return nil
+}
+
+// stateDir is the folder for what a program keeps of its own accord (the XDG base
+// directories).
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "understudy"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no home directory to keep the state in")
+	}
+	return filepath.Join(home, ".local", "state", "understudy"), nil
+}
+
+func (c *config) enabled(what string) bool { return slices.Contains(c.enable, what) }
+
+func (c *config) verdict() authz.Verdict {
+	if c.defaultDecision == "allow" {
+		return authz.Allow
+	}
+	return authz.Deny
+}
+
+func (c *config) level() slog.Level {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(c.logLevel)); err != nil {
+		return slog.LevelInfo
+	}
+	return l
+}
+
+func oneOf(value string, allowed ...string) bool { return slices.Contains(allowed, value) }
+
+func validAddress(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	return err == nil && port != ""
+}
+
+// loopback reports whether an address can be reached from this machine alone.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// redacted is a store's URL without what may be secret in it.
+func redacted(store string) string {
+	u, err := url.Parse(store)
+	if err != nil {
+		return "(not a URL)"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+// newServe is the command; what it does stands in serve.go.
+func newServe() *cobra.Command {
+	var c config
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the sidecar that Envoy asks, and the admin API",
+		Long: `Run the sidecar that Envoy asks over ext_authz gRPC, and the admin API.
+
+Without flags everything is on this machine: policies are kept in a file of the
+user's state directory, and all ports listen on the loopback address. With
+--store redis://… any number of sidecars share their policies.
+
+Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
+wins over its variable. Preview records, metrics and traces are exported as the
+standard OTEL_* variables say; without them nothing is exported.
+
+It stops on SIGTERM or SIGINT: readiness goes first, then requests under way are
+answered. A second signal ends it at once.`,
+		Example: `  understudy serve
+  understudy serve --store redis://localhost:6379 --location projects/shop/locations/prod --policy web
+  UNDERSTUDY_LOG_FORMAT=json understudy serve --preview-console`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd.Flags()); err != nil {
+				return usage(err)
+			}
+			if err := c.finish(); err != nil {
+				return err
+			}
+			var console sdklog.Exporter
+			if c.previewConsole {
+				console = newConsole(cmd.OutOrStdout())
+			}
+			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
+		},
+	}
+	c.bind(cmd.Flags())
+	return cmd
+}
+
+// noArguments refuses arguments with the exit code of a usage error.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(fmt.Errorf("%q is one argument too many (see `%s --help`)", args[0], cmd.CommandPath()))
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"golang.org/x/term"
+)
+
+// consoleInterval is how long a record waits for others before it is printed.
+const consoleInterval = 100 * time.Millisecond
+
+// palette colours text for a terminal; without one it leaves it alone.
+type palette bool
+
+// paletteFor returns the palette for a writer. NO_COLOR is honoured.
+func paletteFor(w io.Writer) palette {
+	f, ok := w.(*os.File)
+	_, plain := os.LookupEnv("NO_COLOR")
+	return palette(ok && !plain && term.IsTerminal(int(f.Fd())))
+}
+
+func (p palette) paint(code, text string) string {
+	if !p {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p palette) red(text string) string    { return p.paint("31", text) }
+func (p palette) green(text string) string  { return p.paint("32", text) }
+func (p palette) yellow(text string) string { return p.paint("33", text) }
+func (p palette) bold(text string) string   { return p.paint("1", text) }
+func (p palette) dim(text string) string    { return p.paint("2", text) }
+
+// result colours ALLOW, DENY and ERROR.
+func (p palette) result(text string) string {
+	switch strings.TrimSpace(text) {
+	case "ALLOW":
+		return p.green(text)
+	case "DENY":
+		return p.red(text)
+	default:
+		return p.yellow(text)
+	}
+}
+
+// consoleExporter prints preview records for people, one line each. It implements
+// sdklog.Exporter.
+type consoleExporter struct {
+	mu     sync.Mutex
+	out    io.Writer
+	colour palette
+}
+
+func newConsole(out io.Writer) *consoleExporter {
+	return &consoleExporter{out: out, colour: paletteFor(out)}
+}
+
+// Export prints the records.
+func (c *consoleExporter) Export(_ context.Context, records []sdklog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range records {
+		if _, err := fmt.Fprintln(c.out, c.line(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line is like:
+//
+//	12:00:01.123  ALLOW → DENY   NEWLY_DENIED  GET /api/orders  spiffe://…/web  tighter: rule "main"
+func (c *consoleExporter) line(r sdklog.Record) string {
+	about := make(map[string]string)
+	r.WalkAttributes(func(kv attribute.KeyValue) bool {
+		about[string(kv.Key)] = kv.Value.Emit()
+		return true
+	})
+	experiment := about["understudy.experiment.name"]
+	line := fmt.Sprintf("%s  %s → %s  %-16s  %s %s  %s  %s",
+		c.colour.dim(r.Timestamp().Format("15:04:05.000")),
+		c.colour.result(fmt.Sprintf("%-5s", about["understudy.policy.result"])),
+		c.colour.result(fmt.Sprintf("%-5s", about["understudy.experiment.result"])),
+		about["understudy.preview.difference"],
+		about["http.request.method"], about["url.path"],
+		about["understudy.principal"],
+		c.colour.bold(experiment[strings.LastIndexByte(experiment, '/')+1:]),
+	)
+	if reason := about["understudy.preview.reason"]; reason != "" && about["understudy.preview.difference"] != "UNCHANGED" {
+		line += ": " + reason
+	}
+	return line
+}
+
+// ForceFlush has nothing to do: lines are written as they come.
+func (c *consoleExporter) ForceFlush(context.Context) error { return nil }
+
+// Shutdown has nothing to do.
+func (c *consoleExporter) Shutdown(context.Context) error { return nil }

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+
+	"understudy/deploy/examples"
+)
+
+const (
+	demoPolicy     = "shop"
+	demoExperiment = "tighter"
+	// demoRequests is the traffic of one round.
+	demoRequests = 300
+)
+
+// demo is the main job from beginning to end, told to someone who has never seen
+// it: on the real server, over its real ports.
+type demo struct {
+	out     io.Writer
+	colour  palette
+	pause   time.Duration
+	admin   string
+	authz   authv3.AuthorizationClient
+	records *collected
+	traffic *traffic
+}
+
+func newDemo() *cobra.Command {
+	var fast bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See the whole of it in ten seconds",
+		Long: `Start a server of its own, with an example policy and an experiment; send it
+traffic as Envoy would; show what the experiment would change; and commit it. It
+uses free ports and a temporary folder, and leaves nothing behind.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := &demo{out: cmd.OutOrStdout(), colour: paletteFor(cmd.OutOrStdout()), pause: 900 * time.Millisecond}
+			if fast {
+				d.pause = 0
+			}
+			return d.run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&fast, "fast", false, "do not pause between the steps")
+	return cmd
+}
+
+// run starts a server and tells the story on it.
+func (d *demo) run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "understudy-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.records, d.traffic = &collected{}, newTraffic()
+	bound, served, log := make(chan map[string]string, 1), make(chan error, 1), &bytes.Buffer{}
+	go func() {
+		served <- serve(ctx, demoConfig(dir), d.records, log, func(b map[string]string) { bound <- b })
+	}()
+	select {
+	case addresses := <-bound:
+		err = d.tell(ctx, addresses)
+	case err = <-served:
+		return fmt.Errorf("the server did not start: %w", err)
+	}
+	cancel()
+	if stopped := <-served; err == nil {
+		err = stopped
+	}
+	return err
+}
+
+func demoConfig(dir string) config {
+	return config{
+		authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
+		store:    boltScheme + filepath.Join(dir, "understudy.db"),
+		location: "projects/demo/locations/local", policy: demoPolicy, node: "demo",
+		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second,
+		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
+	}
+}
+
+// tell is the story.
+func (d *demo) tell(ctx context.Context, bound map[string]string) error {
+	d.admin = "http://" + bound["admin"]
+	conn, err := dialAuthz(bound["authz"])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	d.authz = authv3.NewAuthorizationClient(conn)
+	fmt.Fprintf(d.out, "Understudy runs on this machine: Envoy would ask it at %s, its API is at %s.\n", bound["authz"], d.admin)
+	for _, chapter := range []func(context.Context) error{
+		d.createPolicy, d.showDecisions, d.startPreview, d.rehearse, d.commit, d.commitAgain,
+	} {
+		if err := d.wait(ctx); err != nil {
+			return err
+		}
+		if err := chapter(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(d.out, "\nThat is all: what would change was known before it did. `understudy serve` starts it for real.")
+	return nil
+}
+
+func (d *demo) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d.pause):
+		return nil
+	}
+}
+
+func (d *demo) chapter(n int, title string) {
+	fmt.Fprintf(d.out, "\n%s\n", d.colour.bold(fmt.Sprintf("%d. %s", n, title)))
+}
+
+func (d *demo) createPolicy(ctx context.Context) error {
+	d.chapter(1, "A live policy: who may call what in a small shop (deploy/examples/policy.yaml)")
+	body, err := exampleResource("policy.yaml", nil)
+	if err != nil {
+		return err
+	}
+	_, err = d.expect(ctx, http.StatusOK, "POST", d.policies()+"?policyId="+demoPolicy, body)
+	return err
+}
+
+func (d *demo) showDecisions(ctx context.Context) error {
+	d.chapter(2, "Envoy asks, the live policy decides")
+	for _, r := range d.traffic.samples() {
+		verdict, err := d.ask(ctx, r)
+		if err != nil {
+			return err
+		}
+		d.showDecision(r, verdict)
+	}
+	return nil
+}
+
+func (d *demo) showDecision(r call, verdict string) {
+	fmt.Fprintf(d.out, "   %s  %-6s %-22s %s\n", d.colour.result(fmt.Sprintf("%-5s", verdict)), r.method, r.path, d.colour.dim(r.who()))
+}
+
+func (d *demo) startPreview(ctx context.Context) error {
+	d.chapter(3, "An experiment: a change nobody dares to make (deploy/examples/experiment.yaml)")
+	body, err := exampleResource("experiment.yaml", func(document map[string]any) {
+		document["policy"].(map[string]any)["name"] = strings.TrimPrefix(d.policy(), "/v1/")
+	})
+	if err != nil {
+		return err
+	}
+	url := d.policy() + "/experiments?policyExperimentId=" + demoExperiment
+	if _, err := d.expect(ctx, http.StatusOK, "POST", url, body); err != nil {
+		return err
+	}
+	_, err = d.expect(ctx, http.StatusOK, "POST", d.experiment()+":startPreview", []byte("{}"))
+	fmt.Fprintln(d.out, "   From now on each request is decided by both. Only the live policy counts.")
+	return err
+}
+
+// rehearse sends traffic and shows what the preview has found.
+func (d *demo) rehearse(ctx context.Context) error {
+	d.chapter(4, fmt.Sprintf("%d requests, as Envoy sends them: tokens, SPIFFE identities, 15 headers each", demoRequests))
+	d.records.reset()
+	counts := make(map[string]int)
+	begin := time.Now()
+	for range demoRequests {
+		verdict, err := d.ask(ctx, d.traffic.next())
+		if err != nil {
+			return err
+		}
+		counts[verdict]++
+	}
+	fmt.Fprintf(d.out, "   %d were allowed and %d denied, in %d ms.\n", counts["ALLOW"], counts["DENY"], time.Since(begin).Milliseconds())
+	if err := d.records.await(ctx, demoRequests); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "   %d preview records, one for each request (OpenTelemetry logs). Some that differ:\n", demoRequests)
+	for _, body := range d.records.differing(3) {
+		fmt.Fprintln(d.out, "   "+d.colour.dim(body))
+	}
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
+	d.chapter(5, "What would change")
+	d.records.table(d.out, d.colour)
+	return nil
+}
+
+// commit commits what was previewed and shows that a decision has changed.
+func (d *demo) commit(ctx context.Context) error {
+	d.chapter(6, "The evidence convinces: commit exactly the version that was previewed")
+	etag, err := d.etag(ctx)
+	if err != nil {
+		return err
+	}
+	r := d.traffic.changing()
+	before, err := d.ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	if _, err := d.expect(ctx, http.StatusOK, "POST", d.experiment()+":commit", etag); err != nil {
+		return err
+	}
+	after, err := d.ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(d.out, "   Before the commit and after it:")
+	d.showDecision(r, before)
+	d.showDecision(r, after)
+	if before == after {
+		return fmt.Errorf("the commit did not change the decision on %s", r.path)
+	}
+	return nil
+}
+
+func (d *demo) commitAgain(ctx context.Context) error {
+	d.chapter(7, "A commit happens once: the experiment is gone with it")
+	answer, err := d.expect(ctx, http.StatusNotFound, "POST", d.experiment()+":commit", []byte(`{"etag":"W/\"any\""}`))
+	if err != nil {
+		return err
+	}
+	var failure struct {
+		Error struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal(answer, &failure); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "   %s %s\n", d.colour.yellow(fmt.Sprint(failure.Error.Code)), failure.Error.Message)
+	return nil
+}
+
+// etag reads the experiment's etag and returns the body of its commit.
+func (d *demo) etag(ctx context.Context) ([]byte, error) {
+	answer, err := d.expect(ctx, http.StatusOK, "GET", d.experiment(), nil)
+	if err != nil {
+		return nil, err
+	}
+	var experiment struct {
+		Etag string `json:"etag"`
+	}
+	if err := json.Unmarshal(answer, &experiment); err != nil {
+		return nil, err
+	}
+	return json.Marshal(experiment)
+}
+
+func (d *demo) policies() string   { return "/v1/projects/demo/locations/local/policies" }
+func (d *demo) policy() string     { return d.policies() + "/" + demoPolicy }
+func (d *demo) experiment() string { return d.policy() + "/experiments/" + demoExperiment }
+
+// expect makes a call of the REST API, shows it as a command, and fails unless the
+// status is the expected one.
+func (d *demo) expect(ctx context.Context, status int, method, path string, body []byte) ([]byte, error) {
+	shown := "curl"
+	if method != http.MethodGet {
+		shown += " -X " + method
+	}
+	switch {
+	case len(body) > 100:
+		shown += " -d @…"
+	case len(body) > 0:
+		shown += " -d '" + string(body) + "'"
+	}
+	fmt.Fprintln(d.out, "   "+d.colour.dim("$ "+shown+" '"+d.admin+path+"'"))
+	r, err := http.NewRequestWithContext(ctx, method, d.admin+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != status {
+		err = fmt.Errorf("%s %s answered %s: %s", method, path, response.Status, answer)
+	}
+	return answer, err
+}
+
+// ask sends one CheckRequest.
+func (d *demo) ask(ctx context.Context, r call) (string, error) {
+	response, err := d.authz.Check(ctx, r.request())
+	if err != nil {
+		return "", fmt.Errorf("asking for %s %s: %w", r.method, r.path, err)
+	}
+	if codes.Code(response.GetStatus().GetCode()) == codes.OK {
+		return "ALLOW", nil
+	}
+	return "DENY", nil
+}
+
+// exampleResource reads a resource of the examples as the API takes it.
+func exampleResource(name string, change func(map[string]any)) ([]byte, error) {
+	content, err := examples.Files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return resourceJSON(content, examples.Files.ReadFile, change)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+)
+
+// collected keeps preview records in memory. It implements sdklog.Exporter.
+type collected struct {
+	mu      sync.Mutex
+	records []previewRecord
+}
+
+// previewRecord is a record's body and attributes.
+type previewRecord struct {
+	body  string
+	about map[string]string
+}
+
+func (p previewRecord) difference() string { return p.about["understudy.preview.difference"] }
+
+// Export keeps copies of the records.
+func (c *collected) Export(_ context.Context, records []sdklog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range records {
+		p := previewRecord{body: r.Body().AsString(), about: make(map[string]string)}
+		r.WalkAttributes(func(kv attribute.KeyValue) bool {
+			p.about[string(kv.Key)] = kv.Value.Emit()
+			return true
+		})
+		c.records = append(c.records, p)
+	}
+	return nil
+}
+
+// ForceFlush has nothing to do.
+func (c *collected) ForceFlush(context.Context) error { return nil }
+
+// Shutdown has nothing to do.
+func (c *collected) Shutdown(context.Context) error { return nil }
+
+func (c *collected) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.records = nil
+}
+
+func (c *collected) all() []previewRecord {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.records)
+}
+
+// await waits until n records are there.
+func (c *collected) await(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for ticker := time.NewTicker(20 * time.Millisecond); ; {
+		if len(c.all()) >= n {
+			ticker.Stop()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("only %d of %d preview records came: %w", len(c.all()), n, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// differing returns the bodies of at most n records, each of another kind.
+func (c *collected) differing(n int) []string {
+	seen := make(map[string]bool)
+	var out []string
+	for _, r := range c.all() {
+		if d := r.difference(); d != "UNCHANGED" && !seen[d] && len(out) < n {
+			seen[d] = true
+			out = append(out, r.body)
+		}
+	}
+	return out
+}
+
+// row is a line of the table: requests that differ in the same way.
+type row struct{ difference, method, path, caller, reason string }
+
+// table prints what would change, the most frequent first.
+func (c *collected) table(w io.Writer, colour palette) {
+	counts := make(map[row]int)
+	unchanged := 0
+	for _, r := range c.all() {
+		if r.difference() == "UNCHANGED" {
+			unchanged++
+			continue
+		}
+		principal := r.about["understudy.principal"]
+		counts[row{
+			r.difference(), r.about["http.request.method"], r.about["url.path"],
+			principal[strings.LastIndexByte(principal, '/')+1:], r.about["understudy.preview.reason"],
+		}]++
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "   REQUESTS\tCHANGE\tMETHOD\tPATH\tCALLER\tREASON")
+	rows := slices.SortedFunc(maps.Keys(counts), func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.difference, b.difference), cmp.Compare(counts[b], counts[a]), cmp.Compare(a.path, b.path),
+			cmp.Compare(a.caller, b.caller))
+	})
+	for _, r := range rows {
+		fmt.Fprintf(t, "   %d\t%s\t%s\t%s\t%s\t%s\n", counts[r], r.difference, r.method, r.path, r.caller, r.reason)
+	}
+	_ = t.Flush()
+	fmt.Fprintf(w, "   %s\n", colour.dim(fmt.Sprintf("%d requests would be decided as before.", unchanged)))
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"understudy/authz"
+)
+
+// readiness is the answer of /readyz.
+type readiness struct {
+	Ready    bool              `json:"ready"`
+	Reason   string            `json:"reason,omitempty"`
+	Version  string            `json:"version"`
+	Location string            `json:"location"`
+	Node     string            `json:"node,omitempty"`
+	Bound    map[string]string `json:"addresses"`
+	Sequence int64             `json:"sequence"`
+	Policies int               `json:"policies"`
+	// StoreLostSeconds is for how long the store has not answered.
+	StoreLostSeconds float64 `json:"storeLostSeconds,omitempty"`
+}
+
+// health serves what a platform asks a process: whether it lives, whether it may
+// get traffic, and its metrics.
+type health struct {
+	config   config
+	bound    map[string]string
+	sidecar  *authz.Sidecar // nil if this process decides nothing
+	metrics  http.Handler
+	draining atomic.Bool
+}
+
+func (h *health) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", h.serveReady)
+	mux.Handle("GET /metrics", h.metrics)
+	return mux
+}
+
+func (h *health) serveReady(w http.ResponseWriter, _ *http.Request) {
+	r := h.readiness()
+	w.Header().Set("Content-Type", "application/json")
+	if !r.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(r)
+}
+
+// readiness: a sidecar is ready once it has policies, and stays so when the store
+// is lost, for it still decides by the last ones.
+func (h *health) readiness() readiness {
+	r := readiness{
+		Ready: true, Version: version, Location: h.config.location, Bound: h.bound,
+	}
+	if h.sidecar != nil {
+		status := h.sidecar.Status()
+		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
+		r.StoreLostSeconds = status.Age().Truncate(time.Millisecond).Seconds()
+		if !status.Ready {
+			r.Ready, r.Reason = false, "no policies have been loaded yet"
+		}
+	}
+	if h.draining.Load() {
+		r.Ready, r.Reason = false, "shutting down"
+	}
+	return r
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+const (
+	unixScheme = "unix://"
+	boltScheme = "bolt://"
+)
+
+// closers are what has to be closed, by name, the last opened first.
+type closers struct{ all []closer }
+
+type closer struct {
+	name  string
+	close func(context.Context) error
+}
+
+func (c *closers) add(name string, close func(context.Context) error) {
+	c.all = append(c.all, closer{name, close})
+}
+
+// close closes everything, whatever fails.
+func (c *closers) close(ctx context.Context) error {
+	var errs []error
+	for i := len(c.all) - 1; i >= 0; i-- {
+		if err := c.all[i].close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("closing %s: %w", c.all[i].name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// group is goroutines with one owner: the first that fails stops all others.
+type group struct {
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+	once   sync.Once
+	err    error
+}
+
+func newGroup(ctx context.Context) (*group, context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	return &group{cancel: cancel}, ctx
+}
+
+func (g *group) run(name string, do func() error) {
+	g.wait.Go(func() {
+		if err := do(); err != nil {
+			g.once.Do(func() { g.err = fmt.Errorf("%s: %w", name, err) })
+			g.cancel()
+		}
+	})
+}
+
+// listen opens a TCP port, or a socket for an address like unix:///path. A socket
+// that nobody listens on any more is replaced.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	path, unix := strings.CutPrefix(addr, unixScheme)
+	if !unix {
+		return lc.Listen(ctx, "tcp", addr)
+	}
+	if err := removeStale(ctx, path); err != nil {
+		return nil, err
+	}
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s is there and is no socket", path)
+	}
+	var d net.Dialer
+	if conn, err := d.DialContext(ctx, "unix", path); err == nil {
+		return errors.Join(fmt.Errorf("another process listens on %s", path), conn.Close())
+	}
+	return os.Remove(path)
+}
+
+// addressOf is where a listener can be reached, in the form that flags have.
+func addressOf(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return unixScheme + l.Addr().String()
+	}
+	return l.Addr().String()
+}

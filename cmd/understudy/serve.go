@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"google.golang.org/grpc"
+	grpchealth "google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"understudy/admin"
+	"understudy/admin/boltstore"
+	"understudy/admin/redisstore"
+	"understudy/authz"
+	"understudy/authz/extauthz"
+)
+
+const (
+	// maxCheckSize bounds a CheckRequest, in bytes. Envoy sends at most the body
+	// that it is configured to buffer.
+	maxCheckSize = 16 << 20
+	// headerTimeout bounds how long a client may take to send its headers.
+	headerTimeout = 10 * time.Second
+)
+
+// store is what both halves need of one technology.
+type store interface {
+	admin.Store
+	authz.Feed
+	Close() error
+}
+
+// serve runs everything that the configuration enables until ctx is done.
+// announce, if not nil, gets the bound addresses once all ports are open.
+// Preview records go to console too, if that is not nil.
+func serve(
+	ctx context.Context, c config, console sdklog.Exporter, stderr io.Writer, announce func(map[string]string),
+) (err error) {
+	logger := newLogger(c, stderr)
+	closers := &closers{}
+	defer func() {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, closers.close(flush))
+	}()
+
+	st, err := openStore(ctx, c)
+	if err != nil {
+		return err
+	}
+	closers.add("the store", func(context.Context) error { return st.Close() })
+
+	tel, err := newTelemetry(ctx, c, console, logger, closers)
+	if err != nil {
+		return err
+	}
+	s := &server{config: c, log: logger, telemetry: tel, bound: make(map[string]string)}
+	if err := s.open(ctx, st); err != nil {
+		return errors.Join(err, s.closeListeners())
+	}
+	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "admin", s.bound["admin"],
+		"health", s.bound["health"])
+	logger.Info("settings", "store", redacted(c.store), "location", c.location, "policy", c.policy, "node", c.node,
+		"default_decision", c.defaultDecision, "exporting", tel.exporting)
+	if announce != nil {
+		announce(s.bound)
+	}
+	return s.run(ctx)
+}
+
+func newLogger(c config, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.level()}
+	if c.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+func openStore(ctx context.Context, c config) (store, error) {
+	if path, ok := strings.CutPrefix(c.store, boltScheme); ok {
+		s, err := boltstore.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+		return s, nil
+	}
+	s, err := redisstore.Open(ctx, c.store)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--store: %w; or bolt:///path for a file", err))
+	}
+	return s, nil
+}
+
+// server is everything that listens in one process.
+type server struct {
+	config    config
+	log       *slog.Logger
+	telemetry *telemetry
+	// bound :: authz, admin, health → address.
+	bound map[string]string
+
+	sidecar     *authz.Sidecar
+	authz       *grpc.Server
+	authzHealth *grpchealth.Server
+	admin       *admin.Server
+	adminHTTP   *http.Server
+	health      *health
+	healthHTTP  *http.Server
+
+	listeners map[string]net.Listener
+}
+
+// open makes the parts that are enabled and binds their ports.
+func (s *server) open(ctx context.Context, st store) error {
+	s.listeners = make(map[string]net.Listener)
+	if s.config.enabled("authz") {
+		if err := s.openAuthz(ctx, st); err != nil {
+			return err
+		}
+	}
+	if s.config.enabled("admin") {
+		if err := s.openAdmin(ctx, st); err != nil {
+			return err
+		}
+	}
+	if err := s.bind(ctx, "health", s.config.healthAddr); err != nil {
+		return err
+	}
+	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, metrics: s.telemetry.page}
+	s.healthHTTP = newHTTP(s.health.handler(), s.log)
+	return nil
+}
+
+func (s *server) bind(ctx context.Context, name, addr string) error {
+	l, err := listen(ctx, addr)
+	if err != nil {
+		return fmt.Errorf("--%s-addr %s: %w", name, addr, err)
+	}
+	s.listeners[name] = l
+	s.bound[name] = addressOf(l)
+	return nil
+}
+
+func (s *server) closeListeners() error {
+	var errs []error
+	for _, l := range s.listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *server) openAuthz(ctx context.Context, st store) error {
+	var err error
+	s.sidecar, err = authz.NewSidecar(authz.Config{
+		Feed:            st,
+		Location:        authz.Location(s.config.location),
+		Policy:          authz.PolicyID(s.config.policy),
+		Node:            s.config.node,
+		Default:         s.config.verdict(),
+		DecisionTimeout: s.config.decisionTimeout,
+		Recorder:        authz.NewRecorder(s.telemetry.logs),
+		SnapshotFile:    s.config.snapshotFile,
+		Logger:          s.log,
+		Meters:          s.telemetry.meters,
+	})
+	if err != nil {
+		return err
+	}
+	s.authz = grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxCheckSize),
+		// Envoy keeps connections for days and pings them as it is told to.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	)
+	authv3.RegisterAuthorizationServer(s.authz, extauthz.New(s.sidecar,
+		extauthz.WithPropagator(s.telemetry.context)))
+	s.authzHealth = grpchealth.NewServer()
+	grpc_health_v1.RegisterHealthServer(s.authz, s.authzHealth)
+	reflection.Register(s.authz)
+	return s.bind(ctx, "authz", s.config.authzAddr)
+}
+
+func (s *server) openAdmin(ctx context.Context, st store) error {
+	var err error
+	if s.admin, err = admin.NewServer(admin.Config{Store: st, Logger: s.log}); err != nil {
+		return err
+	}
+	handler, err := s.admin.Handler()
+	if err != nil {
+		return err
+	}
+	s.adminHTTP = newHTTP(handler, s.log)
+	return s.bind(ctx, "admin", s.config.adminAddr)
+}
+
+// newHTTP returns a server that speaks HTTP/1 and unencrypted HTTP/2, which gRPC
+// needs.
+func newHTTP(h http.Handler, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Protocols:         new(http.Protocols),
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	return s
+}
+
+// run serves until ctx is done or a part fails, then lets go in order.
+func (s *server) run(ctx context.Context) error {
+	g, ctx := newGroup(ctx)
+	defer g.cancel()
+	// The sidecar outlives the ports, so that what is asked last is decided too.
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFollowing()
+	if s.sidecar != nil {
+		g.run("sidecar", func() error { return s.sidecar.Run(following) })
+		g.run("authz", func() error { return s.authz.Serve(s.listeners["authz"]) })
+		go s.becomeReady(following)
+	}
+	if s.admin != nil {
+		g.run("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
+	}
+	g.run("health", func() error { return serveHTTP(s.healthHTTP, s.listeners["health"]) })
+
+	<-ctx.Done()
+	s.log.Info("shutting down")
+	err := s.shutdown(context.WithoutCancel(ctx), stopFollowing)
+	g.wait.Wait()
+	return errors.Join(g.err, err)
+}
+
+// becomeReady tells gRPC health once there are policies to decide by.
+func (s *server) becomeReady(ctx context.Context) {
+	s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	select {
+	case <-ctx.Done():
+	case <-s.sidecar.Ready():
+		s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
+		s.authzHealth.SetServingStatus(authv3.Authorization_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+		s.log.Info("ready")
+	}
+}
+
+func serveHTTP(s *http.Server, l net.Listener) error {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutdown takes the process out of the traffic first, then answers what is under
+// way, then stops following.
+func (s *server) shutdown(ctx context.Context, stopFollowing func()) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.shutdownTimeout)
+	defer cancel()
+	s.health.draining.Store(true)
+	var errs []error
+	if s.sidecar != nil {
+		s.authzHealth.Shutdown()
+		stopGracefully(ctx, s.authz)
+	}
+	if s.admin != nil {
+		s.admin.Drain()
+		errs = append(errs, s.adminHTTP.Shutdown(ctx))
+	}
+	stopFollowing()
+	errs = append(errs, s.healthHTTP.Shutdown(ctx))
+	return errors.Join(errs...)
+}
+
+// stopGracefully answers the calls under way, and gives up on those that take
+// longer than ctx allows.
+func stopGracefully(ctx context.Context, rpc *grpc.Server) {
+	stop := context.AfterFunc(ctx, rpc.Stop)
+	defer stop()
+	rpc.GracefulStop()
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/propagators/autoprop"
+	"go.opentelemetry.io/contrib/propagators/b3"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/log"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// observability makes the SDK count what its queues drop, as
+// otel.sdk.processor.log.processed with error.type queue_full.
+const observability = "OTEL_GO_X_OBSERVABILITY"
+
+// telemetry is the OpenTelemetry SDK as the standard OTEL_* variables set it up,
+// and the Prometheus page. A signal is exported only if the environment says where
+// to: a bare server does not look for a collector.
+type telemetry struct {
+	logs    log.LoggerProvider
+	meters  metric.MeterProvider
+	traces  trace.TracerProvider
+	context propagation.TextMapPropagator
+	page    http.Handler
+	// exporting names the signals that are exported.
+	exporting []string
+}
+
+// newTelemetry starts the SDK; what has to be flushed at the end goes to closers.
+// Preview records go to console too, if that is not nil.
+func newTelemetry(
+	ctx context.Context, c config, console sdklog.Exporter, logger *slog.Logger, closers *closers,
+) (*telemetry, error) {
+	if _, set := os.LookupEnv(observability); !set {
+		if err := os.Setenv(observability, "true"); err != nil {
+			return nil, err
+		}
+	}
+	otel.SetErrorHandler(newErrorLog(logger))
+	res, err := newResource(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	t := &telemetry{context: autoprop.NewTextMapPropagator(
+		propagation.TraceContext{}, propagation.Baggage{}, b3.New())}
+	if err := t.startMetrics(ctx, res, closers); err != nil {
+		return nil, fmt.Errorf("starting metrics: %w", err)
+	}
+	if err := t.startLogs(ctx, res, console, closers); err != nil {
+		return nil, fmt.Errorf("starting logs: %w", err)
+	}
+	if err := t.startTraces(ctx, res, closers); err != nil {
+		return nil, fmt.Errorf("starting traces: %w", err)
+	}
+	return t, nil
+}
+
+// newResource describes this process. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES win.
+func newResource(ctx context.Context, c config) (*resource.Resource, error) {
+	return resource.New(ctx,
+		resource.WithAttributes(
+			attribute.String("service.name", "understudy"),
+			attribute.String("service.version", version),
+			attribute.String("service.instance.id", c.node),
+		),
+		resource.WithTelemetrySDK(),
+		resource.WithFromEnv(),
+	)
+}
+
+// configured reports whether the environment says where to export a signal, such
+// as LOGS.
+func configured(signal string) bool {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	for _, name := range []string{
+		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
+	} {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *telemetry) startMetrics(ctx context.Context, res *resource.Resource, closers *closers) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	page, err := otelprom.New(otelprom.WithRegisterer(registry))
+	if err != nil {
+		return err
+	}
+	options := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page)}
+	if configured("METRICS") {
+		reader, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdkmetric.WithReader(reader))
+		t.exporting = append(t.exporting, "metrics")
+	}
+	provider := sdkmetric.NewMeterProvider(options...)
+	closers.add("metrics", provider.Shutdown)
+	otel.SetMeterProvider(provider)
+	t.meters = provider
+	t.page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return nil
+}
+
+func (t *telemetry) startLogs(
+	ctx context.Context, res *resource.Resource, console sdklog.Exporter, closers *closers,
+) error {
+	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res)}
+	if configured("LOGS") {
+		exporter, err := autoexport.NewLogExporter(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+		t.exporting = append(t.exporting, "logs")
+	}
+	if console != nil {
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(console,
+			sdklog.WithExportInterval(consoleInterval))))
+	}
+	provider := sdklog.NewLoggerProvider(options...)
+	closers.add("preview records", provider.Shutdown)
+	t.logs = provider
+	return nil
+}
+
+func (t *telemetry) startTraces(ctx context.Context, res *resource.Resource, closers *closers) error {
+	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
+	if configured("TRACES") {
+		exporter, err := autoexport.NewSpanExporter(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdktrace.WithBatcher(exporter))
+		t.exporting = append(t.exporting, "traces")
+	} else {
+		options = append(options, sdktrace.WithSampler(sdktrace.NeverSample()))
+	}
+	provider := sdktrace.NewTracerProvider(options...)
+	closers.add("traces", provider.Shutdown)
+	t.traces = provider
+	return nil
+}
+
+// errorLogEvery is the least time between two logged errors of the SDK: a
+// collector that is down fails every batch.
+const errorLogEvery = 10 * time.Second
+
+// errorLog logs errors of the SDK, but not each of a long series.
+type errorLog struct {
+	log *slog.Logger
+	// turn holds the permission to log.
+	turn chan struct{}
+}
+
+func newErrorLog(log *slog.Logger) *errorLog {
+	e := &errorLog{log, make(chan struct{}, 1)}
+	e.turn <- struct{}{}
+	return e
+}
+
+// Handle implements otel.ErrorHandler.
+func (e *errorLog) Handle(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	select {
+	case <-e.turn:
+		e.log.Warn("telemetry failed", "error", err)
+		time.AfterFunc(errorLogEvery, func() { e.turn <- struct{}{} })
+	default:
+	}
+}
