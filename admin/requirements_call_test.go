@@ -28,7 +28,7 @@ type answer struct {
 // callOver runs GET, POST, PATCH, PUT and DELETE.
 func (r *row) callOver(method, rest string) {
 	r.expectSuccess()
-	target, body := r.call(rest)
+	target, body := r.call(method, rest)
 	r.answer = r.send(method, target, body)
 	r.document = r.answer.decoded
 	clear(r.header)
@@ -37,14 +37,23 @@ func (r *row) callOver(method, rest string) {
 // send makes one HTTP call. It is safe for concurrent use.
 func (r *row) send(method, target string, body *string) *answer {
 	r.Helper()
+	a, err := r.exchange(method, target, body)
+	if err != nil {
+		r.fatalf("%s %s: %v", method, target, err)
+	}
+	return a
+}
+
+// exchange makes one HTTP call; the error is that of a server that went away.
+func (r *row) exchange(method, target string, body *string) (*answer, error) {
+	r.Helper()
 	var content io.Reader
 	if body != nil {
 		content = strings.NewReader(*body)
 	}
-	server := r.servers[r.via]
-	request, err := http.NewRequestWithContext(r.Context(), method, server.URL+target, content)
+	request, err := http.NewRequestWithContext(r.Context(), method, r.servers[r.via].URL+target, content)
 	if err != nil {
-		r.fatalf("%s %s: %v", method, target, err)
+		return nil, err
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -53,16 +62,23 @@ func (r *row) send(method, target string, body *string) *answer {
 		request.Header.Set(name, value)
 	}
 	a := &answer{request: method + " " + target, sent: r.clock.now()}
-	response, err := server.Client().Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		r.fatalf("%s: %v", a.request, err)
+		return nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		r.fatalf("%s: reading the answer: %v", a.request, err)
+		return nil, err
 	}
 	a.received, a.status, a.header, a.body = r.clock.now(), response.StatusCode, response.Header, string(text)
+	r.checkForm(a, text)
+	return a, nil
+}
+
+// checkForm holds every answer to what is asked of all.
+func (r *row) checkForm(a *answer, text []byte) {
+	r.Helper()
 	if err := json.Unmarshal(text, &a.decoded); err != nil {
 		r.errorf("%s: the answer %d is no JSON: %v\n%s", a.request, a.status, err, text)
 	}
@@ -71,7 +87,6 @@ func (r *row) send(method, target string, body *string) *answer {
 			r.errorf("%s: %s\n%s", a.request, wrong, a.body)
 		}
 	}
-	return a
 }
 
 // expectSuccess checks the last call, unless a statement did.

@@ -26,7 +26,9 @@ func (r *row) value(expression string) any {
 	return r.expand(expression, plain)
 }
 
-func isPath(expression string) bool { return expression == "op" || strings.HasPrefix(expression, "op.") }
+func isPath(expression string) bool {
+	return expression == "op" || strings.HasPrefix(expression, "op.")
+}
 
 // find returns what a path leads to, which has to be there.
 func (r *row) find(path string) any {

@@ -49,7 +49,7 @@ func (r *row) startNode(name string) {
 	records, flush := r.newProvider()
 	sidecar, err := authz.NewSidecar(authz.Config{
 		Feed: r.store, Location: r.location(), Policy: "web", Node: name,
-		Recorder: authz.NewRecorder(records),
+		Recorder: authz.NewRecorder(records), Logger: r.logs.logger(),
 	})
 	if err != nil {
 		r.fatalf("starting %s: %v", name, err)
@@ -246,7 +246,7 @@ func (r *row) newProvider() (provider *sdklog.LoggerProvider, flush func()) {
 // expectLogs is `LOGS e1 3`.
 func (r *row) expectLogs(rest string) {
 	r.expectSuccess()
-	id, count, _ := strings.Cut(rest, " ")
+	id, count, _ := strings.Cut(r.expand(rest, plain), " ")
 	want, err := strconv.Atoi(strings.TrimSpace(count))
 	if err != nil || r.receiver == nil {
 		r.fatalf("LOGS EXPERIMENT NUMBER, after a node was started")
@@ -266,6 +266,7 @@ func (r *row) expectLogs(rest string) {
 // showRecord is `record e1`.
 func (r *row) showRecord(id string) {
 	r.expectSuccess()
+	id = r.expand(id, plain)
 	records := r.receiver.of(id)
 	if len(records) == 0 {
 		r.fatalf("there is no record of %s", id)

@@ -1,8 +1,10 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -108,4 +110,50 @@ func (v *receiver) of(id string) []map[string]any {
 		}
 	}
 	return out
+}
+
+// logBuffer keeps what is logged, one JSON object a line.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// checkLogs holds every row to A-78: preview records begin with the prefix, and
+// nothing else does.
+func (r *row) checkLogs() {
+	r.logs.mu.Lock()
+	defer r.logs.mu.Unlock()
+	for line := range strings.Lines(r.logs.text.String()) {
+		if strings.Contains(line, `"`+authz.LogPrefix) {
+			r.Errorf("a log has the prefix of previews: %s", line)
+		}
+	}
+	if r.receiver == nil {
+		return
+	}
+	for _, record := range r.receiver.all() {
+		if !strings.HasPrefix(plain(record["text"]), authz.LogPrefix+" ") {
+			r.Errorf("a record without the prefix: %s", asJSON(record))
+		}
+	}
+}
+
+func init() {
+	rows["A-78"] = func(r *row) {
+		r.checkLogs()
+		if r.logs.text.Len() == 0 {
+			r.Error("nothing was logged")
+		}
+	}
 }

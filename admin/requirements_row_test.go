@@ -40,6 +40,8 @@ type row struct {
 
 	nodes    map[string]*node
 	receiver *receiver
+	// logs is what servers and sidecars log.
+	logs *logBuffer
 	// counted :: experiment ID → the number of records that LOGS last saw.
 	counted map[string]int
 }
@@ -58,9 +60,10 @@ func newRow(t *testing.T, id string, s *script, b backend) *row {
 		variables: map[string]any{},
 		header:    map[string]string{},
 		nodes:     map[string]*node{},
+		logs:      &logBuffer{},
 		counted:   map[string]int{},
 	}
-	r.store = b.open(t, r.clock)
+	r.store = b.open(t, "p-"+strings.ToLower(id), r.clock)
 	location := "projects/" + r.store.project + "/locations/l1"
 	policy := location + "/policies/web"
 	experiment := policy + "/experiments/e1"
@@ -74,11 +77,15 @@ func newRow(t *testing.T, id string, s *script, b backend) *row {
 
 // serve starts a server on a store.
 func (r *row) serve(store *openStore) *httptest.Server {
-	server, err := admin.NewServer(admin.Config{Store: store, Now: r.clock.now})
+	server, err := admin.NewServer(admin.Config{Store: store, Now: r.clock.now, Logger: r.logs.logger()})
 	if err != nil {
 		r.Fatal(err)
 	}
-	listening := httptest.NewUnstartedServer(server.Handler())
+	handler, err := server.Handler()
+	if err != nil {
+		r.Fatal(err)
+	}
+	listening := httptest.NewUnstartedServer(handler)
 	listening.Config.Protocols = restAndGRPC()
 	listening.Start()
 	r.Cleanup(listening.Close)
@@ -114,6 +121,7 @@ func (r *row) run() {
 	r.execute(statements)
 	r.expectSuccess()
 	r.finishNodes()
+	r.checkLogs()
 }
 
 // do runs statements that a Go row or a fixture gives as text.
@@ -196,7 +204,7 @@ func (r *row) capture(name, expression string) {
 	r.variables[name] = r.value(expression)
 }
 
-func (r *row) addServer(name string) { r.servers[name] = r.serve(r.store.another(r.T)) }
+func (r *row) addServer(name string) { r.servers[name] = r.serve(r.store.another(r)) }
 
 func (r *row) useServer(name string) {
 	if r.servers[name] == nil {

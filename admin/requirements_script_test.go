@@ -199,25 +199,23 @@ func (r *row) body(text string) string {
 	return out.String()
 }
 
-// bodyStart is where the body of a call begins behind its URL.
-var bodyStart = regexp.MustCompile(`\s+([{\[@]|"")`)
+// bodyStart is where the body of a call begins behind its URL. Only where a body is
+// usual may it be a variable: a filter may have one too.
+var (
+	bodyStart    = regexp.MustCompile(`\s+[{\[@]`)
+	anyBodyStart = regexp.MustCompile(`\s+[{\[@$]`)
+)
 
 // call splits the rest of a call into its URL and body.
-func (r *row) call(rest string) (target string, body *string) {
+func (r *row) call(method, rest string) (target string, body *string) {
+	start := anyBodyStart
+	if method == "GET" || method == "DELETE" {
+		start = bodyStart
+	}
 	target = rest
-	if at := bodyStart.FindStringIndex(rest); at != nil {
-		text := strings.TrimSpace(rest[at[0]:])
-		target = rest[:at[0]]
-		if name, isFile := strings.CutPrefix(text, "@"); isFile {
-			content, ok := r.script.files[name]
-			if !ok {
-				r.fatalf("there is no file %s", name)
-			}
-			body = &content
-		} else {
-			text = r.body(text)
-			body = &text
-		}
+	if at := start.FindStringIndex(rest); at != nil {
+		text := r.content(strings.TrimSpace(rest[at[0]:]))
+		target, body = rest[:at[0]], &text
 	}
 	path, query, found := strings.Cut(target, "?")
 	target = r.expand(path, plain)
@@ -225,6 +223,21 @@ func (r *row) call(rest string) (target string, body *string) {
 		target += "?" + r.expand(query, func(v any) string { return url.QueryEscape(plain(v)) })
 	}
 	return escapeIllegal(target), body
+}
+
+// content returns a body: a file, a variable that holds a text, or JSON.
+func (r *row) content(text string) string {
+	if name, isFile := strings.CutPrefix(text, "@"); isFile {
+		content, ok := r.script.files[name]
+		if !ok {
+			r.fatalf("there is no file %s", name)
+		}
+		return content
+	}
+	if m := variable.FindStringSubmatch(text); m != nil && m[0] == text {
+		return splices.Replace(plain(r.lookup(m[1], m[2])))
+	}
+	return r.body(text)
 }
 
 // escapeIllegal percent-encodes what cannot stand in a URL and leaves the rest as

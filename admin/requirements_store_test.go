@@ -1,14 +1,20 @@
 package admin_test
 
 import (
+	"context"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"understudy/admin"
 	"understudy/admin/boltstore"
+	"understudy/admin/redisstore"
 	"understudy/authz"
 )
 
@@ -23,22 +29,112 @@ type openStore struct {
 	stores
 	// project is the row's own.
 	project string
-	// another opens the store as another process would.
-	another func(t *testing.T) *openStore
-	// lose makes the store unreachable for the rest of the row.
-	lose func()
-	// address tells a child process how to open the store; release lets it.
+	// address tells how to open the store once more: bolt:PATH or a URL.
 	address string
+	// release lets go of the store, so that another process can have it.
 	release func()
 }
 
 // backend is a technology that rows run on.
 type backend struct {
 	name string
-	open func(t *testing.T, c *clock) *openStore
+	// open returns a store for one row, whose project has to be its own.
+	open func(t *testing.T, project string, c *clock) *openStore
 }
 
-var backends = []backend{{"bolt", openBolt}}
+// backends returns both stores. Redis is one server for all rows, which have a
+// project each; bbolt is a file for each row.
+func backends(t *testing.T) []backend {
+	url := startRedis(t)
+	return []backend{
+		{"redis", func(t *testing.T, project string, c *clock) *openStore {
+			return openAddress(t, url, project, c)
+		}},
+		{"bolt", func(t *testing.T, project string, c *clock) *openStore {
+			return openAddress(t, "bolt:"+filepath.Join(t.TempDir(), "understudy.db"), project, c)
+		}},
+	}
+}
+
+// openAddress opens a store and closes it when the test ends.
+func openAddress(t *testing.T, address, project string, c *clock) *openStore {
+	t.Helper()
+	var opened interface {
+		stores
+		Close() error
+	}
+	var err error
+	if path, ok := strings.CutPrefix(address, "bolt:"); ok {
+		opened, err = boltstore.Open(path, boltstore.WithClock(c.now))
+	} else {
+		opened, err = redisstore.Open(t.Context(), address, redisstore.WithClock(c.now))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := sync.OnceFunc(func() {
+		if err := opened.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	t.Cleanup(release)
+	return &openStore{stores: opened, project: project, address: address, release: release}
+}
+
+// another opens the store as another process would. A file is held by one process,
+// so there it is the same store.
+func (o *openStore) another(r *row) *openStore {
+	if o.isFile() {
+		return o
+	}
+	return openAddress(r.T, o.address, o.project, r.clock)
+}
+
+func (o *openStore) isFile() bool { return strings.HasPrefix(o.address, "bolt:") }
+
+// startRedis starts a private redis-server on a socket and returns its URL.
+func startRedis(t *testing.T) string {
+	t.Helper()
+	// The path of a socket has to be short.
+	folder, err := os.MkdirTemp("", "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	socket := filepath.Join(folder, "s")
+	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket,
+		"--dir", folder, "--save", "", "--appendonly", "no", "--maxclients", "4000")
+	if err := server.Start(); err != nil {
+		t.Fatalf("starting redis-server: %v (install it with the packages of your system)", err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	awaitRedis(t, socket)
+	return "unix://" + socket
+}
+
+func awaitRedis(t *testing.T, socket string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := client.Ping(ctx).Err()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("redis-server does not answer: %v", err)
+		case <-ticker.C:
+		}
+	}
+}
 
 // clock is the time of a row's servers and store: the real one, moved.
 type clock struct {
@@ -56,34 +152,4 @@ func (c *clock) move(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moved += by
-}
-
-// openBolt opens a file of the row's own. One process holds it, so another server
-// is another one on the same store.
-func openBolt(t *testing.T, c *clock) *openStore {
-	path := filepath.Join(t.TempDir(), "understudy.db")
-	return openBoltFile(t, path, c)
-}
-
-func openBoltFile(t *testing.T, path string, c *clock) *openStore {
-	store, err := boltstore.Open(path, boltstore.WithClock(c.now))
-	if err != nil {
-		t.Fatal(err)
-	}
-	release := sync.OnceFunc(func() {
-		if err := store.Close(); err != nil {
-			t.Errorf("closing the store: %v", err)
-		}
-	})
-	t.Cleanup(release)
-	o := &openStore{stores: store, project: "p1", address: "bolt:" + path, lose: release, release: release}
-	o.another = func(*testing.T) *openStore { return o }
-	return o
-}
-
-// projectOf makes a project ID of a test's name, so that rows can share a server.
-func projectOf(t *testing.T) string {
-	_, row, _ := strings.Cut(t.Name(), "/")
-	row, _, _ = strings.Cut(row, "/")
-	return "p-" + strings.ToLower(row)
 }

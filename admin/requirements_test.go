@@ -36,7 +36,8 @@
 //
 //	GET $POL/experiments?filter=preview_metadata.state = ACTIVE
 //	POST $EXP:commit {"etag":$E}
-//	PATCH $POL @body.json   the body is a file of the archive, sent as it is
+//	PATCH $POL @body.json   the body is a file of the archive, sent as it is; so is a
+//	PATCH $POL $BODY        variable that holds a text
 //	header If-Match: "x"    a header of the next call
 //	via s2                  further calls go to the server s2 (see below)
 //
@@ -127,6 +128,7 @@ const requirementFiles = "testdata/requirements"
 // TestRequirements runs every row on every store.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
+	both := backends(t)
 	for _, id := range rowIDs(t) {
 		s, err := readScript(filepath.Join(requirementFiles, id+".txtar"))
 		if err != nil {
@@ -134,7 +136,7 @@ func TestRequirements(t *testing.T) {
 		}
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range backends {
+			for _, b := range both {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
 					newRow(t, id, s, b).run()
