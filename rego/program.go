@@ -28,7 +28,8 @@ type Result struct {
 // Eval asks the rule at path, one of Source.Paths, for its value. All built-ins
 // see the clock stand at now. An evaluation stops soon after ctx is done, with
 // the error of ctx. An error of a built-in makes the expression undefined, as Rego
-// has it; other errors, such as two values for one rule, are returned.
+// has it; other errors, such as two values for one rule, are returned as an
+// *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
 	query, ok := p.queries[path]
 	if !ok {
@@ -51,7 +52,7 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 	case topdown.IsCancel(err) && ctx.Err() != nil:
 		return Result{}, ended(ctx)
 	case err != nil:
-		return Result{}, fmt.Errorf("evaluating %s: %w", path, err)
+		return Result{}, evalError(path, err)
 	case len(results) == 0:
 		return Result{}, nil
 	}

@@ -81,12 +81,35 @@ func TestEval(t *testing.T) {
 }
 
 func TestEvalErrors(t *testing.T) {
-	p := compile(t, "package a\nx := 1 if input.a\nx := 2 if input.b\ny := 1", nil, "a/x")
-	_, err := p.Eval(context.Background(), "a/x", input(t, `{"a": true, "b": true}`), time.Now())
-	if err == nil || !strings.Contains(err.Error(), "conflict") || !strings.Contains(err.Error(), "evaluating a/x") {
-		t.Errorf("two values: %v, want a conflict", err)
+	for name, tt := range map[string]struct{ rules, want string }{
+		"two values": {
+			"x := input.secret if input.a\nx := 2 if input.b",
+			"evaluating a/x: policy.rego:3: eval_conflict_error: rule data.a.x produced conflicting values",
+		},
+		"two values of a function": {
+			"x := f(input.secret)\nf(y) := y if input.a\nf(y) := 2 if input.b",
+			"evaluating a/x: policy.rego:4: eval_conflict_error: function data.a.f produced conflicting values for the same inputs",
+		},
+		"two values of a key": {
+			"x[k] := v if { some k in [\"k\"]; some v in [input.secret, 2] }",
+			"evaluating a/x: policy.rego:2: eval_conflict_error: object keys must be unique",
+		},
+		"two values of a key in a comprehension": {
+			"x := {k: v | some k in [input.secret]; some v in [1, 2]}",
+			"evaluating a/x: policy.rego:2: eval_conflict_error: object keys must be unique",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, "package a\n"+tt.rules, nil, "a/x")
+			_, err := p.Eval(context.Background(), "a/x", input(t, `{"a": true, "b": true, "secret": "s3cr3t"}`), time.Now())
+			var failed *rego.EvalError
+			if !errors.As(err, &failed) || err.Error() != tt.want {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
 	}
-	if _, err := p.Eval(context.Background(), "a/y", input(t, `{}`), time.Now()); err == nil {
+	p := compile(t, "package a\nx := 1", nil, "a/x")
+	if _, err := p.Eval(context.Background(), "a/y", rego.Input{}, time.Now()); err == nil {
 		t.Error("a path that is not the program's: no error")
 	}
 }

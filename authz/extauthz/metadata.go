@@ -20,11 +20,17 @@ const (
 const (
 	errNumber = unsendable("The dynamic metadata has a number that is out of range.")
 	errValue  = unsendable("The dynamic metadata has a value that is not JSON.")
+	errDepth  = unsendable("The dynamic metadata is nested more than 30 levels deep.")
 )
+
+// maxDepth bounds the nesting of metadata, in objects and arrays. Envoy reads 100
+// messages within one another, of which an object takes three; a response that it
+// cannot read is an error, which it may turn into an allow.
+const maxDepth = 30
 
 // metadataFor returns the dynamic metadata of a decision.
 func metadataFor(id string, d authz.Decision) (*structpb.Struct, error) {
-	out, err := structOf(d.Metadata)
+	out, err := structOf(d.Metadata, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +43,15 @@ func metadataFor(id string, d authz.Decision) (*structpb.Struct, error) {
 }
 
 // structOf turns an object into a Struct. Numbers become doubles, for Envoy knows
-// no others; one that is out of their range is an error.
-func structOf(object map[string]any) (*structpb.Struct, error) {
+// no others; one that is out of their range is an error. The object is depth
+// levels deep in the metadata.
+func structOf(object map[string]any, depth int) (*structpb.Struct, error) {
+	if depth > maxDepth {
+		return nil, errDepth
+	}
 	fields := make(map[string]*structpb.Value, len(object)+1)
 	for name, value := range object {
-		v, err := valueOf(value)
+		v, err := valueOf(value, depth)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +60,7 @@ func structOf(object map[string]any) (*structpb.Struct, error) {
 	return &structpb.Struct{Fields: fields}, nil
 }
 
-func valueOf(value any) (*structpb.Value, error) {
+func valueOf(value any, depth int) (*structpb.Value, error) {
 	switch v := value.(type) {
 	case nil:
 		return structpb.NewNullValue(), nil
@@ -65,21 +75,24 @@ func valueOf(value any) (*structpb.Value, error) {
 		}
 		return structpb.NewNumberValue(number), nil
 	case map[string]any:
-		s, err := structOf(v)
+		s, err := structOf(v, depth+1)
 		if err != nil {
 			return nil, err
 		}
 		return structpb.NewStructValue(s), nil
 	case []any:
-		return listOf(v)
+		return listOf(v, depth+1)
 	}
 	return nil, errValue
 }
 
-func listOf(values []any) (*structpb.Value, error) {
+func listOf(values []any, depth int) (*structpb.Value, error) {
+	if depth > maxDepth {
+		return nil, errDepth
+	}
 	out := make([]*structpb.Value, len(values))
 	for i, value := range values {
-		v, err := valueOf(value)
+		v, err := valueOf(value, depth)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,206 @@
+package extauthz_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/extauthz"
+)
+
+var update = flag.Bool("update", false, "write what came out into testdata")
+
+// now is the clock of all tests.
+var now = time.Unix(1_700_000_000, 123)
+
+// decide is a Decider that is a function.
+type decide func(ctx context.Context, r *authz.Request) authz.Decision
+
+func (d decide) Check(ctx context.Context, r *authz.Request) authz.Decision { return d(ctx, r) }
+
+// constant decides always the same and does not look at the request.
+func constant(d authz.Decision) decide {
+	return func(context.Context, *authz.Request) authz.Decision { return d }
+}
+
+// byPolicy decides by a policy of one module with the usual rule.
+func byPolicy(t testing.TB, module string) decide {
+	t.Helper()
+	policy, err := authz.Compile(context.Background(), &adminpb.Policy{
+		Modules: map[string]string{"policy.rego": module},
+		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.Decide
+}
+
+// newServer knows the gRPC methods of the health service.
+func newServer(t testing.TB, d extauthz.Decider, options ...extauthz.Option) *extauthz.Server {
+	t.Helper()
+	descriptors, err := extauthz.WithDescriptorSet(&descriptorpb.FileDescriptorSet{
+		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(healthpb.File_grpc_health_v1_health_proto)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := extauthz.WithClock(func() time.Time { return now })
+	return extauthz.New(d, append([]extauthz.Option{descriptors, clock}, options...)...)
+}
+
+// check asks a server that must answer.
+func check(t testing.TB, s *extauthz.Server, request *authv3.CheckRequest) *authv3.CheckResponse {
+	t.Helper()
+	response, err := s.Check(context.Background(), request)
+	if err != nil {
+		t.Fatalf("Check: %v", err)
+	}
+	return response
+}
+
+// capture returns the authz.Request that a CheckRequest becomes.
+func capture(t testing.TB, request *authv3.CheckRequest) *authz.Request {
+	t.Helper()
+	var got *authz.Request
+	s := newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+		got = r
+		return authz.Decision{}
+	}))
+	check(t, s, request)
+	return got
+}
+
+// document returns the input document of a CheckRequest, or why there is none.
+func document(t testing.TB, request *authv3.CheckRequest) (any, error) {
+	t.Helper()
+	input, err := capture(t, request).Input()
+	if err != nil {
+		return nil, err
+	}
+	out, err := input.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, nil
+}
+
+// TestFiles runs the files of testdata. Each has request.json, a CheckRequest in
+// protojson, and some of: input.json, the input document; error, why there is
+// none; policy.rego and response.json, the CheckResponse in protojson, in which
+// <decision ID> stands for a UUID.
+func TestFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { testFile(t, file) })
+	}
+}
+
+func testFile(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := make(map[string]*txtar.File)
+	for i := range archive.Files {
+		parts[archive.Files[i].Name] = &archive.Files[i]
+	}
+	if parts["request.json"] == nil || len(parts) < 2 {
+		t.Fatal("the file has to have request.json and what comes of it")
+	}
+	request := &authv3.CheckRequest{}
+	if err := protojson.Unmarshal(parts["request.json"].Data, request); err != nil {
+		t.Fatal(err)
+	}
+	golden := func(name string, got []byte) {
+		want := parts[name]
+		if want == nil {
+			return
+		}
+		if *update {
+			want.Data = got
+			return
+		}
+		if diff := cmp.Diff(string(want.Data), string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	input, err := document(t, request)
+	if err != nil {
+		golden("error", []byte(err.Error()+"\n"))
+	}
+	if (err != nil) != (parts["error"] != nil) {
+		t.Errorf("input: error %v", err)
+	}
+	golden("input.json", indented(t, input))
+	if policy := parts["policy.rego"]; policy != nil {
+		if parts["response.json"] == nil {
+			t.Fatal("a policy without response.json")
+		}
+		golden("response.json", responseJSON(t, check(t, newServer(t, byPolicy(t, string(policy.Data))), request)))
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func indented(t testing.TB, value any) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// responseJSON renders a response with a placeholder for its decision ID, which
+// has to be there.
+func responseJSON(t testing.TB, response *authv3.CheckResponse) []byte {
+	t.Helper()
+	response = proto.CloneOf(response)
+	id := response.GetDynamicMetadata().GetFields()["decision_id"]
+	if !uuidForm.MatchString(id.GetStringValue()) {
+		t.Errorf("decision_id %q is no UUID", id.GetStringValue())
+		return nil
+	}
+	delete(response.DynamicMetadata.Fields, "decision_id")
+	text, err := protojson.Marshal(response)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value map[string]any
+	if err := json.Unmarshal(text, &value); err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := value["dynamicMetadata"].(map[string]any)
+	metadata["decision_id"] = "<decision ID>"
+	return indented(t, value)
+}
