@@ -1,0 +1,38 @@
+# What one does with this repository. Everything needs Go and nothing else, unless
+# it says so.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS = -s -w -X main.version=$(VERSION)
+TOOL    = go tool -modfile=.ci/tools/go.mod
+
+.PHONY: help build demo test race lint generate fuzz clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/understudy
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/understudy ./cmd/understudy
+
+demo: build ## See the whole of it in ten seconds
+	@bin/understudy demo
+
+test: ## Run the tests; installs redis-server if it is missing
+	@.ci/redis
+	go test ./...
+
+race: ## Run the tests under the race detector
+	@.ci/redis
+	go test -race ./...
+
+lint: ## Run the linters
+	go vet ./...
+	$(TOOL) golangci-lint run ./...
+
+generate: ## Generate admin/v1 anew from admin.proto
+	go -C cmd/protogen run . ../..
+
+fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)
+	@.ci/fuzz $(or $(FUZZTIME),10s)
+
+clean: ## Remove what was built
+	rm -rf bin
