@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -35,7 +36,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	rpc := s.newGRPC()
 	rest := http.NewServeMux()
 	rest.HandleFunc("GET /openapi.json", serveOpenAPI)
-	rest.Handle("/", s.checkBody(gateway))
+	rest.Handle("/", s.checkBody(checkQuery(gateway)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGRPC(r) {
 			rpc.ServeHTTP(w, r)
@@ -57,12 +58,15 @@ func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
+// useQueryParser sets the gateway's parser, which is one for the whole process.
+var useQueryParser = sync.OnceFunc(func() { runtime.SetQueryParameterParser(queryParser{})(nil) })
+
 // newGateway maps REST onto the services. It calls them directly: a REST call is
 // no second hop.
 func (s *Server) newGateway() (*runtime.ServeMux, error) {
+	useQueryParser()
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
-		runtime.SetQueryParameterParser(queryParser{}),
 		runtime.WithErrorHandler(writeError),
 		runtime.WithRoutingErrorHandler(writeRoutingError),
 		// An escaped colon in an ID is no verb (AIP-127).

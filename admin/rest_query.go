@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,13 +59,41 @@ func resolveParameter(m protoreflect.MessageDescriptor, name string) ([]string, 
 	return path, field
 }
 
-// routes are the methods and path templates of the API, for the Allow header.
+// checkQuery refuses the parameters of calls that take none. The parser does not
+// see them: the gateway asks it for the other calls only.
+func checkQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names := slices.Sorted(maps.Keys(r.URL.Query()))
+		if len(names) > 0 && apiRoutes.withoutQuery(r.Method, r.URL.EscapedPath()) {
+			writeStatus(w, http.StatusBadRequest, unknownParameter(names[0]))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routes are the methods and path templates of the API, for the Allow header and
+// for what has no parameters.
 type routes []route
 
 type route struct {
 	method   string
 	segments []string
 	verb     string
+	// query says that the call takes query parameters: its path and body do not
+	// have all fields of the request.
+	query bool
+}
+
+// withoutQuery reports whether a path is one that takes no query parameters.
+func (r routes) withoutQuery(method, path string) bool {
+	segments, verb := splitVerb(strings.Split(strings.Trim(path, "/"), "/"))
+	for _, route := range r {
+		if route.method == method && route.verb == verb && matchSegments(route.segments, segments) {
+			return !route.query
+		}
+	}
+	return false
 }
 
 // allowed returns the methods that a path has, sorted.
