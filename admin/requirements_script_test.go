@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
+
+	"golang.org/x/tools/txtar"
 )
 
 // script is a file of the table.
@@ -31,40 +32,22 @@ type statement struct {
 // readScript parses a file of the table. Its first line has to be the sentence of
 // the requirement that the file is named by.
 func readScript(path string) (*script, error) {
-	content, err := os.ReadFile(path)
+	archive, err := txtar.ParseFile(path)
 	if err != nil {
 		return nil, err
 	}
 	id := strings.TrimSuffix(filepath.Base(path), ".txtar")
-	if !strings.HasPrefix(string(content), "# "+id+": ") {
+	if !strings.HasPrefix(string(archive.Comment), "# "+id+": ") {
 		return nil, fmt.Errorf("%s: the first line has to be # %s: and the requirement", path, id)
 	}
-	text, files := splitArchive(string(content))
-	s := &script{path: path, files: files}
-	if s.statements, err = parseStatements(text); err != nil {
+	s := &script{path: path, files: map[string]string{}}
+	for _, f := range archive.Files {
+		s.files[f.Name] = string(f.Data)
+	}
+	if s.statements, err = parseStatements(string(archive.Comment)); err != nil {
 		return nil, fmt.Errorf("%s:%w", path, err)
 	}
 	return s, nil
-}
-
-var fileMarker = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
-
-// splitArchive separates the script from the files behind it.
-func splitArchive(content string) (text string, files map[string]string) {
-	files = map[string]string{}
-	marks := fileMarker.FindAllStringSubmatchIndex(content, -1)
-	text = content
-	for i, m := range marks {
-		if i == 0 {
-			text = content[:m[0]]
-		}
-		end := len(content)
-		if i+1 < len(marks) {
-			end = marks[i+1][0]
-		}
-		files[content[m[2]:m[3]]] = content[m[1]:end]
-	}
-	return text, files
 }
 
 func parseStatements(text string) ([]statement, error) {
