@@ -82,7 +82,7 @@ func (c *consoleExporter) Export(_ context.Context, records []sdklog.Record) err
 func (c *consoleExporter) line(r sdklog.Record) string {
 	about := make(map[string]string)
 	r.WalkAttributes(func(kv attribute.KeyValue) bool {
-		about[string(kv.Key)] = kv.Value.Emit()
+		about[string(kv.Key)] = kv.Value.String()
 		return true
 	})
 	experiment := about["understudy.experiment.name"]

@@ -37,7 +37,7 @@ func (c *collected) Export(_ context.Context, records []sdklog.Record) error {
 	for _, r := range records {
 		p := previewRecord{body: r.Body().AsString(), about: make(map[string]string)}
 		r.WalkAttributes(func(kv attribute.KeyValue) bool {
-			p.about[string(kv.Key)] = kv.Value.Emit()
+			p.about[string(kv.Key)] = kv.Value.String()
 			return true
 		})
 		c.records = append(c.records, p)
