@@ -61,10 +61,10 @@ func deniedResponse(d authz.Decision) *authv3.DeniedHttpResponse {
 // denialStatus returns the status of a denial: 403 unless the decision has one
 // that Envoy knows.
 func denialStatus(d authz.Decision) typev3.StatusCode {
-	_, known := typev3.StatusCode_name[int32(min(d.HTTPStatus, 1000))] //nolint:gosec // bounded
+	_, known := typev3.StatusCode_name[int32(min(d.HTTPStatus, 1000))]
 	switch {
 	case d.HTTPStatus > 0 && known:
-		return typev3.StatusCode(d.HTTPStatus) //nolint:gosec // it is known
+		return typev3.StatusCode(d.HTTPStatus)
 	case d.Failure == authz.FailureRequest:
 		return typev3.StatusCode_BadRequest
 	}
