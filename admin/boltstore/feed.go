@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -100,12 +101,11 @@ func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[auth
 	if err != nil || head == *cursor {
 		return nil, err
 	}
-	names := make(map[authz.PolicyName]bool)
-	stream := p.changes.Bucket([]byte(location))
-	if stream == nil {
+	if head.Sequence <= cursor.Sequence {
 		return nil, authz.ErrTrimmed
 	}
-	c := stream.Cursor()
+	names := make(map[authz.PolicyName]bool)
+	c := p.changes.Bucket([]byte(location)).Cursor()
 	for key, value := c.Seek(encodeUint(cursor.Sequence + 1)); key != nil; key, value = c.Next() {
 		change, err := decodeChange(value)
 		if err != nil {
@@ -118,9 +118,6 @@ func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[auth
 			names[name] = true
 		}
 		*cursor = authz.Cursor{Sequence: decodeUint(key), Nonce: change.Nonce}
-	}
-	if *cursor != head {
-		return nil, authz.ErrTrimmed
 	}
 	return names, nil
 }
@@ -155,7 +152,8 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 	if err := ctx.Err(); err != nil {
 		return authz.Cursor{}, err
 	}
-	value, err := encodeNode(node, time.Now())
+	now := time.Now()
+	value, err := encodeNode(node, now)
 	if err != nil {
 		return authz.Cursor{}, err
 	}
@@ -168,6 +166,9 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 		if cursor, err = p.head(locationOf(node.Name)); err != nil {
 			return err
 		}
+		if err := p.forgetNodes(now); err != nil {
+			return err
+		}
 		return p.nodes.Put([]byte(node.Name), value)
 	})
 	if err != nil {
@@ -176,18 +177,39 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 	return cursor, nil
 }
 
+// forgetNodes removes the reports that are dropped anyway.
+func (p *project) forgetNodes(now time.Time) error {
+	var old [][]byte
+	err := p.nodes.ForEach(func(name, value []byte) error {
+		if len(value) < 8 || now.Sub(time.Unix(0, decodeUint(value[:8]))) >= nodeKept {
+			old = append(old, bytes.Clone(name))
+		}
+		return nil
+	})
+	for _, name := range old {
+		if err == nil {
+			err = p.nodes.Delete(name)
+		}
+	}
+	return err
+}
+
 // Leave implements authz.Feed.
 func (s *Store) Leave(ctx context.Context, nodeName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.db.Update(func(tx *bbolt.Tx) error {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
 		p := openProject(tx, projectOf(nodeName))
 		if p.nodes == nil {
 			return nil
 		}
 		return p.nodes.Delete([]byte(nodeName))
 	})
+	if err != nil {
+		return fmt.Errorf("removing a node: %w: %w", admin.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // Nodes implements admin.Store.
@@ -206,6 +228,8 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 			if err != nil {
 				return err
 			}
+			// A clock that was set back makes no report come from the future.
+			report.Age = max(0, report.Age)
 			if report.Age < nodeKept {
 				out = append(out, report)
 			}

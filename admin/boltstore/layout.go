@@ -18,16 +18,22 @@ import (
 //	    changes/<location>/<sequence, 8 bytes big endian>
 //	                             change as JSON
 //	    nodes/<node name>        node report, see encodeNode
-//	    done/<txn id>            sequence and time, 8 bytes each: the Txn was made
+//	    done/<txn id>            8 bytes: the sequence of a Txn that was made
+//	    expiries/<time><resource name>
+//	    doneTimes/<time><txn id> when a record expires, and when a Txn was made, to
+//	                             find those to remove; the values are empty
 //
+// Times are Unix milliseconds, 8 bytes big endian, so that the oldest come first.
 // A location's head is the last entry of its changes; at least that entry is kept
 // for ever, so that a trimmed stream is told from an empty one.
 var (
-	bucketRecords = []byte("records")
-	bucketChanges = []byte("changes")
-	bucketNodes   = []byte("nodes")
-	bucketDone    = []byte("done")
-	keySequence   = []byte("sequence")
+	bucketRecords   = []byte("records")
+	bucketExpiries  = []byte("expiries")
+	bucketChanges   = []byte("changes")
+	bucketNodes     = []byte("nodes")
+	bucketDone      = []byte("done")
+	bucketDoneTimes = []byte("doneTimes")
+	keySequence     = []byte("sequence")
 )
 
 // change is an entry of a location's stream.
@@ -65,11 +71,22 @@ func encodeRecord(r admin.Record) []byte {
 	return append(b, r.Value...)
 }
 
+// timed is the key of an entry that is found by its time.
+func timed(ms int64, name []byte) []byte { return append(encodeUint(ms), name...) }
+
 func expiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
+}
+
+// expiryOf returns the expiry of a record as encodeRecord writes it.
+func expiryOf(b []byte) int64 {
+	if len(b) < 16 {
+		return 0
+	}
+	return decodeUint(b[8:16])
 }
 
 // decodeRecord copies what it returns: bbolt's memory ends with the transaction.

@@ -13,7 +13,7 @@ import (
 // project is the buckets of one project in a transaction. All are nil if nothing
 // was ever written for it.
 type project struct {
-	root, records, changes, nodes, done *bbolt.Bucket
+	root, records, expiries, changes, nodes, done, doneTimes *bbolt.Bucket
 }
 
 func projectOf(name string) string {
@@ -28,8 +28,9 @@ func projectOf(name string) string {
 func openProject(tx *bbolt.Tx, id string) *project {
 	p := &project{root: tx.Bucket([]byte("projects/" + id))}
 	if p.root != nil {
-		p.records, p.changes = p.root.Bucket(bucketRecords), p.root.Bucket(bucketChanges)
-		p.nodes, p.done = p.root.Bucket(bucketNodes), p.root.Bucket(bucketDone)
+		p.records, p.expiries = p.root.Bucket(bucketRecords), p.root.Bucket(bucketExpiries)
+		p.changes, p.nodes = p.root.Bucket(bucketChanges), p.root.Bucket(bucketNodes)
+		p.done, p.doneTimes = p.root.Bucket(bucketDone), p.root.Bucket(bucketDoneTimes)
 	}
 	return p
 }
@@ -40,7 +41,9 @@ func makeProject(tx *bbolt.Tx, id string) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range [][]byte{bucketRecords, bucketChanges, bucketNodes, bucketDone} {
+	for _, name := range [][]byte{
+		bucketRecords, bucketExpiries, bucketChanges, bucketNodes, bucketDone, bucketDoneTimes,
+	} {
 		if _, err := root.CreateBucketIfNotExists(name); err != nil {
 			return nil, err
 		}
@@ -62,6 +65,33 @@ func get(p *project, key admin.Key, now time.Time) (admin.Record, error) {
 		return admin.Record{}, err
 	}
 	return r, nil
+}
+
+// put stores a record in place of the one before.
+func (p *project) put(r admin.Record) error {
+	if err := p.remove([]byte(r.Key)); err != nil {
+		return err
+	}
+	if !r.ExpireTime.IsZero() {
+		if err := p.expiries.Put(timed(expiry(r.ExpireTime), []byte(r.Key)), nil); err != nil {
+			return err
+		}
+	}
+	return p.records.Put([]byte(r.Key), encodeRecord(r))
+}
+
+// remove removes a record, if it is there, also one that has expired.
+func (p *project) remove(key []byte) error {
+	value := p.records.Get(key)
+	if value == nil {
+		return nil
+	}
+	if ms := expiryOf(value); ms != 0 {
+		if err := p.expiries.Delete(timed(ms, key)); err != nil {
+			return err
+		}
+	}
+	return p.records.Delete(key)
 }
 
 // scan visits the records that match the pattern and have not expired, in the

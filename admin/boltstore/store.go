@@ -76,8 +76,13 @@ func Open(path string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Close lets go of the file. Calls under way end first; later ones fail.
-func (s *Store) Close() error { return s.db.Close() }
+// Close lets go of the file. Reads and writes under way end first; followers that
+// wait, and later calls, fail.
+func (s *Store) Close() error {
+	err := s.db.Close()
+	s.announce()
+	return err
+}
 
 // view runs a read at one instant.
 func (s *Store) view(ctx context.Context, doing string, read func(*bbolt.Tx) error) error {
@@ -135,6 +140,8 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 	switch {
 	case errors.As(err, &failed):
 		return 0, failed
+	case err != nil && s.maybeMade(txn):
+		return 0, fmt.Errorf("committing: %w: %w", admin.ErrOutcomeUnknown, err)
 	case err != nil:
 		return 0, fmt.Errorf("committing: %w: %w", admin.ErrUnavailable, err)
 	}
@@ -142,6 +149,18 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 		s.announce()
 	}
 	return sequence, nil
+}
+
+// maybeMade reports whether a Txn that failed has been written all the same: bbolt
+// may have failed in making it durable. A full disk is found out before.
+func (s *Store) maybeMade(txn admin.Txn) bool {
+	made := false
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		p := openProject(tx, txn.Project)
+		made = p.done != nil && p.done.Get([]byte(txn.ID)) != nil
+		return nil
+	})
+	return err == nil && made
 }
 
 // announce wakes every follower.

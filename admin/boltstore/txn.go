@@ -1,7 +1,7 @@
 package boltstore
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
 	"time"
 
@@ -11,8 +11,16 @@ import (
 	"understudy/authz"
 )
 
-// doneKept is how long a Txn can be repeated.
-const doneKept = time.Hour
+const (
+	// doneKept is how long a Txn can be repeated.
+	doneKept = time.Hour
+	// expiredKept is for how long expired records stay, unseen, so that a clock
+	// that is set wrong for a moment destroys nothing.
+	expiredKept = time.Hour
+	// removedAtOnce bounds what one Txn removes of each that is outdated: more than
+	// it adds, as a rule.
+	removedAtOnce = 16
+)
 
 // commit makes a Txn: all conditions first, then all writes.
 func (s *Store) commit(tx *bbolt.Tx, txn admin.Txn) (int64, error) {
@@ -20,8 +28,8 @@ func (s *Store) commit(tx *bbolt.Tx, txn admin.Txn) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if done := p.done.Get([]byte(txn.ID)); len(done) == 16 {
-		return decodeUint(done[:8]), nil
+	if done := p.done.Get([]byte(txn.ID)); done != nil {
+		return decodeUint(done), nil
 	}
 	now := s.now()
 	for i, c := range txn.Conditions {
@@ -33,27 +41,31 @@ func (s *Store) commit(tx *bbolt.Tx, txn admin.Txn) (int64, error) {
 			return 0, &admin.ConditionError{Index: i, Condition: c}
 		}
 	}
+	if err := p.removeOutdated(now); err != nil {
+		return 0, err
+	}
 	sequence := decodeUint(p.root.Get(keySequence)) + 1
-	if err := p.write(txn, sequence, now); err != nil {
+	if err := p.write(txn, sequence); err != nil {
 		return 0, err
 	}
 	return sequence, p.append(txn.Events, sequence, s.stream)
 }
 
 // write makes the writes of a Txn and notes that it was made.
-func (p *project) write(txn admin.Txn, sequence int64, now time.Time) error {
+func (p *project) write(txn admin.Txn, sequence int64) error {
 	if err := p.root.Put(keySequence, encodeUint(sequence)); err != nil {
 		return err
 	}
 	for _, w := range txn.Writes {
-		if err := p.apply(w, sequence, now); err != nil {
+		if err := p.apply(w, sequence); err != nil {
 			return err
 		}
 	}
-	if err := p.forgetDone(now); err != nil {
+	id := []byte(txn.ID)
+	if err := p.doneTimes.Put(timed(time.Now().UnixMilli(), id), nil); err != nil {
 		return err
 	}
-	return p.done.Put([]byte(txn.ID), append(encodeUint(sequence), encodeUint(time.Now().UnixMilli())...))
+	return p.done.Put(id, encodeUint(sequence))
 }
 
 func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
@@ -76,16 +88,16 @@ func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 	}
 }
 
-func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
+func (p *project) apply(w admin.Write, sequence int64) error {
 	switch w := w.(type) {
 	case admin.Put:
 		r := admin.Record{Key: w.Key, Value: w.Value, Etag: w.Etag, Sequence: w.Sequence, ExpireTime: w.ExpireTime}
 		if r.Sequence == 0 {
 			r.Sequence = sequence
 		}
-		return p.records.Put([]byte(w.Key), encodeRecord(r))
+		return p.put(r)
 	case admin.Delete:
-		return p.records.Delete([]byte(w.Key))
+		return p.remove([]byte(w.Key))
 	case admin.DeleteCollection:
 		return p.deleteCollection(w.Collection)
 	default:
@@ -102,7 +114,7 @@ func (p *project) deleteCollection(c admin.Collection) error {
 	})
 	for _, key := range keys {
 		if err == nil {
-			err = p.records.Delete([]byte(key))
+			err = p.remove([]byte(key))
 		}
 	}
 	return err
@@ -161,28 +173,34 @@ func trim(stream *bbolt.Bucket, keep int) error {
 	return stream.SetSequence(n)
 }
 
-// forgetDone removes notes of Txns that are too old to be repeated, a few at each
-// call.
-func (p *project) forgetDone(time.Time) error {
-	const atMost = 4
-	before := time.Now().Add(-doneKept).UnixMilli()
-	var old [][]byte
-	c := p.done.Cursor()
-	// Keys are random IDs: start at a random one, so that all are visited in time.
-	key, value := c.Seek([]byte(newNonce()[:2]))
-	for range atMost {
-		if key == nil {
-			break
+// removeOutdated removes some of the records that expired, and of the notes of
+// Txns that were made, too long ago to matter.
+func (p *project) removeOutdated(now time.Time) error {
+	for _, key := range oldest(p.expiries, now.Add(-expiredKept)) {
+		if err := p.remove(key[8:]); err != nil {
+			return err
 		}
-		if len(value) == 16 && int64(binary.BigEndian.Uint64(value[8:])) < before {
-			old = append(old, append([]byte{}, key...))
-		}
-		key, value = c.Next()
 	}
-	for _, key := range old {
-		if err := p.done.Delete(key); err != nil {
+	for _, key := range oldest(p.doneTimes, time.Now().Add(-doneKept)) {
+		if err := p.doneTimes.Delete(key); err != nil {
+			return err
+		}
+		if err := p.done.Delete(key[8:]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// oldest returns the first keys of a bucket that is in order of time, up to a time.
+func oldest(b *bbolt.Bucket, until time.Time) [][]byte {
+	var keys [][]byte
+	c := b.Cursor()
+	for key, _ := c.First(); key != nil && len(keys) < removedAtOnce; key, _ = c.Next() {
+		if len(key) < 8 || decodeUint(key[:8]) > until.UnixMilli() {
+			break
+		}
+		keys = append(keys, bytes.Clone(key))
+	}
+	return keys
 }

@@ -1,0 +1,358 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/go-cmp/cmp"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+var feedTests = []test{
+	{"Load", testLoad},
+	{"Empty", testLoadEmpty},
+	{"Next", testNext},
+	{"NextFromZero", testNextFromZero},
+	{"Coalesced", testCoalesced},
+	{"Locations", testLocations},
+	{"Waits", testNextWaits},
+	{"ManyWait", testManyWait},
+	{"Follow", testFollow},
+	{"Trimmed", testTrimmed},
+	{"NotOfThisStore", testForeignCursor},
+}
+
+func (s *subject) load() authz.Update {
+	s.Helper()
+	update, err := s.Load(s.Context(), s.location)
+	if err != nil {
+		s.Fatalf("loading: %v", err)
+	}
+	return update
+}
+
+func (s *subject) next(after authz.Cursor) authz.Update {
+	s.Helper()
+	update, err := s.Next(s.Context(), s.location, after)
+	if err != nil {
+		s.Fatalf("following %+v: %v", after, err)
+	}
+	return update
+}
+
+// told writes a state as the IDs of the policies with what tells them and their
+// experiments.
+func told(update authz.Update) map[string]string {
+	out := make(map[string]string)
+	for name, state := range update.Policies {
+		id := string(name)[strings.LastIndexByte(string(name), '/')+1:]
+		if state.Policy == nil {
+			out[id] = "none"
+			continue
+		}
+		out[id] = state.Policy.DisplayName
+		for _, e := range state.Experiments {
+			out[id] += " " + e.GetPolicy().GetDisplayName()
+		}
+	}
+	return out
+}
+
+func (s *subject) checkTold(want map[string]string, update authz.Update) {
+	s.Helper()
+	if diff := cmp.Diff(want, told(update)); diff != "" {
+		s.Error(diff)
+	}
+}
+
+func testLoad(s *subject) {
+	head := s.change([]string{"a", "b", "c", "d"},
+		admin.Put{Key: s.policy("a"), Value: policy("A")},
+		admin.Put{Key: s.experiment("a", "z"), Value: experiment("Az", active)},
+		admin.Put{Key: s.experiment("a", "b"), Value: experiment("Ab", active)},
+		admin.Put{Key: s.experiment("a", "c"), Value: experiment("Ac", suspended)},
+		admin.Put{Key: s.experiment("a", "d"), Value: experiment("Ad", adminpb.PolicyPreviewMetadata_STATE_UNDEFINED)},
+		admin.Put{Key: admin.Key(s.policy("a") + "/revisions/r"), Value: policy("no")},
+		admin.Put{Key: s.policy("b"), Value: deletedPolicy()},
+		admin.Put{Key: s.experiment("b", "e"), Value: experiment("no", active)},
+		admin.Put{Key: s.policy("c"), Value: policy("C")},
+		admin.Put{Key: s.experiment("orphan", "e"), Value: experiment("no", active)},
+	)
+	update := s.load()
+	s.checkTold(map[string]string{"a": "A Ab Az", "c": "C"}, update)
+	if update.Cursor.Sequence != head.Sequence || update.Cursor.Nonce == "" {
+		s.Errorf("the cursor is %+v instead of that of %d", update.Cursor, head.Sequence)
+	}
+}
+
+func testLoadEmpty(s *subject) {
+	update := s.load()
+	if update.Cursor != (authz.Cursor{}) || len(update.Policies) != 0 || update.Policies == nil {
+		s.Errorf("an empty location is %+v", update)
+	}
+}
+
+func testNext(s *subject) {
+	s.change([]string{"a", "b"}, admin.Put{Key: s.policy("a"), Value: policy("A")},
+		admin.Put{Key: s.policy("b"), Value: policy("B")})
+	cursor := s.load().Cursor
+	// What changes without an event is not told of.
+	s.put(admin.Put{Key: s.policy("b"), Value: policy("B2")})
+	steps := []struct {
+		ids    []string
+		writes []admin.Write
+		want   map[string]string
+	}{
+		{[]string{"a"}, []admin.Write{admin.Put{Key: s.policy("a"), Value: policy("A2")}}, map[string]string{"a": "A2"}},
+		{
+			[]string{"a", "new"},
+			[]admin.Write{
+				admin.Put{Key: s.experiment("a", "e"), Value: experiment("Ae", active)},
+				admin.Put{Key: s.policy("new"), Value: policy("N")},
+			},
+			map[string]string{"a": "A2 Ae", "new": "N"},
+		},
+		{[]string{"b"}, []admin.Write{admin.Put{Key: s.policy("b"), Value: deletedPolicy()}}, map[string]string{"b": "none"}},
+		{[]string{"a"}, []admin.Write{
+			admin.Delete{Key: s.policy("a")}, admin.DeleteCollection{Collection: s.experiments("a")},
+		}, map[string]string{"a": "none"}},
+		{[]string{"never"}, nil, map[string]string{"never": "none"}},
+	}
+	for _, step := range steps {
+		head := s.change(step.ids, step.writes...)
+		update := s.next(cursor)
+		s.checkTold(step.want, update)
+		if update.Cursor.Sequence != head.Sequence || update.Cursor.Nonce == "" || update.Cursor.Nonce == cursor.Nonce {
+			s.Errorf("the cursor is %+v after %d", update.Cursor, head.Sequence)
+		}
+		cursor = update.Cursor
+	}
+	if diff := cmp.Diff(cursor, s.load().Cursor); diff != "" {
+		s.Errorf("the cursors of Next and Load: %s", diff)
+	}
+}
+
+func testNextFromZero(s *subject) {
+	s.put(admin.Put{Key: s.policy("silent"), Value: policy("S")})
+	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("A")})
+	update := s.next(authz.Cursor{})
+	s.checkTold(map[string]string{"a": "A"}, update)
+	if update.Cursor != s.load().Cursor {
+		s.Errorf("the cursor is %+v", update.Cursor)
+	}
+}
+
+// Several changes may come as one update: with the last state of each policy.
+func testCoalesced(s *subject) {
+	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("1")})
+	cursor := s.load().Cursor
+	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("2")})
+	s.change([]string{"b"}, admin.Put{Key: s.policy("b"), Value: policy("1")})
+	last := s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("3")})
+	seen := make(map[string]string)
+	for cursor.Sequence < last.Sequence {
+		update := s.next(cursor)
+		for id, text := range told(update) {
+			seen[id] = text
+		}
+		cursor = update.Cursor
+	}
+	if diff := cmp.Diff(map[string]string{"a": "3", "b": "1"}, seen); diff != "" {
+		s.Error(diff)
+	}
+}
+
+// One Txn may change two locations; each is told of its own.
+func testLocations(s *subject) {
+	other := authz.Location("projects/" + s.project + "/locations/l2")
+	before := s.load().Cursor
+	txn := s.txn(nil, admin.Put{Key: s.policy("a"), Value: policy("1")},
+		admin.Put{Key: admin.Key(other.Policy("a")), Value: policy("2")})
+	txn.Events = append(s.event("a"), admin.Event{Location: other, Policies: []authz.PolicyName{other.Policy("a")}})
+	sequence := s.must(txn)
+	here := s.next(before)
+	there, err := s.Next(s.Context(), other, authz.Cursor{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.checkTold(map[string]string{"a": "1"}, here)
+	s.checkTold(map[string]string{"a": "2"}, there)
+	if here.Cursor.Sequence != sequence || there.Cursor.Sequence != sequence {
+		s.Errorf("the cursors are %+v and %+v", here.Cursor, there.Cursor)
+	}
+	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("3")})
+	loaded, err := s.Load(s.Context(), other)
+	if err != nil || loaded.Cursor != there.Cursor {
+		s.Errorf("the other location has moved to %+v, %v", loaded.Cursor, err)
+	}
+}
+
+func testNextWaits(s *subject) {
+	cursor := s.load().Cursor
+	for n := range 5 {
+		updates := make(chan authz.Update)
+		go func() {
+			update, err := s.Next(s.Context(), s.location, cursor)
+			if err != nil {
+				s.Errorf("following: %v", err)
+			}
+			updates <- update
+		}()
+		// Silent changes and those of other locations do not end the wait.
+		s.put(admin.Put{Key: s.policy("silent")})
+		s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: numbered(n)})
+		update := <-updates
+		s.checkTold(map[string]string{"a": fmt.Sprint(n)}, update)
+		cursor = update.Cursor
+	}
+}
+
+// Followers that wait take nothing away from others.
+func testManyWait(s *subject) {
+	cursor := s.load().Cursor
+	const count = 200
+	var following sync.WaitGroup
+	updates := make(chan authz.Update, count)
+	for range count {
+		following.Go(func() {
+			update, err := s.Next(s.Context(), s.location, cursor)
+			if err != nil {
+				s.Errorf("following: %v", err)
+			}
+			updates <- update
+		})
+	}
+	for i := range 20 {
+		s.put(admin.Put{Key: s.policy(fmt.Sprintf("silent%d", i))})
+	}
+	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("A")})
+	following.Wait()
+	close(updates)
+	for update := range updates {
+		s.checkTold(map[string]string{"a": "A"}, update)
+	}
+}
+
+// A follower that begins with Load ends with what is stored, through every change
+// in order.
+func testFollow(s *subject) {
+	const changes, policies = 200, 7
+	var running sync.WaitGroup
+	var last authz.Cursor
+	begin := s.load()
+	running.Go(func() {
+		for n := range changes {
+			id := fmt.Sprintf("p%d", n%policies)
+			write := admin.Write(admin.Put{Key: s.policy(id), Value: numbered(n)})
+			if n%11 == 0 {
+				write = admin.Delete{Key: s.policy(id)}
+			}
+			last = s.change([]string{id}, write)
+		}
+	})
+	seen := make(map[string]string)
+	for cursor := begin.Cursor; cursor.Sequence < changes; {
+		update := s.next(cursor)
+		if update.Cursor.Sequence <= cursor.Sequence {
+			s.Fatalf("%+v follows %+v", update.Cursor, cursor)
+		}
+		for id, text := range told(update) {
+			if seen[id] = text; text == "none" {
+				delete(seen, id)
+			}
+		}
+		cursor = update.Cursor
+	}
+	running.Wait()
+	if last.Sequence != changes {
+		s.Fatalf("the last change is %d", last.Sequence)
+	}
+	s.checkTold(seen, s.load())
+}
+
+func testTrimmed(s *subject) {
+	const kept = 5
+	s.reopen(Config{StreamLength: kept})
+	var cursors []authz.Cursor
+	for n := range 3 * kept {
+		s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: numbered(n)})
+		cursors = append(cursors, s.load().Cursor)
+	}
+	for i, cursor := range append([]authz.Cursor{{}}, cursors[:len(cursors)-1]...) {
+		update, err := s.Next(s.Context(), s.location, cursor)
+		// The change of the cursor itself need not be kept, only those after it.
+		if missed := 3*kept - i; missed > kept {
+			if !errors.Is(err, authz.ErrTrimmed) {
+				s.Errorf("behind by %d: %v", missed, err)
+			}
+			continue
+		}
+		if err != nil || update.Cursor != cursors[len(cursors)-1] {
+			s.Errorf("behind by %d: %+v, %v", 3*kept-i, update.Cursor, err)
+		}
+	}
+	s.checkTold(map[string]string{"a": fmt.Sprint(3*kept - 1)}, s.load())
+}
+
+// A cursor of another history, as a failover leaves it, is found out.
+func testForeignCursor(s *subject) {
+	foreign := []authz.Cursor{{Sequence: 1, Nonce: "other"}, {Sequence: 7, Nonce: "other"}}
+	check := func(what string) {
+		for _, cursor := range foreign {
+			if _, err := s.Next(s.Context(), s.location, cursor); !errors.Is(err, authz.ErrTrimmed) {
+				s.Errorf("%s, after %+v: %v", what, cursor, err)
+			}
+		}
+	}
+	check("without a change")
+	s.change([]string{"a"})
+	check("with one change")
+	s.change([]string{"a"})
+	check("with two changes")
+	for s.change([]string{"a"}).Sequence < 9 {
+	}
+	check("with nine changes")
+}
+
+func (s *subject) loadHalves(ctx context.Context) error {
+	for ctx.Err() == nil {
+		update, err := s.Load(ctx, s.location)
+		if err != nil {
+			return err
+		}
+		if err := s.checkState(update); err != nil {
+			return fmt.Errorf("Load: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *subject) followHalves(ctx context.Context) error {
+	var cursor authz.Cursor
+	for ctx.Err() == nil {
+		update, err := s.Next(ctx, s.location, cursor)
+		if err != nil {
+			return err
+		}
+		if err := s.checkState(update); err != nil {
+			return fmt.Errorf("Next: %w", err)
+		}
+		cursor = update.Cursor
+	}
+	return nil
+}
+
+func (s *subject) checkState(update authz.Update) error {
+	state := update.Policies[authz.PolicyName(s.policy("web"))]
+	next := ""
+	if len(state.Experiments) > 0 {
+		next = state.Experiments[0].GetPolicy().GetDisplayName()
+	}
+	return checkHalves(state.Policy.GetDisplayName(), next)
+}

@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+)
+
+const (
+	active    = adminpb.PolicyPreviewMetadata_ACTIVE
+	suspended = adminpb.PolicyPreviewMetadata_SUSPENDED
+)
+
+// policy returns a stored policy that is told by its display name.
+func policy(text string) []byte { return marshal(&adminpb.Policy{DisplayName: text}) }
+
+func numbered(n int) []byte { return policy(fmt.Sprint(n)) }
+
+// deletedPolicy returns a stored policy that is soft-deleted.
+func deletedPolicy() []byte {
+	return marshal(&adminpb.Policy{DisplayName: "deleted", DeleteTime: timestamppb.Now()})
+}
+
+// experiment returns a stored experiment with a policy.
+func experiment(text string, state adminpb.PolicyPreviewMetadata_State) []byte {
+	e := &adminpb.PolicyExperiment{Policy: &adminpb.Policy{DisplayName: text}}
+	if state != adminpb.PolicyPreviewMetadata_STATE_UNDEFINED {
+		e.PreviewMetadata = &adminpb.PolicyPreviewMetadata{State: state}
+	}
+	return marshal(e)
+}
+
+func policyNumber(value []byte) string {
+	p := &adminpb.Policy{}
+	if err := proto.Unmarshal(value, p); err != nil {
+		return err.Error()
+	}
+	return p.DisplayName
+}
+
+func experimentNumber(value []byte) string {
+	e := &adminpb.PolicyExperiment{}
+	if err := proto.Unmarshal(value, e); err != nil {
+		return err.Error()
+	}
+	return e.GetPolicy().GetDisplayName()
+}
+
+// marshal cannot fail: these messages are valid.
+func marshal(m proto.Message) []byte {
+	value, err := proto.Marshal(m)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return value
+}

@@ -1,0 +1,193 @@
+// Package storetest proves that a store keeps the contracts of admin.Store and
+// authz.Feed.
+//
+// Run is the suite; every store's own tests call it, with more beside it only for
+// what its technology alone can do wrong. Redis starts a private redis-server for
+// the tests of any package.
+package storetest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"understudy/admin"
+	"understudy/authz"
+)
+
+// Both is what a store implements.
+type Both interface {
+	admin.Store
+	authz.Feed
+}
+
+// Config is how a test wants its store.
+type Config struct {
+	// Clock is what records expire by. Nil means the system's.
+	Clock func() time.Time
+	// StreamLength is the number of changes kept for a location. Zero means the
+	// store's default, which is at least 1,000.
+	StreamLength int
+}
+
+// Open opens a store for a test and closes it when the test ends. Stores of several
+// tests may share a server: each test has a project of its own.
+type Open func(t testing.TB, c Config) Both
+
+// Run runs the whole suite.
+func Run(t *testing.T, open Open) {
+	groups := []struct {
+		name  string
+		tests []test
+	}{
+		{"Conditions", conditionTests},
+		{"Writes", writeTests},
+		{"Reads", readTests},
+		{"Expiry", expiryTests},
+		{"Races", raceTests},
+		{"Feed", feedTests},
+		{"Nodes", nodeTests},
+		{"Contexts", contextTests},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			for _, test := range g.tests {
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					test.run(newSubject(t, open))
+				})
+			}
+		})
+	}
+}
+
+// test is one test of the suite.
+type test struct {
+	name string
+	run  func(*subject)
+}
+
+// subject is the store under test, with a project of its own.
+type subject struct {
+	testing.TB
+	Both
+	open     Open
+	project  string
+	location authz.Location
+	// txns counts the Txns that got their ID here.
+	txns atomic.Int64
+}
+
+// projects counts the projects of all tests of this process.
+var projects atomic.Int64
+
+func newSubject(t testing.TB, open Open) *subject {
+	s := newProject(t, nil)
+	s.open, s.Both = open, open(t, Config{})
+	return s
+}
+
+func newProject(t testing.TB, store Both) *subject {
+	project := fmt.Sprintf("p%d", projects.Add(1))
+	return &subject{
+		TB: t, Both: store, project: project,
+		location: authz.Location("projects/" + project + "/locations/l1"),
+	}
+}
+
+// reopen gives the subject a store that is set up otherwise, with nothing in it.
+func (s *subject) reopen(c Config) { s.Both = s.open(s.TB, c) }
+
+// policies is the collection of the location's policies.
+func (s *subject) policies() admin.Collection { return admin.Collection(s.location + "/policies") }
+
+func (s *subject) policy(id string) admin.Key { return admin.Key(string(s.policies()) + "/" + id) }
+
+func (s *subject) experiments(policy string) admin.Collection {
+	return admin.Collection(s.policy(policy) + "/experiments")
+}
+
+func (s *subject) experiment(policy, id string) admin.Key {
+	return admin.Key(string(s.experiments(policy)) + "/" + id)
+}
+
+func (s *subject) operation(id string) admin.Key {
+	return admin.Key(string(s.location) + "/operations/" + id)
+}
+
+// txn returns a Txn of the subject's project with an ID of its own.
+func (s *subject) txn(conditions []admin.Condition, writes ...admin.Write) admin.Txn {
+	return admin.Txn{
+		ID:         fmt.Sprintf("%s-%d", s.project, s.txns.Add(1)),
+		Project:    s.project,
+		Conditions: conditions,
+		Writes:     writes,
+	}
+}
+
+// must commits a Txn that cannot fail.
+func (s *subject) must(txn admin.Txn) int64 {
+	s.Helper()
+	sequence, err := s.Commit(s.Context(), txn)
+	if err != nil {
+		s.Fatalf("committing: %v", err)
+	}
+	return sequence
+}
+
+// put makes writes that depend on nothing.
+func (s *subject) put(writes ...admin.Write) int64 {
+	s.Helper()
+	return s.must(s.txn(nil, writes...))
+}
+
+// change is put with an event that tells of the policies with these IDs.
+func (s *subject) change(ids []string, writes ...admin.Write) authz.Cursor {
+	s.Helper()
+	txn := s.txn(nil, writes...)
+	txn.Events = s.event(ids...)
+	return authz.Cursor{Sequence: s.must(txn)}
+}
+
+func (s *subject) event(ids ...string) []admin.Event {
+	e := admin.Event{Location: s.location}
+	for _, id := range ids {
+		e.Policies = append(e.Policies, s.location.Policy(authz.PolicyID(id)))
+	}
+	return []admin.Event{e}
+}
+
+// get reads one record.
+func (s *subject) get(key admin.Key) admin.Record {
+	s.Helper()
+	records, err := s.Get(s.Context(), key)
+	if err != nil {
+		s.Fatalf("reading %s: %v", key, err)
+	}
+	return records[0]
+}
+
+func (s *subject) has(key admin.Key) bool {
+	s.Helper()
+	return s.get(key).Key != ""
+}
+
+func (s *subject) list(q admin.Query) []admin.Record {
+	s.Helper()
+	records, err := s.List(s.Context(), q)
+	if err != nil {
+		s.Fatalf("listing %s: %v", q.Collection, err)
+	}
+	return records
+}
+
+// names lists a collection and returns the keys.
+func (s *subject) names(q admin.Query) []admin.Key {
+	s.Helper()
+	var out []admin.Key
+	for _, r := range s.list(q) {
+		out = append(out, r.Key)
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package storetest
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"understudy/admin"
+)
+
+var writeTests = []test{
+	{"Put", testPut},
+	{"OwnSequence", testOwnSequence},
+	{"Delete", testDelete},
+	{"DeleteCollection", testDeleteCollection},
+	{"InOrder", testWritesInOrder},
+	{"Repeat", testRepeat},
+	{"Projects", testProjects},
+	{"Bytes", testBytes},
+	{"Big", testBig},
+}
+
+func testPut(s *subject) {
+	a := s.policy("a")
+	first := s.put(admin.Put{Key: a, Value: []byte("one"), Etag: "e1"})
+	if diff := cmp.Diff(admin.Record{Key: a, Value: []byte("one"), Etag: "e1", Sequence: first}, s.get(a)); diff != "" {
+		s.Error(diff)
+	}
+	second := s.put(admin.Put{Key: a, Value: []byte("two"), Etag: "e2"})
+	if diff := cmp.Diff(admin.Record{Key: a, Value: []byte("two"), Etag: "e2", Sequence: second}, s.get(a)); diff != "" {
+		s.Error(diff)
+	}
+	if second != first+1 {
+		s.Errorf("sequence %d follows %d", second, first)
+	}
+	if names := s.names(admin.Query{Collection: s.policies()}); len(names) != 1 {
+		s.Errorf("listed %v", names)
+	}
+}
+
+func testOwnSequence(s *subject) {
+	a, b := s.operation("a"), s.operation("b")
+	first := s.put(admin.Put{Key: a})
+	s.put(admin.Put{Key: a, Value: []byte("done"), Sequence: first}, admin.Put{Key: b, Sequence: -1})
+	if r := s.get(a); r.Sequence != first || string(r.Value) != "done" {
+		s.Errorf("the record is %+v", r)
+	}
+	s.must(s.txn([]admin.Condition{admin.Unchanged{Key: a, Sequence: first}, admin.Unchanged{Key: b, Sequence: -1}}))
+}
+
+func testDelete(s *subject) {
+	a, b := s.policy("a"), s.policy("b")
+	s.put(admin.Put{Key: a}, admin.Put{Key: b}, admin.Put{Key: s.experiment("a", "e")})
+	s.put(admin.Delete{Key: a}, admin.Delete{Key: s.policy("never")})
+	if s.has(a) || !s.has(b) || !s.has(s.experiment("a", "e")) {
+		s.Error("Delete did not remove its record and nothing else")
+	}
+	if diff := cmp.Diff([]admin.Key{b}, s.names(admin.Query{Collection: s.policies()})); diff != "" {
+		s.Error(diff)
+	}
+	s.must(s.txn([]admin.Condition{admin.Absent{Key: a}}, admin.Put{Key: a}))
+}
+
+func testDeleteCollection(s *subject) {
+	gone := []admin.Key{s.experiment("a", "e"), s.experiment("a", "f"), s.experiment("a", "f:g")}
+	kept := []admin.Key{
+		s.policy("a"), s.experiment("ab", "e"), s.experiment("A", "e"), s.experiment("a.", "e"),
+		admin.Key(s.policy("a") + "/revisions/r"), admin.Key(s.experiment("a", "e") + "/reports/r"),
+	}
+	var writes []admin.Write
+	for _, key := range append(append([]admin.Key{}, gone...), kept...) {
+		writes = append(writes, admin.Put{Key: key})
+	}
+	s.put(writes...)
+	s.put(admin.DeleteCollection{Collection: s.experiments("a")}, admin.DeleteCollection{Collection: s.experiments("none")})
+	for _, key := range gone {
+		if s.has(key) {
+			s.Errorf("%s is still there", key)
+		}
+	}
+	for _, key := range kept {
+		if !s.has(key) {
+			s.Errorf("%s is gone", key)
+		}
+	}
+	if names := s.names(admin.Query{Collection: s.experiments("a")}); len(names) > 0 {
+		s.Errorf("listed %v", names)
+	}
+}
+
+func testWritesInOrder(s *subject) {
+	a, b, c := s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("p", "c")
+	s.put(
+		admin.Put{Key: a, Value: []byte("1")}, admin.Put{Key: a, Value: []byte("2")},
+		admin.Put{Key: b}, admin.Delete{Key: b},
+	)
+	if string(s.get(a).Value) != "2" || s.has(b) {
+		s.Error("the writes were not made in order")
+	}
+	s.put(admin.Put{Key: b}, admin.DeleteCollection{Collection: s.experiments("p")}, admin.Put{Key: c})
+	if diff := cmp.Diff([]admin.Key{c}, s.names(admin.Query{Collection: s.experiments("p")})); diff != "" {
+		s.Error(diff)
+	}
+}
+
+// A repeated Txn answers the same and changes nothing, although its conditions do
+// not hold any more.
+func testRepeat(s *subject) {
+	a := s.policy("a")
+	txn := s.txn([]admin.Condition{admin.Absent{Key: a}}, admin.Put{Key: a, Value: policy("one")})
+	txn.Events = s.event("a")
+	first := s.must(txn)
+	head := s.load().Cursor
+	if again := s.must(txn); again != first {
+		s.Errorf("the repeat returned %d instead of %d", again, first)
+	}
+	s.put(admin.Put{Key: a, Value: policy("two")})
+	if again := s.must(txn); again != first {
+		s.Errorf("the late repeat returned %d instead of %d", again, first)
+	}
+	if value := s.get(a).Value; !bytes.Equal(value, policy("two")) {
+		s.Error("the repeat has written")
+	}
+	if diff := cmp.Diff(head, s.load().Cursor); diff != "" {
+		s.Errorf("the repeat has told of a change: %s", diff)
+	}
+}
+
+func testProjects(s *subject) {
+	other := newProject(s.TB, s.Both)
+	first := s.put(admin.Put{Key: s.policy("a")})
+	if n := other.put(admin.Put{Key: other.policy("b")}); n != 1 {
+		s.Errorf("another project begins with %d", n)
+	}
+	if n := s.put(admin.Put{Key: s.policy("c")}); n != first+1 {
+		s.Errorf("sequence %d follows %d", n, first)
+	}
+	if names := other.names(admin.Query{Collection: other.policies()}); len(names) != 1 {
+		s.Errorf("the other project has %v", names)
+	}
+}
+
+func testBytes(s *subject) {
+	var all []byte
+	for i := range 256 {
+		all = append(all, byte(i))
+	}
+	puts := []admin.Put{
+		{Key: s.policy("all"), Value: all, Etag: string(all)},
+		{Key: s.policy("empty")},
+		{Key: s.policy("a:b:c"), Value: []byte(`{"x": 1}` + "\r\n$-1\r\n"), Etag: " "},
+		{Key: s.policy("A_.-:9"), Value: []byte("\x00"), Etag: "0 0 0"},
+		{Key: s.policy(strings.Repeat("x", 255)), Value: []byte("long"), Etag: "*"},
+	}
+	for _, p := range puts {
+		want := admin.Record{Key: p.Key, Value: p.Value, Etag: p.Etag, Sequence: s.put(p)}
+		if diff := cmp.Diff(want, s.get(p.Key), cmpopts.EquateEmpty()); diff != "" {
+			s.Error(diff)
+		}
+		if p.Etag != "" {
+			s.must(s.txn([]admin.Condition{admin.Exists{Key: p.Key, Etag: p.Etag}}))
+		}
+	}
+	for i, r := range s.list(admin.Query{Collection: s.policies()}) {
+		if r.Key == s.policy("all") && !bytes.Equal(r.Value, all) {
+			s.Errorf("record %d of the list has another value", i)
+		}
+	}
+}
+
+func testBig(s *subject) {
+	value := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
+	s.put(admin.Put{Key: s.policy("big"), Value: value}, admin.Put{Key: s.experiment("big", "e"), Value: value})
+	if !bytes.Equal(s.get(s.policy("big")).Value, value) {
+		s.Error("the value is another one")
+	}
+	if l := s.list(admin.Query{Collection: s.experiments("big")}); len(l) != 1 || !bytes.Equal(l[0].Value, value) {
+		s.Error("the listed value is another one")
+	}
+}
