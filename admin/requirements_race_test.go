@@ -18,6 +18,7 @@ func init() {
 	rows["A-11"] = createsRaceForTheCap
 	rows["A-13"] = createRacesDelete
 	rows["A-52"] = func(r *row) { crash(r, commitsUnderReaders(r), commitsAreWhole) }
+	rows["A-56"] = commitRacesChanges
 	rows["A-60"] = commitsRace
 	rows["A-73"] = policyChangesUnderLoad
 	rows["L-13"] = waitReturnsOnceDone
@@ -95,6 +96,26 @@ func commitsRace(r *row) {
 		if counts := statusCounts(together(commit, commit)); counts[http.StatusOK] != 1 || counts[http.StatusNotFound] != 1 {
 			r.Fatalf("round %d: of two commits: %v", i, counts)
 		}
+	}
+}
+
+// commitRacesChanges lets a commit race an update and a deletion of its experiment:
+// one of both succeeds, so nobody commits a version that he has not seen.
+func commitRacesChanges(r *row) {
+	for i := range 40 {
+		r.do(fmt.Sprintf(`POST $POL/experiments?policyExperimentId=racer {"policy":{"name":"$pol","displayName":"%d"}}`, i) +
+			"\nOP PolicyExperiment\nE = .etag")
+		target, commit := r.path("$POL/experiments/racer"), r.body(`{"etag":$E}`)
+		change := func() *answer { return r.send("DELETE", target, nil) }
+		if i%2 == 0 {
+			update := `{"displayName":"changed"}`
+			change = func() *answer { return r.send("PATCH", target, &update) }
+		}
+		answers := together(func() *answer { return r.post(target+":commit", commit) }, change)
+		if counts := statusCounts(answers); counts[http.StatusOK] != 1 {
+			r.Fatalf("round %d: %v of a commit and a change: %s %s", i, counts, answers[0].body, answers[1].body)
+		}
+		r.do("DELETE $POL/experiments/racer?allowMissing=true")
 	}
 }
 
@@ -204,30 +225,22 @@ func (r *row) checkWhole() {
 	}
 }
 
-// commitsUnderReaders is 500 commits under the eyes of readers.
+// commitsUnderReaders is 500 commits, each under the eyes of a reader.
 func commitsUnderReaders(r *row) *generations {
 	g := begin(r)
-	done := make(chan struct{})
-	var readers sync.WaitGroup
-	for range 2 {
-		readers.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					r.checkWhole()
-				}
+	for range 500 {
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			for range 8 {
+				r.checkWhole()
 			}
 		})
-	}
-	for range 500 {
-		if !g.advance() || r.Failed() {
+		advanced := g.advance()
+		reader.Wait()
+		if !advanced || r.Failed() {
 			break
 		}
 	}
-	close(done)
-	readers.Wait()
 	if live, _ := r.generation(); live != 500 {
 		r.Errorf("after 500 commits the live policy is of generation %d", live)
 	}
