@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,10 @@ import (
 
 // startTime bounds how long a redis-server may take to answer.
 const startTime = 20 * time.Second
+
+// Sentinel is the argument, followed by the path of a configuration file, that makes
+// StartRedisTCP start a Sentinel.
+const Sentinel = "--sentinel"
 
 // Redis starts a private redis-server and returns its URL. It keeps nothing on disk
 // and ends with the test.
@@ -51,7 +56,13 @@ func StartRedis(t testing.TB, arguments ...string) *RedisServer {
 // not work on sockets: Cluster and Sentinel.
 func StartRedisTCP(t testing.TB, port string, arguments ...string) *RedisServer {
 	t.Helper()
-	arguments = append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}, arguments...)
+	own := []string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}
+	if len(arguments) > 1 && arguments[0] == Sentinel {
+		// The configuration file comes first.
+		own = append([]string{arguments[1], Sentinel}, own...)
+		arguments = arguments[2:]
+	}
+	arguments = append(own, arguments...)
 	return startRedis(t, "tcp", net.JoinHostPort("127.0.0.1", port), arguments)
 }
 
@@ -61,9 +72,8 @@ func startRedis(t testing.TB, network, address string, arguments []string) *Redi
 	if err != nil {
 		t.Fatal("these tests need redis-server: apt-get install redis-server, or brew install redis")
 	}
-	arguments = append(arguments, "--maxclients", "4000")
-	if arguments[0] != "--sentinel" {
-		arguments = append(arguments, "--save", "", "--appendonly", "no")
+	if !slices.Contains(arguments, Sentinel) {
+		arguments = append(arguments, "--maxclients", "4000", "--save", "", "--appendonly", "no")
 	}
 	r := &RedisServer{network: network, address: address, process: exec.Command(path, arguments...)}
 	if err := r.process.Start(); err != nil {
@@ -131,7 +141,8 @@ func (r *RedisServer) ping(ctx context.Context) error {
 		return err
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err == nil && !strings.HasPrefix(line, "+PONG") {
+	// One that asks for a password is up too.
+	if err == nil && !strings.HasPrefix(line, "+PONG") && !strings.HasPrefix(line, "-NOAUTH") {
 		err = errors.New(strings.TrimSpace(line))
 	}
 	return err

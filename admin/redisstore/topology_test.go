@@ -1,0 +1,155 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"understudy/admin"
+	"understudy/admin/storetest"
+)
+
+// patience bounds a wait that ends by an event of a server.
+const patience = 30 * time.Second
+
+// freePort returns a port that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// eventually waits until f succeeds.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: %v", what, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// startCluster starts a Redis Cluster of two primaries and returns its URL.
+func startCluster(t *testing.T) (url string) {
+	t.Helper()
+	var nodes []*storetest.RedisServer
+	var ports, buses []string
+	for range 2 {
+		port, bus := freePort(t), freePort(t)
+		nodes = append(nodes, storetest.StartRedisTCP(t, port, "--cluster-enabled", "yes", "--cluster-port", bus))
+		ports, buses = append(ports, port), append(buses, bus)
+	}
+	ctx := t.Context()
+	one, two := client(t, nodes[0]), client(t, nodes[1])
+	for _, assign := range []*redis.Cmd{
+		one.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 8191), two.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 8192, 16383),
+		one.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 1), two.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 2),
+		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", ports[1], buses[1]),
+	} {
+		if err := assign.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []*redis.Client{one, two} {
+		eventually(t, "the cluster is not ready", func() error { return clusterReady(ctx, c) })
+	}
+	return "redis+cluster://127.0.0.1:" + ports[0]
+}
+
+func clusterReady(ctx context.Context, c *redis.Client) error {
+	info, err := c.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:2") {
+		return errors.New(info)
+	}
+	return nil
+}
+
+// The whole suite through a Redis Cluster: all keys of a script are in one slot.
+func TestCluster(t *testing.T) {
+	url := startCluster(t)
+	eventually(t, "the cluster does not answer", func() error {
+		_, err := open(t, url).Get(t.Context(), web)
+		return err
+	})
+	storetest.Run(t, opener(url))
+}
+
+// Behind Sentinels, a store works on through a failover.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	primaryPort, replicaPort, sentinelPort := freePort(t), freePort(t), freePort(t)
+	primary := storetest.StartRedisTCP(t, primaryPort)
+	replica := storetest.StartRedisTCP(t, replicaPort, "--replicaof", "127.0.0.1 "+primaryPort)
+	sentinel := startSentinel(t, sentinelPort, primaryPort)
+	eventually(t, "the sentinel does not know the replica", func() error {
+		reply, err := client(t, sentinel).Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
+		if err == nil && len(reply) != 1 {
+			err = errors.New("no replica")
+		}
+		return err
+	})
+	store := open(t, "redis+sentinel://127.0.0.1:"+sentinelPort+"?master_name=main")
+	if _, err := store.Commit(t.Context(), put("before")); err != nil {
+		t.Fatal(err)
+	}
+	copied := client(t, replica)
+	eventually(t, "the replica has not got the change", func() error {
+		return copied.Get(t.Context(), "understudy:{p1}:done:before").Err()
+	})
+	primary.Stop()
+	eventually(t, "the sentinel does not fail over", func() error {
+		err := client(t, sentinel).Do(t.Context(), "SENTINEL", "FAILOVER", "main").Err()
+		if err != nil && strings.HasPrefix(err.Error(), "INPROG") {
+			return nil
+		}
+		return err
+	})
+	eventually(t, "the store has not followed the failover", func() error {
+		_, err := store.Commit(t.Context(), admin.Txn{
+			ID: "after", Project: "p1", Conditions: []admin.Condition{admin.Exists{Key: web}},
+			Writes: []admin.Write{admin.Delete{Key: web}},
+		})
+		return err
+	})
+	if records, err := store.Get(t.Context(), web); err != nil || records[0].Key != "" {
+		t.Errorf("after the failover: %v, %v", records, err)
+	}
+}
+
+func startSentinel(t *testing.T, port, primaryPort string) *storetest.RedisServer {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := "sentinel monitor main 127.0.0.1 " + primaryPort + " 1\nsentinel down-after-milliseconds main 500\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return storetest.StartRedisTCP(t, port, storetest.Sentinel, config)
+}

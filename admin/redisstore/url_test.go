@@ -1,0 +1,85 @@
+package redisstore_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"understudy/admin/redisstore"
+	"understudy/admin/storetest"
+)
+
+func TestOpenForms(t *testing.T) {
+	for _, form := range []string{
+		"redis://127.0.0.1", "redis://127.0.0.1:1/2", "redis://u:p@127.0.0.1:1/0?dial_timeout=100ms",
+		"rediss://127.0.0.1:1", "unix:///nonexistent/s?db=1", "unix://u:p@/nonexistent/s",
+		"redis+cluster://127.0.0.1:1?addr=127.0.0.1:2", "rediss+cluster://u:p@127.0.0.1:1",
+		"redis+sentinel://127.0.0.1:1/0?master_name=m&addr=127.0.0.1:2", "rediss+sentinel://127.0.0.1:1?master_name=m",
+	} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			open(t, form)
+		})
+	}
+}
+
+const password = "s3cret"
+
+// wrongURLs are refused.
+var wrongURLs = []string{
+	"", "redis", "http://127.0.0.1", "redis+other://127.0.0.1", "bolt:///path", "localhost:6379",
+	"redis://u:" + password + "@127.0.0.1:port", "redis://u:" + password + "@127.0.0.1/db",
+	"redis://u:" + password + "@127.0.0.1/1/2", "redis://u:" + password + "/x@127.0.0.1",
+	"redis://u:" + password + "#@127.0.0.1:1", "redis://u:%" + password + "@127.0.0.1",
+	"redis://u:" + password + "?@127.0.0.1", "redis://127.0.0.1?" + password + "=1",
+	"redis://127.0.0.1?dial_timeout=" + password, "unix://u:" + password + "@",
+	"redis+cluster://u:" + password + "@127.0.0.1?addr=" + password,
+	"redis+sentinel://u:" + password + "@127.0.0.1", "redis+sentinel://127.0.0.1/" + password + "?master_name=m",
+	"re dis://" + password, "://" + password, password,
+}
+
+func TestOpenWrongURL(t *testing.T) {
+	for _, wrong := range wrongURLs {
+		store, err := redisstore.Open(t.Context(), wrong)
+		if err == nil {
+			t.Errorf("%s was opened", wrong)
+			store.Close()
+			continue
+		}
+		if strings.Contains(err.Error(), password) {
+			t.Errorf("%s: the error tells the password: %v", wrong, err)
+		}
+	}
+}
+
+// A server that answers and refuses is an error, without the password.
+func TestOpenRefused(t *testing.T) {
+	server := storetest.StartRedis(t, "--requirepass", "right")
+	_, path := server.Address()
+	for _, userinfo := range []string{"", ":" + password + "@", "nobody:" + password + "@"} {
+		_, err := redisstore.Open(t.Context(), "unix://"+userinfo+path)
+		if err == nil || strings.Contains(err.Error(), password) {
+			t.Errorf("%q: error %v", userinfo, err)
+		}
+	}
+	open(t, "unix://:right@"+path)
+}
+
+// FuzzOpen looks for URLs that panic or whose error tells the password.
+func FuzzOpen(f *testing.F) {
+	for _, wrong := range wrongURLs {
+		f.Add(wrong)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		// Nothing is dialled: the path of the socket cannot be.
+		if u, err := url.Parse(text); err == nil && u.Scheme != "unix" && u.Host != "" {
+			return
+		}
+		store, err := redisstore.Open(t.Context(), text)
+		if err == nil {
+			store.Close()
+		} else if strings.Contains(err.Error(), password) {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	})
+}
