@@ -178,3 +178,12 @@ func (r *row) checkViolation(rest string) {
 	}
 	r.fatalf("the error has no violation of %s\n%s", rest, asJSON(r.document))
 }
+
+// checkHeader is `replies Allow: GET, PATCH`.
+func (r *row) checkHeader(rest string) {
+	r.needAnswer()
+	name, want, _ := strings.Cut(r.expand(rest, plain), ": ")
+	if got := r.answer.header.Get(name); got != want {
+		r.fatalf("%s: the header %s is %q instead of %q", r.answer.request, name, got, want)
+	}
+}

@@ -28,11 +28,29 @@ func sameErrorsOverGRPC(r *row) {
 	}
 	r.Cleanup(func() { _ = connection.Close() })
 	client := adminpb.NewPolicyPreviewClient(connection)
+	for _, test := range r.failingCalls(client) {
+		method, target, _ := strings.Cut(test.rest, " ")
+		r.callOver(method, target)
+		r.answer.expected = true
+		want, _ := dig(r.answer.decoded, ".error")
+		object, _ := want.(map[string]any)
+		delete(object, "code")
+		if diff := cmp.Diff(any(object), r.overGRPC(test.call)); diff != "" {
+			r.Errorf("%s (-REST +gRPC):\n%s", test.rest, diff)
+		}
+	}
+}
+
+// failingCall is the same call over REST and over gRPC.
+type failingCall struct {
+	rest string
+	call func(ctx context.Context) error
+}
+
+// failingCalls are calls that fail, each in its own way.
+func (r *row) failingCalls(client adminpb.PolicyPreviewClient) []failingCall {
 	pol, exp, l := r.path("$pol"), r.path("$exp"), r.path("$l")
-	for _, test := range []struct {
-		rest string
-		call func(ctx context.Context) error
-	}{
+	return []failingCall{
 		{"GET $L/policies/none", func(ctx context.Context) error {
 			_, err := client.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: l + "/policies/none"})
 			return err
@@ -65,16 +83,6 @@ func sameErrorsOverGRPC(r *row) {
 			_, err := client.GetReport(ctx, &adminpb.GetReportRequest{Name: exp + "/report"})
 			return err
 		}},
-	} {
-		method, target, _ := strings.Cut(test.rest, " ")
-		r.callOver(method, target)
-		r.answer.expected = true
-		want, _ := dig(r.answer.decoded, ".error")
-		object, _ := want.(map[string]any)
-		delete(object, "code")
-		if diff := cmp.Diff(any(object), r.overGRPC(test.call)); diff != "" {
-			r.Errorf("%s (-REST +gRPC):\n%s", test.rest, diff)
-		}
 	}
 }
 

@@ -162,7 +162,7 @@ var words map[string]func(r *row, rest string)
 
 func init() {
 	words = map[string]func(*row, string){
-		"error": (*row).expectError, "status": (*row).expectStatus, "OP": (*row).expectOperation,
+		"error": (*row).expectError, "status": (*row).expectStatus, "replies": (*row).checkHeader, "OP": (*row).expectOperation,
 		"is": (*row).checkIs, "not": (*row).checkNot, "matches": (*row).checkMatches, "same": (*row).checkSame,
 		"has": (*row).checkHas, "absent": (*row).checkAbsent, "count": (*row).checkCount, "ids": (*row).checkIDs,
 		"now": (*row).checkNow, "later": (*row).checkLater, "violation": (*row).checkViolation,

@@ -1,20 +1,16 @@
 package admin_test
 
 import (
-	"context"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"understudy/admin"
 	"understudy/admin/boltstore"
 	"understudy/admin/redisstore"
+	"understudy/admin/storetest"
 	"understudy/authz"
 )
 
@@ -45,7 +41,7 @@ type backend struct {
 // backends returns both stores. Redis is one server for all rows, which have a
 // project each; bbolt is a file for each row.
 func backends(t *testing.T) []backend {
-	url := startRedis(t)
+	url := storetest.Redis(t)
 	return []backend{
 		{"redis", func(t *testing.T, project string, c *clock) *openStore {
 			return openAddress(t, url, project, c)
@@ -91,50 +87,6 @@ func (o *openStore) another(r *row) *openStore {
 }
 
 func (o *openStore) isFile() bool { return strings.HasPrefix(o.address, "bolt:") }
-
-// startRedis starts a private redis-server on a socket and returns its URL.
-func startRedis(t *testing.T) string {
-	t.Helper()
-	// The path of a socket has to be short.
-	folder, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	socket := filepath.Join(folder, "s")
-	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket,
-		"--dir", folder, "--save", "", "--appendonly", "no", "--maxclients", "4000")
-	if err := server.Start(); err != nil {
-		t.Fatalf("starting redis-server: %v (install it with the packages of your system)", err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	awaitRedis(t, socket)
-	return "unix://" + socket
-}
-
-func awaitRedis(t *testing.T, socket string) {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := client.Ping(ctx).Err()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("redis-server does not answer: %v", err)
-		case <-ticker.C:
-		}
-	}
-}
 
 // clock is the time of a row's servers and store: the real one, moved.
 type clock struct {

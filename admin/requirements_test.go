@@ -47,6 +47,7 @@
 //	error 409 ABORTED ETAG_MISMATCH
 //	error 404 NOT_FOUND     whatever the reason
 //	status 405              whatever the answer
+//	replies Allow: GET      a header of the answer
 //
 // The answer is the present document. After error, it is {"code","status","message"}
 // and the details by type: {"ErrorInfo":{…},"BadRequest":{…}}. Every error, wherever
@@ -111,7 +112,8 @@ import (
 	"testing"
 )
 
-// requirements are the IDs of the table, by group.
+// requirements are the IDs of the table, by group: A is AIP-236, L are long-running
+// operations, E are errors. Rows about permissions come with those.
 var requirements = map[string]string{
 	"A": `A-1 A-2 A-3 A-4 A-5 A-6 A-7 A-8 A-9 A-10 A-11 A-12 A-13 A-14 A-15
 		A-20 A-21 A-22 A-23 A-24 A-25 A-26 A-27 A-28 A-29
