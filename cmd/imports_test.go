@@ -2,18 +2,21 @@
 package cmd_test
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
-// graph :: package → the packages of ours that it may import. A new arrow is a
+// graph :: package → the packages of ours that its code may import. Whoever is not
+// in it is refused, and so is an arrow that nobody uses any more. A new arrow is a
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
 	"cmd/understudy": {
@@ -24,88 +27,180 @@ var graph = map[string][]string{
 	"admin/v1":         {},
 	"admin/boltstore":  {"admin", "admin/v1", "authz"},
 	"admin/redisstore": {"admin", "admin/v1", "authz"},
-	"admin/storetest":  {"admin", "admin/v1", "authz"},
+	"admin/storetest":  {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
 	"authz":            {"admin/v1", "rego"},
 	"authz/extauthz":   {"authz", "rego"},
 	"rego":             {},
-	"deploy/examples":  {},
-	"envoy":            {},
-	"deploy":           {},
-	"cmd":              {},
+	"deploy/examples":  {}, // files to embed
+	// Tests alone.
+	"cmd":    {},
+	"deploy": {},
+	"envoy":  {},
 }
 
 // doors :: outside technology, by the beginning of its import paths → the only
-// packages that may import it.
+// packages whose code may import it. Without any, it is for tests.
 var doors = map[string][]string{
 	"github.com/open-policy-agent/":          {"rego"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin", "admin/v1"},
-	"github.com/envoyproxy/go-control-plane": {"authz/extauthz", "cmd/understudy"},
+	"github.com/envoyproxy/":                 {"authz/extauthz", "cmd/understudy"},
 	"go.opentelemetry.io/otel/sdk":           {"cmd/understudy"},
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy"},
 	"github.com/spf13/":                      {"cmd/understudy"},
 	"github.com/prometheus/":                 {"cmd/understudy"},
+	"github.com/google/go-cmp/":              {"admin/storetest"},
+	"github.com/anishathalye/porcupine":      {"admin/storetest"},
 	"github.com/compose-spec/":               {},
-	"github.com/anishathalye/porcupine":      {},
 	"github.com/rogpeppe/go-internal":        {},
-	"github.com/google/go-cmp/cmp":           {},
+	"k8s.io/":                                {},
+	"sigs.k8s.io/":                           {},
 }
 
-const module = "understudy/"
+const module = "understudy"
 
-// TestImports parses the files themselves: the test cache would not notice a
-// change that `go list` sees.
 func TestImports(t *testing.T) {
-	root := ".."
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+	problems, err := checkImports(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+// checkImports parses the files of a module and returns what breaks the graph. It
+// does not ask `go list`, whose answers the test cache would serve after a change.
+func checkImports(root fs.FS) (problems []string, err error) {
+	used := make(map[string][]string) // :: package → the packages of ours that it imports
+	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && apart(root, name):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		imports, err := importsOf(root, name)
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			if name := d.Name(); name == "protogen" || name == "authzbench" || strings.HasPrefix(name, ".") && name != ".." {
-				return fs.SkipDir
-			}
+		pkg := path.Dir(name)
+		if _, known := graph[pkg]; !known {
+			problems = append(problems, fmt.Sprintf("%s: the package %s is not in the import graph: "+
+				"a new package is a decision, to be made in this test and in ARCHITECTURE.md", name, pkg))
 			return nil
 		}
-		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
-			checkFile(t, root, file)
+		used[pkg] = append(used[pkg], "") // it is there, even if it imports nothing
+		if strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		for _, imported := range imports {
+			used[pkg] = append(used[pkg], strings.TrimPrefix(imported, module+"/"))
+			problems = append(problems, refuse(name, pkg, imported)...)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return append(problems, unused(used)...), err
 }
 
-func checkFile(t *testing.T, root, file string) {
-	rel, err := filepath.Rel(root, file)
+// apart reports whether a folder is not of this module: it is hidden, has a go.mod
+// of its own, or is ignored by the go command.
+func apart(root fs.FS, folder string) bool {
+	base := path.Base(folder)
+	if base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+		return true
+	}
+	_, err := fs.Stat(root, path.Join(folder, "go.mod"))
+	return err == nil
+}
+
+func importsOf(root fs.FS, name string) ([]string, error) {
+	content, err := fs.ReadFile(root, name)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	pkg := path.Dir(filepath.ToSlash(rel))
-	allowed, known := graph[pkg]
-	if !known {
-		t.Errorf("%s: the package %s is not in the import graph: add it, and to ARCHITECTURE.md", rel, pkg)
-		return
-	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ImportsOnly)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	for _, spec := range parsed.Imports {
+	var imports []string
+	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			t.Fatal(err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if own, ok := strings.CutPrefix(imported, module); ok && !slices.Contains(allowed, own) {
-			t.Errorf("%s imports %s: a new arrow is a decision, to be made in this test and in ARCHITECTURE.md", rel, own)
+		imports = append(imports, imported)
+	}
+	return imports, nil
+}
+
+// refuse returns what is wrong with one import.
+func refuse(name, pkg, imported string) (problems []string) {
+	own, ours := strings.CutPrefix(imported, module+"/")
+	if ours && !slices.Contains(graph[pkg], own) {
+		problems = append(problems, fmt.Sprintf("%s imports %s: "+
+			"a new arrow is a decision, to be made in this test and in ARCHITECTURE.md", name, own))
+	}
+	for technology, packages := range doors {
+		if !strings.HasPrefix(imported, technology) || slices.Contains(packages, pkg) {
+			continue
 		}
-		for technology, packages := range doors {
-			if strings.HasPrefix(imported, technology) && !slices.Contains(packages, pkg) {
-				t.Errorf("%s imports %s, whose only door is %v", rel, imported, packages)
+		where := "it is for tests"
+		if len(packages) > 0 {
+			where = "its only door is " + strings.Join(packages, " and ")
+		}
+		problems = append(problems, fmt.Sprintf("%s imports %s: %s", name, imported, where))
+	}
+	return problems
+}
+
+// unused returns the packages and arrows of the graph that are not there.
+func unused(used map[string][]string) (problems []string) {
+	for pkg, allowed := range graph {
+		imports, found := used[pkg]
+		if !found {
+			problems = append(problems, fmt.Sprintf("the package %s of the import graph does not exist: remove it", pkg))
+			continue
+		}
+		for _, own := range allowed {
+			if !slices.Contains(imports, own) {
+				problems = append(problems, fmt.Sprintf("%s does not import %s any more: remove the arrow", pkg, own))
 			}
 		}
+	}
+	return problems
+}
+
+// TestImportsAreRefused shows that the check sees what it is for.
+func TestImportsAreRefused(t *testing.T) {
+	for _, c := range []struct{ name, file, content, want string }{
+		{"data plane to control plane", "authz/x.go", `import "understudy/admin"`, "authz/x.go imports admin: a new arrow"},
+		{"a second door", "admin/x.go", `import "github.com/open-policy-agent/opa/v1/ast"`, "its only door is rego"},
+		{"tests alone", "rego/x.go", `import "github.com/compose-spec/compose-go/v2/cli"`, "it is for tests"},
+		{"unknown package", "admin/util/x.go", ``, "admin/util is not in the import graph"},
+		{"unknown package of tests", "admin/util/x_test.go", ``, "admin/util is not in the import graph"},
+		{"tests are free", "authz/x_test.go", `import "understudy/admin"`, ""},
+		{"a module of its own", "cmd/bench/x.go", `import "understudy/admin"`, ""},
+		{"an allowed arrow", "authz/x.go", `import "understudy/rego"`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			problems, err := checkImports(fstest.MapFS{
+				c.file:             {Data: []byte("package x\n" + c.content + "\n")},
+				"cmd/bench/go.mod": {Data: []byte("module bench\n")},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// All the rest of the graph is missing here.
+			problems = slices.DeleteFunc(problems, func(p string) bool { return strings.Contains(p, ": remove ") })
+			got := strings.Join(problems, "\n")
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("the problems are %q; want %q", got, c.want)
+			}
+		})
 	}
 }
