@@ -3,14 +3,17 @@ package envoy_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -86,37 +89,103 @@ func TestEnvoyAcceptsTheFile(t *testing.T) {
 	}
 }
 
-func TestRequestsAreAuthorized(t *testing.T) {
-	bootstrap := load(t)
-	clusters := make(map[string]bool)
-	for _, c := range bootstrap.GetStaticResources().GetClusters() {
-		clusters[c.GetName()] = true
-	}
-	var filters, managers, routes int
+// filters returns the parts of the file that the tests ask about: the ext_authz
+// filter and the routes.
+func filters(t *testing.T, bootstrap *bootstrapv3.Bootstrap) (*extauthzv3.ExtAuthz, []*routev3.Route) {
+	t.Helper()
+	var filters []*extauthzv3.ExtAuthz
+	var routes []*routev3.Route
 	everyMessage(t, bootstrap.ProtoReflect(), func(m proto.Message) {
 		switch m := m.(type) {
 		case *extauthzv3.ExtAuthz:
-			filters++
-			if m.GetFailureModeAllow() {
-				t.Error("failure_mode_allow lets requests pass while Understudy is away")
-			}
-			if c := m.GetGrpcService().GetEnvoyGrpc().GetClusterName(); !clusters[c] {
-				t.Errorf("the filter asks cluster %q, which is not there", c)
-			}
-		case *hcmv3.HttpConnectionManager:
-			managers++
-			for _, h := range m.GetRouteConfig().GetVirtualHosts() {
-				for _, r := range h.GetRoutes() {
-					routes++
-					if c := r.GetRoute().GetCluster(); !clusters[c] {
-						t.Errorf("a route leads to cluster %q, which is not there", c)
-					}
-				}
-			}
+			filters = append(filters, m)
+		case *routev3.Route:
+			routes = append(routes, m)
 		}
 	})
-	if filters != 1 || managers != 1 || routes < 3 {
-		t.Errorf("%d ext_authz filters, %d connection managers, %d routes; want 1, 1 and at least 3", filters, managers, routes)
+	if len(filters) != 1 || len(routes) == 0 {
+		t.Fatalf("there are %d ext_authz filters and %d routes; want one filter and some routes", len(filters), len(routes))
+	}
+	return filters[0], routes
+}
+
+func TestNobodyPassesUnasked(t *testing.T) {
+	filter, routes := filters(t, load(t))
+	if filter.GetFailureModeAllow() {
+		t.Error("failure_mode_allow lets requests pass while Understudy is away")
+	}
+	if code := filter.GetStatusOnError().GetCode(); code != typev3.StatusCode_ServiceUnavailable {
+		t.Errorf("status_on_error is %v; want ServiceUnavailable", code)
+	}
+	if filter.GetClearRouteCache() {
+		t.Error("clear_route_cache lets a request end on a route whose policy was not asked")
+	}
+	if filter.GetFilterEnabled() != nil || filter.GetFilterEnabledMetadata() != nil {
+		t.Error("the filter is not asked about every request")
+	}
+	if body := filter.GetWithRequestBody(); body.GetMaxRequestBytes() == 0 || !body.GetPackAsBytes() {
+		t.Errorf("with_request_body is {%v}; want a limit, and bytes", body)
+	}
+	for _, r := range routes {
+		if settings := perRoute(t, r); settings.GetDisabled() && r.GetMatch().GetPath() != "/healthz" {
+			t.Errorf("ext_authz is disabled on the route {%v}; only the path /healthz may do without", r.GetMatch())
+		}
+	}
+}
+
+func TestRoutesChoosePolicies(t *testing.T) {
+	_, routes := filters(t, load(t))
+	chosen := make(map[string]string) // :: prefix → policy ID
+	for _, r := range routes {
+		if policy, ok := perRoute(t, r).GetCheckSettings().GetContextExtensions()["policy"]; ok {
+			chosen[r.GetMatch().GetPrefix()] = policy
+		}
+	}
+	if want := map[string]string{"/internal/": "internal"}; !maps.Equal(chosen, want) {
+		t.Errorf("policies are chosen for %v; want %v", chosen, want)
+	}
+}
+
+// perRoute is what a route says to the ext_authz filter; empty if it says nothing.
+func perRoute(t *testing.T, r *routev3.Route) *extauthzv3.ExtAuthzPerRoute {
+	t.Helper()
+	settings := &extauthzv3.ExtAuthzPerRoute{}
+	for name, packed := range r.GetTypedPerFilterConfig() {
+		if name != "envoy.filters.http.ext_authz" {
+			t.Errorf("a route speaks to the filter %q, which is not there", name)
+			continue
+		}
+		if err := packed.UnmarshalTo(settings); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return settings
+}
+
+func TestClustersAreThere(t *testing.T) {
+	bootstrap := load(t)
+	filter, routes := filters(t, bootstrap)
+	there := make(map[string]bool)
+	for _, c := range bootstrap.GetStaticResources().GetClusters() {
+		there[c.GetName()] = true
+		if named := c.GetLoadAssignment().GetClusterName(); named != c.GetName() {
+			t.Errorf("the endpoints of cluster %q are called %q", c.GetName(), named)
+		}
+	}
+	asked := filter.GetGrpcService().GetEnvoyGrpc().GetClusterName()
+	if asked != "understudy" || !there[asked] {
+		t.Errorf("the filter asks cluster %q; want understudy, and that it is there", asked)
+	}
+	for _, r := range routes {
+		if c := r.GetRoute().GetCluster(); !there[c] {
+			t.Errorf("a route leads to cluster %q, which is not there", c)
+		}
+	}
+}
+
+func TestAdminPageIsLocal(t *testing.T) {
+	if address := load(t).GetAdmin().GetAddress().GetSocketAddress().GetAddress(); address != "127.0.0.1" {
+		t.Errorf("Envoy's admin page listens on %q; whoever reaches it rules Envoy", address)
 	}
 }
 
@@ -136,6 +205,12 @@ func TestUnderstudyIsReachedOverHTTP2(t *testing.T) {
 		}
 		if options.GetExplicitHttpConfig().GetHttp2ProtocolOptions() == nil {
 			t.Error("gRPC needs HTTP/2")
+		}
+		if len(c.GetHealthChecks()) != 1 || c.GetHealthChecks()[0].GetGrpcHealthCheck() == nil {
+			t.Error("a sidecar that is not ready would get requests: there is no gRPC health check")
+		}
+		if threshold := c.GetCommonLbConfig().GetHealthyPanicThreshold(); threshold == nil || threshold.GetValue() != 0 {
+			t.Error("a sidecar that is not ready would get requests when none is: healthy_panic_threshold is not 0")
 		}
 		return
 	}
