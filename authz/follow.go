@@ -64,6 +64,11 @@ func (s *Sidecar) carriedOver(update Update) map[PolicyName]*entry {
 
 // next applies changes as they come, until everything has to be loaded again.
 func (s *Sidecar) next(ctx context.Context, cursor Cursor) {
+	ctx, reload := context.WithCancel(ctx)
+	defer reload()
+	s.mu.Lock()
+	s.reload = reload
+	s.mu.Unlock()
 	for pause := firstBackoff; ; {
 		update, err := s.config.Feed.Next(ctx, s.config.Location, cursor)
 		switch {

@@ -61,12 +61,13 @@ func (s *Sidecar) heartbeats(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
 	for {
-		head, err := s.config.Feed.Heartbeat(ctx, s.node())
+		snap := s.current.Load()
+		head, err := s.config.Feed.Heartbeat(ctx, s.node(snap))
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("heartbeat failed", "error", err)
 		}
 		if err == nil {
-			s.compareHead(ctx, head)
+			s.compareHead(snap, head)
 		}
 		select {
 		case <-ctx.Done():
@@ -77,20 +78,20 @@ func (s *Sidecar) heartbeats(ctx context.Context) {
 	}
 }
 
-// compareHead loads everything if the store has gone back behind what this node
-// has applied: it failed over, or an older copy was restored.
-func (s *Sidecar) compareHead(ctx context.Context, head Cursor) {
-	snap := s.current.Load()
-	if snap == nil || head.Sequence > snap.cursor.Sequence || head == snap.cursor {
+// compareHead has everything loaded again if the store has gone back behind what
+// this node had applied before it asked: it failed over, or an older copy was
+// restored.
+func (s *Sidecar) compareHead(snap *snapshot, head Cursor) {
+	if snap == nil || head == snap.cursor || head.Sequence > snap.cursor.Sequence {
 		return
 	}
-	update, err := s.config.Feed.Load(ctx, s.config.Location)
-	if err != nil || s.current.Load() != snap || update.Cursor == snap.cursor {
-		return
-	}
-	s.log.Warn("the store has lost changes; applying what it has now",
+	s.log.Warn("the store has lost changes; loading what it has now",
 		"sequence", snap.cursor.Sequence, "head", head.Sequence)
-	s.apply(ctx, &snapshot{policies: s.carriedOver(update)}, update)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reload != nil {
+		s.reload()
+	}
 }
 
 func (s *Sidecar) askForHeartbeat() {
@@ -101,9 +102,9 @@ func (s *Sidecar) askForHeartbeat() {
 }
 
 // node returns what the sidecar reports of itself.
-func (s *Sidecar) node() *adminpb.Node {
+func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime()}
-	if snap := s.current.Load(); snap != nil {
+	if snap != nil {
 		n.AppliedSequence = snap.cursor.Sequence
 		for name := range snap.policies {
 			n.Policies = append(n.Policies, string(name))

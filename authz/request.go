@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -56,9 +57,15 @@ type Request struct {
 // Input returns the input document, made on first use and shared by all policies
 // that decide the request.
 func (r *Request) Input() (rego.Input, error) {
-	r.once.Do(func() { r.input, r.err = r.Source() })
+	r.once.Do(func() {
+		// A source that panics leaves this to the policies that ask after it.
+		r.err = errSourcePanicked
+		r.input, r.err = r.Source()
+	})
 	return r.input, r.err
 }
+
+var errSourcePanicked = errors.New("making the input document panicked")
 
 // BadRequest is the error of a request that cannot become an input document: its
 // path, query or body does not parse. It is answered with 400.

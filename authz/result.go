@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -39,9 +40,9 @@ var resultFields = []struct {
 	parse func(d *Decision, value any) error
 }{
 	{"headers", func(d *Decision, v any) (err error) { d.Headers, err = headerFields(v); return err }},
-	{"response_headers_to_add", func(d *Decision, v any) (err error) { d.ResponseHeaders, err = headerFields(v); return err }},
+	{"response_headers_to_add", func(d *Decision, v any) (err error) { d.ResponseHeaders, err = responseFields(v); return err }},
 	{"request_headers_to_remove", func(d *Decision, v any) (err error) { d.RemoveHeaders, err = headerNames(v); return err }},
-	{"query_parameters_to_set", func(d *Decision, v any) (err error) { d.SetQuery, err = fields(v); return err }},
+	{"query_parameters_to_set", func(d *Decision, v any) (err error) { d.SetQuery, err = queryFields(v); return err }},
 	{"query_parameters_to_remove", func(d *Decision, v any) (err error) { d.RemoveQuery, err = texts(v); return err }},
 	{"body", func(d *Decision, v any) (err error) { d.Body, err = text(v); return err }},
 	{"http_status", func(d *Decision, v any) (err error) { d.HTTPStatus, err = httpStatus(v); return err }},
@@ -60,7 +61,12 @@ func parseObject(o map[string]any) Decision {
 		if !present {
 			continue
 		}
-		if err := f.parse(&d, value); err != nil {
+		err := f.parse(&d, value)
+		if err == nil && f.name == "headers" && d.Verdict == Deny {
+			// The headers of a denial go to the client.
+			err = refusePseudo(d.Headers)
+		}
+		if err != nil {
 			return failed(FailureType, "The field "+f.name+" "+err.Error()+".")
 		}
 	}
@@ -96,8 +102,40 @@ func headerFields(value any) ([]Field, error) {
 		if !validHeaderName(f.Name) {
 			return nil, fmt.Errorf("has a key that is no header name")
 		}
-		if !httpguts.ValidHeaderFieldValue(f.Value) {
+		if !httpguts.ValidHeaderFieldValue(f.Value) || !utf8.ValidString(f.Value) {
 			return nil, fmt.Errorf("has a value of %s that is no header value", f.Name)
+		}
+	}
+	return out, nil
+}
+
+// responseFields parses headers of a response, which has no pseudo-headers to set.
+func responseFields(value any) ([]Field, error) {
+	out, err := headerFields(value)
+	if err != nil {
+		return nil, err
+	}
+	return out, refusePseudo(out)
+}
+
+func refusePseudo(headers []Field) error {
+	for _, h := range headers {
+		if strings.HasPrefix(h.Name, ":") {
+			return fmt.Errorf("has the pseudo-header %s, which a response does not have", h.Name)
+		}
+	}
+	return nil
+}
+
+// queryFields parses query parameters, each of which needs a name.
+func queryFields(value any) ([]Field, error) {
+	out, err := fields(value)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range out {
+		if f.Name == "" {
+			return nil, fmt.Errorf("has a parameter without a name")
 		}
 	}
 	return out, nil
@@ -189,10 +227,11 @@ func httpStatus(value any) (int, error) {
 	return int(code), nil
 }
 
-// knownStatus reports whether Envoy's list of statuses has the code.
+// knownStatus reports whether Envoy's list of statuses has the code. It has 100 too,
+// but that is no answer to end a request with.
 func knownStatus(code int64) bool {
 	switch {
-	case code == 100, 200 <= code && code <= 208, code == 226,
+	case 200 <= code && code <= 208, code == 226,
 		300 <= code && code <= 305, code == 307, code == 308,
 		400 <= code && code <= 417, 421 <= code && code <= 424,
 		code == 426, code == 428, code == 429, code == 431,

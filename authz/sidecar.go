@@ -85,6 +85,8 @@ type Sidecar struct {
 	beat chan struct{}
 
 	mu sync.Mutex
+	// reload ends the present wait for changes, so that everything is loaded again.
+	reload context.CancelFunc
 	// failures :: policy name → what of it could not be applied, until it can.
 	failures map[PolicyName]failure
 	// contact is when the store last answered.

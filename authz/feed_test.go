@@ -1,0 +1,256 @@
+package authz_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/rego"
+)
+
+const (
+	location = authz.Location("projects/p1/locations/l1")
+	webName  = "projects/p1/locations/l1/policies/web"
+)
+
+// memoryFeed is a Feed that a test writes to. The contract suite of the stores
+// holds the real ones to the same.
+type memoryFeed struct {
+	mu       sync.Mutex
+	cursor   authz.Cursor
+	policies map[authz.PolicyName]authz.PolicyState
+	changed  chan struct{}
+	// log :: sequence → the policy that changed with it.
+	log   map[int64]authz.PolicyName
+	down  bool
+	trim  bool
+	nodes chan *adminpb.Node
+}
+
+func newFeed() *memoryFeed {
+	return &memoryFeed{
+		policies: make(map[authz.PolicyName]authz.PolicyState),
+		changed:  make(chan struct{}),
+		log:      make(map[int64]authz.PolicyName),
+		nodes:    make(chan *adminpb.Node, 1000),
+	}
+}
+
+var errDown = errors.New("the store is down")
+
+// put changes a policy; one with a nil Policy is removed.
+func (f *memoryFeed) put(name authz.PolicyName, state authz.PolicyState) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cursor = authz.Cursor{Sequence: f.cursor.Sequence + 1, Nonce: "n" + strconv.FormatInt(f.cursor.Sequence+1, 10)}
+	f.policies[name] = state
+	f.log[f.cursor.Sequence] = name
+	close(f.changed)
+	f.changed = make(chan struct{})
+	return f.cursor.Sequence
+}
+
+func (f *memoryFeed) setDown(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *memoryFeed) Load(context.Context, authz.Location) (authz.Update, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return authz.Update{}, errDown
+	}
+	f.trim = false
+	u := authz.Update{Cursor: f.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState)}
+	for name, state := range f.policies {
+		if state.Policy != nil {
+			u.Policies[name] = state
+		}
+	}
+	return u, nil
+}
+
+func (f *memoryFeed) Next(ctx context.Context, _ authz.Location, after authz.Cursor) (authz.Update, error) {
+	for {
+		f.mu.Lock()
+		changed := f.changed
+		if f.down {
+			f.mu.Unlock()
+			return authz.Update{}, errDown
+		}
+		if f.trim || f.cursor.Sequence <= after.Sequence && f.cursor != after {
+			f.mu.Unlock()
+			return authz.Update{}, authz.ErrTrimmed
+		}
+		if f.cursor != after {
+			u := authz.Update{Cursor: f.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState)}
+			for s := after.Sequence + 1; s <= f.cursor.Sequence; s++ {
+				u.Policies[f.log[s]] = f.policies[f.log[s]]
+			}
+			f.mu.Unlock()
+			return u, nil
+		}
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return authz.Update{}, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (f *memoryFeed) Heartbeat(_ context.Context, n *adminpb.Node) (authz.Cursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case f.nodes <- n:
+	default:
+	}
+	if f.down {
+		return authz.Cursor{}, errDown
+	}
+	return f.cursor, nil
+}
+
+func (f *memoryFeed) Leave(context.Context, string) error { return nil }
+
+// awaitNode returns the first report that the condition likes.
+func (f *memoryFeed) awaitNode(t *testing.T, like func(*adminpb.Node) bool) *adminpb.Node {
+	t.Helper()
+	for {
+		select {
+		case n := <-f.nodes:
+			if like(n) {
+				return n
+			}
+		case <-t.Context().Done():
+			t.Fatal("no such report came")
+		}
+	}
+}
+
+func (f *memoryFeed) awaitApplied(t *testing.T, sequence int64) {
+	t.Helper()
+	f.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence >= sequence })
+}
+
+// policy returns a live policy with one module.
+func policy(etag, module string) *adminpb.Policy {
+	p := &adminpb.Policy{Name: webName, Etag: etag}
+	if module != "" {
+		p.Rules = []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}}
+		p.Modules = map[string]string{"authz.rego": module}
+	}
+	return p
+}
+
+func experiment(id, etag, module string) *adminpb.PolicyExperiment {
+	return &adminpb.PolicyExperiment{Name: webName + "/experiments/" + id, Etag: etag, Policy: policy("", module)}
+}
+
+// allowIf is a module that allows when the body of a rule holds.
+func allowIf(body string) string {
+	return "package envoy.authz\ndefault allow := false\nallow if { " + body + " }"
+}
+
+// request returns a request whose input has the method, and what is given.
+func request(method string, more map[string]any) *authz.Request {
+	document := map[string]any{"method": method}
+	for k, v := range more {
+		document[k] = v
+	}
+	return &authz.Request{
+		ID: "id", Operation: authz.OperationCheck, Method: method, Path: "/x", Host: "h", Principal: "p",
+		Source: func() (rego.Input, error) { return rego.NewInput(document) },
+	}
+}
+
+// recording keeps records in memory. It implements sdklog.Exporter.
+type recording struct {
+	mu      sync.Mutex
+	records []record
+	arrived chan struct{}
+}
+
+type record struct {
+	body       string
+	severity   string
+	event      string
+	traceID    string
+	attributes map[string]string
+}
+
+func newRecording() *recording { return &recording{arrived: make(chan struct{}, 100_000)} }
+
+func (r *recording) Export(_ context.Context, records []sdklog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, in := range records {
+		out := record{
+			body: in.Body().AsString(), severity: in.Severity().String(), event: in.EventName(),
+			traceID: in.TraceID().String(), attributes: make(map[string]string),
+		}
+		in.WalkAttributes(func(kv attribute.KeyValue) bool {
+			out.attributes[string(kv.Key)] = kv.Value.String()
+			return true
+		})
+		r.records = append(r.records, out)
+		r.arrived <- struct{}{}
+	}
+	return nil
+}
+
+func (r *recording) ForceFlush(context.Context) error { return nil }
+func (r *recording) Shutdown(context.Context) error   { return nil }
+
+func (r *recording) await(t *testing.T, n int) []record {
+	t.Helper()
+	for range n {
+		select {
+		case <-r.arrived:
+		case <-t.Context().Done():
+			t.Fatal("a record is missing")
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]record{}, r.records...)
+}
+
+// start runs a sidecar on a feed until the test ends.
+func start(t *testing.T, feed authz.Feed, change func(*authz.Config)) (*authz.Sidecar, *recording) {
+	t.Helper()
+	rec := newRecording()
+	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(rec)))
+	config := authz.Config{
+		Feed: feed, Location: location, Policy: "web", Node: "n1", Recorder: authz.NewRecorder(provider),
+	}
+	if change != nil {
+		change(&config)
+	}
+	s, err := authz.NewSidecar(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, rec
+}
