@@ -17,11 +17,11 @@ demo: build ## See the whole of it in ten seconds
 	@bin/understudy demo
 
 test: ## Run the tests; installs redis-server if it is missing
-	@.ci/redis
+	@.ci/need redis-server
 	go test ./...
 
 race: ## Run the tests under the race detector
-	@.ci/redis
+	@.ci/need redis-server cc
 	go test -race ./...
 
 lint: ## Run the linters
