@@ -7,7 +7,9 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -28,6 +30,7 @@ type Server struct {
 	decider    Decider
 	now        func() time.Time
 	propagator propagation.TextMapPropagator
+	tracer     trace.Tracer // nil if there are no spans
 	// methods is nil if gRPC bodies are not read.
 	methods *methods
 	// failWithError answers failures with a gRPC error.
@@ -68,6 +71,11 @@ func OnFailureError() Option {
 	return func(s *Server) { s.failWithError = true }
 }
 
+// WithTracer makes a span of each check, in the trace of the request that is
+// checked. Preview records are in that span then; without it they are in the
+// request's own.
+func WithTracer(t trace.Tracer) Option { return func(s *Server) { s.tracer = t } }
+
 // New returns a Server that asks d.
 func New(d Decider, options ...Option) *Server {
 	s := &Server{decider: d, now: time.Now, propagator: propagation.TraceContext{}}
@@ -82,7 +90,7 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3
 	id := uuid.NewString()
 	d := emptyRequest
 	if check.GetAttributes() != nil {
-		d = s.decider.Check(s.propagator.Extract(ctx, headersOf(check)), s.request(id, check))
+		d = s.decide(s.propagator.Extract(ctx, headersOf(check)), s.request(id, check))
 	}
 	response, err := respond(id, d)
 	if err != nil {
@@ -93,6 +101,22 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3
 		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
 	}
 	return response, err
+}
+
+// decide asks the decider, in a span of its own if there is a tracer.
+func (s *Server) decide(ctx context.Context, r *authz.Request) authz.Decision {
+	if s.tracer == nil {
+		return s.decider.Check(ctx, r)
+	}
+	ctx, span := s.tracer.Start(ctx, "authz check", trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+	d := s.decider.Check(ctx, r)
+	span.SetAttributes(
+		attribute.String("understudy.decision_id", r.ID),
+		attribute.String("understudy.policy.result", d.Result()),
+		attribute.String("http.request.method", r.Method),
+	)
+	return d
 }
 
 // emptyRequest is the decision on a request that says nothing. No policy is asked:

@@ -182,8 +182,11 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		// Envoy keeps connections for days and pings them as it is told to.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
-	authv3.RegisterAuthorizationServer(s.authz, extauthz.New(s.sidecar,
-		extauthz.WithPropagator(s.telemetry.context)))
+	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context)}
+	if s.telemetry.traces != nil {
+		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
+	}
+	authv3.RegisterAuthorizationServer(s.authz, extauthz.New(s.sidecar, options...))
 	s.authzHealth = grpchealth.NewServer()
 	grpc_health_v1.RegisterHealthServer(s.authz, s.authzHealth)
 	reflection.Register(s.authz)

@@ -37,8 +37,9 @@ const observability = "OTEL_GO_X_OBSERVABILITY"
 // and the Prometheus page. A signal is exported only if the environment says where
 // to: a bare server does not look for a collector.
 type telemetry struct {
-	logs    log.LoggerProvider
-	meters  metric.MeterProvider
+	logs   log.LoggerProvider
+	meters metric.MeterProvider
+	// traces is nil if none are exported.
 	traces  trace.TracerProvider
 	context propagation.TextMapPropagator
 	page    http.Handler
@@ -151,21 +152,20 @@ func (t *telemetry) startLogs(
 	return nil
 }
 
+// startTraces leaves traces nil if there is nowhere to export them: spans that
+// nobody sees would only hide the request's own span from the preview records.
 func (t *telemetry) startTraces(ctx context.Context, res *resource.Resource, closers *closers) error {
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
-	if configured("TRACES") {
-		exporter, err := autoexport.NewSpanExporter(ctx)
-		if err != nil {
-			return err
-		}
-		options = append(options, sdktrace.WithBatcher(exporter))
-		t.exporting = append(t.exporting, "traces")
-	} else {
-		options = append(options, sdktrace.WithSampler(sdktrace.NeverSample()))
+	if !configured("TRACES") {
+		return nil
 	}
-	provider := sdktrace.NewTracerProvider(options...)
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return err
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
 	closers.add("traces", provider.Shutdown)
 	t.traces = provider
+	t.exporting = append(t.exporting, "traces")
 	return nil
 }
 

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"understudy": func() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScripts runs the scripts in testdata, which read as a manual of the binary.
+// Beside the commands of testscript they have:
+//
+//	await FILE REGEXP      waits until a file has a line that matches
+//	addresses FILE         sets $AUTHZ, $ADMIN and $HEALTH from a server's log
+//	etag NAME              sets $ETAG to that of the JSON on the last standard output
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
+			e.Setenv("NO_COLOR", "1")
+			examples, err := filepath.Abs("../../deploy/examples")
+			e.Setenv("EXAMPLES", examples)
+			return err
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"await":     await,
+			"addresses": addresses,
+			"etag":      etag,
+		},
+	})
+}
+
+// scriptTime bounds how long a script waits for a line.
+const scriptTime = 30 * time.Second
+
+// readLine returns the first line of a growing file that matches.
+func readLine(ts *testscript.TestScript, name, pattern string) string {
+	like := regexp.MustCompile(pattern)
+	ctx, cancel := context.WithTimeout(context.Background(), scriptTime)
+	defer cancel()
+	for ticker := time.NewTicker(5 * time.Millisecond); ; {
+		if f, err := os.Open(ts.MkAbs(name)); err == nil {
+			line := matching(f, like)
+			_ = f.Close()
+			if line != "" {
+				ticker.Stop()
+				return line
+			}
+		}
+		select {
+		case <-ctx.Done():
+			content, _ := os.ReadFile(ts.MkAbs(name))
+			ts.Fatalf("%s has no line like %s:\n%s", name, pattern, content)
+		case <-ticker.C:
+		}
+	}
+}
+
+func matching(r io.Reader, like *regexp.Regexp) string {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if like.MatchString(lines.Text()) {
+			return lines.Text()
+		}
+	}
+	return ""
+}
+
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: await FILE REGEXP")
+	}
+	readLine(ts, args[0], args[1])
+}
+
+var address = regexp.MustCompile(`(authz|admin|health)=(\S+)`)
+
+func addresses(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: addresses FILE")
+	}
+	line := readLine(ts, args[0], "is listening")
+	for _, m := range address.FindAllStringSubmatch(line, -1) {
+		ts.Setenv(strings.ToUpper(m[1]), m[2])
+	}
+}
+
+var etagField = regexp.MustCompile(`(?m)^  "etag": +"(.*)"`)
+
+func etag(ts *testscript.TestScript, _ bool, _ []string) {
+	m := etagField.FindStringSubmatch(ts.ReadFile("stdout"))
+	if m == nil {
+		ts.Fatalf("there is no etag in the output")
+	}
+	ts.Setenv("ETAG", strings.ReplaceAll(m[1], `\"`, `"`))
+}
+
+// TestEveryFlagHasItsVariable holds the help to what it promises.
+func TestEveryFlagHasItsVariable(t *testing.T) {
+	t.Setenv("UNDERSTUDY_POLICY", "from-the-environment")
+	t.Setenv("UNDERSTUDY_LOG_FORMAT", "json")
+	cmd := newServe()
+	if err := cmd.ParseFlags([]string{"--log-format", "text"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := fromEnvironment(cmd.Flags()); err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{"policy": "from-the-environment", "log-format": "text"} {
+		if got := fmt.Sprint(cmd.Flags().Lookup(flag).Value); got != want {
+			t.Errorf("--%s is %s, want %s", flag, got, want)
+		}
+	}
+}
