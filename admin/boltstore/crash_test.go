@@ -171,7 +171,7 @@ func fillDisk(path string, out io.Writer) error {
 	// What is stored can still be read, and be removed.
 	records, err := store.List(ctx, admin.Query{Collection: admin.Collection(location + "/operations")})
 	if err != nil || int64(len(records)) != made {
-		return fmt.Errorf("%d records of %d are left: %v", len(records), made, err)
+		return fmt.Errorf("%d records of %d are left: %w", len(records), made, err)
 	}
 	_, err = fmt.Fprintln(out, made)
 	return err

@@ -78,7 +78,7 @@ func testLoad(s *subject) {
 		admin.Put{Key: s.experiment("a", "b"), Value: experiment("Ab", active)},
 		admin.Put{Key: s.experiment("a", "c"), Value: experiment("Ac", suspended)},
 		admin.Put{Key: s.experiment("a", "d"), Value: experiment("Ad", adminpb.PolicyPreviewMetadata_STATE_UNDEFINED)},
-		admin.Put{Key: admin.Key(s.policy("a") + "/revisions/r"), Value: policy("no")},
+		admin.Put{Key: s.policy("a") + "/revisions/r", Value: policy("no")},
 		admin.Put{Key: s.policy("b"), Value: deletedPolicy()},
 		admin.Put{Key: s.experiment("b", "e"), Value: experiment("no", active)},
 		admin.Put{Key: s.policy("c"), Value: policy("C")},
@@ -327,7 +327,7 @@ func (s *subject) loadHalves(ctx context.Context) error {
 			return err
 		}
 		if err := s.checkState(update); err != nil {
-			return fmt.Errorf("Load: %w", err)
+			return fmt.Errorf("loading: %w", err)
 		}
 	}
 	return nil
@@ -341,7 +341,7 @@ func (s *subject) followHalves(ctx context.Context) error {
 			return err
 		}
 		if err := s.checkState(update); err != nil {
-			return fmt.Errorf("Next: %w", err)
+			return fmt.Errorf("following: %w", err)
 		}
 		cursor = update.Cursor
 	}

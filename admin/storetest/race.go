@@ -180,7 +180,7 @@ func (s *subject) readHalves(ctx context.Context) error {
 			next = experimentNumber(records[1].Value)
 		}
 		if err := checkHalves(policyNumber(records[0].Value), next); err != nil {
-			return fmt.Errorf("Get: %w", err)
+			return fmt.Errorf("reading: %w", err)
 		}
 	}
 	return nil
@@ -194,7 +194,7 @@ func (s *subject) listHalves(ctx context.Context) error {
 			return err
 		}
 		if len(records) != 1 {
-			return fmt.Errorf("List: %d policies", len(records))
+			return fmt.Errorf("listing: %d policies", len(records))
 		}
 	}
 	return nil

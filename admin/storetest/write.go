@@ -67,7 +67,7 @@ func testDeleteCollection(s *subject) {
 	gone := []admin.Key{s.experiment("a", "e"), s.experiment("a", "f"), s.experiment("a", "f:g")}
 	kept := []admin.Key{
 		s.policy("a"), s.experiment("ab", "e"), s.experiment("A", "e"), s.experiment("a.", "e"),
-		admin.Key(s.policy("a") + "/revisions/r"), admin.Key(s.experiment("a", "e") + "/reports/r"),
+		s.policy("a") + "/revisions/r", s.experiment("a", "e") + "/reports/r",
 	}
 	var writes []admin.Write
 	for _, key := range append(append([]admin.Key{}, gone...), kept...) {

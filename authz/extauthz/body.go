@@ -105,7 +105,7 @@ func parseMultipart(contentType string, body []byte) (any, error) {
 	reader := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
 		part, err := reader.NextPart()
-		if err == io.EOF { //nolint:errorlint // the error of a form that is cut off wraps io.EOF
+		if err == io.EOF { // the error of a form that is cut off wraps io.EOF
 			return out, nil
 		}
 		if err != nil {
