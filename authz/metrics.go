@@ -39,7 +39,20 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 			return nil, err
 		}
 	}
+	m.begin()
 	return m, nil
+}
+
+// begin makes the counters of the preview visible before there is anything to
+// count: an alert on a rise needs the zero.
+func (m *metrics) begin() {
+	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed} {
+		m.comparisons.Add(context.Background(), 0, metric.WithAttributes(attribute.String("difference", string(d))))
+	}
+	for _, r := range []dropReason{dropQueueFull, dropShutdown} {
+		m.dropped(r, 0)
+	}
+	m.failures.Add(context.Background(), 0)
 }
 
 // observe registers the gauges of the snapshot and the store.

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +203,68 @@ func TestRecordsAreExported(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDroppedRecordsAreCounted holds the collector up until the queue before it has
+// overflowed.
+func TestDroppedRecordsAreCounted(t *testing.T) {
+	stuck := &stuckCollector{release: make(chan struct{})}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := grpc.NewServer()
+	collogspb.RegisterLogsServiceServer(rpc, stuck)
+	go func() { _ = rpc.Serve(l) }()
+	t.Cleanup(rpc.Stop)
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+l.Addr().String())
+	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "1")
+	t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "1")
+	t.Setenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "1")
+	r := startServer(t, nil)
+	r.preview(t)
+	const requests = 50
+	for range requests {
+		r.check(t, "GET")
+	}
+	counted := func(pattern string) float64 {
+		_, metrics := r.call(t, "health", "GET", "/metrics", "")
+		n := 0.0
+		for _, m := range regexp.MustCompile(`(?m)^`+pattern+` (\S+)$`).FindAllStringSubmatch(metrics, -1) {
+			v, _ := strconv.ParseFloat(m[1], 64)
+			n += v
+		}
+		return n
+	}
+	deadline := time.Now().Add(scriptTime)
+	for counted(`understudy_preview_comparisons_total\{difference="NEWLY_DENIED".*`) < requests {
+		if time.Now().After(deadline) {
+			t.Fatal("the comparisons are not all made")
+		}
+	}
+	close(stuck.release)
+	for counted(`otel_sdk_processor_log_processed_total\{error_type="queue_full".*`) == 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("no dropped record is counted")
+		}
+	}
+}
+
+// stuckCollector does not answer until it is released.
+type stuckCollector struct {
+	collogspb.UnimplementedLogsServiceServer
+	release chan struct{}
+}
+
+func (c *stuckCollector) Export(
+	ctx context.Context, _ *collogspb.ExportLogsServiceRequest,
+) (*collogspb.ExportLogsServiceResponse, error) {
+	select {
+	case <-c.release:
+	case <-ctx.Done():
+	}
+	return &collogspb.ExportLogsServiceResponse{}, nil
 }
 
 func checkRecord(t *testing.T, record *logspb.LogRecord) {

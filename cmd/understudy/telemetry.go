@@ -96,6 +96,9 @@ func configured(signal string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
 	}
+	if strings.EqualFold(os.Getenv("OTEL_"+signal+"_EXPORTER"), "none") {
+		return false
+	}
 	for _, name := range []string{
 		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
 	} {
