@@ -71,7 +71,7 @@ func (s *Store) changesAfter(
 	var entries []redis.XMessage
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
 		stream := keysOf(string(location)).changes(location)
-		entries, err = s.bulk.XRange(ctx, stream, strconv.FormatInt(after.Sequence, 10), "+").Result()
+		entries, err = s.short.XRange(ctx, stream, strconv.FormatInt(after.Sequence, 10), "+").Result()
 		return err
 	})
 	if err != nil {
