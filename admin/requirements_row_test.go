@@ -67,7 +67,7 @@ func newRow(t *testing.T, id string, s *script, b backend) *row {
 	location := "projects/" + r.store.project + "/locations/l1"
 	policy := location + "/policies/web"
 	experiment := policy + "/experiments/e1"
-	for name, value := range map[string]string{"l": location, "pol": policy, "exp": experiment} {
+	for name, value := range map[string]string{"p": "projects/" + r.store.project, "l": location, "pol": policy, "exp": experiment} {
 		r.variables[name] = value
 		r.variables[strings.ToUpper(name)] = "/v1/" + value
 	}
