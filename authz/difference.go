@@ -26,9 +26,14 @@ const (
 
 // Compare says how an experiment's decision differs from the live one. The answers
 // are compared whole: verdict, status, headers, query, body and metadata.
+//
+// A request that neither policy could read is not a failure of the experiment: it is
+// compared by its answers. Otherwise any caller could make an experiment look broken
+// by sending requests that do not parse.
 func Compare(live, experiment Decision) Difference {
+	unreadable := live.Failure == FailureRequest && experiment.Failure == FailureRequest
 	switch {
-	case experiment.Failure != "":
+	case experiment.Failure != "" && !unreadable:
 		return ExperimentFailed
 	case live.Verdict == Allow && experiment.Verdict == Deny:
 		return NewlyDenied

@@ -18,8 +18,8 @@ type regoFilter struct {
 	path    string
 }
 
-func newRegoFilter(program *rego.Program, f *adminpb.RegoFilter) regoFilter {
-	return regoFilter{program, regoPath(f)}
+func newRegoFilter(program *rego.Program, r *adminpb.PolicyRule) filter {
+	return regoFilter{program, regoPath(r.GetRego())}
 }
 
 func regoPath(f *adminpb.RegoFilter) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -16,18 +17,24 @@ const (
 
 // follow keeps the snapshot up to date until ctx is done.
 func (s *Sidecar) follow(ctx context.Context) {
-	for ctx.Err() == nil {
+	for {
 		cursor, ok := s.load(ctx)
 		if !ok {
 			return
 		}
 		s.next(ctx, cursor)
+		// Sidecars that missed the same changes do not load at the same moment, nor
+		// without end from a store that never keeps them.
+		if !sleep(ctx, firstBackoff) {
+			return
+		}
 	}
 }
 
 // load makes a snapshot of everything, trying until it can. While the store is
 // lost and there is no snapshot at all, the file stands in.
 func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
+	restore := sync.OnceFunc(func() { s.restore(ctx) })
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
 		update, err := s.config.Feed.Load(ctx, s.config.Location)
 		if err == nil {
@@ -40,7 +47,7 @@ func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 			return Cursor{}, false
 		}
 		s.reached(err)
-		s.restore(ctx)
+		restore()
 		if !sleep(ctx, pause) {
 			return Cursor{}, false
 		}
@@ -96,18 +103,33 @@ func (s *Sidecar) next(ctx context.Context, cursor Cursor) {
 // apply compiles an update beside the traffic, on top of a snapshot, and makes the
 // result what requests are decided by.
 func (s *Sidecar) apply(ctx context.Context, on *snapshot, update Update) {
-	next, refusals := on.with(ctx, update)
+	next := on.with(ctx, update)
 	if ctx.Err() != nil {
 		return
 	}
 	first := s.current.Swap(next) == nil
-	s.noteRefusals(update, refusals)
+	s.tellRefusals(next, update)
 	if first {
 		close(s.ready)
 	}
 	s.log.Info("policies applied", "sequence", update.Cursor.Sequence,
 		"changed", len(update.Policies), "policies", len(next.policies))
 	s.askForHeartbeat()
+}
+
+// tellRefusals logs and counts what of an update could not be applied.
+func (s *Sidecar) tellRefusals(next *snapshot, update Update) {
+	for name := range update.Policies {
+		e := next.policies[name]
+		if e == nil {
+			continue
+		}
+		for _, r := range e.refused {
+			s.metrics.notApplied()
+			s.log.Error("a policy could not be applied; the last good one stays",
+				"resource", r.resource, "sequence", e.sequence, "error", r.err)
+		}
+	}
 }
 
 // sleep waits about the given time, so that sidecars that lost the store together

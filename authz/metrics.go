@@ -28,7 +28,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 		metric.WithDescription("Time to a live decision."),
 		metric.WithExplicitBucketBoundaries(.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1, .5, 1))
 	m.comparisons, errs[2] = meter.Int64Counter("understudy.preview.comparisons",
-		metric.WithDescription("Requests decided by an experiment too, by difference."))
+		metric.WithDescription("Requests decided by an experiment too, by difference and the experiment's failure."))
 	m.drops, errs[3] = meter.Int64Counter("understudy.preview.dropped",
 		metric.WithDescription("Comparisons that were not made, by reason."))
 	m.failures, errs[4] = meter.Int64Counter("understudy.apply.failures",
@@ -47,9 +47,9 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 // count: an alert on a rise needs the zero.
 func (m *metrics) begin() {
 	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed} {
-		m.comparisons.Add(context.Background(), 0, metric.WithAttributes(attribute.String("difference", string(d))))
+		m.comparisons.Add(context.Background(), 0, compared(d, ""))
 	}
-	for _, r := range []dropReason{dropQueueFull, dropShutdown} {
+	for _, r := range []dropReason{dropQueueFull, dropShutdown, dropPanic} {
 		m.dropped(r, 0)
 	}
 	m.failures.Add(context.Background(), 0)
@@ -76,8 +76,8 @@ func (m *metrics) observe(meter metric.Meter, s *Sidecar) error {
 	return err
 }
 
-// Age is the time for which the store has not answered; 0 while it does, and if it
-// never did.
+// Age is how old the policies may be: the time since Contact while the store does not
+// answer, 0 while it does or if there are none.
 func (s Status) Age() time.Duration {
 	if s.Lost == nil || s.Contact.IsZero() {
 		return 0
@@ -94,8 +94,13 @@ func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin ti
 	m.duration.Record(ctx, time.Since(begin).Seconds())
 }
 
-func (m *metrics) compared(ctx context.Context, d Difference) {
-	m.comparisons.Add(ctx, 1, metric.WithAttributes(attribute.String("difference", string(d))))
+func (m *metrics) compared(ctx context.Context, d Difference, failure Failure) {
+	m.comparisons.Add(ctx, 1, compared(d, failure))
+}
+
+// compared returns the labels of a comparison.
+func compared(d Difference, failure Failure) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("difference", string(d)), attribute.String("failure", string(failure)))
 }
 
 func (m *metrics) dropped(why dropReason, n int) {

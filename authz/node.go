@@ -19,7 +19,7 @@ import (
 const (
 	// heartbeatEvery is the time between two reports of a node that has no news.
 	heartbeatEvery = 2 * time.Second
-	// maxNodeErrors bounds the resources that a node's error names.
+	// maxNodeErrors bounds the policies that a node's error names.
 	maxNodeErrors = 10
 	// maxCause bounds the text of one failure in a node's error, in bytes.
 	maxCause = 500
@@ -31,30 +31,6 @@ const ReasonNotApplied = "POLICY_NOT_APPLIED"
 
 // ErrorDomain is the domain of every ErrorInfo of this project (AIP-193).
 const ErrorDomain = "understudy.internal"
-
-// failure is what a node could not apply of a policy, and since which change.
-type failure struct {
-	sequence int64
-	refusals []refusal
-}
-
-// noteRefusals keeps what an update could not apply, until a later change of the
-// same policy can be.
-func (s *Sidecar) noteRefusals(update Update, refusals map[PolicyName][]refusal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name := range update.Policies {
-		delete(s.failures, name)
-	}
-	for name, refused := range refusals {
-		s.failures[name] = failure{update.Cursor.Sequence, refused}
-		for _, r := range refused {
-			s.metrics.notApplied()
-			s.log.Error("a policy could not be applied; the last good one stays",
-				"resource", r.resource, "sequence", update.Cursor.Sequence, "error", r.err)
-		}
-	}
-}
 
 // heartbeats reports the node every heartbeatEvery and after each change.
 func (s *Sidecar) heartbeats(ctx context.Context) {
@@ -110,37 +86,44 @@ func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 			n.Policies = append(n.Policies, string(name))
 		}
 		slices.Sort(n.Policies)
+		n.Error = snap.nodeError()
 	}
-	n.Error = s.nodeError()
 	return n
 }
 
-// nodeError returns why the node does not enforce everything, the latest failure
-// first, or nil.
-func (s *Sidecar) nodeError() *statuspb.Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.failures) == 0 {
+// nodeError returns what the snapshot does not enforce of its policies, the latest
+// change first, or nil.
+func (s *snapshot) nodeError() *statuspb.Status {
+	var refused []*entry
+	for _, e := range s.policies {
+		if len(e.refused) > 0 {
+			refused = append(refused, e)
+		}
+	}
+	if len(refused) == 0 {
 		return nil
 	}
-	var all []failure
-	for _, f := range s.failures {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b failure) int { return cmp.Compare(b.sequence, a.sequence) })
-	st := status.New(codes.FailedPrecondition, cause(all[0].refusals[0]))
-	for _, f := range all[:min(len(all), maxNodeErrors)] {
-		for _, r := range f.refusals {
-			detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-				Reason: ReasonNotApplied, Domain: ErrorDomain,
-				Metadata: map[string]string{"resource": r.resource, "sequence": strconv.FormatInt(f.sequence, 10)},
-			})
-			if err == nil {
-				st = detailed
-			}
+	slices.SortFunc(refused, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.sequence, a.sequence), cmp.Compare(a.name, b.name))
+	})
+	st := status.New(codes.FailedPrecondition, cause(refused[0].refused[0]))
+	for _, e := range refused[:min(len(refused), maxNodeErrors)] {
+		for _, r := range e.refused {
+			st = withRefusal(st, r, e.sequence)
 		}
 	}
 	return st.Proto()
+}
+
+func withRefusal(st *status.Status, r refusal, sequence int64) *status.Status {
+	detailed, err := st.WithDetails(&errdetails.ErrorInfo{
+		Reason: ReasonNotApplied, Domain: ErrorDomain,
+		Metadata: map[string]string{"resource": r.resource, "sequence": strconv.FormatInt(sequence, 10)},
+	})
+	if err != nil {
+		return st
+	}
+	return detailed
 }
 
 func cause(r refusal) string {

@@ -16,6 +16,13 @@ type Violation struct {
 	Field string
 	// Description says what is wrong, where, and how to mend it.
 	Description string
+	// File is the module that is to blame; empty if none is.
+	File string
+	// Row and Column say where in the file. They count from 1; 0 means unknown.
+	Row, Column int
+	// Code is the compiler's class of the error, such as rego_parse_error; empty if
+	// it is not the compiler's.
+	Code string
 }
 
 // CompileError is the error of a policy that does not compile. It has at least
@@ -40,17 +47,25 @@ type rule struct {
 	filter filter
 }
 
-// filter passes a request or denies it. A failure is a denial.
-type filter interface {
-	check(ctx context.Context, r *Request) Decision
-}
-
 // maxRules is the length of the longest chain.
 const maxRules = 100
 
 // Compile compiles a policy: what the control plane does before it stores one, and
 // a sidecar before it decides by one. The error is a *CompileError or that of ctx.
-func Compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
+// It never panics: a policy that breaks the compiler does not compile, for it would
+// break every sidecar.
+func Compile(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
+	defer func() {
+		if recover() != nil {
+			compiled, err = nil, &CompileError{[]Violation{{
+				Field: "modules", Description: "The compiler fails on this policy. Write it another way.",
+			}}}
+		}
+	}()
+	return compile(ctx, p)
+}
+
+func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if violations := checkRules(p.GetRules()); len(violations) > 0 {
 		return nil, &CompileError{violations}
 	}
@@ -68,7 +83,7 @@ func Compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	}
 	policy := &Policy{}
 	for i, r := range p.GetRules() {
-		policy.rules = append(policy.rules, rule{ruleID(i, r), newRegoFilter(program, r.GetRego())})
+		policy.rules = append(policy.rules, rule{ruleID(i, r), filterKinds[kindOf(r)](program, r)})
 	}
 	return policy, nil
 }
@@ -78,14 +93,19 @@ func Compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
 
 // Decide runs the chain: the first rule that denies decides; if none does, the
-// request is allowed with the results of all rules, in order. It never panics: a
-// panic in a filter is a failure.
+// request is allowed with the results of all rules, in order. A policy without
+// rules does not decide: its answer is a denial with Default set, for which the
+// caller puts its default decision. It never panics: a panic in a filter is a
+// failure.
 func (p *Policy) Decide(ctx context.Context, r *Request) (d Decision) {
 	defer func() {
 		if recover() != nil {
 			d = failed(FailurePanic, "The evaluation panicked.")
 		}
 	}()
+	if p.NoOp() {
+		return Decision{Verdict: Deny, Default: true, Plain: true, Reason: "No policy: the default decision."}
+	}
 	passed := Decision{Verdict: Allow, Plain: true}
 	for _, rule := range p.rules {
 		d := rule.filter.check(ctx, r)
@@ -119,31 +139,24 @@ func (d *Decision) add(next Decision) {
 func checkRules(rules []*adminpb.PolicyRule) []Violation {
 	var out []Violation
 	if len(rules) > maxRules {
-		out = append(out, Violation{"rules", fmt.Sprintf("There are %d rules; the limit is %d.", len(rules), maxRules)})
+		out = append(out, Violation{
+			Field: "rules", Description: fmt.Sprintf("There are %d rules; the limit is %d.", len(rules), maxRules),
+		})
 	}
 	seen := make(map[string]bool)
 	for i, r := range rules {
 		field := fmt.Sprintf("rules[%d]", i)
 		if id := r.GetRuleId(); id != "" {
 			if seen[id] {
-				out = append(out, Violation{field + ".rule_id", "An earlier rule has the same ID. Choose another."})
+				out = append(out, Violation{
+					Field: field + ".rule_id", Description: "An earlier rule has the same ID. Choose another.",
+				})
 			}
 			seen[id] = true
 		}
 		out = append(out, checkFilter(field, r)...)
 	}
 	return out
-}
-
-func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
-	switch r.GetFilter().(type) {
-	case *adminpb.PolicyRule_Rego:
-		return nil
-	case nil:
-		return []Violation{{field, `The rule has no filter. For a Rego rule, set "rego": {}.`}}
-	default:
-		return []Violation{{field, "This version cannot run this kind of filter. Use rego."}}
-	}
 }
 
 // ruleID returns the name of a rule in denials and records.
@@ -158,12 +171,13 @@ func ruleID(i int, r *adminpb.PolicyRule) string {
 func regoViolations(rules []*adminpb.PolicyRule, refused *rego.CompileError) []Violation {
 	var out []Violation
 	for _, p := range refused.Problems {
-		v := Violation{Field: "modules", Description: fmt.Sprintf("%s: %s", p.Code, p.Message)}
+		v := Violation{Field: "modules", Description: p.Code + ": " + p.Message, Code: p.Code}
 		switch {
 		case p.Path != "":
-			v = Violation{pathField(rules, p.Path), p.Message}
+			v.Field, v.Description = pathField(rules, p.Path), p.Message
 		case p.File != "":
 			v.Field = fmt.Sprintf("modules[%q]", p.File)
+			v.File, v.Row, v.Column = p.File, p.Row, p.Column
 			v.Description = fmt.Sprintf("%s:%d:%d: %s: %s", p.File, p.Row, p.Column, p.Code, p.Message)
 		}
 		out = append(out, v)

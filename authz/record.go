@@ -43,7 +43,9 @@ func NewRecorder(provider log.LoggerProvider) *Recorder {
 	return &Recorder{provider.Logger("understudy/authz")}
 }
 
-// body is the JSON that follows the prefix, in this order.
+// body is the JSON that follows the prefix, in this order. The difference is always
+// there, UNCHANGED too, so that a search needs no case for its absence; rule and
+// reason are left out where there are none.
 type body struct {
 	Policy           string     `json:"policy"`
 	PolicyEtag       string     `json:"policy_etag"`
@@ -143,10 +145,11 @@ func bounded(text string) string {
 	return clean(text)
 }
 
-// clean replaces what could break a line, move a terminal's cursor or is no UTF-8.
+// clean replaces what could break a line, move a terminal's cursor, turn the reading
+// direction or hide, and what is no UTF-8.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) {
+		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '\uFFFD'
 		}
 		return r

@@ -221,8 +221,11 @@ func httpStatus(value any) (int, error) {
 		return 0, fmt.Errorf("is %s; it has to be a number", typeName(value))
 	}
 	code, err := number.Int64()
-	if err != nil || !knownStatus(code) {
-		return 0, fmt.Errorf("is %s, which is no HTTP status that Envoy can send", number)
+	if err != nil {
+		return 0, fmt.Errorf("is no whole number; it has to be an HTTP status")
+	}
+	if !knownStatus(code) {
+		return 0, fmt.Errorf("is %d, which is no HTTP status that Envoy can send", code)
 	}
 	return int(code), nil
 }

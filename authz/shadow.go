@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,9 @@ type dropReason string
 const (
 	dropQueueFull dropReason = "queue_full"
 	dropShutdown  dropReason = "shutdown"
+	// dropPanic: comparing, counting or recording panicked. A policy that panics is
+	// not dropped; it failed to decide.
+	dropPanic dropReason = "panic"
 )
 
 // drainTime bounds how long the comparisons that wait at shutdown are still made.
@@ -110,21 +114,39 @@ func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
 		s.owner.metrics.dropped(dropShutdown, len(job.entry.experiments))
 		return
 	}
-	ctx = trace.ContextWithRemoteSpanContext(ctx, job.trace)
-	for _, experiment := range job.entry.experiments {
-		decision := s.decide(ctx, experiment, job.request)
-		c := comparison{
-			request: job.request, live: &job.entry.live, experiment: &experiment,
-			liveDecision: job.live, decision: decision, difference: Compare(job.live, decision),
-		}
-		s.owner.metrics.compared(ctx, c.difference)
-		s.owner.config.Recorder.record(ctx, s.owner.config, c)
+	ctx = withoutEffects(trace.ContextWithRemoteSpanContext(ctx, job.trace))
+	for i := range job.entry.experiments {
+		s.compare(ctx, job, &job.entry.experiments[i])
 	}
 }
 
+// compare decides by one experiment, and counts and records how that differs. What
+// panics here costs this comparison, not the process.
+func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candidate) {
+	defer func() {
+		if recover() != nil {
+			s.owner.metrics.dropped(dropPanic, 1)
+			s.owner.log.Debug("a comparison panicked", "experiment", experiment.name, "stack", string(debug.Stack()))
+		}
+	}()
+	decision := s.decide(ctx, experiment.policy, job.request)
+	c := comparison{
+		request: job.request, live: &job.entry.live, experiment: experiment,
+		liveDecision: job.live, decision: decision, difference: Compare(job.live, decision),
+	}
+	s.count(ctx, c)
+	s.owner.config.Recorder.record(ctx, s.owner.config, c)
+}
+
 // decide evaluates one experiment within its own time.
-func (s *shadow) decide(ctx context.Context, experiment candidate, r *Request) Decision {
+func (s *shadow) decide(ctx context.Context, p *Policy, r *Request) Decision {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	return s.owner.decide(ctx, experiment.policy, r)
+	return s.owner.decide(ctx, p, r)
+}
+
+// count counts a comparison. Every one comes by here exactly once, recorded or not:
+// it is where the counters of an experiment's Report belong.
+func (s *shadow) count(ctx context.Context, c comparison) {
+	s.owner.metrics.compared(ctx, c.difference, c.decision.Failure)
 }

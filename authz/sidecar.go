@@ -87,9 +87,8 @@ type Sidecar struct {
 	mu sync.Mutex
 	// reload ends the present wait for changes, so that everything is loaded again.
 	reload context.CancelFunc
-	// failures :: policy name → what of it could not be applied, until it can.
-	failures map[PolicyName]failure
-	// contact is when the store last answered.
+	// contact is when the store last answered, or when the snapshot file was written
+	// that stands in for it.
 	contact time.Time
 	// lost is the store's last error, nil while it answers.
 	lost error
@@ -108,12 +107,11 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	}
 	config.Preview = config.Preview.withDefaults()
 	s := &Sidecar{
-		config:   config,
-		log:      config.Logger,
-		started:  time.Now(),
-		ready:    make(chan struct{}),
-		beat:     make(chan struct{}, 1),
-		failures: make(map[PolicyName]failure),
+		config:  config,
+		log:     config.Logger,
+		started: time.Now(),
+		ready:   make(chan struct{}),
+		beat:    make(chan struct{}, 1),
 	}
 	var err error
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
@@ -185,7 +183,7 @@ func (s *Sidecar) tellUnknown(id PolicyID) {
 
 func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision {
 	if e == nil {
-		return s.defaultDecision()
+		return s.decide(ctx, noPolicy, r)
 	}
 	if e.broken {
 		return failed(FailureNotReady, "The policy could not be loaded.")
@@ -201,15 +199,15 @@ func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision
 // decide is the one way to decide, for the live policy and for experiments. A
 // policy without rules is no policy (AIP-236: it previews a deletion).
 func (s *Sidecar) decide(ctx context.Context, p *Policy, r *Request) Decision {
-	if p.NoOp() {
-		return s.defaultDecision()
+	d := p.Decide(ctx, r)
+	if d.Default {
+		d.Verdict = s.config.Default
 	}
-	return p.Decide(ctx, r)
+	return d
 }
 
-func (s *Sidecar) defaultDecision() Decision {
-	return Decision{Verdict: s.config.Default, Default: true, Plain: true, Reason: "No policy: the default decision."}
-}
+// noPolicy is the compiled policy where there is none.
+var noPolicy = &Policy{}
 
 // Ready is closed once the first snapshot is there.
 func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
@@ -222,7 +220,8 @@ type Status struct {
 	Sequence int64
 	// Policies is the number of policies in the snapshot.
 	Policies int
-	// Contact is when the store last answered; zero if it never did.
+	// Contact is when the store last answered; if it never did, when the snapshot file
+	// in use was written, which is never later; zero if there is neither.
 	Contact time.Time
 	// Lost is why the store does not answer; nil while it does.
 	Lost error

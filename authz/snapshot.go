@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"maps"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,41 +25,13 @@ type entry struct {
 	// broken says that the policy never compiled here: it denies.
 	broken      bool
 	experiments []candidate
+	// refused is what of the state could not be applied, with the change since which
+	// that is so. It stays until a later change of the policy can be. It is part of
+	// the snapshot so that no report has the change without its failure.
+	refused  []refusal
+	sequence int64
 	// state is what the entry was compiled from.
 	state PolicyState
-}
-
-// candidate is a compiled policy with the etag that records name it by: the live
-// one, or that of an experiment.
-type candidate struct {
-	name   string
-	etag   string
-	policy *Policy
-	// source is the message that was compiled.
-	source *adminpb.Policy
-}
-
-// with returns a new snapshot in which the update's policies are replaced, and the
-// refusals of those that do not compile. A live policy that does not compile keeps
-// its last good version; an experiment that does not is left out.
-func (s *snapshot) with(ctx context.Context, update Update) (*snapshot, map[PolicyName][]refusal) {
-	next := &snapshot{cursor: update.Cursor, policies: make(map[PolicyName]*entry, len(s.policies))}
-	for name, e := range s.policies {
-		next.policies[name] = e
-	}
-	refusals := make(map[PolicyName][]refusal)
-	for name, state := range update.Policies {
-		if state.Policy == nil {
-			delete(next.policies, name)
-			continue
-		}
-		e, refused := compileEntry(ctx, name, state, s.policies[name])
-		next.policies[name] = e
-		if len(refused) > 0 {
-			refusals[name] = refused
-		}
-	}
-	return next, refusals
 }
 
 // refusal is a resource that this sidecar could not apply.
@@ -67,50 +40,82 @@ type refusal struct {
 	err      error
 }
 
-func compileEntry(ctx context.Context, name PolicyName, state PolicyState, old *entry) (*entry, []refusal) {
+// candidate is a compiled policy with the etag that records name it by: the live
+// one, or that of an experiment.
+type candidate struct {
+	name string
+	etag string
+	// policy is nil if it did not compile.
+	policy *Policy
+	// source is the message that was compiled.
+	source *adminpb.Policy
+}
+
+// with returns a new snapshot in which the update's policies are replaced. A live
+// policy that does not compile keeps its last good version; an experiment that does
+// not is left out.
+func (s *snapshot) with(ctx context.Context, update Update) *snapshot {
+	next := &snapshot{cursor: update.Cursor, policies: make(map[PolicyName]*entry, len(s.policies))}
+	maps.Copy(next.policies, s.policies)
+	for name, state := range update.Policies {
+		if state.Policy == nil {
+			delete(next.policies, name)
+			continue
+		}
+		e := compileEntry(ctx, name, state, s.policies[name])
+		e.sequence = update.Cursor.Sequence
+		next.policies[name] = e
+	}
+	return next
+}
+
+// update returns what the snapshot was compiled from.
+func (s *snapshot) update() Update {
+	u := Update{Cursor: s.cursor, Policies: make(map[PolicyName]PolicyState, len(s.policies))}
+	for name, e := range s.policies {
+		u.Policies[name] = e.state
+	}
+	return u
+}
+
+func compileEntry(ctx context.Context, name PolicyName, state PolicyState, old *entry) *entry {
 	if old == nil {
 		old = &entry{broken: true}
 	}
 	e := &entry{name: name, state: state}
-	var refusals []refusal
-	live, err := compileCandidate(ctx, string(name), state.Policy.Etag, state.Policy, old.live)
+	live, err := old.compile(ctx, string(name), state.Policy.Etag, state.Policy)
 	if err != nil {
-		refusals = append(refusals, refusal{string(name), err})
-		live, e.broken = old.live, old.broken
+		e.refused = append(e.refused, refusal{string(name), err})
+		e.broken = old.broken
 	}
-	e.live = live
+	if err == nil || e.broken {
+		e.live = live
+	} else {
+		e.live = old.live
+	}
 	for _, experiment := range state.Experiments {
-		c, err := compileCandidate(ctx, experiment.Name, experiment.Etag, experiment.Policy, old.experiment(experiment.Name))
+		c, err := old.compile(ctx, experiment.Name, experiment.Etag, experiment.Policy)
 		if err != nil {
-			refusals = append(refusals, refusal{experiment.Name, err})
+			e.refused = append(e.refused, refusal{experiment.Name, err})
 			continue
 		}
 		e.experiments = append(e.experiments, c)
 	}
-	return e, refusals
+	return e
 }
 
-func (e *entry) experiment(name string) candidate {
-	for _, c := range e.experiments {
-		if c.name == name {
-			return c
+// compile makes a candidate of a policy. What the entry has compiled already, under
+// whichever name or etag, is not compiled again: a commit makes an experiment live.
+func (e *entry) compile(ctx context.Context, name, etag string, source *adminpb.Policy) (candidate, error) {
+	c := candidate{name: name, etag: etag, source: source}
+	for _, known := range append([]candidate{e.live}, e.experiments...) {
+		if known.policy != nil && sameContent(known.source, source) {
+			c.policy = known.policy
+			return c, nil
 		}
 	}
-	return candidate{}
-}
-
-// compileCandidate compiles a policy, unless the old candidate is the same content
-// under the same etag.
-func compileCandidate(
-	ctx context.Context, name, etag string, source *adminpb.Policy, old candidate,
-) (candidate, error) {
-	c := candidate{name: name, etag: etag, source: source}
-	if old.policy != nil && old.etag == etag && sameContent(old.source, source) {
-		c.policy = old.policy
-		return c, nil
-	}
-	policy, err := Compile(ctx, source)
-	c.policy = policy
+	var err error
+	c.policy, err = Compile(ctx, source)
 	return c, err
 }
 

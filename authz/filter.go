@@ -1,0 +1,64 @@
+package authz
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	adminpb "understudy/admin/v1"
+	"understudy/rego"
+)
+
+// filter passes a request or denies it. A failure is a denial. It is immutable and
+// safe for concurrent use.
+type filter interface {
+	// check decides a request. It does nothing that anyone else can see if
+	// effectsOff(ctx).
+	check(ctx context.Context, r *Request) Decision
+}
+
+// filterKinds :: field of the oneof PolicyRule.filter → makes the filter of a rule,
+// with what the policy's modules were compiled to. A kind that is not here is
+// refused. A new kind is a file of its own and a line here.
+var filterKinds = map[protoreflect.Name]func(*rego.Program, *adminpb.PolicyRule) filter{
+	"rego": newRegoFilter,
+}
+
+// kindOf returns the kind of a rule's filter; empty if it has none.
+func kindOf(r *adminpb.PolicyRule) protoreflect.Name {
+	m := r.ProtoReflect()
+	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("filter"))
+	if field == nil {
+		return ""
+	}
+	return field.Name()
+}
+
+// checkFilter checks that a rule's filter can be made.
+func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
+	kind := kindOf(r)
+	if kind == "" {
+		return []Violation{{Field: field, Description: `The rule has no filter. For a Rego rule, set "rego": {}.`}}
+	}
+	if filterKinds[kind] == nil {
+		return []Violation{{
+			Field:       field,
+			Description: fmt.Sprintf("The filter is of the kind %s, which is not supported yet. Use rego.", kind),
+		}}
+	}
+	return nil
+}
+
+// effectsKey is the context key of withoutEffects.
+type effectsKey struct{}
+
+// withoutEffects returns a context under which filters do nothing that anyone else
+// can see: no notification, no call that costs or changes something. Experiments
+// are decided under it (A-79).
+func withoutEffects(ctx context.Context) context.Context {
+	return context.WithValue(ctx, effectsKey{}, true)
+}
+
+// effectsOff reports whether ctx comes from withoutEffects.
+func effectsOff(ctx context.Context) bool { return ctx.Value(effectsKey{}) != nil }
