@@ -34,9 +34,7 @@ func (s *Server) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	rpc := s.newGRPC()
-	rest := http.NewServeMux()
-	rest.HandleFunc("GET /openapi.json", serveOpenAPI)
-	rest.Handle("/", s.checkBody(checkQuery(gateway)))
+	rest := s.checkBody(checkQuery(rawPath(gateway)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGRPC(r) {
 			rpc.ServeHTTP(w, r)
@@ -45,13 +43,22 @@ func (s *Server) Handler() (http.Handler, error) {
 		defer s.recoverREST(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if path := r.URL.EscapedPath(); strings.Contains(path, "//") || strings.Contains(path, "/.") {
-			// http.ServeMux would answer with a redirect.
-			gateway.ServeHTTP(w, r)
+		// No http.ServeMux here: it would answer a path like a//b with a redirect.
+		if r.Method == http.MethodGet && r.URL.Path == "/openapi.json" {
+			serveOpenAPI(w)
 			return
 		}
 		rest.ServeHTTP(w, r)
 	}), nil
+}
+
+// rawPath has the gateway see the path as it was sent. It decodes what it matches,
+// and would decode a second time what net/http has decoded already.
+func rawPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.RawPath = r.URL.EscapedPath()
+		next.ServeHTTP(w, r)
+	})
 }
 
 func isGRPC(r *http.Request) bool {
@@ -161,7 +168,7 @@ func (s *Server) recoverRPC(
 	return response, withInfo(err)
 }
 
-func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+func serveOpenAPI(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(adminpb.OpenAPI)
 }

@@ -103,6 +103,9 @@ func (c carried) Error() string {
 
 // uncarried returns the status that was carried, or the error itself.
 func uncarried(err error) *status.Status {
+	if malformed := (*runtime.HTTPStatusError)(nil); errors.As(err, &malformed) && malformed.HTTPStatus == http.StatusBadRequest {
+		return status.Convert(invalid(reasonInvalidName, violation{"path", "The path has an escape that is not valid."}))
+	}
 	st := status.Convert(err)
 	encoded, found := strings.CutPrefix(st.Message(), carriedPrefix)
 	if !found {

@@ -1,0 +1,277 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+)
+
+// linearCall is one call of a history.
+type linearCall struct {
+	method string
+	// experiment is 0 or 1: the one that the call is about.
+	experiment int
+	// content is what a create or an update writes: a text that no other call
+	// writes, so that an etag stands for it.
+	content string
+	// basis is the content whose etag the caller sends; empty for no etag.
+	basis string
+}
+
+// linearResult is what a call answered: its code and, for a read, what it saw.
+type linearResult struct {
+	code codes.Code
+	seen string
+}
+
+// linearState is the model: a live policy and two experiments. One without content
+// does not exist.
+type linearState struct {
+	live        string
+	deleted     bool
+	experiments [2]linearExperiment
+}
+
+type linearExperiment struct {
+	content string
+	state   adminpb.PolicyPreviewMetadata_State
+}
+
+func (e linearExperiment) String() string { return e.content + " " + e.state.String() }
+
+// next is the specification: what a call answers in a state, and the state that it
+// leaves.
+func (s linearState) next(c linearCall) (linearResult, linearState) {
+	e := &s.experiments[c.experiment]
+	failed := func(code codes.Code) (linearResult, linearState) { return linearResult{code: code}, s }
+	switch c.method {
+	case "update", "start", "stop", "commit", "delete":
+		if e.content == "" {
+			return failed(codes.NotFound)
+		}
+		if c.basis != "" && c.basis != e.content {
+			return failed(codes.Aborted)
+		}
+	}
+	switch c.method {
+	case "read policy":
+		return linearResult{seen: fmt.Sprint(s.live, s.deleted)}, s
+	case "read":
+		if e.content == "" {
+			return failed(codes.NotFound)
+		}
+		return linearResult{seen: e.String()}, s
+	case "create":
+		if s.deleted {
+			return failed(codes.FailedPrecondition)
+		}
+		if e.content != "" {
+			return failed(codes.AlreadyExists)
+		}
+		*e = linearExperiment{content: c.content}
+	case "update":
+		if e.state == adminpb.PolicyPreviewMetadata_ACTIVE {
+			e.state = adminpb.PolicyPreviewMetadata_SUSPENDED
+		}
+		e.content = c.content
+	case "start":
+		e.state = adminpb.PolicyPreviewMetadata_ACTIVE
+	case "stop":
+		if e.state == adminpb.PolicyPreviewMetadata_STATE_UNDEFINED {
+			return failed(codes.FailedPrecondition)
+		}
+		e.state = adminpb.PolicyPreviewMetadata_SUSPENDED
+	case "commit":
+		s.live, *e = e.content, linearExperiment{}
+	case "delete":
+		*e = linearExperiment{}
+	case "delete policy":
+		if s.deleted {
+			return failed(codes.NotFound)
+		}
+		s.deleted, s.experiments = true, [2]linearExperiment{}
+	case "undelete":
+		if !s.deleted {
+			return failed(codes.AlreadyExists)
+		}
+		s.deleted = false
+	}
+	return linearResult{}, s
+}
+
+var linearModel = porcupine.Model{
+	Init: func() any { return linearState{live: "first"} },
+	Step: func(state, input, output any) (bool, any) {
+		result, after := state.(linearState).next(input.(linearCall))
+		return result == output.(linearResult), after
+	},
+}
+
+// TestHistoriesHaveOneOrder makes random calls at the same time and checks that the
+// answers fit some order of the calls: each takes effect at one instant between its
+// beginning and its end.
+func TestHistoriesHaveOneOrder(t *testing.T) {
+	t.Parallel()
+	for _, b := range backends(t) {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s/%d", b.name, seed), func(t *testing.T) {
+				t.Parallel()
+				history := newHistory(t, b, seed).run()
+				if result := porcupine.CheckOperationsTimeout(linearModel, history, time.Minute); result != porcupine.Ok {
+					t.Errorf("the history of %d calls is %s", len(history), result)
+				}
+			})
+		}
+	}
+}
+
+const (
+	linearClients = 4
+	linearCalls   = 60
+)
+
+// history is the calls of some clients to one policy.
+type history struct {
+	*testing.T
+	server *admin.Server
+	policy string
+	seed   uint64
+	// contents numbers what is written.
+	contents atomic.Int64
+
+	mu    sync.Mutex
+	calls []porcupine.Operation
+}
+
+func newHistory(t *testing.T, b backend, seed uint64) *history {
+	t.Helper()
+	project := "h-" + strconv.FormatUint(seed, 10)
+	server, err := admin.NewServer(admin.Config{Store: b.open(t, project, &clock{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := "projects/" + project + "/locations/l1"
+	if _, err := server.CreatePolicy(t.Context(), &adminpb.CreatePolicyRequest{
+		Parent: parent, PolicyId: "web", Policy: &adminpb.Policy{DisplayName: "first"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return &history{T: t, server: server, policy: parent + "/policies/web", seed: seed}
+}
+
+func (h *history) run() []porcupine.Operation {
+	var clients sync.WaitGroup
+	begin := time.Now()
+	for i := range linearClients {
+		clients.Go(func() {
+			c := &linearClient{history: h, random: rand.New(rand.NewPCG(h.seed, uint64(i)))}
+			for range linearCalls {
+				call := c.choose()
+				from := time.Since(begin)
+				result := c.make(call)
+				h.mu.Lock()
+				h.calls = append(h.calls, porcupine.Operation{
+					ClientId: i, Input: call, Call: int64(from), Output: result, Return: int64(time.Since(begin)),
+				})
+				h.mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	return h.calls
+}
+
+// linearClient is one caller. It knows the experiments as it last read them.
+type linearClient struct {
+	*history
+	random *rand.Rand
+	known  [2]struct{ content, etag string }
+}
+
+// methods are what clients call, the more often the more often it stands there.
+var methods = []string{
+	"read", "read", "read", "read policy", "create", "create", "create", "update", "start", "start", "stop",
+	"commit", "commit", "delete", "delete policy", "undelete", "undelete",
+}
+
+func (c *linearClient) choose() linearCall {
+	call := linearCall{method: methods[c.random.IntN(len(methods))], experiment: c.random.IntN(2)}
+	known := c.known[call.experiment]
+	switch call.method {
+	case "create", "update":
+		call.content = "c" + strconv.FormatInt(c.contents.Add(1), 10)
+	case "commit":
+		if known.etag == "" {
+			call.method = "read"
+		}
+		call.basis = known.content
+	}
+	if c.random.IntN(2) == 0 && (call.method == "update" || call.method == "start" || call.method == "delete") {
+		call.basis = known.content
+	}
+	return call
+}
+
+// make makes a call and returns its result.
+func (c *linearClient) make(call linearCall) linearResult {
+	ctx, id := context.Background(), "e"+strconv.Itoa(call.experiment)
+	name := c.policy + "/experiments/" + id
+	etag := ""
+	if call.basis != "" {
+		etag = c.known[call.experiment].etag
+	}
+	content := &adminpb.PolicyExperiment{Name: name, Etag: etag, Policy: &adminpb.Policy{Name: c.policy, DisplayName: call.content}}
+	var err error
+	switch call.method {
+	case "read policy":
+		p, err := c.server.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: c.policy})
+		return linearResult{code: status.Code(err), seen: fmt.Sprint(p.GetDisplayName(), p.GetDeleteTime() != nil)}
+	case "read":
+		return c.read(ctx, call.experiment, name)
+	case "create":
+		_, err = c.server.CreatePolicyExperiment(ctx, &adminpb.CreatePolicyExperimentRequest{
+			Parent: c.policy, PolicyExperimentId: id, PolicyExperiment: content,
+		})
+	case "update":
+		_, err = c.server.UpdatePolicyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
+			PolicyExperiment: content, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"policy"}},
+		})
+	case "start":
+		_, err = c.server.StartPreviewPolicyExperiment(ctx, &adminpb.StartPreviewPolicyExperimentRequest{Name: name, Etag: etag})
+	case "stop":
+		_, err = c.server.StopPreviewPolicyExperiment(ctx, &adminpb.StopPreviewPolicyExperimentRequest{Name: name})
+	case "commit":
+		_, err = c.server.CommitPolicyExperiment(ctx, &adminpb.CommitPolicyExperimentRequest{Name: name, Etag: etag})
+	case "delete":
+		_, err = c.server.DeletePolicyExperiment(ctx, &adminpb.DeletePolicyExperimentRequest{Name: name, Etag: etag})
+	case "delete policy":
+		_, err = c.server.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: c.policy})
+	case "undelete":
+		_, err = c.server.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: c.policy})
+	}
+	return linearResult{code: status.Code(err)}
+}
+
+// read reads an experiment and remembers it.
+func (c *linearClient) read(ctx context.Context, experiment int, name string) linearResult {
+	e, err := c.server.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	if err != nil {
+		return linearResult{code: status.Code(err)}
+	}
+	content := e.GetPolicy().GetDisplayName()
+	c.known[experiment].content, c.known[experiment].etag = content, e.Etag
+	return linearResult{seen: linearExperiment{content, e.GetPreviewMetadata().GetState()}.String()}
+}
