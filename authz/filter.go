@@ -13,8 +13,8 @@ import (
 // filter passes a request or denies it. A failure is a denial. It is immutable and
 // safe for concurrent use.
 type filter interface {
-	// check decides a request. It does nothing that anyone else can see if
-	// effectsOff(ctx).
+	// check decides a request. It has no effect that anyone else can see: an
+	// experiment is decided by the same call.
 	check(ctx context.Context, r *Request) Decision
 }
 
@@ -49,16 +49,3 @@ func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
 	}
 	return nil
 }
-
-// effectsKey is the context key of withoutEffects.
-type effectsKey struct{}
-
-// withoutEffects returns a context under which filters do nothing that anyone else
-// can see: no notification, no call that costs or changes something. Experiments
-// are decided under it.
-func withoutEffects(ctx context.Context) context.Context {
-	return context.WithValue(ctx, effectsKey{}, true)
-}
-
-// effectsOff reports whether ctx comes from withoutEffects.
-func effectsOff(ctx context.Context) bool { return ctx.Value(effectsKey{}) != nil }

@@ -114,7 +114,7 @@ func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
 		s.owner.metrics.dropped(dropShutdown, len(job.entry.experiments))
 		return
 	}
-	ctx = withoutEffects(trace.ContextWithRemoteSpanContext(ctx, job.trace))
+	ctx = trace.ContextWithRemoteSpanContext(ctx, job.trace)
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i])
 	}
