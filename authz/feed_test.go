@@ -6,9 +6,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -31,6 +34,8 @@ type memoryFeed struct {
 	log   map[int64]authz.PolicyName
 	down  bool
 	trim  bool
+	left  []string
+	loads int
 	nodes chan *adminpb.Node
 }
 
@@ -65,9 +70,17 @@ func (f *memoryFeed) setDown(down bool) {
 	f.changed = make(chan struct{})
 }
 
+// loaded returns how often everything was asked for.
+func (f *memoryFeed) loaded() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.loads
+}
+
 func (f *memoryFeed) Load(context.Context, authz.Location) (authz.Update, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.loads++
 	if f.down {
 		return authz.Update{}, errDown
 	}
@@ -123,24 +136,49 @@ func (f *memoryFeed) Heartbeat(_ context.Context, n *adminpb.Node) (authz.Cursor
 	return f.cursor, nil
 }
 
-func (f *memoryFeed) Leave(context.Context, string) error { return nil }
+func (f *memoryFeed) Leave(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = append(f.left, name)
+	return nil
+}
+
+// patience is how long a test waits for what has to happen. Nothing is concluded
+// from how long it takes.
+const patience = 30 * time.Second
+
+// until waits for a condition that nothing announces.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
 
 // awaitNode returns the first report that the condition likes.
-func (f *memoryFeed) awaitNode(t *testing.T, like func(*adminpb.Node) bool) *adminpb.Node {
+func (f *memoryFeed) awaitNode(t testing.TB, like func(*adminpb.Node) bool) *adminpb.Node {
 	t.Helper()
+	deadline := time.After(patience)
 	for {
 		select {
 		case n := <-f.nodes:
 			if like(n) {
 				return n
 			}
-		case <-t.Context().Done():
+		case <-deadline:
 			t.Fatal("no such report came")
 		}
 	}
 }
 
-func (f *memoryFeed) awaitApplied(t *testing.T, sequence int64) {
+func (f *memoryFeed) awaitApplied(t testing.TB, sequence int64) {
 	t.Helper()
 	f.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence >= sequence })
 }
@@ -188,6 +226,8 @@ type record struct {
 	severity   string
 	event      string
 	traceID    string
+	spanID     string
+	time       time.Time
 	attributes map[string]string
 }
 
@@ -199,7 +239,7 @@ func (r *recording) Export(_ context.Context, records []sdklog.Record) error {
 	for _, in := range records {
 		out := record{
 			body: in.Body().AsString(), severity: in.Severity().String(), event: in.EventName(),
-			traceID: in.TraceID().String(), attributes: make(map[string]string),
+			traceID: in.TraceID().String(), spanID: in.SpanID().String(), time: in.Timestamp(), attributes: make(map[string]string),
 		}
 		in.WalkAttributes(func(kv attribute.KeyValue) bool {
 			out.attributes[string(kv.Key)] = kv.Value.String()
@@ -214,12 +254,13 @@ func (r *recording) Export(_ context.Context, records []sdklog.Record) error {
 func (r *recording) ForceFlush(context.Context) error { return nil }
 func (r *recording) Shutdown(context.Context) error   { return nil }
 
-func (r *recording) await(t *testing.T, n int) []record {
+func (r *recording) await(t testing.TB, n int) []record {
 	t.Helper()
+	deadline := time.After(patience)
 	for range n {
 		select {
 		case <-r.arrived:
-		case <-t.Context().Done():
+		case <-deadline:
 			t.Fatal("a record is missing")
 		}
 	}
@@ -229,10 +270,20 @@ func (r *recording) await(t *testing.T, n int) []record {
 }
 
 // start runs a sidecar on a feed until the test ends.
-func start(t *testing.T, feed authz.Feed, change func(*authz.Config)) (*authz.Sidecar, *recording) {
+func start(t testing.TB, feed authz.Feed, change func(*authz.Config)) (*authz.Sidecar, *recording) {
 	t.Helper()
 	rec := newRecording()
-	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(rec)))
+	s, stop := startWith(t, feed, rec, change)
+	t.Cleanup(stop)
+	return s, rec
+}
+
+// startWith runs a sidecar that records to an exporter until stop is called.
+func startWith(
+	t testing.TB, feed authz.Feed, exporter sdklog.Exporter, change func(*authz.Config),
+) (s *authz.Sidecar, stop func()) {
+	t.Helper()
+	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(exporter)))
 	config := authz.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Recorder: authz.NewRecorder(provider),
 	}
@@ -246,11 +297,54 @@ func start(t *testing.T, feed authz.Feed, change func(*authz.Config)) (*authz.Si
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	return s, sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return s, rec
+}
+
+// meter is a real meter provider that a test reads.
+type meter struct {
+	*sdkmetric.MeterProvider
+	reader *sdkmetric.ManualReader
+}
+
+func newMeter() meter {
+	reader := sdkmetric.NewManualReader()
+	return meter{sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), reader}
+}
+
+// count returns the sum of a counter over the series that have all the labels.
+func (m meter) count(t testing.TB, name string, labels ...attribute.KeyValue) int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := m.reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, scope := range all.ScopeMetrics {
+		for _, found := range scope.Metrics {
+			data, ok := found.Data.(metricdata.Sum[int64])
+			if !ok || found.Name != name {
+				continue
+			}
+			for _, p := range data.DataPoints {
+				if hasAll(p.Attributes, labels) {
+					sum += p.Value
+				}
+			}
+		}
+	}
+	return sum
+}
+
+func hasAll(set attribute.Set, labels []attribute.KeyValue) bool {
+	for _, l := range labels {
+		if v, ok := set.Value(l.Key); !ok || v != l.Value {
+			return false
+		}
+	}
+	return true
 }

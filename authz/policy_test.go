@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -81,6 +82,11 @@ func TestFailuresAreDenials(t *testing.T) {
 		{"an interim status", `allow := {"allowed": false, "http_status": 100}`, authz.FailureType, "http_status"},
 		{"body is no string", `allow := {"allowed": false, "body": {}}`, authz.FailureType, "body"},
 		{"an unknown status", `allow := {"allowed": false, "http_status": 299}`, authz.FailureType, "http_status"},
+		{"an endless status", `allow := {"allowed": false, "http_status": 1e40}`, authz.FailureType, "no whole number"},
+		{"a status as text", `allow := {"allowed": false, "http_status": "403"}`, authz.FailureType, "a string"},
+		{"removals are no array", `allow := {"allowed": true, "request_headers_to_remove": "a"}`, authz.FailureType, "request_headers_to_remove"},
+		{"a removal is no string", `allow := {"allowed": true, "request_headers_to_remove": [true]}`, authz.FailureType, "a boolean"},
+		{"a removal is no name", `allow := {"allowed": true, "request_headers_to_remove": ["a b"]}`, authz.FailureType, "no header name"},
 		{"half a status", `allow := {"allowed": false, "http_status": 403.5}`, authz.FailureType, "http_status"},
 		{"metadata is an array", `allow := {"allowed": true, "dynamic_metadata": []}`, authz.FailureType, "dynamic_metadata"},
 		{"query is wrong", `allow := {"allowed": true, "query_parameters_to_set": {"a": {}}}`, authz.FailureType, "query_parameters_to_set"},
@@ -175,6 +181,32 @@ yes := true`
 	}
 }
 
+// TestAPolicyWithoutRulesDoesNotDecide: whoever forgets to put the default decision
+// denies.
+func TestAPolicyWithoutRulesDoesNotDecide(t *testing.T) {
+	empty, err := authz.Compile(t.Context(), &adminpb.Policy{Name: webName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*authz.Policy{"empty": empty, "nil": nil} {
+		if d := p.Decide(t.Context(), request("GET", nil)); !p.NoOp() || !d.Default || d.Verdict != authz.Deny || d.Failure != "" {
+			t.Errorf("%s: got %+v; want a denial by default", name, d)
+		}
+	}
+}
+
+func TestARuleWithoutAnIDIsNamedByItsPlace(t *testing.T) {
+	p := chain("no := false", "no")
+	p.Rules[0].RuleId = ""
+	compiled, err := authz.Compile(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := compiled.Decide(t.Context(), request("GET", nil)); d.Rule != "rules[0]" {
+		t.Errorf("the rule is %q", d.Rule)
+	}
+}
+
 func TestTheClockIsTheRequests(t *testing.T) {
 	p, err := authz.Compile(t.Context(), policy("", allowIf("time.now_ns() == 1000")))
 	if err != nil {
@@ -244,6 +276,12 @@ func TestCompare(t *testing.T) {
 		{"headers", allow, authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: "a", Value: "b"}}}, authz.ResponseChanged},
 		{"metadata", allow, authz.Decision{Verdict: authz.Allow, Metadata: map[string]any{"k": true}}, authz.ResponseChanged},
 		{"failed", allow, authz.Decision{Failure: authz.FailureError}, authz.ExperimentFailed},
+		{"neither could read the request", authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400}, authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400}, authz.Unchanged},
+		{"only the experiment could not read the request", deny, authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400}, authz.ExperimentFailed},
+		{"both failed", authz.Decision{Failure: authz.FailureError}, authz.Decision{Failure: authz.FailureError}, authz.ExperimentFailed},
+		{"query", allow, authz.Decision{Verdict: authz.Allow, SetQuery: []authz.Field{{Name: "a"}}}, authz.ResponseChanged},
+		{"removed headers", allow, authz.Decision{Verdict: authz.Allow, RemoveHeaders: []string{"a"}}, authz.ResponseChanged},
+		{"a bare boolean is an object without more", authz.Decision{Plain: true}, deny, authz.Unchanged},
 		{"only the live one failed", authz.Decision{Failure: authz.FailureError}, deny, authz.Unchanged},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -251,6 +289,62 @@ func TestCompare(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestCompileErrorsNameThePlace(t *testing.T) {
+	_, err := authz.Compile(t.Context(), &adminpb.Policy{Modules: map[string]string{"a.rego": "package a\nallow if {"}})
+	var refused *authz.CompileError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v; want a CompileError", err)
+	}
+	v := refused.Violations[0]
+	if v.File != "a.rego" || v.Row != 2 || v.Column == 0 || v.Code != "rego_parse_error" {
+		t.Errorf("got %+v; want file, row, column and code", v)
+	}
+	if text := err.Error(); !strings.HasPrefix(text, `modules["a.rego"]: a.rego:2:`) {
+		t.Errorf("the error is %q", text)
+	}
+}
+
+func TestChainsHaveALimit(t *testing.T) {
+	paths := make([]string, 101)
+	for i := range paths {
+		paths[i] = "yes"
+	}
+	p := chain("yes := true", paths...)
+	for _, r := range p.Rules {
+		r.RuleId = ""
+	}
+	_, err := authz.Compile(t.Context(), p)
+	var refused *authz.CompileError
+	if !errors.As(err, &refused) || refused.Violations[0].Field != "rules" {
+		t.Errorf("101 rules: %v", err)
+	}
+	p.Rules = p.Rules[1:]
+	if _, err := authz.Compile(t.Context(), p); err != nil {
+		t.Errorf("100 rules: %v", err)
+	}
+}
+
+// brokenContext makes the compiler panic, as a policy that it cannot stand would.
+type brokenContext struct{ context.Context }
+
+func (brokenContext) Err() error { panic("broken") }
+
+func TestAPanicOfTheCompilerIsAnError(t *testing.T) {
+	p, err := authz.Compile(brokenContext{t.Context()}, policy("", allowIf("true")))
+	var refused *authz.CompileError
+	if p != nil || !errors.As(err, &refused) {
+		t.Errorf("got %v, %v; want a CompileError", p, err)
+	}
+}
+
+func TestCompilingEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := authz.Compile(ctx, policy("", allowIf("true"))); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v; want the error of the context", err)
 	}
 }
 

@@ -2,25 +2,22 @@ package authz_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/rego"
 )
 
 const (
 	onlyGET  = `input.method == "GET"`
 	onlyPOST = `input.method == "POST"`
+	// nonsense is a module that does not compile.
+	nonsense = "package envoy.authz\nallow := nonsense("
 )
 
 func TestSidecarDeniesUntilItHasPolicies(t *testing.T) {
@@ -74,11 +71,7 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	s, _ := start(t, feed, nil)
 	<-s.Ready()
 	feed.setDown(true)
-	for s.Status().Lost == nil {
-		if t.Context().Err() != nil {
-			t.Fatal("the loss was not noticed")
-		}
-	}
+	until(t, "noticing the loss", func() bool { return s.Status().Lost != nil })
 	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
 		t.Errorf("got %+v; want the last policy's answer", d)
 	}
@@ -91,44 +84,6 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Allow {
 		t.Errorf("got %+v; want the new policy's answer", d)
 	}
-}
-
-func TestSidecarStartsFromItsFile(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "snapshot")
-	feed := newFeed()
-	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
-	t.Run("write", func(t *testing.T) {
-		s, _ := start(t, feed, func(c *authz.Config) { c.SnapshotFile = file })
-		<-s.Ready()
-	})
-	feed.setDown(true)
-	t.Run("read", func(t *testing.T) {
-		s, _ := start(t, feed, func(c *authz.Config) { c.SnapshotFile = file })
-		<-s.Ready()
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
-			t.Errorf("got %+v; want the saved policy's answer", d)
-		}
-	})
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content[len(content)-1] ^= 1
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Run("corrupt", func(t *testing.T) {
-		s, _ := start(t, feed, func(c *authz.Config) { c.SnapshotFile = file })
-		for s.Status().Lost == nil {
-			if t.Context().Err() != nil {
-				t.Fatal("the store was not asked")
-			}
-		}
-		if d := s.Check(t.Context(), request("GET", nil)); d.Failure != authz.FailureNotReady {
-			t.Errorf("got %+v; want not ready", d)
-		}
-	})
 }
 
 func TestSidecarReportsWhatItCannotApply(t *testing.T) {
@@ -148,6 +103,97 @@ func TestSidecarReportsWhatItCannotApply(t *testing.T) {
 	}
 	feed.put(webName, authz.PolicyState{Policy: policy("c", allowIf(onlyPOST))})
 	feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error == nil && n.AppliedSequence == 3 })
+}
+
+// TestNoReportHasAChangeWithoutItsFailure watches every report of a sidecar that
+// applies what it cannot compile: the control plane would take one with the sequence
+// and no error for a success (L-8).
+func TestNoReportHasAChangeWithoutItsFailure(t *testing.T) {
+	t.Parallel()
+	feed := newFeed()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
+	s, _ := start(t, feed, nil)
+	<-s.Ready()
+	const changes = 50
+	go func() {
+		for range changes {
+			feed.put(webName, authz.PolicyState{Policy: policy("b", nonsense)})
+		}
+	}()
+	feed.awaitNode(t, func(n *adminpb.Node) bool {
+		if n.AppliedSequence > 1 && n.Error == nil {
+			t.Fatalf("the change %d is reported as applied", n.AppliedSequence)
+		}
+		return n.AppliedSequence == 1+changes
+	})
+}
+
+func TestAFailureEndsWithItsPolicy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		trim bool
+	}{{"followed", false}, {"loaded again", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			feed := newFeed()
+			feed.put(webName, authz.PolicyState{Policy: policy("a", nonsense)})
+			s, _ := start(t, feed, nil)
+			<-s.Ready()
+			feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error != nil })
+			feed.mu.Lock()
+			feed.trim = c.trim
+			feed.mu.Unlock()
+			sequence := feed.put(webName, authz.PolicyState{})
+			feed.awaitNode(t, func(n *adminpb.Node) bool {
+				if n.AppliedSequence == sequence && n.Error != nil {
+					t.Fatalf("the failure of a deleted policy is still reported: %v", n.Error)
+				}
+				return n.AppliedSequence == sequence
+			})
+		})
+	}
+}
+
+func TestAPolicyThatNeverCompiledDenies(t *testing.T) {
+	t.Parallel()
+	feed := newFeed()
+	feed.put(webName, authz.PolicyState{
+		Policy:      policy("bad", nonsense),
+		Experiments: []*adminpb.PolicyExperiment{experiment("e", "good", allowIf(onlyGET)), experiment("f", "bad", nonsense)},
+	})
+	s, rec := start(t, feed, func(c *authz.Config) { c.Default = authz.Allow })
+	<-s.Ready()
+	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Deny || d.Failure == "" || d.Default {
+		t.Errorf("got %+v; want a failure", d)
+	}
+	r := rec.await(t, 1)[0]
+	if r.attributes["understudy.policy.name"] != webName || r.attributes["understudy.policy.etag"] != "bad" ||
+		r.attributes["understudy.policy.result"] != "ERROR" || r.attributes["understudy.experiment.etag"] != "good" {
+		t.Errorf("the record is %v", r.attributes)
+	}
+	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error != nil })
+	if details := status.FromProto(n.Error).Details(); n.Error.Code != 9 || len(details) != 2 {
+		t.Errorf("the node's error is %v; want both resources in it", n.Error)
+	}
+}
+
+func TestSidecarLeavesItsLocation(t *testing.T) {
+	t.Parallel()
+	feed := newFeed()
+	s, stop := startWith(t, feed, newRecording(), nil)
+	<-s.Ready()
+	n := feed.awaitNode(t, func(*adminpb.Node) bool { return true })
+	stop()
+	if len(feed.left) != 1 || feed.left[0] != n.Name || n.Name != string(location)+"/nodes/n1" {
+		t.Errorf("%v left; the node is %s", feed.left, n.Name)
+	}
+}
+
+func TestAConfigNeedsItsFeed(t *testing.T) {
+	if _, err := authz.NewSidecar(authz.Config{Location: location, Node: "n1"}); err == nil {
+		t.Error("a sidecar without a feed")
+	}
 }
 
 func TestSidecarLoadsAgainAfterATrim(t *testing.T) {
@@ -175,11 +221,9 @@ func TestSidecarNoticesThatTheStoreWentBack(t *testing.T) {
 	feed.cursor.Nonce = "another"
 	feed.policies[webName] = authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))}
 	feed.mu.Unlock()
-	for s.Check(t.Context(), request("POST", nil)).Verdict != authz.Allow {
-		if t.Context().Err() != nil {
-			t.Fatal("the store's state was not loaded")
-		}
-	}
+	until(t, "loading what the store has now", func() bool {
+		return s.Check(t.Context(), request("POST", nil)).Verdict == authz.Allow
+	})
 }
 
 func TestRouteChoosesThePolicy(t *testing.T) {
@@ -199,99 +243,6 @@ func TestRouteChoosesThePolicy(t *testing.T) {
 	r.Policy = "none"
 	if d := s.Check(t.Context(), r); d.Verdict != authz.Deny || !d.Default {
 		t.Errorf("got %+v; want the default decision", d)
-	}
-}
-
-func TestEachExperimentIsRecorded(t *testing.T) {
-	feed := newFeed()
-	feed.put(webName, authz.PolicyState{
-		Policy: policy("live", allowIf(onlyGET)),
-		Experiments: []*adminpb.PolicyExperiment{
-			experiment("delete", "d", ""), experiment("post", "p", allowIf(onlyPOST)), experiment("same", "s", allowIf(onlyGET)),
-		},
-	})
-	s, rec := start(t, feed, nil)
-	<-s.Ready()
-	traceID := trace.TraceID{1, 2, 3}
-	ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: traceID, SpanID: trace.SpanID{4}, Remote: true,
-	}))
-	s.Check(ctx, request("GET", map[string]any{"token": "secret"}))
-	for _, r := range rec.await(t, 3) {
-		want := map[string][4]string{
-			"delete": {"DENY", "NEWLY_DENIED", "WARN", "d"},
-			"post":   {"DENY", "NEWLY_DENIED", "WARN", "p"},
-			"same":   {"ALLOW", "UNCHANGED", "INFO", "s"},
-		}[r.attributes["understudy.experiment.name"][len(webName+"/experiments/"):]]
-		got := [4]string{
-			r.attributes["understudy.experiment.result"], r.attributes["understudy.preview.difference"], r.severity,
-			r.attributes["understudy.experiment.etag"],
-		}
-		if got != want {
-			t.Errorf("%s: got %v, want %v", r.attributes["understudy.experiment.name"], got, want)
-		}
-		if !strings.HasPrefix(r.body, "PolicyPreviewLog {") || r.event != authz.EventPreview {
-			t.Errorf("the record is %q of event %q", r.body, r.event)
-		}
-		if r.attributes["understudy.policy.etag"] != "live" || r.attributes["understudy.policy.result"] != "ALLOW" {
-			t.Errorf("the live side is %v", r.attributes)
-		}
-		if r.traceID != traceID.String() {
-			t.Errorf("the trace is %s, want %s", r.traceID, traceID)
-		}
-		if strings.Contains(r.body, "secret") {
-			t.Error("a record has something secret in it")
-		}
-	}
-}
-
-// slow is a condition that takes far longer than any deadline, but heeds it.
-const slow = `count([1 | some i in numbers.range(1, 3000); some j in numbers.range(1, 3000); i + j > 1]) > 0`
-
-// TestALoopingExperimentDelaysNothing sends live requests while the evaluation of
-// an experiment is provably under way: it has asked for the input, and its record
-// has not come.
-func TestALoopingExperimentDelaysNothing(t *testing.T) {
-	feed := newFeed()
-	feed.put(webName, authz.PolicyState{
-		Policy:      policy("live", ""),
-		Experiments: []*adminpb.PolicyExperiment{experiment("slow", "s", allowIf(slow))},
-	})
-	s, rec := start(t, feed, func(c *authz.Config) {
-		c.Default = authz.Allow
-		c.Preview = authz.PreviewConfig{Workers: 1, Queue: 1, Timeout: time.Hour}
-	})
-	<-s.Ready()
-	begun := make(chan struct{})
-	r := request("GET", nil)
-	source := r.Source
-	r.Source = func() (rego.Input, error) { close(begun); return source() }
-	s.Check(t.Context(), r)
-	<-begun
-	for range 100 {
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
-			t.Fatalf("got %+v; want it allowed", d)
-		}
-	}
-	select {
-	case <-rec.arrived:
-		t.Error("the experiment was done before the live requests: the test shows nothing")
-	default:
-	}
-}
-
-func TestAnExperimentRunsOutOfTime(t *testing.T) {
-	feed := newFeed()
-	feed.put(webName, authz.PolicyState{
-		Policy:      policy("live", allowIf(onlyGET)),
-		Experiments: []*adminpb.PolicyExperiment{experiment("slow", "s", allowIf(slow))},
-	})
-	s, rec := start(t, feed, func(c *authz.Config) { c.Preview = authz.PreviewConfig{Timeout: time.Millisecond} })
-	<-s.Ready()
-	s.Check(t.Context(), request("GET", nil))
-	r := rec.await(t, 1)[0]
-	if r.attributes["understudy.experiment.result"] != "ERROR" || r.severity != "ERROR" || r.attributes["understudy.preview.difference"] != "FAILED" {
-		t.Errorf("the record is %v", r)
 	}
 }
 

@@ -1,0 +1,52 @@
+package authz
+
+import (
+	"testing"
+
+	adminpb "understudy/admin/v1"
+)
+
+const web = PolicyName("projects/p1/locations/l1/policies/web")
+
+// allowing returns a policy of one module.
+func allowing(etag, condition string) *adminpb.Policy {
+	return &adminpb.Policy{
+		Name: string(web), Etag: etag,
+		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"a.rego": "package envoy.authz\nallow if " + condition},
+	}
+}
+
+func state(live *adminpb.Policy, experiments ...*adminpb.PolicyExperiment) PolicyState {
+	return PolicyState{Policy: live, Experiments: experiments}
+}
+
+func trial(etag string, p *adminpb.Policy) *adminpb.PolicyExperiment {
+	return &adminpb.PolicyExperiment{Name: string(web) + "/experiments/e", Etag: etag, Policy: p}
+}
+
+// TestNothingIsCompiledTwice applies changes that leave content as it was.
+func TestNothingIsCompiledTwice(t *testing.T) {
+	apply := func(s *snapshot, st PolicyState) (*snapshot, *entry) {
+		next := s.with(t.Context(), Update{
+			Cursor: Cursor{Sequence: s.cursor.Sequence + 1}, Policies: map[PolicyName]PolicyState{web: st},
+		})
+		return next, next.policies[web]
+	}
+	s, begin := apply(&snapshot{}, state(allowing("1", "true"), trial("e1", allowing("", "false"))))
+	s, annotated := apply(s, state(allowing("2", "true"), trial("e2", allowing("", "false"))))
+	if annotated.live.policy != begin.live.policy || annotated.experiments[0].policy != begin.experiments[0].policy {
+		t.Error("equal content under another etag was compiled again")
+	}
+	if annotated.live.etag != "2" || annotated.experiments[0].etag != "e2" {
+		t.Error("an etag is an old one")
+	}
+	s, committed := apply(s, state(allowing("3", "false")))
+	if committed.live.policy != begin.experiments[0].policy {
+		t.Error("the content of a committed experiment was compiled again")
+	}
+	_, changed := apply(s, state(allowing("4", "input.x")))
+	if changed.live.policy == committed.live.policy {
+		t.Error("another content was not compiled")
+	}
+}
