@@ -39,6 +39,7 @@ type config struct {
 
 	defaultDecision string
 	decisionTimeout time.Duration
+	failWithError   bool
 	snapshotFile    string
 	previewConsole  bool
 
@@ -60,6 +61,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
 	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
+	f.BoolVar(&c.failWithError, "fail-with-error", false, "answer a policy's failure with a gRPC error, so that Envoy's failure_mode_allow decides, instead of a denial")
 	f.StringVar(&c.snapshotFile, "snapshot-file", "", "where the last policies are kept for a start without the store (default beside the state, with a Redis store)")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")

@@ -183,6 +183,9 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
 	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context)}
+	if s.config.failWithError {
+		options = append(options, extauthz.OnFailureError())
+	}
 	if s.telemetry.traces != nil {
 		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
 	}
