@@ -49,7 +49,7 @@ func (m *metrics) begin() {
 	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed} {
 		m.comparisons.Add(context.Background(), 0, compared(d, ""))
 	}
-	for _, r := range []dropReason{dropQueueFull, dropShutdown, dropPanic} {
+	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic} {
 		m.dropped(r, 0)
 	}
 	m.failures.Add(context.Background(), 0)

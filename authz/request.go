@@ -44,6 +44,9 @@ type Request struct {
 	Host string
 	// Principal is the caller's identity as far as the mesh vouches for it.
 	Principal string
+	// Size is about the memory that the request holds, in bytes, as far as its sender
+	// chose it: what waits for a preview is bounded by it too.
+	Size int
 	// Source makes the input document. It is called at most once, and not at all
 	// for a request that no policy needs to read. A *BadRequest error is answered
 	// with 400.

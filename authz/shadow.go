@@ -14,8 +14,9 @@ import (
 type dropReason string
 
 const (
-	dropQueueFull dropReason = "queue_full"
-	dropShutdown  dropReason = "shutdown"
+	dropQueueFull  dropReason = "queue_full"
+	dropQueueBytes dropReason = "queue_bytes"
+	dropShutdown   dropReason = "shutdown"
 	// dropPanic: comparing, counting or recording panicked. A policy that panics is
 	// not dropped; it failed to decide.
 	dropPanic dropReason = "panic"
@@ -31,6 +32,8 @@ type shadow struct {
 	config PreviewConfig
 	owner  *Sidecar
 	queue  chan rehearsal
+	// bytes is the size of the requests in the queue.
+	bytes  atomic.Int64
 	closed atomic.Bool
 }
 
@@ -52,11 +55,21 @@ func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision)
 		s.owner.metrics.dropped(dropShutdown, len(e.experiments))
 		return
 	}
+	if s.bytes.Add(int64(r.Size)) > int64(s.config.QueueBytes) {
+		s.shed(r, e, dropQueueBytes)
+		return
+	}
 	select {
 	case s.queue <- rehearsal{trace.SpanContextFromContext(ctx), e, r, live}:
 	default:
-		s.owner.metrics.dropped(dropQueueFull, len(e.experiments))
+		s.shed(r, e, dropQueueFull)
 	}
+}
+
+// shed counts a request that was taken into account and is not queued after all.
+func (s *shadow) shed(r *Request, e *entry, why dropReason) {
+	s.bytes.Add(-int64(r.Size))
+	s.owner.metrics.dropped(why, len(e.experiments))
 }
 
 // run works until ctx is done, then finishes what waits, for a bounded time.
@@ -101,7 +114,7 @@ func (s *shadow) discard() {
 	for {
 		select {
 		case job := <-s.queue:
-			s.owner.metrics.dropped(dropShutdown, len(job.entry.experiments))
+			s.shed(job.request, job.entry, dropShutdown)
 		default:
 			return
 		}
@@ -111,9 +124,10 @@ func (s *shadow) discard() {
 // rehearse decides a request by each experiment and records how that compares.
 func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
 	if ctx.Err() != nil {
-		s.owner.metrics.dropped(dropShutdown, len(job.entry.experiments))
+		s.shed(job.request, job.entry, dropShutdown)
 		return
 	}
+	defer s.bytes.Add(-int64(job.request.Size))
 	ctx = trace.ContextWithRemoteSpanContext(ctx, job.trace)
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i])

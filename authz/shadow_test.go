@@ -145,6 +145,40 @@ func TestWhatDoesNotFitIsShedAndCounted(t *testing.T) {
 	}
 }
 
+// TestLargeRequestsDoNotPileUp sends bodies that together are more than may wait.
+func TestLargeRequestsDoNotPileUp(t *testing.T) {
+	m := newMeter()
+	release := make(chan struct{})
+	s, rec := start(t, preview(), func(c *authz.Config) {
+		c.Meters, c.Preview = m, authz.PreviewConfig{Workers: 1, QueueBytes: 1000}
+	})
+	<-s.Ready()
+	first, begun := held(release)
+	first.Size = 400
+	s.Check(t.Context(), first)
+	<-begun
+	for range 3 {
+		r := request("GET", nil)
+		r.Size = 500
+		s.Check(t.Context(), r)
+	}
+	// One fits beside the one under way, two are shed, each with two experiments.
+	if got := m.count(t, "understudy.preview.dropped", label("reason", "queue_bytes")); got != 4 {
+		t.Errorf("%d comparisons are shed, want 4", got)
+	}
+	close(release)
+	rec.await(t, 4)
+	last := request("GET", nil)
+	last.Size = 1000
+	for m.count(t, "understudy.preview.comparisons") < 6 {
+		// What was done gives its room back; the worker may still be at that.
+		s.Check(t.Context(), last)
+		if t.Context().Err() != nil {
+			t.Fatal("the room is not given back")
+		}
+	}
+}
+
 func TestWhatWaitsAtShutdownIsStillCompared(t *testing.T) {
 	m := newMeter()
 	release := make(chan struct{})

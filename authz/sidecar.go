@@ -51,6 +51,9 @@ type PreviewConfig struct {
 	// Queue is the number of requests that may wait for a worker; more are shed.
 	// Zero means 1024.
 	Queue int
+	// QueueBytes bounds the bodies of the requests that wait, in bytes. Zero means
+	// 64 MiB.
+	QueueBytes int
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
 	Timeout time.Duration
 }
@@ -61,6 +64,9 @@ func (c PreviewConfig) withDefaults() PreviewConfig {
 	}
 	if c.Queue == 0 {
 		c.Queue = 1024
+	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = 64 << 20
 	}
 	if c.Timeout == 0 {
 		c.Timeout = time.Second

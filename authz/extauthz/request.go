@@ -29,6 +29,7 @@ func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
 		Path:      validText(path),
 		Host:      validText(either(http.GetHost(), headers, ":authority")),
 		Principal: attributes.GetSource().GetPrincipal(),
+		Size:      len(http.GetBody()) + len(http.GetRawBody()),
 		Source:    func() (rego.Input, error) { return s.input(check) },
 	}
 }
