@@ -1,5 +1,7 @@
 package authz
 
+import "time"
+
 // Verdict is the outcome of a decision.
 type Verdict uint8
 
@@ -59,6 +61,12 @@ type Decision struct {
 	RemoveQuery []string
 	// Metadata is the dynamic metadata for Envoy's later filters.
 	Metadata map[string]any
+
+	// until is the moment from which the decision may be another one for the same
+	// projected input. It is not after the request's own moment if that is not known.
+	until time.Time
+	// rendering is set if the decision is remembered.
+	rendering *Rendering
 }
 
 // Failure is a reason for which a policy did not decide. Its values are used as

@@ -13,10 +13,18 @@ import (
 // filter passes a request or denies it. A failure is a denial. It is immutable and
 // safe for concurrent use.
 type filter interface {
-	// check decides a request. It has no effect that anyone else can see: an
-	// experiment is decided by the same call.
-	check(ctx context.Context, r *Request) Decision
+	// check decides a request by what it reads of its input. It has no effect that
+	// anyone else can see: an experiment is decided by the same call.
+	check(ctx context.Context, r *Request, input inputSource) Decision
+	// reads is what check may read of the input.
+	reads() *rego.Reads
+	// repeatable reports whether the decision is a function of what is read, up to the
+	// moment that it says.
+	repeatable() bool
 }
+
+// inputSource makes an input document on demand.
+type inputSource func() (rego.Input, error)
 
 // filterKinds :: field of the oneof PolicyRule.filter → makes the filter of a rule,
 // with what the policy's modules were compiled to. A kind that is not here is

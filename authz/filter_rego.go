@@ -40,12 +40,23 @@ func regoPaths(rules []*adminpb.PolicyRule) []string {
 	return out
 }
 
-func (f regoFilter) check(ctx context.Context, r *Request) Decision {
-	input, err := r.Input()
+func (f regoFilter) reads() *rego.Reads { return f.program.Reads(f.path) }
+
+func (f regoFilter) repeatable() bool { return f.program.Repeatable(f.path) }
+
+func (f regoFilter) check(ctx context.Context, r *Request, input inputSource) Decision {
+	document, err := input()
 	if err != nil {
 		return badRequest(err)
 	}
-	result, err := f.program.Eval(ctx, f.path, input, r.Time)
+	result, err := f.program.Eval(ctx, f.path, document, r.Time)
+	d := f.decision(result, err)
+	d.until = result.Until
+	return d
+}
+
+// decision reads the outcome of an evaluation.
+func (f regoFilter) decision(result rego.Result, err error) Decision {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(FailureDeadline, "The evaluation ran out of time.")

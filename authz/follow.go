@@ -107,6 +107,7 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update Update) {
 	if ctx.Err() != nil {
 		return
 	}
+	s.giveMemory(next)
 	first := s.current.Swap(next) == nil
 	s.tellRefusals(next, update)
 	if first {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	adminpb "understudy/admin/v1"
 	"understudy/rego"
@@ -37,9 +38,20 @@ func (e *CompileError) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Policy is a compiled policy: a chain of filters. It is immutable and safe for
-// concurrent use.
-type Policy struct{ rules []rule }
+// Policy is a compiled policy: a chain of filters. It is safe for concurrent use;
+// what it decides never changes.
+type Policy struct {
+	rules []rule
+	// reads is what the chain can read of its input.
+	reads *ReadSet
+	// repeatable says that the chain's decision is a function of that.
+	repeatable bool
+	// memory is nil if nothing is remembered. It is set before the policy is used.
+	memory *memory
+	// distrusted is set when a decision was not the one that the whole input gives: no
+	// shortcut is taken any more.
+	distrusted atomic.Bool
+}
 
 // rule is one filter of the chain under the name that denials carry.
 type rule struct {
@@ -81,10 +93,15 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
 	}
-	policy := &Policy{}
+	policy := &Policy{repeatable: true}
+	reads := &rego.Reads{}
 	for i, r := range p.GetRules() {
-		policy.rules = append(policy.rules, rule{ruleID(i, r), filterKinds[kindOf(r)](program, r)})
+		f := filterKinds[kindOf(r)](program, r)
+		policy.rules = append(policy.rules, rule{ruleID(i, r), f})
+		policy.repeatable = policy.repeatable && f.repeatable()
+		reads = reads.Union(f.reads())
 	}
+	policy.reads = newReadSet(reads)
 	return policy, nil
 }
 
@@ -97,23 +114,63 @@ func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
 // rules does not decide: its answer is a denial with Default set, for which the
 // caller puts its default decision. It never panics: a panic in a filter is a
 // failure.
-func (p *Policy) Decide(ctx context.Context, r *Request) (d Decision) {
+func (p *Policy) Decide(ctx context.Context, r *Request) Decision {
+	if d, ok := p.recall(r); ok {
+		return d
+	}
+	return p.evaluate(ctx, r)
+}
+
+// recall returns the decision if it is remembered.
+func (p *Policy) recall(r *Request) (Decision, bool) {
+	if p == nil || p.memory == nil || p.distrusted.Load() {
+		return Decision{}, false
+	}
+	projection := r.project(p.reads)
+	if projection == nil {
+		return Decision{}, false
+	}
+	return p.memory.find(projection.fingerprint, r.Time)
+}
+
+// evaluate runs the chain and remembers what it decides.
+func (p *Policy) evaluate(ctx context.Context, r *Request) (d Decision) {
+	if p.NoOp() {
+		return Decision{Verdict: Deny, Default: true, Plain: true, Reason: "No policy: the default decision."}
+	}
+	var projection *projection
+	if !p.distrusted.Load() {
+		projection = r.project(p.reads)
+	}
+	if projection == nil {
+		return p.run(ctx, r, r.Input)
+	}
+	d = p.run(ctx, r, projection.document)
+	if p.memory != nil {
+		d = p.memory.keep(projection.fingerprint, d, r.Time)
+	}
+	return d
+}
+
+// run asks each filter in order.
+func (p *Policy) run(ctx context.Context, r *Request, input inputSource) (d Decision) {
 	defer func() {
 		if recover() != nil {
 			d = failed(FailurePanic, "The evaluation panicked.")
 		}
 	}()
-	if p.NoOp() {
-		return Decision{Verdict: Deny, Default: true, Plain: true, Reason: "No policy: the default decision."}
-	}
-	passed := Decision{Verdict: Allow, Plain: true}
+	passed := Decision{Verdict: Allow, Plain: true, until: forever}
 	for _, rule := range p.rules {
-		d := rule.filter.check(ctx, r)
+		d := rule.filter.check(ctx, r, input)
+		if passed.until.Before(d.until) {
+			d.until = passed.until
+		}
 		if d.Verdict == Deny {
 			d.Rule = rule.id
 			return d
 		}
 		passed.add(d)
+		passed.until = d.until
 	}
 	return passed
 }

@@ -1,9 +1,12 @@
 package authz
 
 import (
+	"crypto/sha256"
 	"errors"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"understudy/rego"
 )
@@ -51,11 +54,80 @@ type Request struct {
 	// for a request that no policy needs to read. A *BadRequest error is answered
 	// with 400.
 	Source func() (rego.Input, error)
+	// Projector makes what a policy reads of the input document, without the rest. It
+	// is nil if there is only the whole.
+	Projector Projector
+	// Span returns the span that the request belongs to, from its own headers. Nil
+	// means that there is none.
+	Span func() trace.SpanContext
+
+	once  sync.Once
+	input rego.Input
+	err   error
+
+	// projected is what the live policy reads. It is set before the request is handed
+	// to anyone else.
+	projected *projection
+	// shared says that the request was handed on.
+	shared bool
+}
+
+// Projector makes what a policy can read of one request's input document. It is
+// immutable and safe for concurrent use.
+type Projector interface {
+	// Key appends to b a text that two requests share exactly if their inputs are equal
+	// in all that the set names.
+	Key(set *ReadSet, b []byte) []byte
+	// Input makes the input document with no more of it than the set names. The error
+	// is as that of a Request's Source.
+	Input(set *ReadSet) (rego.Input, error)
+}
+
+// projection is what one read set takes of a request.
+type projection struct {
+	set         *ReadSet
+	projector   Projector
+	fingerprint fingerprint
 
 	once  sync.Once
 	input rego.Input
 	err   error
 }
+
+// keys are buffers for the keys of projections.
+var keys = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
+
+// project returns what a set takes of the request; nil if it takes the whole. What
+// the live policy took is kept for the experiments, which mostly take the same.
+func (r *Request) project(set *ReadSet) *projection {
+	if r.Projector == nil || set == nil || set.Whole() {
+		return nil
+	}
+	if r.projected != nil && r.projected.set.name == set.name {
+		return r.projected
+	}
+	p := &projection{set: set, projector: r.Projector}
+	buffer := keys.Get().(*[]byte)
+	*buffer = r.Projector.Key(set, (*buffer)[:0])
+	p.fingerprint = sha256.Sum256(*buffer)
+	keys.Put(buffer)
+	if !r.shared {
+		r.projected = p
+	}
+	return p
+}
+
+// document returns the input document, made on first use.
+func (p *projection) document() (rego.Input, error) {
+	p.once.Do(func() {
+		p.err = errSourcePanicked
+		p.input, p.err = p.projector.Input(p.set)
+	})
+	return p.input, p.err
+}
+
+// share hands the request to other goroutines.
+func (r *Request) share() { r.shared = true }
 
 // Input returns the input document, made on first use and shared by all policies
 // that decide the request.

@@ -45,12 +45,22 @@ type rehearsal struct {
 	live    Decision
 }
 
+// span returns the span that the comparison's records belong to: that of the check,
+// if it has one, else the request's own.
+func (j rehearsal) span() trace.SpanContext {
+	if j.trace.IsValid() || j.request.Span == nil {
+		return j.trace
+	}
+	return j.request.Span()
+}
+
 func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 	return &shadow{config: config, owner: owner, queue: make(chan rehearsal, config.Queue)}
 }
 
 // offer hands a request over without ever waiting.
 func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision) {
+	r.share()
 	if s.closed.Load() {
 		s.owner.metrics.dropped(dropShutdown, len(e.experiments))
 		return
@@ -128,7 +138,7 @@ func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
 		return
 	}
 	defer s.bytes.Add(-int64(job.request.Size))
-	ctx = trace.ContextWithRemoteSpanContext(ctx, job.trace)
+	ctx = trace.ContextWithRemoteSpanContext(ctx, job.span())
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i])
 	}
@@ -143,20 +153,13 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 			s.owner.log.Debug("a comparison panicked", "experiment", experiment.name, "stack", string(debug.Stack()))
 		}
 	}()
-	decision := s.decide(ctx, experiment.policy, job.request)
+	decision := s.owner.decide(ctx, experiment.policy, job.request, s.config.Timeout)
 	c := comparison{
 		request: job.request, live: &job.entry.live, experiment: experiment,
 		liveDecision: job.live, decision: decision, difference: Compare(job.live, decision),
 	}
 	s.count(ctx, c)
 	s.owner.config.Recorder.record(ctx, s.owner.config, c)
-}
-
-// decide evaluates one experiment within its own time.
-func (s *shadow) decide(ctx context.Context, p *Policy, r *Request) Decision {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	return s.owner.decide(ctx, p, r)
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not:

@@ -35,6 +35,9 @@ type Config struct {
 	Preview PreviewConfig
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *Recorder
+	// Memory is the number of decisions that each policy remembers; an experiment
+	// remembers a quarter of it. Zero means 32,768; a negative number means none.
+	Memory int
 	// SnapshotFile keeps the last policies, for a start without the store. Empty
 	// means none.
 	SnapshotFile string
@@ -110,6 +113,9 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	}
 	if config.Meters == nil {
 		config.Meters = noop.NewMeterProvider()
+	}
+	if config.Memory == 0 {
+		config.Memory = defaultMemory
 	}
 	config.Preview = config.Preview.withDefaults()
 	s := &Sidecar{
@@ -189,23 +195,27 @@ func (s *Sidecar) tellUnknown(id PolicyID) {
 
 func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision {
 	if e == nil {
-		return s.decide(ctx, noPolicy, r)
+		return s.decide(ctx, noPolicy, r, 0)
 	}
 	if e.broken {
 		return failed(FailureNotReady, "The policy could not be loaded.")
 	}
-	if s.config.DecisionTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.config.DecisionTimeout)
-		defer cancel()
-	}
-	return s.decide(ctx, e.live.policy, r)
+	return s.decide(ctx, e.live.policy, r, s.config.DecisionTimeout)
 }
 
 // decide is the one way to decide, for the live policy and for experiments. A
-// policy without rules is no policy (AIP-236: it previews a deletion).
-func (s *Sidecar) decide(ctx context.Context, p *Policy, r *Request) Decision {
-	d := p.Decide(ctx, r)
+// policy without rules is no policy (AIP-236: it previews a deletion). The timeout
+// bounds an evaluation; zero means that ctx alone does.
+func (s *Sidecar) decide(ctx context.Context, p *Policy, r *Request, timeout time.Duration) Decision {
+	if d, ok := p.recall(r); ok {
+		return d
+	}
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	d := p.evaluate(ctx, r)
 	if d.Default {
 		d.Verdict = s.config.Default
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	oparego "github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
@@ -21,11 +21,11 @@ func Compile(ctx context.Context, source Source) (*Program, error) {
 		return nil, err
 	}
 	store := newStore(source.Data)
+	// The transaction is that of all evaluations: nobody ever writes to the store.
 	txn, err := store.NewTransaction(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("opening the data: %w", err)
 	}
-	defer store.Abort(ctx, txn)
 	compiler := newCompiler(ctx).WithPathConflictsCheck(storage.NonEmpty(ctx, store, txn))
 	compiler.Compile(modules)
 	switch {
@@ -34,7 +34,11 @@ func Compile(ctx context.Context, source Source) (*Program, error) {
 	case compiler.Failed():
 		return nil, newCompileError(problemsOf(compiler.Errors))
 	}
-	return prepare(ctx, compiler, store, source)
+	p := &Program{compiler: compiler, store: store, txn: txn}
+	if err := p.prepare(ctx, source); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // newCompiler returns a compiler that drops print statements and stops after the
@@ -93,33 +97,36 @@ func parse(ctx context.Context, sources map[string]string) (map[string]*ast.Modu
 	return modules, nil
 }
 
-// prepare makes the query of each path.
-func prepare(
-	ctx context.Context, compiler *ast.Compiler, store storage.Store, source Source,
-) (*Program, error) {
-	p := &Program{queries: make(map[string]oparego.PreparedEvalQuery, len(source.Paths))}
+// prepare makes the query of each path, and finds out what it reads.
+func (p *Program) prepare(ctx context.Context, source Source) error {
+	p.queries = make(map[string]query, len(source.Paths))
+	known := analyse(p.compiler, usesLocalNames(source.Modules))
+	p.substitutes = known.ours.builtins
 	var problems []Problem
 	for _, path := range source.Paths {
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return ended(ctx)
 		}
-		ref, problem := resolve(compiler, source.Data, path)
+		ref, problem := resolve(p.compiler, source.Data, path)
 		if problem != nil {
 			problems = append(problems, *problem)
 			continue
 		}
-		query, err := oparego.New(
-			oparego.Compiler(compiler), oparego.Store(store), oparego.Capabilities(capabilities),
-			oparego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.NewTerm(ref)))),
-		).PrepareForEval(ctx)
-		if err != nil {
-			problems = append(problems, Problem{Path: path, Code: codePath, Message: err.Error()})
-			continue
-		}
-		p.queries[path] = query
+		p.queries[path] = newQuery(ref, known)
 	}
 	if len(problems) > 0 {
-		return nil, newCompileError(problems)
+		return newCompileError(problems)
 	}
-	return p, nil
+	return nil
+}
+
+// usesLocalNames reports whether a module may name a variable as the compiler names
+// its own, which the analysis takes for unique.
+func usesLocalNames(modules map[string]string) bool {
+	for _, text := range modules {
+		if strings.Contains(text, ast.LocalVarPrefix) {
+			return true
+		}
+	}
+	return false
 }

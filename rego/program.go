@@ -6,16 +6,40 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/metrics"
-	oparego "github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
 // Program is a compiled Source. It is immutable and safe for concurrent use.
 type Program struct {
-	// queries :: path → the prepared query of the rule.
-	queries map[string]oparego.PreparedEvalQuery
+	compiler *ast.Compiler
+	store    storage.Store
+	txn      storage.Transaction
+	// substitutes :: name → the built-ins of ours that stand in the modules.
+	substitutes map[string]*topdown.Builtin
+	// queries :: path → how it is asked.
+	queries map[string]query
 }
+
+// query is how a path is asked.
+type query struct {
+	body  ast.Body
+	reach reach
+}
+
+// value is the variable of a query that gets the rule's value.
+const value = ast.Var("value")
+
+func newQuery(ref ast.Ref, known *analysis) query {
+	q := query{body: ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref)))}
+	q.reach = known.reachOf(ref)
+	return q
+}
+
+// Forever is the Until of a value that changes only with the input.
+var Forever = time.Unix(0, forever)
 
 // Result is the value of a rule.
 type Result struct {
@@ -23,7 +47,23 @@ type Result struct {
 	Defined bool
 	// Value is in the types of encoding/json; numbers are json.Number.
 	Value any
+	// Until is the moment up to which the rule has this value for all inputs that are
+	// equal in what Reads names. It is not after the evaluation's own moment if
+	// nothing is known of that.
+	Until time.Time
 }
+
+// Reads returns what the rule at path, one of Source.Paths, can read of its input.
+func (p *Program) Reads(path string) *Reads {
+	if q, ok := p.queries[path]; ok {
+		return q.reach.reads
+	}
+	return ReadsEverything
+}
+
+// Repeatable reports whether the rule at path, one of Source.Paths, has the same value
+// for inputs that are equal in what Reads names, up to a moment that Eval tells.
+func (p *Program) Repeatable(path string) bool { return p.queries[path].reach.repeatable }
 
 // Eval asks the rule at path, one of Source.Paths, for its value. All built-ins
 // see the clock stand at now. An evaluation stops soon after ctx is done, with
@@ -31,7 +71,7 @@ type Result struct {
 // has it; other errors, such as two values for one rule, are returned as an
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
-	query, ok := p.queries[path]
+	q, ok := p.queries[path]
 	if !ok {
 		return Result{}, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
 	}
@@ -39,24 +79,52 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 		return Result{}, ended(ctx)
 	}
 	cancel := topdown.NewCancel()
-	// Without an external cancel OPA would start a goroutine for each evaluation.
-	stop := context.AfterFunc(ctx, cancel.Cancel)
-	defer stop()
-	results, err := query.Eval(ctx,
-		oparego.EvalParsedInput(input.value),
-		oparego.EvalTime(now),
-		oparego.EvalMetrics(metrics.NoOp()),
-		oparego.EvalExternalCancel(cancel),
-	)
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, cancel.Cancel)
+		defer stop()
+	}
+	h := &horizon{Context: ctx, now: now.UnixNano(), until: forever}
+	if !q.reach.repeatable {
+		h.until = h.now
+	}
+	found, err := p.ask(h, q.body, input, now, cancel)
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
 		return Result{}, ended(ctx)
 	case err != nil:
 		return Result{}, evalError(path, err)
-	case len(results) == 0:
-		return Result{}, nil
 	}
-	return Result{Defined: true, Value: results[0].Expressions[0].Value}, nil
+	result := Result{Until: time.Unix(0, h.until)}
+	if found != nil {
+		result.Defined = true
+		if result.Value, err = ast.JSON(found.Value); err != nil {
+			return Result{}, evalError(path, err)
+		}
+	}
+	return result, nil
+}
+
+// ask evaluates a query; the value is nil if it is undefined.
+func (p *Program) ask(
+	ctx context.Context, body ast.Body, input Input, now time.Time, cancel topdown.Cancel,
+) (*ast.Term, error) {
+	q := topdown.NewQuery(body).
+		WithCompiler(p.compiler).
+		WithStore(p.store).
+		WithTransaction(p.txn).
+		WithBuiltins(p.substitutes).
+		WithMetrics(metrics.NoOp()).
+		WithTime(now).
+		WithCancel(cancel)
+	if input.value != nil {
+		q = q.WithInput(ast.NewTerm(input.value))
+	}
+	var found *ast.Term
+	err := q.Iter(ctx, func(result topdown.QueryResult) error {
+		found = result[value]
+		return nil
+	})
+	return found, err
 }
 
 // ended returns why ctx is done: its error, and its cause if it has another.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.opentelemetry.io/otel/trace"
 
 	"understudy/authz"
 	"understudy/rego"
@@ -31,6 +32,7 @@ func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
 		Principal: attributes.GetSource().GetPrincipal(),
 		Size:      len(http.GetBody()) + len(http.GetRawBody()),
 		Source:    func() (rego.Input, error) { return s.input(check) },
+		Span:      func() trace.SpanContext { return s.span(headers) },
 	}
 }
 

@@ -2,7 +2,9 @@ package extauthz
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -87,11 +89,28 @@ func New(d Decider, options ...Option) *Server {
 
 // Check answers one request. The error is nil unless OnFailureError is set.
 func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	id := uuid.NewString()
+	id := newID()
 	d := emptyRequest
 	if check.GetAttributes() != nil {
-		d = s.decide(s.propagator.Extract(ctx, headersOf(check)), s.request(id, check))
+		d = s.decide(ctx, s.request(id, check))
 	}
+	return s.respond(id, d)
+}
+
+// newID returns a decision ID: a random UUID. It names a decision and protects
+// nothing, so that it need not be one that nobody can guess.
+func newID() string {
+	var id uuid.UUID
+	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	id[6] = id[6]&0x0f | 0x40 // version 4
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	return id.String()
+}
+
+// respond returns the response of a decision; a denial if it has something that
+// cannot be sent.
+func (s *Server) respond(id string, d authz.Decision) (*authv3.CheckResponse, error) {
 	response, err := respond(id, d)
 	if err != nil {
 		d = authz.Decision{Failure: authz.FailureType, Reason: err.Error()}
@@ -108,6 +127,7 @@ func (s *Server) decide(ctx context.Context, r *authz.Request) authz.Decision {
 	if s.tracer == nil {
 		return s.decider.Check(ctx, r)
 	}
+	ctx = trace.ContextWithRemoteSpanContext(ctx, r.Span())
 	ctx, span := s.tracer.Start(ctx, "authz check", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
 	d := s.decider.Check(ctx, r)
@@ -117,6 +137,11 @@ func (s *Server) decide(ctx context.Context, r *authz.Request) authz.Decision {
 		attribute.String("http.request.method", r.Method),
 	)
 	return d
+}
+
+// span returns the span that a request's headers name.
+func (s *Server) span(headers propagation.TextMapCarrier) trace.SpanContext {
+	return trace.SpanContextFromContext(s.propagator.Extract(context.Background(), headers))
 }
 
 // emptyRequest is the decision on a request that says nothing. No policy is asked:

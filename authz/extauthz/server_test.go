@@ -196,8 +196,8 @@ func TestTraceOfTheRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got trace.SpanContext
-			s := newServer(t, decide(func(ctx context.Context, _ *authz.Request) authz.Decision {
-				got = trace.SpanContextFromContext(ctx)
+			s := newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+				got = r.Span()
 				return authz.Decision{}
 			}), tt.options...)
 			check(t, s, httpRequest(tt.http))

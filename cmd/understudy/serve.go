@@ -178,6 +178,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		return err
 	}
 	s.authz = grpc.NewServer(
+		extauthz.ServerOption(),
 		grpc.MaxRecvMsgSize(maxCheckSize),
 		// Envoy keeps connections for days and pings them as it is told to.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -189,7 +190,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 	if s.telemetry.traces != nil {
 		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
 	}
-	authv3.RegisterAuthorizationServer(s.authz, extauthz.New(s.sidecar, options...))
+	extauthz.Register(s.authz, extauthz.New(s.sidecar, options...))
 	s.authzHealth = grpchealth.NewServer()
 	grpc_health_v1.RegisterHealthServer(s.authz, s.authzHealth)
 	reflection.Register(s.authz)

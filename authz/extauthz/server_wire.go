@@ -1,0 +1,114 @@
+package extauthz
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// checkEnvelope answers a request on the wire by one on the wire. A request that a view
+// reads is decoded only if a policy, or a log, asks for all of it.
+func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (*envelope, error) {
+	if v := newView(string(in.wire)); v != nil {
+		return s.checkView(ctx, in.wire, v)
+	}
+	check := &authv3.CheckRequest{}
+	if err := proto.Unmarshal(in.wire, check); err != nil {
+		return s.answer(newID(), notACheck)
+	}
+	id := newID()
+	if check.GetAttributes() == nil {
+		return s.answer(id, emptyRequest)
+	}
+	r := s.request(id, check)
+	return s.answer(id, s.decide(ctx, r))
+}
+
+func (s *Server) checkView(ctx context.Context, wire []byte, v *view) (*envelope, error) {
+	id := newID()
+	return s.answer(id, s.decide(ctx, s.viewed(id, wire, v)))
+}
+
+// notACheck is the decision on bytes that are no CheckRequest. It is a denial and not
+// a gRPC error, which Envoy may be told to turn into an allow.
+var notACheck = authz.Decision{
+	Failure: authz.FailureRequest, HTTPStatus: 400, Reason: "The request is not a CheckRequest.",
+}
+
+// viewed returns what is asked, as request does, by a view.
+func (s *Server) viewed(id string, wire []byte, v *view) *authz.Request {
+	policy, _ := lookup(v.extensions, policyExtension)
+	return &authz.Request{
+		ID:        id,
+		Operation: authz.OperationCheck,
+		Policy:    authz.PolicyID(policy),
+		Time:      s.now(),
+		Method:    v.either(v.http.method, ":method"),
+		Path:      v.path(),
+		Host:      v.either(v.http.host, ":authority"),
+		Principal: v.source.principal,
+		Size:      len(wire),
+		Source:    func() (rego.Input, error) { return s.decoded(wire) },
+		Projector: projector{v},
+		Span:      func() trace.SpanContext { return s.span(v) },
+	}
+}
+
+// decoded makes the whole input document of a request on the wire.
+func (s *Server) decoded(wire []byte) (rego.Input, error) {
+	check := &authv3.CheckRequest{}
+	if err := proto.Unmarshal(wire, check); err != nil {
+		return rego.Input{}, badRequest(notACheck.Reason)
+	}
+	return s.input(check)
+}
+
+// answer returns the response of a decision on the wire. One that is remembered is
+// marshalled once; only the decision ID is another each time.
+func (s *Server) answer(id string, d authz.Decision) (*envelope, error) {
+	rendering := d.Rendering()
+	if rendering != nil {
+		if t, ok := rendering.Load().(*template); ok {
+			return t.with(id), nil
+		}
+	}
+	response, err := s.respond(id, d)
+	if err != nil {
+		return nil, err
+	}
+	wire, err := proto.Marshal(response)
+	if err != nil {
+		return nil, fmt.Errorf("marshalling the response: %w", err)
+	}
+	if rendering != nil {
+		if t := newTemplate(string(wire), id); t != nil {
+			rendering.Store(t)
+		}
+	}
+	return &envelope{wire}, nil
+}
+
+// template is a response around the place of its decision ID, which always has the
+// same length.
+type template struct{ before, after string }
+
+// newTemplate returns nil if the ID does not stand in the response exactly once.
+func newTemplate(wire, id string) *template {
+	before, after, found := strings.Cut(wire, id)
+	if !found || strings.Contains(after, id) {
+		return nil
+	}
+	return &template{before, after}
+}
+
+func (t *template) with(id string) *envelope {
+	wire := make([]byte, 0, len(t.before)+len(id)+len(t.after))
+	return &envelope{append(append(append(wire, t.before...), id...), t.after...)}
+}

@@ -1,0 +1,382 @@
+package extauthz
+
+import (
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// view is a CheckRequest that was read without decoding it: the fields that policies
+// ask for, as pieces of the wire. It declines whatever is not plain (a body, raw
+// headers, a field in another wire type, text that is not UTF-8, a path that does not
+// parse), so that the full decode decides what that means; on all else the two agree,
+// and a fuzz target holds them to that. It is immutable and safe for concurrent use.
+type view struct {
+	source, destination peer
+	hasRequest          bool
+	time                message
+	http                httpFields
+	extensions          []pair
+	metadata, route     message
+	hasTLS              bool
+	sni                 string
+}
+
+// peer is one end of the connection.
+type peer struct {
+	present     bool
+	address     message
+	service     string
+	labels      []pair
+	principal   string
+	certificate string
+}
+
+// httpFields are those of the request that is checked.
+type httpFields struct {
+	present  bool
+	id       string
+	method   string
+	headers  []pair
+	path     string
+	host     string
+	scheme   string
+	query    string
+	fragment string
+	size     int64
+	protocol string
+}
+
+// pair is an entry of a map.
+type pair struct{ name, value string }
+
+// message is a message that is decoded only if a policy reads it.
+type message struct {
+	present bool
+	wire    string
+}
+
+// lookup returns the value of a name: that of its last entry, as in any proto map.
+func lookup(pairs []pair, name string) (string, bool) {
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if pairs[i].name == name {
+			return pairs[i].value, true
+		}
+	}
+	return "", false
+}
+
+// usualHeaders is how many headers a request has room for at once.
+const usualHeaders = 32
+
+// newView reads a CheckRequest. It returns nil if it declines.
+func newView(wire string) *view {
+	v := &view{}
+	v.http.headers = make([]pair, 0, usualHeaders)
+	if !v.read(wire) || !v.parses() {
+		return nil
+	}
+	return v
+}
+
+// The numbers of the fields in Envoy's attribute_context.proto.
+const (
+	checkAttributes = 1
+
+	attributeSource      = 1
+	attributeDestination = 2
+	attributeRequest     = 4
+	attributeExtensions  = 10
+	attributeMetadata    = 11
+	attributeTLS         = 12
+	attributeRoute       = 13
+
+	peerAddress     = 1
+	peerService     = 2
+	peerLabels      = 3
+	peerPrincipal   = 4
+	peerCertificate = 5
+
+	requestTime = 1
+	requestHTTP = 2
+
+	httpID       = 1
+	httpMethod   = 2
+	httpHeaders  = 3
+	httpPath     = 4
+	httpHost     = 5
+	httpScheme   = 6
+	httpQuery    = 7
+	httpFragment = 8
+	httpSize     = 9
+	httpProtocol = 10
+
+	tlsSNI = 1
+
+	entryName  = 1
+	entryValue = 2
+)
+
+// Each of the functions below reads one message, as often as it occurs: occurrences
+// are merged, and of a field the last one counts. They report false to decline.
+
+func (v *view) read(wire string) bool {
+	attributes := false
+	ok := fields(wire, func(number uint64, f field) bool {
+		if number != checkAttributes || !f.isText {
+			return false
+		}
+		attributes = true
+		return v.readAttributes(f.text)
+	})
+	return ok && attributes
+}
+
+func (v *view) readAttributes(wire string) bool {
+	return fields(wire, func(number uint64, f field) bool {
+		if !f.isText {
+			return false
+		}
+		switch number {
+		case attributeSource:
+			return v.source.read(f.text)
+		case attributeDestination:
+			return v.destination.read(f.text)
+		case attributeRequest:
+			v.hasRequest = true
+			return v.readRequest(f.text)
+		case attributeExtensions:
+			return appendPair(&v.extensions, f.text)
+		case attributeMetadata:
+			return v.metadata.set(f.text, metadataShape)
+		case attributeRoute:
+			return v.route.set(f.text, metadataShape)
+		case attributeTLS:
+			v.hasTLS = true
+			return v.readTLS(f.text)
+		}
+		return false
+	})
+}
+
+func (p *peer) read(wire string) bool {
+	p.present = true
+	return fields(wire, func(number uint64, f field) bool {
+		switch number {
+		case peerAddress:
+			return f.isText && p.address.set(f.text, addressShape)
+		case peerService:
+			return f.string(&p.service)
+		case peerLabels:
+			return f.isText && appendPair(&p.labels, f.text)
+		case peerPrincipal:
+			return f.string(&p.principal)
+		case peerCertificate:
+			return f.string(&p.certificate)
+		}
+		return false
+	})
+}
+
+func (v *view) readRequest(wire string) bool {
+	return fields(wire, func(number uint64, f field) bool {
+		switch {
+		case number == requestTime && f.isText:
+			return v.time.set(f.text, timeShape)
+		case number == requestHTTP && f.isText:
+			return v.http.read(f.text)
+		}
+		return false
+	})
+}
+
+func (h *httpFields) read(wire string) bool {
+	h.present = true
+	return fields(wire, func(number uint64, f field) bool {
+		switch number {
+		case httpID:
+			return f.string(&h.id)
+		case httpMethod:
+			return f.string(&h.method)
+		case httpHeaders:
+			return f.isText && appendPair(&h.headers, f.text)
+		case httpPath:
+			return f.string(&h.path)
+		case httpHost:
+			return f.string(&h.host)
+		case httpScheme:
+			return f.string(&h.scheme)
+		case httpQuery:
+			return f.string(&h.query)
+		case httpFragment:
+			return f.string(&h.fragment)
+		case httpSize:
+			return f.integer(&h.size)
+		case httpProtocol:
+			return f.string(&h.protocol)
+		}
+		// Bodies and raw headers among others.
+		return false
+	})
+}
+
+func (v *view) readTLS(wire string) bool {
+	return fields(wire, func(number uint64, f field) bool { return number == tlsSNI && f.string(&v.sni) })
+}
+
+// appendPair reads an entry of a map. What is missing in it is empty.
+func appendPair(to *[]pair, wire string) bool {
+	var p pair
+	ok := fields(wire, func(number uint64, f field) bool {
+		switch number {
+		case entryName:
+			return f.string(&p.name)
+		case entryValue:
+			return f.string(&p.value)
+		}
+		return false
+	})
+	*to = append(*to, p)
+	return ok
+}
+
+// set keeps a message. One that occurs twice would have to be merged: declined.
+func (m *message) set(wire string, s *shape) bool {
+	if m.present || !s.plain(wire, plainDepth) {
+		return false
+	}
+	*m = message{true, wire}
+	return true
+}
+
+// parses reports whether path and query parse, and the body that is not there is not
+// one that parsing has to look at.
+func (v *view) parses() bool {
+	path, query, _ := strings.Cut(v.target(), "?")
+	if !validEscapes(path) || strings.Contains(query, ";") || !validEscapes(query) {
+		return false
+	}
+	if strings.Count(query, "&") >= maxParameters {
+		return false
+	}
+	contentType, _ := v.header("content-type")
+	return !containsFold(contentType, "application/grpc")
+}
+
+// maxParameters is far below the number of query parameters that url.ParseQuery
+// refuses.
+const maxParameters = 1000
+
+// validEscapes reports whether every percent sign begins an escape.
+func validEscapes(s string) bool {
+	if !strings.Contains(s, "%") {
+		return true
+	}
+	_, err := url.PathUnescape(s)
+	return err == nil
+}
+
+func containsFold(s, part string) bool { return strings.Contains(strings.ToLower(s), part) }
+
+// header returns a header; its name is in lower case.
+func (v *view) header(name string) (string, bool) { return lookup(v.http.headers, name) }
+
+// either returns a field of the request, or a pseudo-header if that is empty.
+func (v *view) either(value, name string) string {
+	if value == "" {
+		value, _ = v.header(name)
+	}
+	return value
+}
+
+// target is the path with its query, as the client sent it.
+func (v *view) target() string { return v.either(v.http.path, ":path") }
+
+// Get returns a header for a propagator.
+func (v *view) Get(name string) string {
+	value, _ := v.header(strings.ToLower(name))
+	return value
+}
+
+// Set does nothing: a request is only read.
+func (*view) Set(string, string) {}
+
+// Keys returns the names of all headers.
+func (v *view) Keys() []string {
+	out := make([]string, len(v.http.headers))
+	for i, h := range v.http.headers {
+		out[i] = h.name
+	}
+	return out
+}
+
+// field is one field of a message on the wire: bytes, or a number.
+type field struct {
+	isText bool
+	text   string
+	number uint64
+}
+
+func (f field) string(to *string) bool {
+	*to = f.text
+	return f.isText && utf8.ValidString(f.text)
+}
+
+func (f field) integer(to *int64) bool {
+	*to = int64(f.number)
+	return !f.isText
+}
+
+// The types of a field on the wire that a view reads.
+const (
+	wireVarint  = 0
+	wireFixed64 = 1
+	wireBytes   = 2
+	wireFixed32 = 5
+)
+
+// fields calls f for each field of a message whose type is bytes or varint. It
+// reports false if the wire is broken, has a field of another type, or f declines.
+func fields(wire string, f func(number uint64, value field) bool) bool {
+	for len(wire) > 0 {
+		tag, rest, ok := varint(wire)
+		if !ok {
+			return false
+		}
+		var value field
+		switch tag & 7 {
+		case wireVarint:
+			value.number, rest, ok = varint(rest)
+		case wireBytes:
+			value.isText = true
+			value.text, rest, ok = lengthPrefixed(rest)
+		default:
+			return false
+		}
+		if !ok || !f(tag>>3, value) {
+			return false
+		}
+		wire = rest
+	}
+	return true
+}
+
+// varint reads a varint of at most nine bytes: longer ones are declined, for they
+// are where decoders differ.
+func varint(wire string) (value uint64, rest string, ok bool) {
+	for i := 0; i < len(wire) && i < 9; i++ {
+		value |= uint64(wire[i]&0x7f) << (7 * i)
+		if wire[i] < 0x80 {
+			return value, wire[i+1:], true
+		}
+	}
+	return 0, "", false
+}
+
+func lengthPrefixed(wire string) (value, rest string, ok bool) {
+	n, rest, ok := varint(wire)
+	if !ok || n > uint64(len(rest)) {
+		return "", "", false
+	}
+	return rest[:n], rest[n:], true
+}

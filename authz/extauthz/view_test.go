@@ -1,0 +1,162 @@
+package extauthz_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/authz/extauthz"
+	"understudy/rego"
+)
+
+// reads returns the read set of a condition.
+func reads(t testing.TB, condition string) *rego.Reads {
+	t.Helper()
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": "package p\nallow if { " + condition + " }"}, Paths: []string{"p/allow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Reads("p/allow")
+}
+
+// someReads are read sets as policies have them, and odd ones.
+func someReads(t testing.TB) []*rego.Reads {
+	return []*rego.Reads{
+		rego.ReadsEverything,
+		reads(t, `true`),
+		reads(t, `input.attributes.request.http.method == "GET"; startswith(input.attributes.request.http.path, "/")`),
+		reads(t, `input.parsed_path[0] == "a"; input.parsed_query.b[0] == "c"`),
+		reads(t, `input.attributes.request.http.headers.authorization == "x"; input.attributes.source.principal == "a"`),
+		reads(t, `h := input.attributes.request.http.headers; object.get(h, "content-type", "x") == "y"`),
+		reads(t, `some k, v in input.attributes.request.http.headers; k == v`),
+		reads(t, `input.attributes.contextExtensions.policy == "a"; input.attributes.tlsSession.sni == "b"`),
+		reads(t, `input.attributes.metadataContext.filterMetadata.a.b == 1; input.attributes.source.labels["a"]`),
+		reads(t, `input.attributes.destination.address.socketAddress.portValue == 1; input.attributes.request.time.seconds > 1`),
+		reads(t, `input.parsed_body.a == 1; not input.truncated_body; input.source_principal; input.nothing.here`),
+		reads(t, `x := input.attributes.request; x.http.size == 3; input.attributes.request.http.path.deeper == 1`),
+	}
+}
+
+// TestViewReadsEnvoysRequests: what Envoy sends must not take the long way.
+func TestViewReadsEnvoysRequests(t *testing.T) {
+	wire, err := proto.Marshal(istioRequest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, ok, err := extauthz.Project(wire, rego.ReadsEverything); !ok || err != nil {
+		t.Errorf("declined: %v", err)
+	}
+}
+
+// TestViewIsTheDocument compares the view with the full decode for random requests.
+func TestViewIsTheDocument(t *testing.T) {
+	sets, read := someReads(t), 0
+	for seed := range uint64(3000) {
+		if holdsView(t, randomWire(t, seed), sets) {
+			read++
+		}
+	}
+	if read < 300 {
+		t.Errorf("only %d requests were read by a view", read)
+	}
+}
+
+// randomWire is a random request, mostly without what a view declines.
+func randomWire(t testing.TB, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 3))
+	request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{}}
+	fill(r, request.Attributes.ProtoReflect(), 0)
+	plausible(r, request.Attributes)
+	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(5) > 0 {
+		http.Body, http.RawBody, http.HeaderMap = "", nil, nil
+	}
+	if r.IntN(3) > 0 {
+		request.Attributes.MetadataContext, request.Attributes.RouteMetadataContext = nil, nil
+	}
+	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire
+}
+
+// holdsView checks one request by every read set: what a view makes of it is what
+// stands in the document at each place that is read. It reports whether a view read
+// the request.
+func holdsView(t *testing.T, wire []byte, sets []*rego.Reads) bool {
+	t.Helper()
+	for _, set := range sets {
+		input, _, ok, err := extauthz.Project(wire, set)
+		if !ok {
+			return false
+		}
+		request := &authv3.CheckRequest{}
+		if proto.Unmarshal(wire, request) != nil {
+			t.Fatal("a view read what does not decode")
+		}
+		want, wantErr := document(t, request)
+		if err != nil || wantErr != nil {
+			t.Fatalf("the view has the error %v, the decode %v", err, wantErr)
+		}
+		got, err := input.Document()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(restricted(want, set), restricted(got, set), sameNumber); diff != "" {
+			t.Fatalf("%s (-decode +view):\n%s", set, diff)
+		}
+	}
+	return true
+}
+
+// restricted returns what of a document a read set names.
+func restricted(document any, set *rego.Reads) any {
+	object, ok := document.(map[string]any)
+	if !ok || set.Whole() {
+		return document
+	}
+	out := map[string]any{}
+	for _, name := range set.Names() {
+		if value, ok := object[name]; ok {
+			out[name] = restricted(value, set.Child(name))
+		}
+	}
+	return out
+}
+
+// FuzzView holds a view and the full decode equal, and keys apart: two requests of
+// one key have one projection.
+func FuzzView(f *testing.F) {
+	for _, request := range seedRequests(f) {
+		wire, err := proto.Marshal(request)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire, wire[:len(wire)/2])
+	}
+	for seed := range uint64(50) {
+		f.Add(randomWire(f, seed), randomWire(f, seed+1))
+	}
+	sets := someReads(f)
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		holdsView(t, a, sets)
+		for _, set := range sets {
+			first, key, ok, err := extauthz.Project(a, set)
+			second, other, okToo, errToo := extauthz.Project(b, set)
+			if !ok || !okToo || err != nil || errToo != nil || key != other {
+				continue
+			}
+			x, _ := first.Document()
+			y, _ := second.Document()
+			if diff := cmp.Diff(x, y); diff != "" {
+				t.Errorf("two requests share a key (-a +b):\n%s", diff)
+			}
+		}
+	})
+}

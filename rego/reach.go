@@ -1,0 +1,270 @@
+package rego
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// reach is what an evaluation from one rule can touch, found by walking the compiled
+// modules: rules, paths of the input, built-ins.
+type reach struct {
+	reads *Reads
+	// repeatable says that the value is a function of what is read, or changes only
+	// at moments that the evaluation notes on its horizon.
+	repeatable bool
+}
+
+// walker follows references from rule to rule. It errs on one side: what it does not
+// understand is read whole and not repeatable.
+type walker struct {
+	analysis *analysis
+	seen     map[*ast.Rule]bool
+	queue    []*ast.Rule
+	reach    reach
+	// unit is the rule that is walked, with what is known of its variables.
+	unit *unit
+}
+
+// reachOf returns what the rule or document at ref reaches.
+func (a *analysis) reachOf(ref ast.Ref) reach {
+	w := &walker{analysis: a, seen: make(map[*ast.Rule]bool), reach: reach{reads: &Reads{}, repeatable: true}}
+	w.unit = &unit{}
+	w.reach.repeatable = !a.touchesClock(ref)
+	for _, rule := range a.rulesAt(ref) {
+		w.follow(rule)
+	}
+	for len(w.queue) > 0 {
+		rule := w.queue[0]
+		w.queue = w.queue[1:]
+		w.unit = a.units[rule]
+		w.rule(rule)
+	}
+	return w.reach
+}
+
+func (w *walker) rule(rule *ast.Rule) {
+	if w.unit == nil {
+		w.giveUp()
+		return
+	}
+	if w.unit.unsteady {
+		w.reach.repeatable = false
+	}
+	for r := rule; r != nil; r = r.Else {
+		// The visitor of OPA leaves out the reference of a head.
+		w.walk(r.Head.Reference)
+		w.walk(r.Head)
+		w.walk(r.Body)
+	}
+}
+
+func (w *walker) giveUp() { w.reach = reach{reads: ReadsEverything} }
+
+func (w *walker) walk(x any) { ast.NewGenericVisitor(w.visit).Walk(x) }
+
+// visit returns true for what it has looked at entirely.
+func (w *walker) visit(x any) bool {
+	switch x := x.(type) {
+	case *ast.Expr:
+		return w.expr(x)
+	case ast.Call:
+		// The compiler turns calls in terms into expressions; one that is left is not
+		// understood.
+		w.giveUp()
+	case ast.Ref:
+		w.ref(x)
+		return true
+	case ast.Var:
+		w.variable(x)
+	}
+	return false
+}
+
+// expr looks at what makes an expression more than its terms.
+func (w *walker) expr(e *ast.Expr) bool {
+	if len(e.With) > 0 {
+		// The modifier replaces input, data or functions for all that is reached.
+		w.giveUp()
+		return false
+	}
+	terms, ok := e.Terms.([]*ast.Term)
+	if !ok || len(terms) == 0 {
+		return false
+	}
+	operator, ok := terms[0].Value.(ast.Ref)
+	if !ok {
+		w.giveUp()
+		return false
+	}
+	if operator.HasPrefix(ast.DefaultRootRef) {
+		return false
+	}
+	w.builtin(operator.String())
+	if w.objectGet(operator, terms) || w.aliasing(e) {
+		return true
+	}
+	for _, operand := range terms[1:] {
+		w.walk(operand)
+	}
+	return true
+}
+
+// builtin notes a call of a built-in. The clock and tokens that are checked against
+// it are the unit's affair.
+func (w *walker) builtin(name string) {
+	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.isOurs(name) {
+		w.reach.repeatable = false
+	}
+}
+
+// aliasing reports whether an expression only gives a path of the input a name.
+func (w *walker) aliasing(e *ast.Expr) bool {
+	for _, alias := range w.unit.aliases {
+		if alias.expr == e {
+			w.reach.reads.addExists(alias.path)
+			return true
+		}
+	}
+	return false
+}
+
+// objectGet understands object.get with a constant key: it reads that key and needs
+// the object to be there.
+func (w *walker) objectGet(operator ast.Ref, terms []*ast.Term) bool {
+	if len(terms) < 4 || !operator.Equal(ast.ObjectGet.Ref()) {
+		return false
+	}
+	object, ok := w.inputPath(terms[1])
+	if !ok {
+		return false
+	}
+	keys, ok := constantKeys(terms[2])
+	if !ok {
+		return false
+	}
+	w.reach.reads.addExists(object)
+	w.reach.reads.addWhole(append(object, keys...))
+	for _, operand := range terms[3:] {
+		w.walk(operand)
+	}
+	return true
+}
+
+// inputPath returns the path of the input that a term stands for.
+func (w *walker) inputPath(t *ast.Term) ([]string, bool) {
+	switch v := t.Value.(type) {
+	case ast.Ref:
+		if path, rest := w.resolve(v); path != nil && len(rest) == 0 {
+			return path, true
+		}
+	case ast.Var:
+		if path, ok := w.unit.alias(v); ok {
+			return path, true
+		}
+	}
+	return nil, false
+}
+
+// constantKeys returns the keys of a path operand: a string, or an array of strings.
+func constantKeys(t *ast.Term) ([]string, bool) {
+	switch v := t.Value.(type) {
+	case ast.String:
+		return []string{string(v)}, true
+	case *ast.Array:
+		var keys []string
+		for i := range v.Len() {
+			key, ok := v.Elem(i).Value.(ast.String)
+			if !ok {
+				return nil, false
+			}
+			keys = append(keys, string(key))
+		}
+		return keys, len(keys) > 0
+	}
+	return nil, false
+}
+
+// variable is one that stands alone: an alias of a path is read whole then.
+func (w *walker) variable(v ast.Var) {
+	if v.Equal(ast.InputRootDocument.Value) || v.Equal(ast.DefaultRootDocument.Value) {
+		w.giveUp()
+		return
+	}
+	if path, ok := w.unit.alias(v); ok {
+		w.reach.reads.addWhole(path)
+	}
+}
+
+// ref looks at a reference: to the input, to an alias of it, to rules or to data.
+func (w *walker) ref(ref ast.Ref) {
+	if path, rest := w.resolve(ref); path != nil {
+		w.reach.reads.addWhole(path)
+		w.operands(rest)
+		return
+	}
+	w.operands(ref[1:])
+	if ref[0].Equal(ast.DefaultRootDocument) {
+		for _, rule := range w.analysis.rulesAt(ref) {
+			w.follow(rule)
+		}
+		return
+	}
+	if _, ok := ref[0].Value.(ast.Var); !ok {
+		w.walk(ref[0])
+	}
+}
+
+// operands looks at the terms within a reference.
+func (w *walker) operands(terms []*ast.Term) {
+	for _, t := range terms {
+		w.walk(t)
+	}
+}
+
+func (w *walker) follow(rule *ast.Rule) {
+	if !w.seen[rule] {
+		w.seen[rule] = true
+		w.queue = append(w.queue, rule)
+	}
+}
+
+// resolve returns the path of the input that a reference leads to, as far as its
+// names are constant, and the terms after that. The path is nil, not empty, if it
+// does not lead into the input.
+func (w *walker) resolve(ref ast.Ref) (path []string, rest ast.Ref) {
+	base, rest := w.base(ref)
+	if base == nil {
+		return nil, nil
+	}
+	path = append(make([]string, 0, len(base)+len(rest)), base...)
+	for i, t := range rest {
+		name, ok := t.Value.(ast.String)
+		if !ok {
+			return path, rest[i:]
+		}
+		path = append(path, string(name))
+	}
+	return path, nil
+}
+
+// base resolves the head of a reference: input, a variable or a rule that stands for
+// a path of it.
+func (w *walker) base(ref ast.Ref) (path []string, rest ast.Ref) {
+	switch {
+	case ref[0].Equal(ast.InputRootDocument):
+		return []string{}, ref[1:]
+	case ref[0].Equal(ast.DefaultRootDocument):
+		path, n := w.analysis.inputRule(ref)
+		if path == nil {
+			return nil, nil
+		}
+		// The rule is defined only if there is something.
+		w.reach.reads.addExists(path)
+		return path, ref[n:]
+	}
+	if v, ok := ref[0].Value.(ast.Var); ok {
+		if path, ok := w.unit.alias(v); ok {
+			return path, ref[1:]
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,135 @@
+package rego
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Reads is the read set of a rule: the paths below `input` that its evaluation can
+// look at. Whatever else stands in the input document, the value of the rule is the
+// same. It is a tree of names, immutable once a [Program] hands it out, and safe for
+// concurrent use.
+//
+// Its soundness is what remembered decisions rest on: a path that is missing here
+// would be a wrong answer. What the analysis does not understand widens the set.
+type Reads struct {
+	// whole says that everything at and below this path is read.
+	whole bool
+	// exists says that it matters whether there is something at this path.
+	exists bool
+	// children :: name → what is read below it. Empty if whole.
+	children map[string]*Reads
+}
+
+// ReadsEverything is the read set of a rule that looks at the whole input.
+var ReadsEverything = &Reads{whole: true}
+
+// Whole reports whether everything at and below this path is read.
+func (r *Reads) Whole() bool { return r != nil && r.whole }
+
+// Exists reports whether it matters that there is something at this path at all.
+func (r *Reads) Exists() bool { return r != nil && (r.whole || r.exists) }
+
+// Child returns what is read below a name; nil if nothing is.
+func (r *Reads) Child(name string) *Reads {
+	switch {
+	case r == nil:
+		return nil
+	case r.whole:
+		return ReadsEverything
+	}
+	return r.children[name]
+}
+
+// Names returns the names below this path that are read, sorted. It is empty if the
+// path is read whole.
+func (r *Reads) Names() []string {
+	if r == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(r.children))
+}
+
+// String returns a canonical form: two sets are equal exactly if their strings are.
+func (r *Reads) String() string {
+	var b strings.Builder
+	r.write(&b)
+	return b.String()
+}
+
+func (r *Reads) write(b *strings.Builder) {
+	switch {
+	case r.Whole():
+		b.WriteByte('*')
+		return
+	case r.Exists():
+		b.WriteByte('?')
+	}
+	if names := r.Names(); len(names) > 0 {
+		b.WriteByte('{')
+		for _, name := range names {
+			b.WriteString(strconv.Quote(name))
+			r.children[name].write(b)
+		}
+		b.WriteByte('}')
+	}
+}
+
+// Union returns the read set of rules that are evaluated on one input.
+func (r *Reads) Union(other *Reads) *Reads {
+	out := &Reads{}
+	out.merge(r)
+	out.merge(other)
+	return out
+}
+
+func (r *Reads) merge(other *Reads) {
+	switch {
+	case other == nil || r.whole:
+		return
+	case other.whole:
+		r.whole, r.exists, r.children = true, false, nil
+		return
+	}
+	r.exists = r.exists || other.exists
+	for name, child := range other.children {
+		r.below(name).merge(child)
+	}
+}
+
+// below returns the node of a name, made if it is not there. Below a path that is
+// read whole there is nothing to note.
+func (r *Reads) below(name string) *Reads {
+	if r.whole {
+		return &Reads{}
+	}
+	if r.children == nil {
+		r.children = make(map[string]*Reads)
+	}
+	child := r.children[name]
+	if child == nil {
+		child = &Reads{}
+		r.children[name] = child
+	}
+	return child
+}
+
+// at returns the node of a path, made if it is not there.
+func (r *Reads) at(path []string) *Reads {
+	for _, name := range path {
+		r = r.below(name)
+	}
+	return r
+}
+
+// addWhole notes that everything at a path is read.
+func (r *Reads) addWhole(path []string) { r.at(path).merge(ReadsEverything) }
+
+// addExists notes that it matters whether there is something at a path.
+func (r *Reads) addExists(path []string) {
+	if node := r.at(path); !node.whole {
+		node.exists = true
+	}
+}

@@ -1,0 +1,267 @@
+package rego_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"understudy/rego"
+)
+
+// epoch is the second about which the random inputs are.
+const epoch = 1_700_000_000
+
+// randomInput is an input of the random modules.
+func randomInput(r *rand.Rand) map[string]any {
+	number := func() any { return []any{r.IntN(4), "x", "y", true, 1.5, epoch + r.IntN(10)}[r.IntN(6)] }
+	out := map[string]any{
+		"a": map[string]any{"b": number(), "c": []string{"x", "y"}[r.IntN(2)]},
+		"l": []any{number(), number(), map[string]any{"b": number()}},
+		"o": map[string]any{"a": map[string]any{"b": number()}, "b": number()},
+		"t": epoch + r.IntN(20), "token": token(r), "noise": r.Uint64(),
+	}
+	for _, name := range []string{"a", "l", "o", "t", "token"} {
+		if r.IntN(8) == 0 {
+			delete(out, name)
+		}
+	}
+	if a, ok := out["a"].(map[string]any); ok && r.IntN(4) == 0 {
+		delete(a, "b")
+	}
+	return out
+}
+
+// token returns a token of the secret s that is or will be valid, or not.
+func token(r *rand.Rand) string {
+	claims := map[string]any{}
+	if r.IntN(3) > 0 {
+		claims["exp"] = epoch + r.IntN(20)
+	}
+	if r.IntN(3) == 0 {
+		claims["nbf"] = float64(epoch) + 10*r.Float64()
+	}
+	text, err := json.Marshal(claims)
+	if err != nil {
+		panic(err)
+	}
+	part := base64.RawURLEncoding.EncodeToString
+	signed := part([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + part(text)
+	mac := hmac.New(sha256.New, []byte([]string{"s", "other"}[r.IntN(2)]))
+	mac.Write([]byte(signed))
+	return signed + "." + part(mac.Sum(nil))
+}
+
+// project returns what of a document a read set names.
+func project(document any, set *rego.Reads) any {
+	object, ok := document.(map[string]any)
+	if !ok || set.Whole() {
+		return document
+	}
+	out := map[string]any{}
+	for _, name := range set.Names() {
+		if value, ok := object[name]; ok {
+			out[name] = project(value, set.Child(name))
+		}
+	}
+	return out
+}
+
+// trial is one random module with what the test has seen of it.
+type trial struct {
+	program    *rego.Program
+	bounded    int
+	repeatable bool
+}
+
+func compileRandom(t *testing.T, seed uint64) *trial {
+	t.Helper()
+	text := randomModule(seed)
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": text},
+		Data:    map[string]any{"d": map[string]any{"one": 1, "two": "x", "map": map[string]any{"x": 2, "y": "y"}}},
+		Paths:   []string{"p/allow"},
+	})
+	if err != nil {
+		return nil // unsafe variables and the like
+	}
+	return &trial{program: p, repeatable: p.Repeatable("p/allow")}
+}
+
+func (tr *trial) eval(t *testing.T, document any, now time.Time) rego.Result {
+	t.Helper()
+	in, err := rego.NewInput(document.(map[string]any))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := tr.program.Eval(context.Background(), "p/allow", in, now)
+	if err != nil {
+		return rego.Result{Value: "conflict"}
+	}
+	return result
+}
+
+// holds checks one input at one moment: the value is that of the projected input, and
+// it stays until the moment that the evaluation names.
+func (tr *trial) holds(t *testing.T, r *rand.Rand) error {
+	t.Helper()
+	document, now := randomInput(r), time.Unix(epoch, r.Int64N(20e9))
+	whole := tr.eval(t, document, now)
+	reads := tr.program.Reads("p/allow")
+	if got := tr.eval(t, project(document, reads), now); !same(whole, got) {
+		return fmt.Errorf("projected to %s: %v, whole: %v\ninput %v", reads, got, whole, document)
+	}
+	if !tr.repeatable || !whole.Until.After(now) {
+		return nil
+	}
+	last := whole.Until.Add(-1)
+	if whole.Until.Before(rego.Forever) {
+		tr.bounded++
+	} else {
+		last = now.Add(100 * time.Second)
+	}
+	for _, later := range []time.Time{last, now.Add(rand.N(last.Sub(now) + 1)), now.Add(1)} {
+		if got := tr.eval(t, document, later); later.Before(whole.Until) && !same(whole, got) {
+			return fmt.Errorf("at %v: %v until %v; at %v: %v\ninput %v", now.UnixNano(), whole.Value, whole.Until.UnixNano(), later.UnixNano(), got.Value, document)
+		}
+	}
+	return nil
+}
+
+func same(a, b rego.Result) bool { return a.Defined == b.Defined && cmp.Equal(a.Value, b.Value) }
+
+// TestShortcutsAreSound is the proof by example of what remembered decisions rest on:
+// for random policies, inputs and moments, a value depends on nothing but what the
+// read set names, and it does not change before the evaluation says that it may.
+func TestShortcutsAreSound(t *testing.T) {
+	compiled, repeatable, bounded := 0, 0, 0
+	for seed := range uint64(1500) {
+		tr := compileRandom(t, seed)
+		if tr == nil {
+			continue
+		}
+		compiled++
+		r := rand.New(rand.NewPCG(seed, 6))
+		for range 12 {
+			if err := tr.holds(t, r); err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, randomModule(seed))
+			}
+		}
+		if tr.repeatable {
+			repeatable++
+		}
+		bounded += tr.bounded
+	}
+	t.Logf("%d policies, %d repeatable, %d values with a bound", compiled, repeatable, bounded)
+	if compiled < 700 || repeatable < 200 || bounded < 500 {
+		t.Errorf("the random policies show too little: %d compiled, %d repeatable, %d bounded", compiled, repeatable, bounded)
+	}
+}
+
+// FuzzShortcuts looks for a policy for which they are not.
+func FuzzShortcuts(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, policy, input uint64) {
+		tr := compileRandom(t, policy)
+		if tr == nil {
+			return
+		}
+		if err := tr.holds(t, rand.New(rand.NewPCG(input, 6))); err != nil {
+			t.Fatalf("%v\n%s", err, randomModule(policy))
+		}
+	})
+}
+
+// TestUntil shows how long a value is right, in seconds after the moment of the
+// evaluation, which is 1,700,000,000; 0 if it is not known, -1 if forever.
+func TestUntil(t *testing.T) {
+	for name, tt := range map[string]struct {
+		module string
+		want   float64
+	}{
+		"no clock":                      {`allow if input.exp == 1`, -1},
+		"an expiry ahead":               {`allow if input.exp > time.now_ns() / 1000000000`, 9.999},
+		"an expiry that is past":        {`allow if input.exp - 100 > time.now_ns() / 1000000000`, -1},
+		"an expiry now":                 {`allow if input.exp - 10 > time.now_ns() / 1000000000`, 0},
+		"the other way round":           {`allow if time.now_ns() / 1000000000 < input.exp`, 9.999},
+		"in nanoseconds":                {`allow if time.now_ns() < input.exp * 1000000000`, 9.999},
+		"with leeway":                   {`allow if input.exp + 5 > time.now_ns() / 1000000000 - 5`, 19.999},
+		"by a rule":                     {"now := time.now_ns() / 1000000000\nallow if input.exp > now", 9.999},
+		"by a rule of a rule":           {"ns := time.now_ns()\nnow := ns / 1000000000\nallow if input.exp > now", 9.999},
+		"in a function":                 {"valid(x) if x > time.now_ns() / 1000000000\nallow if valid(input.exp)", 9.999},
+		"not evaluated":                 {`allow if { input.exp == 1; input.exp > time.now_ns() }`, -1},
+		"the earlier of two":            {`allow if { input.exp > time.now_ns() / 1e9; input.exp - 3 > time.now_ns() / 1e9 }`, 6.999},
+		"a text":                        {`allow if "x" > time.now_ns()`, -1},
+		"as a value":                    {`allow := time.now_ns()`, 0},
+		"as an operand":                 {`allow if round(time.now_ns() / 1e9) < input.exp`, 0},
+		"as an argument":                {"f(x) if x < input.exp\nallow if f(time.now_ns() / 1e9)", 0},
+		"in a comprehension's value":    {`allow if count({x | x := time.now_ns()}) == 1`, 0},
+		"two clocks":                    {`allow if time.now_ns() > time.now_ns() - 1`, 0},
+		"a rule of the clock, by name":  {"now := time.now_ns()\nallow if count(data.q) == 1\n", -1},
+		"a rule of the clock, as value": {"now := time.now_ns()\nallow := now", 0},
+		"replaced":                      {`allow if time.now_ns() > 3 with time.now_ns as 5`, 0},
+		"rand":                          {`allow if rand.intn("x", 5) == 1`, 0},
+		"verified token":                {`allow if io.jwt.decode_verify(input.token, {"secret": "s"})[0]`, 9.999},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := rego.Compile(context.Background(), rego.Source{
+				Modules: map[string]string{"m.rego": "package p\n" + tt.module, "q.rego": "package q\nx := 1"},
+				Paths:   []string{"p/allow"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Unix(epoch, 0)
+			got, err := p.Eval(context.Background(), "p/allow", input(t, inputWithToken()), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seconds := -1.0
+			if got.Until.Before(rego.Forever) {
+				seconds = got.Until.Sub(now).Round(time.Millisecond).Seconds()
+			}
+			if seconds != tt.want {
+				t.Errorf("%v seconds, want %v", seconds, tt.want)
+			}
+		})
+	}
+}
+
+// inputWithToken has a token that ends 10 s after the epoch.
+func inputWithToken() string {
+	for seed := uint64(0); ; seed++ {
+		text := token(rand.New(rand.NewPCG(seed, 7)))
+		payload, err := base64.RawURLEncoding.DecodeString(text[len(`eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.`) : len(text)-44])
+		claims := map[string]any{}
+		if err == nil && json.Unmarshal(payload, &claims) == nil && len(claims) == 1 && claims["exp"] == float64(epoch+10) {
+			return fmt.Sprintf(`{"exp": %d, "token": %q}`, epoch+10, text)
+		}
+	}
+}
+
+// TestEveryBuiltinIsJudged: a new version of OPA brings built-ins of which somebody
+// has to say whether their values can be remembered.
+func TestEveryBuiltinIsJudged(t *testing.T) {
+	all, pure, impure := rego.Builtins()
+	for _, name := range all {
+		if pure[name] == impure[name] {
+			t.Errorf("%s is in neither list of pure.go, or in both", name)
+		}
+	}
+	for name := range maps.All(pure) {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s is no built-in any more", name)
+		}
+	}
+}

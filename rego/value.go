@@ -1,0 +1,74 @@
+package rego
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Value is a part of an input document, for who makes one piece by piece rather than
+// from a map. It is immutable and safe for concurrent use. The zero Value is absent.
+type Value struct{ term *ast.Term }
+
+// String returns a string, which has to be UTF-8.
+func String(s string) Value { return Value{ast.StringTerm(s)} }
+
+// Integer returns a number.
+func Integer(n int64) Value { return Value{ast.NumberTerm(json.Number(strconv.FormatInt(n, 10)))} }
+
+// Boolean returns true or false.
+func Boolean(b bool) Value { return Value{ast.InternedTerm(b)} }
+
+// Null returns null.
+func Null() Value { return Value{ast.InternedNullTerm} }
+
+// Strings returns an array of strings.
+func Strings(values []string) Value {
+	terms := make([]*ast.Term, len(values))
+	for i, v := range values {
+		terms[i] = ast.StringTerm(v)
+	}
+	return Value{ast.ArrayTerm(terms...)}
+}
+
+// ValueOf returns the value of a document in the types of encoding/json, with
+// integers of any Go type. It copies the document.
+func ValueOf(document any) (Value, error) {
+	v, err := ast.InterfaceToValue(document)
+	if err != nil {
+		return Value{}, fmt.Errorf("making a value: %w", err)
+	}
+	return Value{ast.NewTerm(v)}, nil
+}
+
+// Name is the name of an object's field, made once for many objects.
+type Name struct{ term *ast.Term }
+
+// NewName returns a Name.
+func NewName(name string) Name { return Name{ast.StringTerm(name)} }
+
+// Object is an object under construction, used by one goroutine.
+type Object struct{ object ast.Object }
+
+// NewObject returns an empty object with room for n fields.
+func NewObject(n int) Object { return Object{ast.NewObjectWithCapacity(n)} }
+
+// Set sets a field. An absent value sets nothing.
+func (o Object) Set(name Name, v Value) {
+	if v.term != nil {
+		o.object.Insert(name.term, v.term)
+	}
+}
+
+// Value returns the object, to which nothing may be set any more.
+func (o Object) Value() Value { return Value{ast.NewTerm(o.object)} }
+
+// Input returns the value as an input document.
+func (v Value) Input() Input {
+	if v.term == nil {
+		return Input{}
+	}
+	return Input{v.term.Value}
+}
