@@ -35,8 +35,14 @@ func randomInput(r *rand.Rand) map[string]any {
 			delete(out, name)
 		}
 	}
-	if a, ok := out["a"].(map[string]any); ok && r.IntN(4) == 0 {
-		delete(a, "b")
+	for _, name := range []string{"a", "o"} {
+		object, ok := out[name].(map[string]any)
+		switch {
+		case ok && r.IntN(4) == 0:
+			delete(object, "b")
+		case ok && r.IntN(4) == 0:
+			clear(object)
+		}
 	}
 	return out
 }
@@ -61,16 +67,27 @@ func token(r *rand.Rand) string {
 	return signed + "." + part(mac.Sum(nil))
 }
 
-// project returns what of a document a read set names.
+// project returns what of a document a read set names, and no more: an object of which
+// nothing is read is left out unless it matters that it is there, and what only has to
+// be there is something else.
 func project(document any, set *rego.Reads) any {
-	object, ok := document.(map[string]any)
-	if !ok || set.Whole() {
+	if set.Whole() {
 		return document
+	}
+	object, ok := document.(map[string]any)
+	if !ok {
+		return "something else"
 	}
 	out := map[string]any{}
 	for _, name := range set.Names() {
-		if value, ok := object[name]; ok {
-			out[name] = project(value, set.Child(name))
+		child := set.Child(name)
+		value, ok := object[name]
+		if !ok {
+			continue
+		}
+		projected := project(value, child)
+		if inner, isObject := projected.(map[string]any); child.Whole() || child.Exists() || isObject && len(inner) > 0 {
+			out[name] = projected
 		}
 	}
 	return out
