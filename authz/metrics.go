@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,12 +17,22 @@ type metrics struct {
 	comparisons metric.Int64Counter
 	drops       metric.Int64Counter
 	failures    metric.Int64Counter
+	mismatches  metric.Int64Counter
+	// labels :: labels of a check → them as an option, made once.
+	labels sync.Map
+}
+
+// checkLabels are the labels of a check.
+type checkLabels struct {
+	policy  PolicyID
+	result  string
+	failure Failure
 }
 
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{}
-	var errs [6]error
+	var errs [7]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy and result."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -33,7 +44,9 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 		metric.WithDescription("Comparisons that were not made, by reason."))
 	m.failures, errs[4] = meter.Int64Counter("understudy.apply.failures",
 		metric.WithDescription("Policies and experiments that could not be applied."))
-	errs[5] = m.observe(meter, s)
+	m.mismatches, errs[5] = meter.Int64Counter("understudy.verification.mismatches",
+		metric.WithDescription("Decisions by shortcut that the whole input does not give. Any is a bug."))
+	errs[6] = m.observe(meter, s)
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -53,6 +66,7 @@ func (m *metrics) begin() {
 		m.dropped(r, 0)
 	}
 	m.failures.Add(context.Background(), 0)
+	m.mismatches.Add(context.Background(), 0)
 }
 
 // observe registers the gauges of the snapshot and the store.
@@ -86,12 +100,22 @@ func (s Status) Age() time.Duration {
 }
 
 func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin time.Time) {
-	m.checks.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("policy", string(id)),
-		attribute.String("result", d.Result()),
-		attribute.String("failure", string(d.Failure)),
-	))
+	m.checks.Add(ctx, 1, m.label(checkLabels{id, d.Result(), d.Failure}))
 	m.duration.Record(ctx, time.Since(begin).Seconds())
+}
+
+// label returns the option of labels. There are few: see metrics.
+func (m *metrics) label(l checkLabels) metric.MeasurementOption {
+	if option, ok := m.labels.Load(l); ok {
+		return option.(metric.MeasurementOption)
+	}
+	option := metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("policy", string(l.policy)),
+		attribute.String("result", l.result),
+		attribute.String("failure", string(l.failure)),
+	))
+	m.labels.Store(l, option)
+	return option
 }
 
 func (m *metrics) compared(ctx context.Context, d Difference, failure Failure) {
@@ -106,5 +130,7 @@ func compared(d Difference, failure Failure) metric.MeasurementOption {
 func (m *metrics) dropped(why dropReason, n int) {
 	m.drops.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("reason", string(why))))
 }
+
+func (m *metrics) mismatched() { m.mismatches.Add(context.Background(), 1) }
 
 func (m *metrics) notApplied() { m.failures.Add(context.Background(), 1) }

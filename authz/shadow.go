@@ -43,6 +43,8 @@ type rehearsal struct {
 	entry   *entry
 	request *Request
 	live    Decision
+	// verify asks for the live decision again, in place of the experiments.
+	verify bool
 }
 
 // span returns the span that the comparison's records belong to: that of the check,
@@ -60,26 +62,38 @@ func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 
 // offer hands a request over without ever waiting.
 func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision) {
-	r.share()
+	s.enqueue(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live})
+}
+
+func (s *shadow) enqueue(job rehearsal) {
+	job.request.share()
 	if s.closed.Load() {
-		s.owner.metrics.dropped(dropShutdown, len(e.experiments))
+		s.owner.metrics.dropped(dropShutdown, job.comparisons())
 		return
 	}
-	if s.bytes.Add(int64(r.Size)) > int64(s.config.QueueBytes) {
-		s.shed(r, e, dropQueueBytes)
+	if s.bytes.Add(int64(job.request.Size)) > int64(s.config.QueueBytes) {
+		s.shed(job, dropQueueBytes)
 		return
 	}
 	select {
-	case s.queue <- rehearsal{trace.SpanContextFromContext(ctx), e, r, live}:
+	case s.queue <- job:
 	default:
-		s.shed(r, e, dropQueueFull)
+		s.shed(job, dropQueueFull)
 	}
 }
 
 // shed counts a request that was taken into account and is not queued after all.
-func (s *shadow) shed(r *Request, e *entry, why dropReason) {
-	s.bytes.Add(-int64(r.Size))
-	s.owner.metrics.dropped(why, len(e.experiments))
+func (s *shadow) shed(job rehearsal, why dropReason) {
+	s.bytes.Add(-int64(job.request.Size))
+	s.owner.metrics.dropped(why, job.comparisons())
+}
+
+// comparisons is how many there are to make.
+func (j rehearsal) comparisons() int {
+	if j.verify {
+		return 0
+	}
+	return len(j.entry.experiments)
 }
 
 // run works until ctx is done, then finishes what waits, for a bounded time.
@@ -124,7 +138,7 @@ func (s *shadow) discard() {
 	for {
 		select {
 		case job := <-s.queue:
-			s.shed(job.request, job.entry, dropShutdown)
+			s.shed(job, dropShutdown)
 		default:
 			return
 		}
@@ -134,10 +148,14 @@ func (s *shadow) discard() {
 // rehearse decides a request by each experiment and records how that compares.
 func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
 	if ctx.Err() != nil {
-		s.shed(job.request, job.entry, dropShutdown)
+		s.shed(job, dropShutdown)
 		return
 	}
 	defer s.bytes.Add(-int64(job.request.Size))
+	if job.verify {
+		s.verify(ctx, job)
+		return
+	}
 	ctx = trace.ContextWithRemoteSpanContext(ctx, job.span())
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i])

@@ -90,6 +90,9 @@ type Sidecar struct {
 	current atomic.Pointer[snapshot]
 	ready   chan struct{}
 
+	// shortcuts counts decisions that were not made from the whole input.
+	shortcuts atomic.Uint64
+
 	// beat asks for a heartbeat at once.
 	beat chan struct{}
 
@@ -182,6 +185,9 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 	s.metrics.checked(ctx, id, d, begin)
 	if len(e.experiments) > 0 {
 		s.shadow.offer(ctx, e, r, d)
+	}
+	if s.dueForVerification(e, r, d) {
+		s.shadow.enqueue(rehearsal{entry: e, request: r, live: d, verify: true})
 	}
 	return d
 }
