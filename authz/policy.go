@@ -83,7 +83,7 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	}
 	program, err := rego.Compile(ctx, rego.Source{
 		Modules: p.GetModules(),
-		Data:    p.GetData().AsMap(),
+		Data:    rego.FromStruct(p.GetData()),
 		Paths:   regoPaths(p.GetRules()),
 	})
 	var refused *rego.CompileError

@@ -90,6 +90,10 @@ func TestFailuresAreDenials(t *testing.T) {
 		{"a removal is no name", `allow := {"allowed": true, "request_headers_to_remove": ["a b"]}`, authz.FailureType, "no header name"},
 		{"half a status", `allow := {"allowed": false, "http_status": 403.5}`, authz.FailureType, "http_status"},
 		{"metadata is an array", `allow := {"allowed": true, "dynamic_metadata": []}`, authz.FailureType, "dynamic_metadata"},
+		{"metadata is too deep", `allow := {"allowed": true, "dynamic_metadata": {"a": ` + strings.Repeat("[", 30) + strings.Repeat("]", 30) + `}}`, authz.FailureType, "30 levels"},
+		{"a number in metadata is too large", `allow := {"allowed": true, "dynamic_metadata": {"a": [1e400]}}`, authz.FailureType, "out of range"},
+		{"a removed parameter has no name", `allow := {"allowed": true, "query_parameters_to_remove": [""]}`, authz.FailureType, "no parameter name"},
+		{"a removed parameter is no UTF-8", `allow := {"allowed": true, "query_parameters_to_remove": [base64.decode("/w==")]}`, authz.FailureType, "no parameter name"},
 		{"query is wrong", `allow := {"allowed": true, "query_parameters_to_set": {"a": {}}}`, authz.FailureType, "query_parameters_to_set"},
 		{"two values", "allow := true if input.method == \"GET\"\nallow := false if input.method != \"POST\"", authz.FailureError, "conflict"},
 	} {

@@ -3,6 +3,7 @@ package authz
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 // parseResult turns the value of a rule into a decision. The value is a boolean,
 // or an object with `allowed` and the fields of resultFields. A field that is
 // unknown is ignored, as opa-envoy-plugin does; one with the wrong type makes the
-// whole result a failure, for half a decision would be another one.
+// whole result a failure, for half a decision would be another one. The reason of a
+// failure names the field and quotes nothing of it: any part of a result may be
+// made of the request.
 func parseResult(value any) Decision {
 	switch v := value.(type) {
 	case bool:
@@ -43,10 +46,10 @@ var resultFields = []struct {
 	{"response_headers_to_add", func(d *Decision, v any) (err error) { d.ResponseHeaders, err = responseFields(v); return err }},
 	{"request_headers_to_remove", func(d *Decision, v any) (err error) { d.RemoveHeaders, err = headerNames(v); return err }},
 	{"query_parameters_to_set", func(d *Decision, v any) (err error) { d.SetQuery, err = queryFields(v); return err }},
-	{"query_parameters_to_remove", func(d *Decision, v any) (err error) { d.RemoveQuery, err = texts(v); return err }},
+	{"query_parameters_to_remove", func(d *Decision, v any) (err error) { d.RemoveQuery, err = queryNames(v); return err }},
 	{"body", func(d *Decision, v any) (err error) { d.Body, err = text(v); return err }},
 	{"http_status", func(d *Decision, v any) (err error) { d.HTTPStatus, err = httpStatus(v); return err }},
-	{"dynamic_metadata", func(d *Decision, v any) (err error) { d.Metadata, err = object(v); return err }},
+	{"dynamic_metadata", func(d *Decision, v any) (err error) { d.Metadata, err = metadata(v); return err }},
 	{"reason", func(d *Decision, v any) error { d.Reason, _ = v.(string); return nil }},
 }
 
@@ -103,7 +106,7 @@ func headerFields(value any) ([]Field, error) {
 			return nil, fmt.Errorf("has a key that is no header name")
 		}
 		if !httpguts.ValidHeaderFieldValue(f.Value) || !utf8.ValidString(f.Value) {
-			return nil, fmt.Errorf("has a value of %s that is no header value", f.Name)
+			return nil, fmt.Errorf("has a value that is no header value")
 		}
 	}
 	return out, nil
@@ -121,7 +124,7 @@ func responseFields(value any) ([]Field, error) {
 func refusePseudo(headers []Field) error {
 	for _, h := range headers {
 		if strings.HasPrefix(h.Name, ":") {
-			return fmt.Errorf("has the pseudo-header %s, which a response does not have", h.Name)
+			return fmt.Errorf("has a pseudo-header, which a response does not have")
 		}
 	}
 	return nil
@@ -183,6 +186,20 @@ func headerNames(value any) ([]string, error) {
 	return names, nil
 }
 
+// queryNames parses the names of query parameters.
+func queryNames(value any) ([]string, error) {
+	names, err := texts(value)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if n == "" || !utf8.ValidString(n) {
+			return nil, fmt.Errorf("has an element that is no parameter name")
+		}
+	}
+	return names, nil
+}
+
 func texts(value any) ([]string, error) {
 	array, ok := value.([]any)
 	if !ok {
@@ -215,6 +232,48 @@ func object(value any) (map[string]any, error) {
 	return o, nil
 }
 
+// maxMetadataDepth bounds the nesting of metadata, in objects and arrays. Envoy
+// reads 100 messages within one another, of which an object takes three.
+const maxMetadataDepth = 30
+
+// metadata parses an object that Envoy can read. It is refused here and not only
+// where it is sent, so that records, metrics and the answer tell of one decision.
+func metadata(value any) (map[string]any, error) {
+	o, err := object(value)
+	if err != nil {
+		return nil, err
+	}
+	return o, readable(o, 1)
+}
+
+// readable returns what Envoy could not read of a value that is so deep in the
+// metadata.
+func readable(value any, depth int) error {
+	var elements iter.Seq[any]
+	switch v := value.(type) {
+	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			return fmt.Errorf("has a number that is out of range")
+		}
+		return nil
+	case []any:
+		elements = slices.Values(v)
+	case map[string]any:
+		elements = maps.Values(v)
+	default:
+		return nil
+	}
+	if depth > maxMetadataDepth {
+		return fmt.Errorf("is nested more than %d levels deep", maxMetadataDepth)
+	}
+	for e := range elements {
+		if err := readable(e, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func httpStatus(value any) (int, error) {
 	number, ok := value.(json.Number)
 	if !ok {
@@ -225,7 +284,7 @@ func httpStatus(value any) (int, error) {
 		return 0, fmt.Errorf("is no whole number; it has to be an HTTP status")
 	}
 	if !knownStatus(code) {
-		return 0, fmt.Errorf("is %d, which is no HTTP status that Envoy can send", code)
+		return 0, fmt.Errorf("is no HTTP status that Envoy can send")
 	}
 	return int(code), nil
 }

@@ -7,6 +7,8 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/rego"
 )
 
 // The functions of this file each turn one message into its object. They name
@@ -187,7 +189,7 @@ func metadataOf(m *corev3.Metadata) map[string]any {
 	if len(m.FilterMetadata) > 0 {
 		filters := make(map[string]any, len(m.FilterMetadata))
 		for name, s := range m.FilterMetadata {
-			filters[name] = s.AsMap()
+			filters[name] = rego.FromStruct(s)
 		}
 		o["filterMetadata"] = filters
 	}

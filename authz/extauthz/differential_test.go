@@ -256,7 +256,8 @@ func plainStructValue(value *structpb.Value) any {
 		case math.IsInf(n, -1):
 			return "-Infinity"
 		}
-		return json.Number(strconv.FormatFloat(v.NumberValue, 'g', -1, 64))
+		text, _ := json.Marshal(v.NumberValue)
+		return json.Number(text)
 	case *structpb.Value_StringValue:
 		return v.StringValue
 	case *structpb.Value_BoolValue:

@@ -1,0 +1,52 @@
+package extauthz_test
+
+import (
+	"context"
+	"testing"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// policySet is a Feed of policies that never change.
+type policySet authz.Update
+
+func (f policySet) Load(context.Context, authz.Location) (authz.Update, error) {
+	return authz.Update(f), nil
+}
+
+func (policySet) Next(ctx context.Context, _ authz.Location, _ authz.Cursor) (authz.Update, error) {
+	<-ctx.Done()
+	return authz.Update{}, ctx.Err()
+}
+
+func (f policySet) Heartbeat(context.Context, *adminpb.Node) (authz.Cursor, error) {
+	return f.Cursor, nil
+}
+
+func (policySet) Leave(context.Context, string) error { return nil }
+
+// sidecarOf runs a sidecar that has loaded these policies.
+func sidecarOf(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *authz.Sidecar {
+	t.Helper()
+	const location = authz.Location("projects/default/locations/test")
+	set := policySet{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}, Policies: map[authz.PolicyName]authz.PolicyState{}}
+	for id, p := range policies {
+		set.Policies[location.Policy(id)] = authz.PolicyState{Policy: p}
+	}
+	s, err := authz.NewSidecar(authz.Config{Feed: set, Location: location, Node: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	<-s.Ready()
+	return s
+}

@@ -1,0 +1,35 @@
+package rego_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"understudy/rego"
+)
+
+func TestFromStruct(t *testing.T) {
+	s := &structpb.Struct{}
+	if err := protojson.Unmarshal([]byte(`{
+		"million": 1000000, "half": 0.5, "tiny": 1e-7, "huge": 1e21, "none": null, "yes": true, "text": "a", "object": {"list": [1234567, {}, []]}
+	}`), s); err != nil {
+		t.Fatal(err)
+	}
+	s.Fields["nan"], s.Fields["unset"] = structpb.NewNumberValue(math.NaN()), &structpb.Value{}
+	s.Fields["infinite"] = structpb.NewNumberValue(math.Inf(-1))
+	want := map[string]any{
+		"million": json.Number("1000000"), "half": json.Number("0.5"), "tiny": json.Number("1e-7"), "huge": json.Number("1e+21"),
+		"none": nil, "yes": true, "text": "a", "nan": "NaN", "infinite": "-Infinity", "unset": nil,
+		"object": map[string]any{"list": []any{json.Number("1234567"), map[string]any{}, []any{}}},
+	}
+	if diff := cmp.Diff(want, rego.FromStruct(s)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := rego.FromStruct(nil); len(got) != 0 {
+		t.Errorf("nil: %v", got)
+	}
+}
