@@ -55,6 +55,7 @@ var doors = map[string][]string{
 	"github.com/anishathalye/porcupine":      {"admin/storetest"},
 	"github.com/compose-spec/":               {},
 	"github.com/rogpeppe/go-internal":        {},
+	"istio.io/":                              {},
 	"k8s.io/":                                {},
 	"sigs.k8s.io/":                           {},
 }
