@@ -2,16 +2,23 @@
 package envoy_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	streamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
 	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/formatter/req_without_query/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"go.yaml.in/yaml/v3"
@@ -29,6 +36,21 @@ func load(t *testing.T) *bootstrapv3.Bootstrap {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return decode(t, content)
+}
+
+// loadAlternatives decodes envoy.yaml with the lines that begin with #|.
+func loadAlternatives(t *testing.T) *bootstrapv3.Bootstrap {
+	t.Helper()
+	content, err := os.ReadFile("envoy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, bytes.ReplaceAll(content, []byte("#| "), nil))
+}
+
+func decode(t *testing.T, content []byte) *bootstrapv3.Bootstrap {
+	t.Helper()
 	var document any
 	if err := yaml.Unmarshal(content, &document); err != nil {
 		t.Fatal(err)
@@ -74,9 +96,33 @@ func everyMessage(t *testing.T, m protoreflect.Message, visit func(proto.Message
 	})
 }
 
-func TestEnvoyAcceptsTheFile(t *testing.T) {
+func TestEnvoyAcceptsTheFile(t *testing.T) { validate(t, load(t)) }
+
+func TestEnvoyAcceptsTheAlternatives(t *testing.T) {
+	bootstrap := loadAlternatives(t)
+	validate(t, bootstrap)
+	verified, sockets := 0, 0
+	everyMessage(t, bootstrap.ProtoReflect(), func(m proto.Message) {
+		switch m := m.(type) {
+		case *tlsv3.UpstreamTlsContext:
+			context := m.GetCommonTlsContext()
+			if context.GetValidationContext().GetTrustedCa() != nil && len(context.GetValidationContext().GetMatchTypedSubjectAltNames()) > 0 &&
+				len(context.GetTlsCertificates()) > 0 && slices.Equal(context.GetAlpnProtocols(), []string{"h2"}) {
+				verified++
+			}
+		case *corev3.Pipe:
+			sockets++
+		}
+	})
+	if verified != 1 || sockets != 1 {
+		t.Errorf("there are %d clusters that verify whom they ask, by mTLS, and %d sockets; want one of each", verified, sockets)
+	}
+}
+
+func validate(t *testing.T, bootstrap *bootstrapv3.Bootstrap) {
+	t.Helper()
 	validated := 0
-	everyMessage(t, load(t).ProtoReflect(), func(m proto.Message) {
+	everyMessage(t, bootstrap.ProtoReflect(), func(m proto.Message) {
 		if v, ok := m.(interface{ ValidateAll() error }); ok {
 			validated++
 			if err := v.ValidateAll(); err != nil {
@@ -141,7 +187,7 @@ func TestRoutesChoosePolicies(t *testing.T) {
 			chosen[r.GetMatch().GetPrefix()] = policy
 		}
 	}
-	if want := map[string]string{"/internal/": "internal"}; !maps.Equal(chosen, want) {
+	if want := map[string]string{"/internal/": "internal", "/uploads/": "uploads"}; !maps.Equal(chosen, want) {
 		t.Errorf("policies are chosen for %v; want %v", chosen, want)
 	}
 }
@@ -212,7 +258,35 @@ func TestUnderstudyIsReachedOverHTTP2(t *testing.T) {
 		if threshold := c.GetCommonLbConfig().GetHealthyPanicThreshold(); threshold == nil || threshold.GetValue() != 0 {
 			t.Error("a sidecar that is not ready would get requests when none is: healthy_panic_threshold is not 0")
 		}
+		if len(c.GetCircuitBreakers().GetThresholds()) == 0 || options.GetExplicitHttpConfig().GetHttp2ProtocolOptions().GetConnectionKeepalive() == nil {
+			t.Error("the cluster has no circuit breakers or no keepalive")
+		}
 		return
 	}
 	t.Error("there is no cluster called understudy")
+}
+
+// TestTheAccessLogHasTheDecision: its operators name the filter's metadata, and no
+// query is in it.
+func TestTheAccessLogHasTheDecision(t *testing.T) {
+	var logs []*streamv3.StdoutAccessLog
+	everyMessage(t, load(t).ProtoReflect(), func(m proto.Message) {
+		if m, ok := m.(*streamv3.StdoutAccessLog); ok {
+			logs = append(logs, m)
+		}
+	})
+	if len(logs) != 1 {
+		t.Fatalf("there are %d access logs; want one", len(logs))
+	}
+	fields := logs[0].GetLogFormat().GetJsonFormat().AsMap()
+	for _, key := range []string{"decision_id", "failure", "reason"} {
+		if want := "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:" + key + ")%"; fields[key] != want {
+			t.Errorf("%s is %v; want %s", key, fields[key], want)
+		}
+	}
+	for key, value := range fields {
+		if strings.Contains(value.(string), "REQ(") && value != "%REQ(:METHOD)%" {
+			t.Errorf("%s is %v, which may hold secrets", key, value)
+		}
+	}
 }

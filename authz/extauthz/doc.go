@@ -26,15 +26,15 @@
 //
 // # Where it differs from opa-envoy-plugin
 //
+// The table in envoy/README.md has all differences with their reasons; each is shown
+// by a file of testdata. The ones that are made here and matter most:
+//
 //   - A policy that could not decide is a denial with 403, not a gRPC error; see
-//     [OnFailureError].
+//     [OnFailureError]. A request that does not parse is one with 400.
 //   - Headers of an allow, and of a denial, replace what stands under their name;
 //     further values are appended. Without an append action newer Envoys would
 //     append a policy's x-user to one that the client forged.
-//   - Media types are compared without regard to case, and the request line is
-//     read from pseudo-headers if nothing else tells it.
 //   - Query parameters that a policy sets are escaped where they could not stand in
 //     a query or would end a parameter; an escape that is there already stays.
 //   - A decision that Envoy could not be sent or could not read is a denial.
-//   - The reason of a denial with 400 is in the metadata, not in the body.
 package extauthz

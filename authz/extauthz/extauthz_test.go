@@ -44,14 +44,20 @@ func constant(d authz.Decision) decide {
 // byPolicy decides by a policy of one module with the usual rule.
 func byPolicy(t testing.TB, module string) decide {
 	t.Helper()
-	policy, err := authz.Compile(context.Background(), &adminpb.Policy{
-		Modules: map[string]string{"policy.rego": module},
-		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
-	})
+	policy, err := compile(module, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return policy.Decide
+}
+
+// compile compiles a policy of one module that asks the rules at these paths.
+func compile(module string, paths ...string) (*authz.Policy, error) {
+	p := &adminpb.Policy{Modules: map[string]string{"policy.rego": module}}
+	for _, path := range paths {
+		p.Rules = append(p.Rules, &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: path}}})
+	}
+	return authz.Compile(context.Background(), p)
 }
 
 // newServer knows the gRPC methods of the health service.
@@ -106,7 +112,10 @@ func document(t testing.TB, request *authv3.CheckRequest) (any, error) {
 // TestFiles runs the files of testdata. Each has request.json, a CheckRequest in
 // protojson, and some of: input.json, the input document; error, why there is
 // none; policy.rego and response.json, the CheckResponse in protojson, in which
-// <decision ID> stands for a UUID.
+// <decision ID> stands for a UUID, or refused, why it does not compile. The file
+// rules has the paths of the rules that are asked; without it, it is the usual one.
+// A line "# differs:" names what the file shows of the differences that
+// envoy/README.md lists.
 func TestFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -146,25 +155,43 @@ func testFile(t *testing.T, file string) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	input, err := document(t, request)
-	if err != nil {
-		golden("error", []byte(err.Error()+"\n"))
-	}
-	if (err != nil) != (parts["error"] != nil) {
-		t.Errorf("input: error %v", err)
-	}
-	golden("input.json", indented(t, input))
-	if policy := parts["policy.rego"]; policy != nil {
-		if parts["response.json"] == nil {
-			t.Fatal("a policy without response.json")
+	if request.Attributes != nil {
+		input, err := document(t, request)
+		if err != nil {
+			golden("error", []byte(err.Error()+"\n"))
 		}
-		golden("response.json", responseJSON(t, check(t, newServer(t, byPolicy(t, string(policy.Data))), request)))
+		if (err != nil) != (parts["error"] != nil) {
+			t.Errorf("input: error %v", err)
+		}
+		golden("input.json", indented(t, input))
+	}
+	if parts["policy.rego"] != nil {
+		testPolicy(t, parts, request, golden)
 	}
 	if *update {
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// testPolicy compiles the policy of a file and asks it.
+func testPolicy(
+	t *testing.T, parts map[string]*txtar.File, request *authv3.CheckRequest, golden func(name string, got []byte),
+) {
+	rules := []string{""}
+	if f := parts["rules"]; f != nil {
+		rules = strings.Fields(string(f.Data))
+	}
+	policy, err := compile(string(parts["policy.rego"].Data), rules...)
+	if (err != nil) != (parts["refused"] != nil) || (err == nil) != (parts["response.json"] != nil) {
+		t.Fatalf("a policy has a response.json, or refused if it does not compile: %v", err)
+	}
+	if err != nil {
+		golden("refused", []byte(err.Error()+"\n"))
+		return
+	}
+	golden("response.json", responseJSON(t, check(t, newServer(t, decide(policy.Decide)), request)))
 }
 
 func indented(t testing.TB, value any) []byte {
