@@ -37,6 +37,8 @@ claims := payload if [_, payload, _] := io.jwt.decode(trim_prefix(header("author
 
 same(a, b) if a == b
 
+as_is(x) := x
+
 label(x) := "short" if count(x) < 4
 
 else := upper(x) if startswith(x, "s")
@@ -156,7 +158,7 @@ func (w *policyWriter) partialObject(name string) string {
 		out += fmt.Sprintf("%s.%s := %s if {\n%s}\n\n", name, field, w.field(field), w.body())
 	}
 	if w.sometimes(2) {
-		out += fmt.Sprintf("%s.dynamic_metadata[key] := value if some key, value in %s\n", name, w.metadata())
+		out += fmt.Sprintf("%s.dynamic_metadata[key] := value if some key, value in as_is(%s)\n", name, w.metadata())
 	}
 	return out
 }
