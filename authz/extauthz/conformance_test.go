@@ -78,25 +78,18 @@ func FuzzConformance(f *testing.F) {
 	})
 }
 
-// conform compares one answer, and tells of what kind it is.
+// conform compares the answers to one request, and tells of what kind they are. It
+// asks by a message, and twice by the bytes of one: they are read by a view, and
+// what was decided once may be remembered.
 func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv3.CheckRequest) (kind string) {
 	t.Helper()
-	got := check(t, s, request)
 	document, ok := plainDocument(t, request)
 	results := plain.decide(document, ok)
 	want := plainResponse(results)
-	if id := got.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue(); !uuidForm.MatchString(id) {
-		t.Errorf("decision_id %q is no UUID", id)
-	}
-	delete(got.DynamicMetadata.Fields, "decision_id")
 	delete(want.DynamicMetadata.Fields, "decision_id") // a policy cannot forge it
 	last := results[len(results)-1]
-	if last.failure != "" {
-		checkReason(t, got.DynamicMetadata.Fields["reason"].GetStringValue(), last.field)
-		delete(got.DynamicMetadata.Fields, "reason")
-	}
-	if !proto.Equal(want, got) {
-		t.Errorf("(-want +got):\n%s", cmp.Diff(want, got, protocmp.Transform()))
+	for _, got := range []*authv3.CheckResponse{checkWire(t, s, request), check(t, s, request), checkWire(t, s, request)} {
+		compareAnswer(t, want, got, last)
 	}
 	switch {
 	case last.failure != "":
@@ -107,6 +100,40 @@ func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv
 		return fmt.Sprint(want.Status.Code, " with a response")
 	}
 	return fmt.Sprint(want.Status.Code)
+}
+
+func compareAnswer(t *testing.T, want, got *authv3.CheckResponse, last plainResult) {
+	t.Helper()
+	if id := got.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue(); !uuidForm.MatchString(id) {
+		t.Errorf("decision_id %q is no UUID", id)
+		return
+	}
+	delete(got.DynamicMetadata.Fields, "decision_id")
+	if last.failure != "" {
+		checkReason(t, got.DynamicMetadata.Fields["reason"].GetStringValue(), last.field)
+		delete(got.DynamicMetadata.Fields, "reason")
+	}
+	if !proto.Equal(want, got) {
+		t.Errorf("(-want +got):\n%s", cmp.Diff(want, got, protocmp.Transform()))
+	}
+}
+
+// checkWire asks by bytes, as the network does.
+func checkWire(t *testing.T, s *extauthz.Server, request *authv3.CheckRequest) *authv3.CheckResponse {
+	t.Helper()
+	wire, err := proto.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.CheckWire(context.Background(), wire)
+	if err != nil {
+		t.Fatalf("CheckWire: %v", err)
+	}
+	response := &authv3.CheckResponse{}
+	if err := proto.Unmarshal(out, response); err != nil {
+		t.Fatal(err)
+	}
+	return response
 }
 
 // checkReason holds the reason of a failure to its rules: it is there, it names the
