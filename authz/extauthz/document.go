@@ -3,13 +3,12 @@ package extauthz
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"understudy/rego"
 )
 
 // document is the input document as a view has it: what document in input.go makes
-// of a request without a body.
+// of a request.
 var document = objectPart{always, map[string]part{
 	"attributes": objectPart{always, map[string]part{
 		"source":      peerPart(func(v *view) *peer { return &v.source }),
@@ -27,6 +26,8 @@ var document = objectPart{always, map[string]part{
 				"fragment": textPart(func(v *view) string { return v.http.fragment }),
 				"size":     integerPart(func(v *view) int64 { return v.http.size }),
 				"protocol": textPart(func(v *view) string { return v.http.protocol }),
+				"body":     textPart(func(v *view) string { return v.http.body }),
+				"rawBody":  textPart(encodedBody),
 			}},
 		}},
 		"contextExtensions":    pairsPart(func(v *view) []pair { return v.extensions }),
@@ -39,8 +40,8 @@ var document = objectPart{always, map[string]part{
 	"version":          constantPart{versionValue},
 	"parsed_path":      derivedPart{(*view).path, pathValue},
 	"parsed_query":     derivedPart{(*view).rawQuery, queryValue},
-	"parsed_body":      constantPart{rego.Null()},
-	"truncated_body":   derivedPart{(*view).partialBody, partialValue},
+	"parsed_body":      bodyPart{},
+	"truncated_body":   truncatedPart{},
 	"source_principal": textPart(func(v *view) string { return v.source.principal }),
 }}
 
@@ -78,16 +79,6 @@ func queryValue(query string) (rego.Value, error) {
 		return rego.Value{}, err
 	}
 	return rego.ValueOf(values)
-}
-
-// partialBody is the header by which Envoy says that it sent no more of the body.
-func (v *view) partialBody() string {
-	value, _ := v.header(partialBody)
-	return value
-}
-
-func partialValue(header string) (rego.Value, error) {
-	return rego.Boolean(strings.EqualFold(header, "true")), nil
 }
 
 func sortedNames(fields map[string]part) []string { return slices.Sorted(maps.Keys(fields)) }

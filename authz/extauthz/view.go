@@ -1,14 +1,13 @@
 package extauthz
 
 import (
-	"net/url"
 	"strings"
 	"unicode/utf8"
 )
 
 // view is a CheckRequest that was read without decoding it: the fields that policies
-// ask for, as pieces of the wire. It declines whatever is not plain (a body, raw
-// headers, a field in another wire type, text that is not UTF-8, a path that does not
+// ask for, as pieces of the wire. It declines whatever is not plain (raw headers, a
+// field in another wire type, text that is not UTF-8, a path or body that does not
 // parse), so that the full decode decides what that means; on all else the two agree,
 // and a fuzz target holds them to that. It is immutable and safe for concurrent use.
 type view struct {
@@ -45,6 +44,8 @@ type httpFields struct {
 	fragment string
 	size     int64
 	protocol string
+	body     string
+	rawBody  string
 }
 
 // pair is an entry of a map.
@@ -110,6 +111,8 @@ const (
 	httpFragment = 8
 	httpSize     = 9
 	httpProtocol = 10
+	httpBody     = 11
+	httpRawBody  = 12
 
 	tlsSNI = 1
 
@@ -214,8 +217,13 @@ func (h *httpFields) read(wire string) bool {
 			return f.integer(&h.size)
 		case httpProtocol:
 			return f.string(&h.protocol)
+		case httpBody:
+			return f.string(&h.body)
+		case httpRawBody:
+			h.rawBody = f.text
+			return f.isText
 		}
-		// Bodies and raw headers among others.
+		// Raw headers among others.
 		return false
 	})
 }
@@ -249,34 +257,12 @@ func (m *message) set(wire string, s *shape) bool {
 	return true
 }
 
-// parses reports whether path and query parse, and the body that is not there is not
-// one that parsing has to look at.
+// parses reports whether path, query and body parse, as far as that can be told at a
+// glance.
 func (v *view) parses() bool {
 	path, query, _ := strings.Cut(v.target(), "?")
-	if !validEscapes(path) || strings.Contains(query, ";") || !validEscapes(query) {
-		return false
-	}
-	if strings.Count(query, "&") >= maxParameters {
-		return false
-	}
-	contentType, _ := v.header("content-type")
-	return !containsFold(contentType, "application/grpc")
+	return validEscapes(path) && validForm(query) && v.bodyParses()
 }
-
-// maxParameters is far below the number of query parameters that url.ParseQuery
-// refuses.
-const maxParameters = 1000
-
-// validEscapes reports whether every percent sign begins an escape.
-func validEscapes(s string) bool {
-	if !strings.Contains(s, "%") {
-		return true
-	}
-	_, err := url.PathUnescape(s)
-	return err == nil
-}
-
-func containsFold(s, part string) bool { return strings.Contains(strings.ToLower(s), part) }
 
 // header returns a header; its name is in lower case.
 func (v *view) header(name string) (string, bool) { return lookup(v.http.headers, name) }

@@ -39,6 +39,7 @@ func someReads(t testing.TB) []*rego.Reads {
 		reads(t, `input.attributes.metadataContext.filterMetadata.a.b == 1; input.attributes.source.labels["a"]`),
 		reads(t, `input.attributes.destination.address.socketAddress.portValue == 1; input.attributes.request.time.seconds > 1`),
 		reads(t, `input.parsed_body.a == 1; not input.truncated_body; input.source_principal; input.nothing.here`),
+		reads(t, `input.attributes.request.http.body == "x"; input.attributes.request.http.rawBody == "x"; input.truncated_body`),
 		reads(t, `x := input.attributes.request; x.http.size == 3; input.attributes.request.http.path.deeper == 1`),
 	}
 }
@@ -74,10 +75,13 @@ func randomWire(t testing.TB, seed uint64) []byte {
 	fill(r, request.Attributes.ProtoReflect(), 0)
 	plausible(r, request.Attributes)
 	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(5) > 0 {
-		http.Body, http.RawBody, http.HeaderMap = "", nil, nil
+		http.HeaderMap = nil
 	}
 	if r.IntN(3) > 0 {
 		request.Attributes.MetadataContext, request.Attributes.RouteMetadataContext = nil, nil
+	}
+	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(2) == 0 {
+		http.HeaderMap = nil
 	}
 	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
