@@ -42,6 +42,11 @@ type Decision struct {
 	// Default says that there was no policy to ask: the default decision.
 	Default bool
 
+	// Value is what the rule that decided gave, in the types of encoding/json: the one
+	// that denied, or the last of those that passed. It is for the decision log and no
+	// part of the answer. It must not be modified: it may be shared. Nil means none.
+	Value any
+
 	// Plain says that the policy answered with a bare boolean, which Envoy is
 	// told without an HTTP response of ours.
 	Plain bool

@@ -67,7 +67,9 @@ func (f regoFilter) decision(result rego.Result, err error) Decision {
 	case !result.Defined:
 		return failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.")
 	}
-	return parseResult(result.Value)
+	d := parseResult(result.Value)
+	d.Value = result.Value
+	return d
 }
 
 // badRequest is the denial of a request that has no input document.

@@ -51,6 +51,8 @@ type Policy struct {
 	// distrusted is set when a decision was not the one that the whole input gives: no
 	// shortcut is taken any more.
 	distrusted atomic.Bool
+	// program has the rules for the decision log, of those that the modules define.
+	program *rego.Program
 }
 
 // rule is one filter of the chain under the name that denials carry.
@@ -82,9 +84,10 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 		return nil, &CompileError{violations}
 	}
 	program, err := rego.Compile(ctx, rego.Source{
-		Modules: p.GetModules(),
-		Data:    rego.FromStruct(p.GetData()),
-		Paths:   regoPaths(p.GetRules()),
+		Modules:  p.GetModules(),
+		Data:     rego.FromStruct(p.GetData()),
+		Paths:    regoPaths(p.GetRules()),
+		Optional: []string{dropPath, maskPath},
 	})
 	var refused *rego.CompileError
 	if errors.As(err, &refused) {
@@ -93,7 +96,7 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
 	}
-	policy := &Policy{repeatable: true}
+	policy := &Policy{repeatable: true, program: program}
 	reads := &rego.Reads{}
 	for i, r := range p.GetRules() {
 		f := filterKinds[kindOf(r)](program, r)
@@ -179,6 +182,7 @@ func (p *Policy) run(ctx context.Context, r *Request, input inputSource) (d Deci
 // of two metadata values of one key the later rule's stays.
 func (d *Decision) add(next Decision) {
 	d.Plain = d.Plain && next.Plain
+	d.Value = next.Value
 	d.Headers = append(d.Headers, next.Headers...)
 	d.ResponseHeaders = append(d.ResponseHeaders, next.ResponseHeaders...)
 	d.RemoveHeaders = append(d.RemoveHeaders, next.RemoveHeaders...)

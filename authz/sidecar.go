@@ -38,6 +38,8 @@ type Config struct {
 	// Memory is the number of decisions that each policy remembers; an experiment
 	// remembers a quarter of it. Zero means 32,768; a negative number means none.
 	Memory int
+	// DecisionLog says whether and how live decisions are logged.
+	DecisionLog DecisionLogConfig
 	// SnapshotFile keeps the last policies, for a start without the store. Empty
 	// means none.
 	SnapshotFile string
@@ -84,7 +86,9 @@ type Sidecar struct {
 	log     *slog.Logger
 	metrics *metrics
 	shadow  *shadow
-	started time.Time
+	// decisions is nil if the decision log is off.
+	decisions *decisionLog
+	started   time.Time
 
 	// current is nil until the first snapshot.
 	current atomic.Pointer[snapshot]
@@ -133,6 +137,9 @@ func NewSidecar(config Config) (*Sidecar, error) {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
 	s.shadow = newShadow(config.Preview, s)
+	if s.decisions, err = newDecisionLog(config); err != nil {
+		return nil, fmt.Errorf("making the decision log: %w", err)
+	}
 	return s, nil
 }
 
@@ -143,6 +150,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.follow(ctx) })
 	running.Go(func() { s.heartbeats(ctx) })
+	running.Go(func() { s.decisions.run(ctx) })
 	s.shadow.run(ctx)
 	running.Wait()
 	return s.leave(context.WithoutCancel(ctx))
@@ -169,20 +177,24 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 	if snap == nil {
 		d := failed(FailureNotReady, "No policy has been loaded yet.")
 		s.metrics.checked(ctx, "", d, begin)
+		s.decisions.offer(ctx, begin, decided{request: r, decision: d})
 		return d
 	}
 	id := r.Policy
 	if id == "" {
 		id = s.config.Policy
 	}
-	e := snap.policies[s.config.Location.Policy(id)]
+	name := s.config.Location.Policy(id)
+	e := snap.policies[name]
 	d := s.decideLive(ctx, e, r)
 	if e == nil {
 		s.tellUnknown(id)
 		s.metrics.checked(ctx, "", d, begin)
+		s.decisions.offer(ctx, begin, decided{policy: name, request: r, decision: d})
 		return d
 	}
 	s.metrics.checked(ctx, id, d, begin)
+	s.decisions.offer(ctx, begin, decided{policy: name, entry: e, request: r, decision: d})
 	if len(e.experiments) > 0 {
 		s.shadow.offer(ctx, e, r, d)
 	}

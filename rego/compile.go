@@ -103,7 +103,7 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 	known := analyse(p.compiler, usesLocalNames(source.Modules))
 	p.substitutes = known.ours.builtins
 	var problems []Problem
-	for _, path := range source.Paths {
+	for _, path := range source.asked(p.compiler) {
 		if ctx.Err() != nil {
 			return ended(ctx)
 		}

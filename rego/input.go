@@ -20,7 +20,7 @@ func NewInput(document map[string]any) (Input, error) {
 }
 
 // Document returns the document in the types of encoding/json, with numbers as
-// json.Number.
+// json.Number. It is a copy, which the caller may change.
 func (i Input) Document() (any, error) {
 	if i.value == nil {
 		return nil, nil

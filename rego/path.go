@@ -11,6 +11,23 @@ import (
 // codePath is the Problem.Code of a path that names no rule.
 const codePath = "path_error"
 
+// asked returns the paths to prepare: all that are required, and of the others those
+// that are there.
+func (s Source) asked(compiler *ast.Compiler) []string {
+	paths := slices.Clone(s.Paths)
+	for _, path := range s.Optional {
+		if ref, ok := parsePath(path); ok && exists(compiler, s.Data, ref) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// exists reports whether there is a rule, a package or a document.
+func exists(compiler *ast.Compiler, data map[string]any, ref ast.Ref) bool {
+	return len(compiler.GetRules(ref)) > 0 || inData(data, ref)
+}
+
 // resolve turns a path into a reference to a rule, a package or a document.
 func resolve(compiler *ast.Compiler, data map[string]any, path string) (ast.Ref, *Problem) {
 	problem := &Problem{Path: path, Code: codePath}
@@ -21,7 +38,7 @@ func resolve(compiler *ast.Compiler, data map[string]any, path string) (ast.Ref,
 	}
 	rules := compiler.GetRules(ref)
 	switch {
-	case len(rules) == 0 && !inData(data, ref):
+	case !exists(compiler, data, ref):
 		problem.Message = fmt.Sprintf("There is no rule or document %s. %s", path, packagesHint(compiler))
 		return nil, problem
 	case isFunction(rules, ref):

@@ -65,7 +65,14 @@ func (p *Program) Reads(path string) *Reads {
 // for inputs that are equal in what Reads names, up to a moment that Eval tells.
 func (p *Program) Repeatable(path string) bool { return p.queries[path].reach.repeatable }
 
-// Eval asks the rule at path, one of Source.Paths, for its value. All built-ins
+// Has reports whether the rule at path can be asked: it is one of Source.Paths, or
+// one of Source.Optional that is there.
+func (p *Program) Has(path string) bool {
+	_, ok := p.queries[path]
+	return ok
+}
+
+// Eval asks the rule at path, one that the program has, for its value. All built-ins
 // see the clock stand at now. An evaluation stops soon after ctx is done, with
 // the error of ctx. An error of a built-in makes the expression undefined, as Rego
 // has it; other errors, such as two values for one rule, are returned as an

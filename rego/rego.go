@@ -17,4 +17,6 @@ type Source struct {
 	// Paths are the rules that will be asked, as paths below data, such as
 	// envoy/authz/allow. Each has to exist in the modules or in the data.
 	Paths []string
+	// Optional are rules that may be asked if they are there; see [Program.Has].
+	Optional []string
 }

@@ -1,0 +1,219 @@
+package authz
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// event is one entry of the decision log, in the shape of OPA's EventV1, which those
+// who read OPA's logs can read. Two things are our own: a bundle is a policy and its
+// revision the etag, and an error has the code of the failure.
+type event struct {
+	Labels     map[string]string `json:"labels"`
+	DecisionID string            `json:"decision_id"`
+	TraceID    string            `json:"trace_id,omitempty"`
+	SpanID     string            `json:"span_id,omitempty"`
+	// Bundles :: policy name → its version. A policy that does not exist has no
+	// revision.
+	Bundles map[PolicyName]bundle `json:"bundles,omitempty"`
+	// Path is the rule that decided: the one that denied, or the last that passed.
+	Path string `json:"path,omitempty"`
+	// Input and Result belong to the event alone: masks change them.
+	Input  any `json:"input,omitempty"`
+	Result any `json:"result,omitempty"`
+	// Erased and Masked are JSON pointers (RFC 6901) into the event: what was taken
+	// out of it, and what was replaced.
+	Erased    []string         `json:"erased,omitempty"`
+	Masked    []string         `json:"masked,omitempty"`
+	Error     *eventError      `json:"error,omitempty"`
+	Timestamp time.Time        `json:"timestamp"`
+	Metrics   map[string]int64 `json:"metrics,omitempty"`
+}
+
+type bundle struct {
+	Revision string `json:"revision,omitempty"`
+}
+
+type eventError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// newEvent returns the event of a decision with everything in it.
+func (l *decisionLog) newEvent(d decided) *event {
+	e := &event{
+		Labels:     l.labels,
+		DecisionID: d.request.ID,
+		Path:       d.path(),
+		Input:      inputOf(d.request),
+		Result:     d.result(),
+		Timestamp:  d.request.Time.UTC(),
+		Metrics:    map[string]int64{"timer_server_handler_ns": d.took.Nanoseconds()},
+	}
+	if d.policy != "" {
+		e.Bundles = map[PolicyName]bundle{d.policy: {d.etag()}}
+	}
+	if d.decision.Failure != "" {
+		e.Error = &eventError{string(d.decision.Failure), d.decision.Reason}
+	}
+	if d.trace.IsValid() {
+		e.TraceID, e.SpanID = traceIDs(d.trace)
+	}
+	return e
+}
+
+func traceIDs(span trace.SpanContext) (traceID, spanID string) {
+	return span.TraceID().String(), span.SpanID().String()
+}
+
+// inputOf returns a copy of the whole input document, or nil if there is none.
+func inputOf(r *Request) any {
+	input, err := r.Input()
+	if err != nil {
+		return nil
+	}
+	document, err := input.Document()
+	if err != nil {
+		return nil
+	}
+	return document
+}
+
+// etag returns the version of the policy that decided; empty if there is none.
+func (d decided) etag() string {
+	if d.entry == nil {
+		return ""
+	}
+	return d.entry.live.etag
+}
+
+// path returns the path of the rule that decided; empty if none did.
+func (d decided) path() string {
+	if d.entry == nil || d.entry.live.policy.NoOp() {
+		return ""
+	}
+	rules := d.entry.live.policy.rules
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.id == d.decision.Rule })
+	if d.decision.Verdict == Allow {
+		i = len(rules) - 1
+	}
+	if i < 0 {
+		return ""
+	}
+	f, _ := rules[i].filter.(regoFilter)
+	return f.path
+}
+
+// result returns a copy of the value of the rule that decided. That of a default
+// decision is the verdict; a policy that failed has none, or one of a wrong type.
+func (d decided) result() any {
+	if d.decision.Default {
+		return d.decision.Verdict == Allow
+	}
+	return clone(d.decision.Value)
+}
+
+// clone copies a value in the types of encoding/json.
+func clone(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, element := range v {
+			out[key] = clone(element)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = clone(element)
+		}
+		return out
+	}
+	return value
+}
+
+// The parts of an event that masks reach.
+const (
+	partInput  = "input"
+	partResult = "result"
+)
+
+// tree returns the parts of the event that pointers lead into.
+func (e *event) tree() map[string]any {
+	out := make(map[string]any, 2)
+	if e.Input != nil {
+		out[partInput] = e.Input
+	}
+	if e.Result != nil {
+		out[partResult] = e.Result
+	}
+	return out
+}
+
+// setTree puts the parts back after a change.
+func (e *event) setTree(tree map[string]any) {
+	e.Input, e.Result = tree[partInput], tree[partResult]
+}
+
+// erase takes what the pointers lead to out of the event, and says so.
+func (e *event) erase(pointers ...string) {
+	tree := e.tree()
+	for _, text := range pointers {
+		if p, err := parsePointer(text); err == nil && p.remove(tree) {
+			e.Erased = append(e.Erased, p.String())
+		}
+	}
+	e.setTree(tree)
+}
+
+// strip takes the input and the result out of an event of which nobody knows what
+// has to be masked.
+func (e *event) strip(why error) {
+	e.erase("/"+partInput, "/"+partResult)
+	reason := "Input and result are left out: the policy's rules for the log did not say what to mask: " + why.Error() + "."
+	if e.Error == nil {
+		e.Error = &eventError{Code: codeMask, Message: reason}
+		return
+	}
+	e.Error.Message += " " + reason
+}
+
+// tooLarge is what an event loses if it is too large, in this order.
+var tooLarge = [][]string{
+	{
+		"/input/attributes/request/http/rawBody", "/input/attributes/request/http/body", "/input/parsed_body",
+	},
+	{"/input"},
+	{"/result"},
+}
+
+// encode returns the event as one line of JSON of at most limit bytes.
+func (e *event) encode(limit int) (string, error) {
+	text, err := e.json()
+	for _, pointers := range tooLarge {
+		if err != nil || len(text) <= limit {
+			return text, err
+		}
+		e.erase(pointers...)
+		text, err = e.json()
+	}
+	if err == nil && len(text) > limit {
+		// What is left but the lists is bounded by what may be configured.
+		e.Erased, e.Masked = []string{"/input", "/result"}, nil
+		text, err = e.json()
+	}
+	return text, err
+}
+
+func (e *event) json() (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(e)
+	return strings.TrimSuffix(out.String(), "\n"), err
+}

@@ -1,0 +1,249 @@
+package authz
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// EventDecision is the event name of an entry of the decision log.
+const EventDecision = "understudy.decision"
+
+// DecisionLogConfig says how live decisions are logged: each as one event in the
+// shape of OPA's decision log. It has the request whole, but for the credentials in
+// its headers and for what the policy's own rules mask.
+type DecisionLogConfig struct {
+	// Provider gets the events: their JSON is the body of a record. Nil means that
+	// decisions are not logged. It may be slow or block: then events are shed.
+	Provider log.LoggerProvider
+	// Labels are in each event, beside id, the node, and location, which win.
+	Labels map[string]string
+	// Show names headers that are logged although they carry credentials.
+	Show []string
+	// Workers make events at the same time. Zero means a quarter of the processors.
+	Workers int
+	// Queue is the number of decisions that may wait for a worker; more are shed.
+	// Zero means 4096.
+	Queue int
+	// QueueBytes bounds the bodies of the requests that wait, in bytes. Zero means
+	// 64 MiB.
+	QueueBytes int
+	// EventBytes bounds the JSON of an event, in bytes: of one that is larger, the
+	// body is erased first, then the input. Zero means 32 KiB.
+	EventBytes int
+	// Timeout bounds the evaluation of a policy's rules for one event. Zero means a
+	// second.
+	Timeout time.Duration
+}
+
+func (c DecisionLogConfig) withDefaults() DecisionLogConfig {
+	if c.Workers == 0 {
+		c.Workers = max(1, runtime.GOMAXPROCS(0)/4)
+	}
+	if c.Queue == 0 {
+		c.Queue = 4096
+	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = 64 << 20
+	}
+	if c.EventBytes == 0 {
+		c.EventBytes = 32 << 10
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Second
+	}
+	return c
+}
+
+// decided is a live decision with what it was made from.
+type decided struct {
+	// policy is the policy that was asked for; empty if none had been loaded.
+	policy PolicyName
+	// entry is nil if there is no such policy.
+	entry    *entry
+	request  *Request
+	decision Decision
+
+	trace trace.SpanContext
+	took  time.Duration
+}
+
+// decisionLog logs live decisions beside the traffic. A nil one logs nothing.
+type decisionLog struct {
+	config      DecisionLogConfig
+	labels      map[string]string
+	location    Location
+	node        string
+	credentials credentials
+	logger      log.Logger
+	diagnostics *slog.Logger
+	pool        *pool[decided]
+	// events counts what became of the decisions that were worked at; drops those
+	// that were not.
+	events, drops metric.Int64Counter
+}
+
+// dropEncoding: the event has a value that JSON does not know. None is known that has.
+const dropEncoding dropReason = "encoding"
+
+// outcome says what became of a decision in the log. It is a metric label.
+type outcome string
+
+const (
+	outcomeWritten outcome = "written"
+	// outcomeDropped: the policy's drop rule left the event out.
+	outcomeDropped outcome = "dropped_by_rule"
+	// outcomeStripped: the policy's rules for the log failed; the event has no input
+	// and no result.
+	outcomeStripped outcome = "stripped"
+)
+
+// newDecisionLog returns the log of a sidecar; nil if it is off.
+func newDecisionLog(config Config) (*decisionLog, error) {
+	c := config.DecisionLog.withDefaults()
+	if c.Provider == nil {
+		return nil, nil
+	}
+	l := &decisionLog{
+		config:      c,
+		labels:      map[string]string{},
+		location:    config.Location,
+		node:        config.Node,
+		credentials: newCredentials(c.Show),
+		logger:      c.Provider.Logger("understudy/authz"),
+		diagnostics: config.Logger,
+	}
+	maps.Copy(l.labels, c.Labels)
+	l.labels["id"], l.labels["location"] = config.Node, string(config.Location)
+	l.pool = &pool[decided]{
+		workers: c.Workers, limit: int64(c.QueueBytes), queue: make(chan decided, c.Queue),
+		size: func(d decided) int { return d.request.Size },
+		do:   l.log,
+		shed: func(_ decided, why dropReason) { l.dropped(why, 1) },
+	}
+	return l, l.measure(config.Meters)
+}
+
+// measure makes the counters, visible from the beginning.
+func (l *decisionLog) measure(provider metric.MeterProvider) (err error) {
+	meter := provider.Meter("understudy/authz")
+	l.events, err = meter.Int64Counter("understudy.decision_log.events",
+		metric.WithDescription("Decisions that the decision log has worked at, by outcome."))
+	if err != nil {
+		return err
+	}
+	l.drops, err = meter.Int64Counter("understudy.decision_log.dropped",
+		metric.WithDescription("Decisions that are missing in the decision log, by reason."))
+	if err != nil {
+		return err
+	}
+	for _, o := range []outcome{outcomeWritten, outcomeDropped, outcomeStripped} {
+		l.counted(o, 0)
+	}
+	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic, dropEncoding} {
+		l.dropped(r, 0)
+	}
+	return nil
+}
+
+func (l *decisionLog) counted(o outcome, n int64) {
+	l.events.Add(context.Background(), n, metric.WithAttributes(attribute.String("outcome", string(o))))
+}
+
+func (l *decisionLog) dropped(why dropReason, n int64) {
+	l.drops.Add(context.Background(), n, metric.WithAttributes(attribute.String("reason", string(why))))
+}
+
+// offer hands a decision over without ever waiting. It costs one comparison if the
+// log is off.
+func (l *decisionLog) offer(ctx context.Context, begin time.Time, d decided) {
+	if l != nil {
+		d.trace, d.took = trace.SpanContextFromContext(ctx), time.Since(begin)
+		l.pool.offer(d)
+	}
+}
+
+// run makes the events until ctx is done, then those that wait, for a bounded time.
+func (l *decisionLog) run(ctx context.Context) {
+	if l != nil {
+		l.pool.run(ctx)
+	}
+}
+
+// log makes the event of a decision and writes it. What panics here costs this
+// event, not the process.
+func (l *decisionLog) log(ctx context.Context, d decided) {
+	defer func() {
+		if recover() != nil {
+			l.dropped(dropPanic, 1)
+			l.diagnostics.Debug("logging a decision panicked", "policy", d.policy, "stack", string(debug.Stack()))
+		}
+	}()
+	e := l.newEvent(d)
+	o := l.censor(ctx, d, e)
+	if o == outcomeDropped {
+		l.counted(o, 1)
+		return
+	}
+	text, err := e.encode(l.config.EventBytes)
+	if err != nil {
+		l.dropped(dropEncoding, 1)
+		l.diagnostics.Error("an event of the decision log could not be encoded", "policy", d.policy, "error", err)
+		return
+	}
+	l.write(trace.ContextWithRemoteSpanContext(ctx, d.trace), d, text)
+	l.counted(o, 1)
+}
+
+// censor applies the policy's rules to an event and hides credentials in what they
+// leave.
+func (l *decisionLog) censor(ctx context.Context, d decided, e *event) outcome {
+	known := l.credentials.in(e.tree())
+	o := outcomeWritten
+	dropped, masks, err := l.ask(ctx, d, e)
+	switch {
+	case err != nil:
+		e.strip(err)
+		o = outcomeStripped
+	case dropped:
+		return outcomeDropped
+	}
+	e.mask(masks, known)
+	l.credentials.hide(e, known)
+	return o
+}
+
+// write emits the record. Its attributes tell of the decision, and of the request
+// nothing: what a mask has taken out of the event must not stand beside it.
+func (l *decisionLog) write(ctx context.Context, d decided, text string) {
+	var r log.Record
+	r.SetEventName(EventDecision)
+	r.SetTimestamp(d.request.Time)
+	r.SetSeverity(log.SeverityInfo)
+	r.SetSeverityText("INFO")
+	if d.decision.Failure != "" {
+		r.SetSeverity(log.SeverityError)
+		r.SetSeverityText("ERROR")
+	}
+	r.SetBody(attribute.StringValue(text))
+	r.AddAttributes(
+		attribute.String("understudy.decision_id", d.request.ID),
+		attribute.String("understudy.policy.name", string(d.policy)),
+		attribute.String("understudy.policy.etag", d.etag()),
+		attribute.String("understudy.policy.result", d.decision.Result()),
+		attribute.String("understudy.policy.failure", string(d.decision.Failure)),
+		attribute.String("understudy.policy.rule", d.decision.Rule),
+		attribute.Bool("understudy.policy.default", d.decision.Default),
+		attribute.String("understudy.location", string(l.location)),
+		attribute.String("understudy.node", l.node),
+	)
+	l.logger.Emit(ctx, r)
+}
