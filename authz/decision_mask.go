@@ -139,7 +139,8 @@ func parseMask(element any) (m mask, err error) {
 	return m, nil
 }
 
-// mask applies the masks in order. One that leads nowhere changes nothing, as OPA has
+// mask applies the masks in order, each to what the ones before it left; an index is
+// that of the whole array. One that leads nowhere changes nothing, as OPA has
 // it.
 func (e *event) mask(masks []mask, known secrets) {
 	tree := e.tree()
@@ -151,6 +152,7 @@ func (e *event) mask(masks []mask, known secrets) {
 			e.Masked = noted(e.Masked, m.at)
 		}
 	}
+	compact(tree)
 	e.setTree(tree)
 }
 

@@ -40,75 +40,98 @@ func (p pointer) below(segment string) pointer {
 	return append(slices.Clip(p), segment)
 }
 
-// remove takes what p leads to out of a tree. It reports whether it was there.
-func (p pointer) remove(tree map[string]any) bool {
-	_, removed := removeAt(tree, p)
-	return removed
-}
+// removed stands in the place of an array's element that was taken out, until compact:
+// so an index means the same to each of several masks.
+type removed struct{}
 
-// removeAt returns the node without what path leads to: a shorter array is another
-// value.
-func removeAt(node any, path pointer) (any, bool) {
-	switch n := node.(type) {
-	case map[string]any:
-		key, ok := keyOf(n, path[0])
-		if !ok {
-			return n, false
-		}
-		if len(path) == 1 {
-			delete(n, key)
-			return n, true
-		}
-		child, removed := removeAt(n[key], path[1:])
-		n[key] = child
-		return n, removed
-	case []any:
-		i, ok := indexOf(n, path[0])
-		if !ok {
-			return n, false
-		}
-		if len(path) == 1 {
-			return slices.Delete(n, i, i+1), true
-		}
-		child, removed := removeAt(n[i], path[1:])
-		n[i] = child
-		return n, removed
+// remove takes what p leads to out of a tree, which has to be compacted when all is
+// removed. It reports whether it was there.
+func (p pointer) remove(tree map[string]any) bool {
+	holder, ok := p.holder(tree, false)
+	if !ok {
+		return false
 	}
-	return node, false
+	last := p[len(p)-1]
+	switch n := holder.(type) {
+	case map[string]any:
+		key, found := keyOf(n, last)
+		delete(n, key)
+		return found
+	case []any:
+		i, found := indexOf(n, last)
+		if found {
+			n[i] = removed{}
+		}
+		return found
+	}
+	return false
 }
 
 // upsert sets what p leads to, with objects on the way where there is nothing. It
 // reports whether it could: an array does not grow, and a text has nothing below it.
 func (p pointer) upsert(tree map[string]any, value any) bool {
-	var node any = tree
-	for i, segment := range p {
-		last := i == len(p)-1
+	holder, ok := p.holder(tree, true)
+	if !ok {
+		return false
+	}
+	last := p[len(p)-1]
+	switch n := holder.(type) {
+	case map[string]any:
+		key, _ := keyOf(n, last)
+		n[key] = value
+		return true
+	case []any:
+		i, found := indexOf(n, last)
+		if found {
+			n[i] = value
+		}
+		return found
+	}
+	return false
+}
+
+// holder returns what has the last segment of p, or might have it.
+func (p pointer) holder(tree map[string]any, create bool) (node any, ok bool) {
+	node = tree
+	for _, segment := range p[:len(p)-1] {
 		switch n := node.(type) {
 		case map[string]any:
-			key, ok := keyOf(n, segment)
-			if last {
-				n[key] = value
-				return true
+			key, found := keyOf(n, segment)
+			if !found && !create {
+				return nil, false
 			}
-			if !ok {
+			if !found {
 				n[key] = map[string]any{}
 			}
 			node = n[key]
 		case []any:
-			index, ok := indexOf(n, segment)
-			if !ok {
-				return false
+			i, found := indexOf(n, segment)
+			if !found {
+				return nil, false
 			}
-			if last {
-				n[index] = value
-				return true
-			}
-			node = n[index]
+			node = n[i]
 		default:
-			return false
+			return nil, false
 		}
 	}
-	return false
+	return node, true
+}
+
+// compact returns a value without the elements that were removed.
+func compact(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, element := range v {
+			v[key] = compact(element)
+		}
+	case []any:
+		v = slices.DeleteFunc(v, func(element any) bool { return element == any(removed{}) })
+		for i, element := range v {
+			v[i] = compact(element)
+		}
+		return v
+	}
+	return value
 }
 
 // keyOf returns the key that a segment names. A mask that finds nothing is a leak: so
@@ -127,5 +150,5 @@ func keyOf(object map[string]any, segment string) (string, bool) {
 
 func indexOf(array []any, segment string) (int, bool) {
 	i, err := strconv.Atoi(segment)
-	return i, err == nil && i >= 0 && i < len(array)
+	return i, err == nil && i >= 0 && i < len(array) && array[i] != any(removed{})
 }

@@ -42,6 +42,7 @@ type config struct {
 	failWithError   bool
 	snapshotFile    string
 	previewConsole  bool
+	decisionLog     decisionLogConfig
 
 	allowUnauthenticatedAdmin bool
 	shutdownTimeout           time.Duration
@@ -64,6 +65,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.failWithError, "fail-with-error", false, "answer a policy's failure with a gRPC error, so that Envoy's failure_mode_allow decides, instead of a denial")
 	f.StringVar(&c.snapshotFile, "snapshot-file", "", "where the last policies are kept for a start without the store (default beside the state, with a Redis store)")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
+	c.decisionLog.bind(f)
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
 	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown")
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
@@ -121,6 +123,7 @@ func (c *config) finish() error {
 	check(!c.enabled("admin") || c.allowUnauthenticatedAdmin || loopback(c.adminAddr), "admin-addr",
 		"the admin API asks nobody who he is, so it listens on a loopback address; "+
 			"behind a proxy that does ask, add --allow-unauthenticated-admin")
+	c.decisionLog.check(c.previewConsole, check)
 	if len(errs) > 0 {
 		return usage(errors.Join(errs...))
 	}
@@ -244,6 +247,7 @@ answered. A second signal ends it at once.`,
 			if c.previewConsole {
 				console = newConsole(cmd.OutOrStdout())
 			}
+			c.decisionLog.out = cmd.OutOrStdout()
 			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
 		},
 	}

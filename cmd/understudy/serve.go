@@ -170,6 +170,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
 		Recorder:        authz.NewRecorder(s.telemetry.logs),
+		DecisionLog:     s.telemetry.decisionLog(s.config.decisionLog),
 		SnapshotFile:    s.config.snapshotFile,
 		Logger:          s.log,
 		Meters:          s.telemetry.meters,

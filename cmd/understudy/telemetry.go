@@ -37,8 +37,10 @@ const observability = "OTEL_GO_X_OBSERVABILITY"
 // and the Prometheus page. A signal is exported only if the environment says where
 // to: a bare server does not look for a collector.
 type telemetry struct {
-	logs   log.LoggerProvider
-	meters metric.MeterProvider
+	logs log.LoggerProvider
+	// decisions is nil if live decisions are not logged.
+	decisions log.LoggerProvider
+	meters    metric.MeterProvider
 	// traces is nil if none are exported.
 	traces  trace.TracerProvider
 	context propagation.TextMapPropagator
@@ -69,6 +71,9 @@ func newTelemetry(
 	}
 	if err := t.startLogs(ctx, res, console, closers); err != nil {
 		return nil, fmt.Errorf("starting logs: %w", err)
+	}
+	if err := t.startDecisions(ctx, res, c.decisionLog, closers); err != nil {
+		return nil, fmt.Errorf("starting the decision log: %w", err)
 	}
 	if err := t.startTraces(ctx, res, closers); err != nil {
 		return nil, fmt.Errorf("starting traces: %w", err)
