@@ -44,7 +44,9 @@ mask contains {"op": "upsert", "path": "/result/copy/deep", "value": [v | some v
 // forms are the ways in which a header can arrive.
 var forms = []func(name, value string) map[string]any{
 	func(name, value string) map[string]any { return map[string]any{"headers": map[string]any{name: value}} },
-	func(name, value string) map[string]any { return map[string]any{"headers": map[string]any{name: []any{value}}} },
+	func(name, value string) map[string]any {
+		return map[string]any{"headers": map[string]any{name: []any{value}}}
+	},
 	func(name, value string) map[string]any {
 		return map[string]any{"headerMap": map[string]any{"headers": []any{map[string]any{"key": name, "value": value}}}}
 	},
