@@ -7,6 +7,21 @@ import (
 	"time"
 )
 
+// dropReason says why something was not done beside the traffic. It is a metric label.
+type dropReason string
+
+const (
+	dropQueueFull  dropReason = "queue_full"
+	dropQueueBytes dropReason = "queue_bytes"
+	dropShutdown   dropReason = "shutdown"
+	// dropPanic: the work itself panicked. A policy that panics is not dropped; it
+	// failed to decide.
+	dropPanic dropReason = "panic"
+)
+
+// drainTime bounds how long what waits at shutdown is still done.
+const drainTime = 2 * time.Second
+
 // pool does work beside the traffic: a bounded queue and a fixed number of workers.
 // What does not fit is shed; whoever offers never waits.
 type pool[T any] struct {

@@ -126,6 +126,15 @@ func (p *projection) document() (rego.Input, error) {
 	return p.input, p.err
 }
 
+// span returns the span that records of the request belong to: that of the check, if
+// it has one, else the request's own.
+func (r *Request) span(check trace.SpanContext) trace.SpanContext {
+	if check.IsValid() || r.Span == nil {
+		return check
+	}
+	return r.Span()
+}
+
 // share hands the request to other goroutines.
 func (r *Request) share() { r.shared = true }
 

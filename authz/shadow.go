@@ -3,38 +3,17 @@ package authz
 import (
 	"context"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 )
 
-// dropReason says why a comparison was not made. It is a metric label.
-type dropReason string
-
-const (
-	dropQueueFull  dropReason = "queue_full"
-	dropQueueBytes dropReason = "queue_bytes"
-	dropShutdown   dropReason = "shutdown"
-	// dropPanic: comparing, counting or recording panicked. A policy that panics is
-	// not dropped; it failed to decide.
-	dropPanic dropReason = "panic"
-)
-
-// drainTime bounds how long the comparisons that wait at shutdown are still made.
-const drainTime = 2 * time.Second
-
-// shadow decides requests by experiments, beside the traffic: a bounded queue and
-// a fixed number of workers. What does not fit is shed and counted; nothing of it
-// reaches the request.
+// shadow decides requests by experiments, beside the traffic. What does not fit its
+// pool is shed and counted; nothing of it reaches the request.
 type shadow struct {
-	config PreviewConfig
-	owner  *Sidecar
-	queue  chan rehearsal
-	// bytes is the size of the requests in the queue.
-	bytes  atomic.Int64
-	closed atomic.Bool
+	timeout time.Duration
+	owner   *Sidecar
+	pool    *pool[rehearsal]
 }
 
 // rehearsal is one request that its live policy has decided.
@@ -47,17 +26,15 @@ type rehearsal struct {
 	verify bool
 }
 
-// span returns the span that the comparison's records belong to: that of the check,
-// if it has one, else the request's own.
-func (j rehearsal) span() trace.SpanContext {
-	if j.trace.IsValid() || j.request.Span == nil {
-		return j.trace
-	}
-	return j.request.Span()
-}
-
 func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
-	return &shadow{config: config, owner: owner, queue: make(chan rehearsal, config.Queue)}
+	s := &shadow{timeout: config.Timeout, owner: owner}
+	s.pool = &pool[rehearsal]{
+		workers: config.Workers, limit: int64(config.QueueBytes), queue: make(chan rehearsal, config.Queue),
+		size: func(job rehearsal) int { return job.request.Size },
+		do:   s.rehearse,
+		shed: func(job rehearsal, why dropReason) { owner.metrics.dropped(why, job.comparisons()) },
+	}
+	return s
 }
 
 // offer hands a request over without ever waiting.
@@ -67,25 +44,7 @@ func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision)
 
 func (s *shadow) enqueue(job rehearsal) {
 	job.request.share()
-	if s.closed.Load() {
-		s.owner.metrics.dropped(dropShutdown, job.comparisons())
-		return
-	}
-	if s.bytes.Add(int64(job.request.Size)) > int64(s.config.QueueBytes) {
-		s.shed(job, dropQueueBytes)
-		return
-	}
-	select {
-	case s.queue <- job:
-	default:
-		s.shed(job, dropQueueFull)
-	}
-}
-
-// shed counts a request that was taken into account and is not queued after all.
-func (s *shadow) shed(job rehearsal, why dropReason) {
-	s.bytes.Add(-int64(job.request.Size))
-	s.owner.metrics.dropped(why, job.comparisons())
+	s.pool.offer(job)
 }
 
 // comparisons is how many there are to make.
@@ -97,66 +56,15 @@ func (j rehearsal) comparisons() int {
 }
 
 // run works until ctx is done, then finishes what waits, for a bounded time.
-func (s *shadow) run(ctx context.Context) {
-	evaluations, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var workers sync.WaitGroup
-	for range s.config.Workers {
-		workers.Go(func() { s.work(ctx, evaluations) })
-	}
-	<-ctx.Done()
-	s.closed.Store(true)
-	timer := time.AfterFunc(drainTime, cancel)
-	defer timer.Stop()
-	workers.Wait()
-	s.discard()
-}
-
-// work takes requests until ctx is done and the queue is empty, or until the
-// evaluations are cancelled.
-func (s *shadow) work(ctx, evaluations context.Context) {
-	for {
-		select {
-		case job := <-s.queue:
-			s.rehearse(evaluations, job)
-			continue
-		default:
-		}
-		select {
-		case job := <-s.queue:
-			s.rehearse(evaluations, job)
-		case <-ctx.Done():
-			if len(s.queue) == 0 || evaluations.Err() != nil {
-				return
-			}
-		}
-	}
-}
-
-// discard counts what could not be finished.
-func (s *shadow) discard() {
-	for {
-		select {
-		case job := <-s.queue:
-			s.shed(job, dropShutdown)
-		default:
-			return
-		}
-	}
-}
+func (s *shadow) run(ctx context.Context) { s.pool.run(ctx) }
 
 // rehearse decides a request by each experiment and records how that compares.
 func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
-	if ctx.Err() != nil {
-		s.shed(job, dropShutdown)
-		return
-	}
-	defer s.bytes.Add(-int64(job.request.Size))
 	if job.verify {
 		s.verify(ctx, job)
 		return
 	}
-	ctx = trace.ContextWithRemoteSpanContext(ctx, job.span())
+	ctx = trace.ContextWithRemoteSpanContext(ctx, job.request.span(job.trace))
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i])
 	}
@@ -171,7 +79,7 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 			s.owner.log.Debug("a comparison panicked", "experiment", experiment.name, "stack", string(debug.Stack()))
 		}
 	}()
-	decision := s.owner.decide(ctx, experiment.policy, job.request, s.config.Timeout)
+	decision := s.owner.decide(ctx, experiment.policy, job.request, s.timeout)
 	c := comparison{
 		request: job.request, live: &job.entry.live, experiment: experiment,
 		liveDecision: job.live, decision: decision, difference: Compare(job.live, decision),
