@@ -22,7 +22,8 @@ const EventDecision = "understudy.decision"
 // its headers and for what the policy's own rules mask.
 type DecisionLogConfig struct {
 	// Provider gets the events: their JSON is the body of a record. Nil means that
-	// decisions are not logged. It may be slow or block: then events are shed.
+	// decisions are not logged. While it is slow or blocks, events are shed; at the end
+	// Run waits for it, so its processors should batch.
 	Provider log.LoggerProvider
 	// Labels are in each event, beside id, the node, and location, which win.
 	Labels map[string]string
@@ -31,7 +32,7 @@ type DecisionLogConfig struct {
 	// Workers make events at the same time. Zero means a quarter of the processors.
 	Workers int
 	// Queue is the number of decisions that may wait for a worker; more are shed.
-	// Zero means 4096.
+	// Zero means 2048.
 	Queue int
 	// QueueBytes bounds the bodies of the requests that wait, in bytes. Zero means
 	// 64 MiB.
@@ -49,7 +50,7 @@ func (c DecisionLogConfig) withDefaults() DecisionLogConfig {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)/4)
 	}
 	if c.Queue == 0 {
-		c.Queue = 4096
+		c.Queue = 2048
 	}
 	if c.QueueBytes == 0 {
 		c.QueueBytes = 64 << 20

@@ -140,8 +140,7 @@ func parseMask(element any) (m mask, err error) {
 }
 
 // mask applies the masks in order, each to what the ones before it left; an index is
-// that of the whole array. One that leads nowhere changes nothing, as OPA has
-// it.
+// that of the whole array. One that leads nowhere changes nothing, as OPA has it.
 func (e *event) mask(masks []mask, known secrets) {
 	tree := e.tree()
 	for _, m := range masks {

@@ -2,6 +2,9 @@ package authz_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,4 +130,54 @@ func TestAMaskThatRunsOutOfTime(t *testing.T) {
 	if contains(got, "secret") {
 		t.Error("the event has what was to be masked")
 	}
+}
+
+// nowhere takes events and keeps nothing.
+type nowhere struct{}
+
+func (nowhere) Export(context.Context, []sdklog.Record) error { return nil }
+func (nowhere) ForceFlush(context.Context) error              { return nil }
+func (nowhere) Shutdown(context.Context) error                { return nil }
+
+// BenchmarkDecisionLog is the cost of a live answer and of its event together: no
+// check is asked before the event of the one before is written.
+func BenchmarkDecisionLog(b *testing.B) {
+	for name, rules := range map[string]string{
+		"plain": "package system.log",
+		"masks": "package system.log\nmask := [\"/input/attributes/source/principal\", \"/result\"]\ndrop if input.path == \"x\"",
+	} {
+		b.Run(name, func(b *testing.B) {
+			feed, rec := newFeed(), &sync.WaitGroup{}
+			p := policy("live", allowIf("input.attributes"))
+			p.Modules["log.rego"] = rules
+			feed.put(webName, authz.PolicyState{Policy: p})
+			s, stop := startWith(b, feed, nowhere{}, logTo(counting{nowhere{}, rec}))
+			defer stop()
+			<-s.Ready()
+			document := `{"attributes": {"source": {"principal": "spiffe://x/web"}, "request": {"http": {"path": "/a", "headers": {` +
+				strings.Repeat(`"x-a-header-of-the-usual-kind-`+"%"+`": "and its value, which is longer",`, 20) + `"authorization": "Bearer 0123456789"}}}}}`
+			for i := range 20 {
+				document = strings.Replace(document, "%", strconv.Itoa(i), 1)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rec.Add(1)
+				s.Check(b.Context(), requestOf(b, document))
+				rec.Wait()
+			}
+		})
+	}
+}
+
+// counting tells of each event.
+type counting struct {
+	nowhere
+	events *sync.WaitGroup
+}
+
+func (c counting) Export(_ context.Context, records []sdklog.Record) error {
+	for range records {
+		c.events.Done()
+	}
+	return nil
 }

@@ -11,6 +11,12 @@ import (
 // pointer is a JSON pointer (RFC 6901), one key or index a segment.
 type pointer []string
 
+// The escapes of RFC 6901.
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
 var errPointer = errors.New("is no JSON pointer: it has to begin with a slash")
 
 func parsePointer(text string) (pointer, error) {
@@ -20,7 +26,7 @@ func parsePointer(text string) (pointer, error) {
 	}
 	p := pointer(strings.Split(below, "/"))
 	for i, segment := range p {
-		p[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)
+		p[i] = unescaper.Replace(segment)
 	}
 	return p, nil
 }
@@ -30,7 +36,7 @@ func (p pointer) String() string {
 	var out strings.Builder
 	for _, segment := range p {
 		out.WriteByte('/')
-		out.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(segment))
+		out.WriteString(escaper.Replace(segment))
 	}
 	return out.String()
 }

@@ -136,7 +136,12 @@ func (r *Request) span(check trace.SpanContext) trace.SpanContext {
 }
 
 // share hands the request to other goroutines.
-func (r *Request) share() { r.shared = true }
+func (r *Request) share() {
+	// Whoever has it already may be reading this.
+	if !r.shared {
+		r.shared = true
+	}
+}
 
 // Input returns the input document, made on first use and shared by all policies
 // that decide the request.

@@ -34,7 +34,7 @@ func (c *decisionLogConfig) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.sinks, "decision-log", nil, "where each live decision is logged: otel, console (a line of JSON on standard output) or both (default nowhere)")
 	f.StringSliceVar(&c.show, "decision-log-show", nil, "headers that are in the decision log although they carry credentials, such as cookie")
 	f.StringToStringVar(&c.labels, "decision-log-label", nil, "labels of each event of the decision log: name=value")
-	f.IntVar(&c.queue, "decision-log-queue", 4096, "decisions that may wait to be logged; more are shed and counted")
+	f.IntVar(&c.queue, "decision-log-queue", 2048, "decisions that may wait to be logged; more are shed and counted")
 	f.IntVar(&c.queueBytes, "decision-log-queue-bytes", 64<<20, "bytes of bodies that may wait to be logged")
 	f.IntVar(&c.eventBytes, "decision-log-event-bytes", 32<<10, "the largest event of the decision log; from a larger one the body is erased, then the input")
 }
