@@ -71,7 +71,8 @@ func traceIDs(span trace.SpanContext) (traceID, spanID string) {
 	return span.TraceID().String(), span.SpanID().String()
 }
 
-// inputOf returns a copy of the whole input document, or nil if there is none.
+// inputOf returns a copy of the whole input document, of which the policy may have
+// looked at a part only; nil if there is none.
 func inputOf(r *Request) any {
 	input, err := r.Input()
 	if err != nil {

@@ -167,6 +167,7 @@ func (l *decisionLog) dropped(why dropReason, n int64) {
 // log is off.
 func (l *decisionLog) offer(ctx context.Context, begin time.Time, d decided) {
 	if l != nil {
+		d.request.share()
 		d.trace, d.took = trace.SpanContextFromContext(ctx), time.Since(begin)
 		l.pool.offer(d)
 	}
@@ -188,6 +189,7 @@ func (l *decisionLog) log(ctx context.Context, d decided) {
 			l.diagnostics.Debug("logging a decision panicked", "policy", d.policy, "stack", string(debug.Stack()))
 		}
 	}()
+	d.trace = d.request.span(d.trace)
 	e := l.newEvent(d)
 	o := l.censor(ctx, d, e)
 	if o == outcomeDropped {
