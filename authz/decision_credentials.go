@@ -154,8 +154,13 @@ func appendSecrets(all []string, value string) []string {
 		}
 	}
 	for _, p := range parts {
-		if p = strings.Trim(p, ` "`); len(p) >= minSecret {
-			all = append(all, p)
+		if p = strings.Trim(p, ` "`); len(p) < minSecret {
+			continue
+		}
+		all = append(all, p)
+		// A policy that formats a list or an object quotes what is in it.
+		if quoted := strconv.Quote(p); len(quoted) > len(p)+2 {
+			all = append(all, quoted[1:len(quoted)-1])
 		}
 	}
 	return all
