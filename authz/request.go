@@ -47,6 +47,8 @@ type Request struct {
 	Host string
 	// Principal is the caller's identity as far as the mesh vouches for it.
 	Principal string
+	// Reservation is what is asked about; nil for an Envoy check.
+	Reservation *Reservation
 	// Size is about the memory that the request holds, in bytes, as far as its sender
 	// chose it: what waits for a preview is bounded by it too.
 	Size int
