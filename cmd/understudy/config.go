@@ -31,11 +31,15 @@ type config struct {
 	authzAddr  string
 	adminAddr  string
 	healthAddr string
-	store      string
-	location   string
-	policy     string
-	node       string
-	enable     []string
+
+	httpAuthzAddr       string
+	httpAuthzPathPrefix string
+
+	store    string
+	location string
+	policy   string
+	node     string
+	enable   []string
 
 	defaultDecision string
 	decisionTimeout time.Duration
@@ -53,6 +57,8 @@ type config struct {
 // bind declares the flags.
 func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.authzAddr, "authz-addr", "127.0.0.1:9191", "where Envoy asks: host:port (:0 for any port) or unix:///path")
+	f.StringVar(&c.httpAuthzAddr, "http-authz-addr", "", "where proxies ask over HTTP, Envoy's HTTP service and forward authentication: host:port or unix:///path (default not at all)")
+	f.StringVar(&c.httpAuthzPathPrefix, "http-authz-path-prefix", "/envoy", "the path_prefix of Envoy's HTTP service; / if it has none, which turns forward authentication off")
 	f.StringVar(&c.adminAddr, "admin-addr", "127.0.0.1:8181", "where the admin API listens, REST and gRPC: host:port")
 	f.StringVar(&c.healthAddr, "health-addr", "127.0.0.1:8282", "where /healthz, /readyz and /metrics are: host:port")
 	f.StringVar(&c.store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
@@ -114,6 +120,11 @@ func (c *config) finish() error {
 	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
 	check(validAddress(c.authzAddr) || strings.HasPrefix(c.authzAddr, unixScheme), "authz-addr", "it is host:port or unix:///path")
+	check(c.httpAuthzAddr == "" || validAddress(c.httpAuthzAddr) || strings.HasPrefix(c.httpAuthzAddr, unixScheme),
+		"http-authz-addr", "it is host:port or unix:///path")
+	if err := c.httpAuthz().Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--http-authz-path-prefix: %w", err))
+	}
 	check(validAddress(c.adminAddr), "admin-addr", "it is host:port")
 	check(validAddress(c.healthAddr), "health-addr", "it is host:port")
 	check(len(c.enable) > 0, "enable", "it is authz, admin or authz,admin")

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // Beside the commands of testscript they have:
 //
 //	await FILE REGEXP      waits until a file has a line that matches
-//	addresses FILE         sets $AUTHZ, $ADMIN and $HEALTH from a server's log
+//	addresses FILE         sets $AUTHZ, $HTTP_AUTHZ, $ADMIN and $HEALTH from a server's log
 //	etag NAME              sets $ETAG to that of the JSON on the last standard output
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -88,7 +88,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	readLine(ts, args[0], args[1])
 }
 
-var address = regexp.MustCompile(`(authz|admin|health)=(\S+)`)
+var address = regexp.MustCompile(`\b(authz|http_authz|admin|health)=(\S+)`)
 
 func addresses(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {

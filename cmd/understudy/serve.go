@@ -69,8 +69,8 @@ func serve(
 	if err := s.open(ctx, st); err != nil {
 		return errors.Join(err, s.closeListeners())
 	}
-	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "admin", s.bound["admin"],
-		"health", s.bound["health"])
+	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "http_authz", s.bound["http-authz"],
+		"admin", s.bound["admin"], "health", s.bound["health"])
 	logger.Info("settings", "store", redacted(c.store), "location", c.location, "policy", c.policy, "node", c.node,
 		"default_decision", c.defaultDecision, "exporting", tel.exporting)
 	if announce != nil {
@@ -107,12 +107,13 @@ type server struct {
 	config    config
 	log       *slog.Logger
 	telemetry *telemetry
-	// bound :: authz, admin, health → address.
+	// bound :: authz, http-authz, admin, health → address.
 	bound map[string]string
 
 	sidecar     *authz.Sidecar
 	authz       *grpc.Server
 	authzHealth *grpchealth.Server
+	authzHTTP   *http.Server // nil if nobody asks over HTTP
 	admin       *admin.Server
 	adminHTTP   *http.Server
 	health      *health
@@ -191,10 +192,14 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 	if s.telemetry.traces != nil {
 		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
 	}
-	extauthz.Register(s.authz, extauthz.New(s.sidecar, options...))
+	front := extauthz.New(s.sidecar, options...)
+	extauthz.Register(s.authz, front)
 	s.authzHealth = grpchealth.NewServer()
 	grpc_health_v1.RegisterHealthServer(s.authz, s.authzHealth)
 	reflection.Register(s.authz)
+	if err := s.openHTTPAuthz(ctx, front); err != nil {
+		return err
+	}
 	return s.bind(ctx, "authz", s.config.authzAddr)
 }
 
@@ -235,6 +240,9 @@ func (s *server) run(ctx context.Context) error {
 	if s.sidecar != nil {
 		g.run("sidecar", func() error { return s.sidecar.Run(following) })
 		g.run("authz", func() error { return s.authz.Serve(s.listeners["authz"]) })
+		if s.authzHTTP != nil {
+			g.run("http-authz", func() error { return serveHTTP(s.authzHTTP, s.listeners["http-authz"]) })
+		}
 		go s.becomeReady(following)
 	}
 	if s.admin != nil {
@@ -277,7 +285,10 @@ func (s *server) shutdown(ctx context.Context, stopFollowing func()) error {
 	var errs []error
 	if s.sidecar != nil {
 		s.authzHealth.Shutdown()
+		drained := make(chan error, 1)
+		go func() { drained <- s.drainHTTPAuthz(ctx) }()
 		stopGracefully(ctx, s.authz)
+		errs = append(errs, <-drained)
 	}
 	if s.admin != nil {
 		s.admin.Drain()

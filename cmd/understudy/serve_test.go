@@ -93,6 +93,8 @@ type running struct {
 	bound map[string]string
 	authz authv3.AuthorizationClient
 	conn  *grpc.ClientConn
+	// stop tells the server to shut down; the test waits for it at its end.
+	stop context.CancelFunc
 }
 
 // startServer runs serve until the test ends.
@@ -114,7 +116,7 @@ func startServer(t *testing.T, change func(*config)) *running {
 			t.Error(err)
 		}
 	})
-	r := &running{}
+	r := &running{stop: cancel}
 	select {
 	case r.bound = <-bound:
 	case err := <-done:
