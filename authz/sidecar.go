@@ -100,6 +100,8 @@ type Sidecar struct {
 	// beat asks for a heartbeat at once.
 	beat chan struct{}
 
+	unknown *unknown
+
 	mu sync.Mutex
 	// reload ends the present wait for changes, so that everything is loaded again.
 	reload context.CancelFunc
@@ -131,6 +133,7 @@ func NewSidecar(config Config) (*Sidecar, error) {
 		started: time.Now(),
 		ready:   make(chan struct{}),
 		beat:    make(chan struct{}, 1),
+		unknown: newUnknown(),
 	}
 	var err error
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
@@ -202,13 +205,6 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 		s.shadow.enqueue(rehearsal{entry: e, request: r, live: d, verify: true})
 	}
 	return d
-}
-
-// tellUnknown logs a request for a policy that is not there. That is worth seeing
-// where a route names a policy, and may happen on every request: so it is for the
-// debug level.
-func (s *Sidecar) tellUnknown(id PolicyID) {
-	s.log.Debug("no such policy: the default decision", "policy", string(id))
 }
 
 func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision {
