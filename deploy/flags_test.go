@@ -9,7 +9,7 @@ import (
 )
 
 // declared matches the declaration of a flag of serve.
-var declared = regexp.MustCompile(`f\.\w+Var\(&c\.\w+, "([a-z-]+)"`)
+var declared = regexp.MustCompile(`f\.\w+Var\(&c\.[\w.]+, "([a-z-]+)"`)
 
 // variables are the environment variables of the flags of serve, as its source
 // declares them: a main package cannot be imported.

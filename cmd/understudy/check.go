@@ -13,9 +13,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -28,6 +26,7 @@ type checkFlags struct {
 	policy                    string
 	headers, contextExtension []string
 	timeout                   time.Duration
+	transport                 transport
 }
 
 func newCheck() *cobra.Command {
@@ -50,7 +49,7 @@ that there was no answer.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.addr, "addr", envOr("AUTHZ_ADDR", "127.0.0.1:9191"), "the sidecar: host:port or unix:///path (UNDERSTUDY_AUTHZ_ADDR)")
+	flags.StringVar(&f.addr, "addr", envOr("AUTHZ_ADDR", "127.0.0.1:9191"), "the sidecar: host:port, https://host:port or unix:///path (UNDERSTUDY_AUTHZ_ADDR)")
 	flags.StringVarP(&f.file, "file", "f", "", "a CheckRequest as JSON; - is standard input")
 	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
 	flags.StringVarP(&f.method, "method", "X", "GET", "the HTTP method")
@@ -63,6 +62,7 @@ that there was no answer.`,
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header like 'name: value'; may be repeated")
 	flags.StringArrayVar(&f.contextExtension, "context", nil, "a context extension like key=value; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	f.transport.bind(flags)
 	return cmd
 }
 
@@ -82,7 +82,7 @@ func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer)
 	if err != nil {
 		return usage(err)
 	}
-	conn, err := dialAuthz(f.addr)
+	conn, err := f.transport.dial(f.addr)
 	if err != nil {
 		return usage(fmt.Errorf("--addr: %w", err))
 	}
@@ -100,11 +100,6 @@ func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer)
 		return &exitError{code: exitDenied}
 	}
 	return nil
-}
-
-// dialAuthz connects to a sidecar without TLS.
-func dialAuthz(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
 // request makes the CheckRequest of the flags, or reads that of the file.

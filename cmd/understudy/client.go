@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -23,10 +22,11 @@ import (
 
 // client is a connection to the admin API, with the flags that its commands share.
 type client struct {
-	addr     string
-	location string
-	output   string
-	wait     bool
+	addr      string
+	location  string
+	output    string
+	wait      bool
+	transport transport
 
 	conn       *grpc.ClientConn
 	policies   adminpb.PolicyPreviewClient
@@ -38,10 +38,11 @@ type client struct {
 // bind declares the flags of every client command.
 func (c *client) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.addr, "admin", envOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port (UNDERSTUDY_ADMIN_ADDR)")
+	f.StringVar(&c.addr, "admin", envOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
 	f.StringVar(&c.location, "location", envOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
 	f.StringVarP(&c.output, "output", "o", "text", "text or json")
 	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied a change")
+	c.transport.bind(f)
 }
 
 // command makes a client command of what it does.
@@ -54,7 +55,7 @@ func command(use, short, long string, args cobra.PositionalArgs, do func(*client
 			if !oneOf(c.output, "text", "json") {
 				return usage(errors.New("--output: it is text or json"))
 			}
-			if err := c.dial(); err != nil {
+			if err := c.connect(); err != nil {
 				return usage(err)
 			}
 			defer func() { _ = c.conn.Close() }()
@@ -78,9 +79,8 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 // maxMessage is the largest answer that the client takes, in bytes.
 const maxMessage = 64 << 20
 
-func (c *client) dial() error {
-	conn, err := grpc.NewClient(c.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+func (c *client) connect() error {
+	conn, err := c.transport.dial(c.addr, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,14 +46,23 @@ type config struct {
 	defaultDecision string
 	decisionTimeout time.Duration
 	failWithError   bool
+	descriptorSet   string
 	snapshotFile    string
 	previewConsole  bool
 	decisionLog     decisionLogConfig
 
 	allowUnauthenticatedAdmin bool
+	drainDelay                time.Duration
 	shutdownTimeout           time.Duration
 	logFormat                 string
 	logLevel                  string
+
+	authzSocketMode string
+	authzTLS        tlsFiles
+	adminTLS        tlsFiles
+	tlsMinVersion   string
+	tlsReload       time.Duration
+	connections     connections
 }
 
 // bind declares the flags.
@@ -73,9 +84,25 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	c.decisionLog.bind(f)
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
-	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown")
+	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
+	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
+	c.bindListening(f)
+}
+
+// bindListening declares the flags of sockets, TLS and connections.
+func (c *config) bindListening(f *pflag.FlagSet) {
+	f.StringVar(&c.authzSocketMode, "authz-socket-mode", "0660", "who may connect to a unix socket, as octal permissions")
+	f.StringVar(&c.authzTLS.cert, "authz-tls-cert", "", "a PEM file with the certificate chain of the ext_authz port; it is read again when it changes")
+	f.StringVar(&c.authzTLS.key, "authz-tls-key", "", "a PEM file with its key")
+	f.StringVar(&c.authzTLS.clientCA, "authz-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Envoy's certificate (mTLS)")
+	f.StringVar(&c.adminTLS.cert, "admin-tls-cert", "", "a PEM file with the certificate chain of the admin API; it is read again when it changes")
+	f.StringVar(&c.adminTLS.key, "admin-tls-key", "", "a PEM file with its key")
+	f.StringVar(&c.tlsMinVersion, "tls-min-version", "1.2", "the oldest TLS that is spoken: 1.2, which Envoy asks by unless told otherwise, or 1.3")
+	f.DurationVar(&c.tlsReload, "tls-reload-interval", 5*time.Second, "how often certificate files are looked at")
+	c.connections.bind(f)
+	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests; "+descriptorHelp)
 }
 
 // fromEnvironment sets the flags that were not given from their variables.
@@ -119,6 +146,8 @@ func (c *config) finish() error {
 	check(oneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
 	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
+	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
+	c.validateListening(check)
 	check(validAddress(c.authzAddr) || strings.HasPrefix(c.authzAddr, unixScheme), "authz-addr", "it is host:port or unix:///path")
 	check(c.httpAuthzAddr == "" || validAddress(c.httpAuthzAddr) || strings.HasPrefix(c.httpAuthzAddr, unixScheme),
 		"http-authz-addr", "it is host:port or unix:///path")
@@ -139,6 +168,31 @@ func (c *config) finish() error {
 		return usage(errors.Join(errs...))
 	}
 	return nil
+}
+
+// validateListening calls check with each rule and whether it is kept.
+func (c *config) validateListening(check func(ok bool, flag, rule string)) {
+	_, err := parseMode(c.authzSocketMode)
+	check(err == nil, "authz-socket-mode", "it is octal permissions such as 0660")
+	check(c.authzTLS.complete(), "authz-tls-cert", "it comes with --authz-tls-key, and --authz-tls-client-ca with both")
+	check(c.adminTLS.complete(), "admin-tls-cert", "it comes with --admin-tls-key")
+	check(oneOf(c.tlsMinVersion, "1.2", "1.3"), "tls-min-version", "it is 1.2 or 1.3")
+	check(c.tlsReload > 0, "tls-reload-interval", "it is a duration above zero, such as 5s")
+	c.connections.validate(check)
+}
+
+// parseMode reads the permissions of a socket.
+func parseMode(octal string) (os.FileMode, error) {
+	mode, err := strconv.ParseUint(octal, 8, 9)
+	return os.FileMode(mode), err
+}
+
+// minimumTLS is the version of crypto/tls. Without a value it is 1.2.
+func (c *config) minimumTLS() uint16 {
+	if c.tlsMinVersion == "1.3" {
+		return tls.VersionTLS13
+	}
+	return tls.VersionTLS12
 }
 
 // fillIn sets the defaults that depend on the machine.
@@ -241,8 +295,8 @@ Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
 wins over its variable. Preview records, metrics and traces are exported as the
 standard OTEL_* variables say; without them nothing is exported.
 
-It stops on SIGTERM or SIGINT: readiness goes first, then requests under way are
-answered. A second signal ends it at once.`,
+It stops on SIGTERM or SIGINT: readiness goes first, then, after --drain-delay,
+the ports close and requests under way are answered. A second signal ends it at once.`,
 		Example: `  understudy serve
   understudy serve --store redis://localhost:6379 --location projects/shop/locations/prod --policy web
   UNDERSTUDY_LOG_FORMAT=json understudy serve --preview-console`,

@@ -92,6 +92,7 @@ func demoConfig(dir string) config {
 		store:    boltScheme + filepath.Join(dir, "understudy.db"),
 		location: "projects/demo/locations/local", policy: demoPolicy, node: "demo",
 		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second,
+		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: defaultConnections,
 		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
 	}
 }
@@ -99,7 +100,7 @@ func demoConfig(dir string) config {
 // tell is the story.
 func (d *demo) tell(ctx context.Context, bound map[string]string) error {
 	d.admin = "http://" + bound["admin"]
-	conn, err := dialAuthz(bound["authz"])
+	conn, err := transport{}.dial(bound["authz"])
 	if err != nil {
 		return err
 	}

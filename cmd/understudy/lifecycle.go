@@ -62,8 +62,8 @@ func (g *group) run(name string, do func() error) {
 }
 
 // listen opens a TCP port, or a socket for an address like unix:///path. A socket
-// that nobody listens on any more is replaced.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+// that nobody listens on any more is replaced; mode is who may connect to it.
+func listen(ctx context.Context, addr string, mode os.FileMode) (net.Listener, error) {
 	var lc net.ListenConfig
 	path, unix := strings.CutPrefix(addr, unixScheme)
 	if !unix {
@@ -76,7 +76,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o660); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

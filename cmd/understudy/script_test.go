@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 //	await FILE REGEXP      waits until a file has a line that matches
 //	addresses FILE         sets $AUTHZ, $HTTP_AUTHZ, $ADMIN and $HEALTH from a server's log
 //	etag NAME              sets $ETAG to that of the JSON on the last standard output
+//	certificates           writes ca.pem, and certificate and key of a server and an envoy that it signed
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -41,6 +42,11 @@ func TestScripts(t *testing.T) {
 			"await":     await,
 			"addresses": addresses,
 			"etag":      etag,
+			"certificates": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ca := newAuthority(ts, ts.MkAbs("."), "ca")
+				ca.server(ts, "server", 1)
+				ca.client(ts, "envoy", time.Hour)
+			},
 		},
 	})
 }

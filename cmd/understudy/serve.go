@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,9 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	grpchealth "google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"understudy/admin"
@@ -27,9 +28,6 @@ import (
 )
 
 const (
-	// maxCheckSize bounds a CheckRequest, in bytes. Envoy sends at most the body
-	// that it is configured to buffer.
-	maxCheckSize = 16 << 20
 	// headerTimeout bounds how long a client may take to send its headers.
 	headerTimeout = 10 * time.Second
 )
@@ -120,6 +118,8 @@ type server struct {
 	healthHTTP  *http.Server
 
 	listeners map[string]net.Listener
+	// certificates are those of the ports that speak TLS.
+	certificates []*certificates
 }
 
 // open makes the parts that are enabled and binds their ports.
@@ -144,7 +144,11 @@ func (s *server) open(ctx context.Context, st store) error {
 }
 
 func (s *server) bind(ctx context.Context, name, addr string) error {
-	l, err := listen(ctx, addr)
+	mode, err := parseMode(s.config.authzSocketMode)
+	if err != nil {
+		return fmt.Errorf("--authz-socket-mode: %w", err)
+	}
+	l, err := listen(ctx, addr, mode)
 	if err != nil {
 		return fmt.Errorf("--%s-addr %s: %w", name, addr, err)
 	}
@@ -179,18 +183,12 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 	if err != nil {
 		return err
 	}
-	s.authz = grpc.NewServer(
-		extauthz.ServerOption(),
-		grpc.MaxRecvMsgSize(maxCheckSize),
-		// Envoy keeps connections for days and pings them as it is told to.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)
-	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context)}
-	if s.config.failWithError {
-		options = append(options, extauthz.OnFailureError())
+	options, err := s.authzOptions()
+	if err != nil {
+		return err
 	}
-	if s.telemetry.traces != nil {
-		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
+	if s.authz, err = s.newAuthz(); err != nil {
+		return err
 	}
 	front := extauthz.New(s.sidecar, options...)
 	extauthz.Register(s.authz, front)
@@ -203,6 +201,54 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 	return s.bind(ctx, "authz", s.config.authzAddr)
 }
 
+// newAuthz makes the server of the ext_authz port, with TLS if that has any.
+func (s *server) newAuthz() (*grpc.Server, error) {
+	options := append(s.config.connections.options(), extauthz.ServerOption())
+	secure, err := s.secure("authz", s.config.authzTLS, "h2")
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		options = append(options, grpc.Creds(handshakes{credentials.NewTLS(secure), s.log}))
+	}
+	return grpc.NewServer(options...), nil
+}
+
+// authzOptions are how Envoy's requests are read and answered.
+func (s *server) authzOptions() ([]extauthz.Option, error) {
+	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context)}
+	if s.config.failWithError {
+		options = append(options, extauthz.OnFailureError())
+	}
+	if s.telemetry.traces != nil {
+		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
+	}
+	if s.config.descriptorSet != "" {
+		bodies, err := grpcBodies(s.config.descriptorSet)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, bodies)
+	}
+	return options, nil
+}
+
+// secure makes the TLS of a port with what ALPN offers, nil if it has none.
+func (s *server) secure(port string, files tlsFiles, protocols ...string) (*tls.Config, error) {
+	if !files.given() {
+		return nil, nil
+	}
+	c, err := newCertificates(port, files, s.config.minimumTLS(), protocols, s.log)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.observe(s.telemetry.meters); err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	s.certificates = append(s.certificates, c)
+	return c.config(), nil
+}
+
 func (s *server) openAdmin(ctx context.Context, st store) error {
 	var err error
 	if s.admin, err = admin.NewServer(admin.Config{Store: st, Logger: s.log}); err != nil {
@@ -213,11 +259,14 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 		return err
 	}
 	s.adminHTTP = newHTTP(handler, s.log)
+	if s.adminHTTP.TLSConfig, err = s.secure("admin", s.config.adminTLS, "h2", "http/1.1"); err != nil {
+		return err
+	}
 	return s.bind(ctx, "admin", s.config.adminAddr)
 }
 
-// newHTTP returns a server that speaks HTTP/1 and unencrypted HTTP/2, which gRPC
-// needs.
+// newHTTP returns a server that speaks HTTP/1 and HTTP/2, which gRPC needs, with and
+// without TLS.
 func newHTTP(h http.Handler, log *slog.Logger) *http.Server {
 	s := &http.Server{
 		Handler:           h,
@@ -226,6 +275,7 @@ func newHTTP(h http.Handler, log *slog.Logger) *http.Server {
 		Protocols:         new(http.Protocols),
 	}
 	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	return s
 }
@@ -248,6 +298,9 @@ func (s *server) run(ctx context.Context) error {
 	if s.admin != nil {
 		g.run("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
 	}
+	for _, c := range s.certificates {
+		g.run("certificates", func() error { return c.run(ctx, s.config.tlsReload) })
+	}
 	g.run("health", func() error { return serveHTTP(s.healthHTTP, s.listeners["health"]) })
 
 	<-ctx.Done()
@@ -269,8 +322,13 @@ func (s *server) becomeReady(ctx context.Context) {
 	}
 }
 
+// serveHTTP speaks TLS if the server has a configuration for it.
 func serveHTTP(s *http.Server, l net.Listener) error {
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.Serve
+	if s.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -279,12 +337,11 @@ func serveHTTP(s *http.Server, l net.Listener) error {
 // shutdown takes the process out of the traffic first, then answers what is under
 // way, then stops following.
 func (s *server) shutdown(ctx context.Context, stopFollowing func()) error {
+	s.drain()
 	ctx, cancel := context.WithTimeout(ctx, s.config.shutdownTimeout)
 	defer cancel()
-	s.health.draining.Store(true)
 	var errs []error
 	if s.sidecar != nil {
-		s.authzHealth.Shutdown()
 		drained := make(chan error, 1)
 		go func() { drained <- s.drainHTTPAuthz(ctx) }()
 		stopGracefully(ctx, s.authz)
@@ -297,6 +354,19 @@ func (s *server) shutdown(ctx context.Context, stopFollowing func()) error {
 	stopFollowing()
 	errs = append(errs, s.healthHTTP.Shutdown(ctx))
 	return errors.Join(errs...)
+}
+
+// drain says that the process is not ready any more, and leaves others the time to
+// see it: until then they still send requests here, which are answered.
+func (s *server) drain() {
+	s.health.draining.Store(true)
+	if s.sidecar != nil {
+		s.authzHealth.Shutdown()
+	}
+	if s.config.drainDelay > 0 {
+		s.log.Info("not ready any more; the ports stay open for a while", "delay", s.config.drainDelay)
+		time.Sleep(s.config.drainDelay)
+	}
 }
 
 // stopGracefully answers the calls under way, and gives up on those that take

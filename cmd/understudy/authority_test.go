@@ -1,0 +1,98 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// failer is a test or a script.
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+// authority signs certificates for tests, in files of a folder.
+type authority struct {
+	dir  string
+	file string // its own certificate
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// newAuthority writes NAME.pem.
+func newAuthority(t failer, dir, name string) *authority {
+	a := &authority{dir: dir, file: filepath.Join(dir, name+".pem")}
+	a.key = newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatalf("signing: %v", err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatalf("parsing: %v", err)
+	}
+	writePEM(t, a.file, "CERTIFICATE", der)
+	return a
+}
+
+// issued is a certificate in files.
+type issued struct{ cert, key string }
+
+func (i issued) server() tlsFiles { return tlsFiles{cert: i.cert, key: i.key} }
+
+// issue writes NAME.crt and NAME.key, for a server or a client on this machine.
+func (a *authority) issue(t failer, name string, serial int64, valid time.Duration, usage x509.ExtKeyUsage) issued {
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatalf("signing: %v", err)
+	}
+	out := issued{filepath.Join(a.dir, name+".crt"), filepath.Join(a.dir, name+".key")}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatalf("encoding a key: %v", err)
+	}
+	writePEM(t, out.cert, "CERTIFICATE", der)
+	writePEM(t, out.key, "PRIVATE KEY", private)
+	return out
+}
+
+func (a *authority) server(t failer, name string, serial int64) issued {
+	return a.issue(t, name, serial, 100*24*time.Hour, x509.ExtKeyUsageServerAuth)
+}
+
+func (a *authority) client(t failer, name string, valid time.Duration) issued {
+	return a.issue(t, name, 1, valid, x509.ExtKeyUsageClientAuth)
+}
+
+func newKey(t failer) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatalf("making a key: %v", err)
+	}
+	return key
+}
+
+func writePEM(t failer, file, kind string, der []byte) {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatalf("writing: %v", err)
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc/credentials"
+)
+
+const (
+	// expirySoon is how long before its expiry a certificate is warned of.
+	expirySoon = 7 * 24 * time.Hour
+	// expiryEvery is the time between two warnings of the same certificate.
+	expiryEvery = 12 * time.Hour
+)
+
+// certificates serves TLS on one port by what its files hold now. New connections
+// get the new certificate; those that are open stay. Files are compared by content:
+// neither a swapped symbolic link, as Kubernetes makes it, nor a time stamp matters.
+// While the files make no sense, as between the writing of a certificate and of its
+// key, the last good ones serve.
+type certificates struct {
+	port      string
+	files     tlsFiles
+	minimum   uint16
+	protocols []string
+	log       *slog.Logger
+
+	current atomic.Pointer[served]
+	// failing says that the files of now cannot be served.
+	failing atomic.Bool
+
+	// told is the last failure that was logged, warned when the expiry was. Both
+	// belong to refresh.
+	told   string
+	warned time.Time
+}
+
+// served is what files held at one moment.
+type served struct {
+	config *tls.Config
+	from   digests
+	expiry time.Time
+}
+
+// newCertificates reads the files of a port for the first time. minimum is a version
+// of TLS, protocols are those of ALPN.
+func newCertificates(
+	port string, files tlsFiles, minimum uint16, protocols []string, log *slog.Logger,
+) (*certificates, error) {
+	c := &certificates{port: port, files: files, minimum: minimum, protocols: protocols, log: log}
+	if _, err := c.load(); err != nil {
+		return nil, usage(err)
+	}
+	c.tellExpiry(time.Now())
+	return c, nil
+}
+
+// config is for a listener. It asks for the present certificate at each handshake.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: c.minimum,
+		NextProtos: c.protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return c.current.Load().config, nil
+		},
+	}
+}
+
+// run looks at the files again and again until ctx is done.
+func (c *certificates) run(ctx context.Context, every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			c.refresh(now)
+		}
+	}
+}
+
+// refresh looks at the files once, and tells what is new. It is not called by two
+// at a time.
+func (c *certificates) refresh(now time.Time) {
+	changed, err := c.load()
+	c.failing.Store(err != nil)
+	if err != nil {
+		c.tellFailure(err)
+	} else {
+		c.told = ""
+	}
+	if changed {
+		c.warned = time.Time{}
+		c.log.Info("new certificate files are served", "port", c.port, "expires", c.current.Load().expiry)
+	}
+	c.tellExpiry(now)
+}
+
+// load serves what the files hold. If they fail, the last good ones stay.
+func (c *certificates) load() (changed bool, err error) {
+	content, err := c.files.read(c.port)
+	if err != nil {
+		return false, err
+	}
+	digests := content.digests()
+	if last := c.current.Load(); last != nil && last.from == digests {
+		return false, nil
+	}
+	pair, expiry, err := c.files.pair(c.port, content)
+	if err != nil {
+		return false, err
+	}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair},
+		MinVersion:   c.minimum,
+		NextProtos:   c.protocols,
+		// A resumed session would outlive a change of the authorities, and saves
+		// nothing where connections last for days.
+		SessionTicketsDisabled: true,
+	}
+	if config.ClientCAs, err = c.files.clients(c.port, content); err != nil {
+		return false, err
+	}
+	if config.ClientCAs != nil {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	c.current.Store(&served{config, digests, expiry})
+	return true, nil
+}
+
+// tellFailure logs a failure once, not each time that it is seen.
+func (c *certificates) tellFailure(err error) {
+	if c.told == err.Error() {
+		return
+	}
+	c.told = err.Error()
+	c.log.Error("certificate files cannot be served; the last good ones stay", "port", c.port, "error", err)
+}
+
+// tellExpiry warns of a certificate that will expire soon or has expired.
+func (c *certificates) tellExpiry(now time.Time) {
+	expiry := c.current.Load().expiry
+	left := expiry.Sub(now)
+	if left > expirySoon || !c.warned.IsZero() && now.Sub(c.warned) < expiryEvery {
+		return
+	}
+	c.warned = now
+	if left > 0 {
+		c.log.Warn("the certificate expires soon: renew its files", "port", c.port, "file", c.files.cert, "expires", expiry)
+		return
+	}
+	c.log.Error("the certificate has expired, clients refuse it: renew its files", "port", c.port, "file", c.files.cert, "expired", expiry)
+}
+
+// observe makes the metrics of the port's certificate.
+func (c *certificates) observe(provider metric.MeterProvider) error {
+	meter := provider.Meter("understudy/tls")
+	expiry, err := meter.Int64ObservableGauge("understudy.tls.certificate.expiry", metric.WithUnit("s"),
+		metric.WithDescription("When the certificate that is served expires, in seconds of Unix time."))
+	if err != nil {
+		return err
+	}
+	failing, err := meter.Int64ObservableGauge("understudy.tls.reload.failing",
+		metric.WithDescription("1 while the certificate files cannot be served and the last good ones are, else 0."))
+	if err != nil {
+		return err
+	}
+	port := metric.WithAttributes(attribute.String("port", c.port))
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(expiry, c.current.Load().expiry.Unix(), port)
+		value := int64(0)
+		if c.failing.Load() {
+			value = 1
+		}
+		o.ObserveInt64(failing, value, port)
+		return nil
+	}, expiry, failing)
+	return err
+}
+
+// handshakes are credentials that log who is refused, as net/http does; gRPC tells
+// nobody.
+type handshakes struct {
+	credentials.TransportCredentials
+	log *slog.Logger
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		h.log.Debug("a TLS handshake failed", "peer", raw.RemoteAddr().String(), "error", err)
+	}
+	return conn, info, err
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// connections bounds what a client may do with a connection to the ext_authz port.
+type connections struct {
+	// maxAge is after how long a connection is closed politely. Zero means never:
+	// Envoy keeps one for days, and that is well where it asks its own sidecar.
+	maxAge time.Duration
+	// maxAgeGrace is how long the checks of such a connection may still take.
+	maxAgeGrace time.Duration
+	// keepaliveTime is after what silence a client is asked whether it lives, and
+	// keepaliveTimeout how long it may take to say so. gRPC's own two hours would keep
+	// what a vanished client has left for as long.
+	keepaliveTime    time.Duration
+	keepaliveTimeout time.Duration
+	// maxMessage bounds a CheckRequest, in bytes. Envoy sends at most the body that it
+	// is configured to buffer.
+	maxMessage int
+	// maxStreams bounds the checks under way on one connection, and with maxMessage the
+	// memory that one client can claim. Envoy opens another connection when it needs
+	// more; a check takes well under a millisecond.
+	maxStreams uint32
+}
+
+var defaultConnections = connections{
+	maxAgeGrace:      10 * time.Second,
+	keepaliveTime:    time.Minute,
+	keepaliveTimeout: 20 * time.Second,
+	maxMessage:       16 << 20,
+	maxStreams:       1000,
+}
+
+// bind declares the flags.
+func (c *connections) bind(f *pflag.FlagSet) {
+	*c = defaultConnections
+	f.DurationVar(&c.maxAge, "authz-max-connection-age", c.maxAge, "after how long a connection of Envoy's is closed politely, so that it spreads over new sidecars or meets new certificates; 0s is never")
+	f.DurationVar(&c.maxAgeGrace, "authz-max-connection-age-grace", c.maxAgeGrace, "how long checks may still take on such a connection")
+	f.DurationVar(&c.keepaliveTime, "authz-keepalive-time", c.keepaliveTime, "after what silence a client is asked whether it lives")
+	f.DurationVar(&c.keepaliveTimeout, "authz-keepalive-timeout", c.keepaliveTimeout, "how long a client may take to say that it lives")
+	f.IntVar(&c.maxMessage, "authz-max-message-size", c.maxMessage, "the largest CheckRequest, in bytes")
+	f.Uint32Var(&c.maxStreams, "authz-max-concurrent-streams", c.maxStreams, "the checks that may be under way on one connection")
+}
+
+// validate calls check with each rule and whether it is kept.
+func (c connections) validate(check func(ok bool, flag, rule string)) {
+	check(c.maxAge >= 0, "authz-max-connection-age", "it is a duration such as 1h, or 0s for no limit")
+	check(c.maxAgeGrace > 0, "authz-max-connection-age-grace", "it is a duration above zero, such as 10s")
+	check(c.keepaliveTime >= time.Second, "authz-keepalive-time", "it is a duration from 1s")
+	check(c.keepaliveTimeout > 0, "authz-keepalive-timeout", "it is a duration above zero, such as 20s")
+	check(c.maxMessage > 0, "authz-max-message-size", "it is a number of bytes above zero, such as 16777216")
+	check(c.maxStreams > 0, "authz-max-concurrent-streams", "it is a number above zero, such as 1000")
+}
+
+func (c connections) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(c.maxMessage),
+		grpc.MaxConcurrentStreams(c.maxStreams),
+		// Bounds the TLS handshake too.
+		grpc.ConnectionTimeout(headerTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: c.maxAge, MaxConnectionAgeGrace: c.maxAgeGrace,
+			Time: c.keepaliveTime, Timeout: c.keepaliveTimeout,
+		}),
+		// Envoy keeps connections for days and pings them as it is told to.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"understudy/authz/extauthz"
+)
+
+// descriptorHelp says how to make what --grpc-descriptor-set names.
+const descriptorHelp = "make it with `protoc --include_imports --descriptor_set_out=FILE …` or `buf build -o FILE`"
+
+// grpcBodies reads a FileDescriptorSet, by which the bodies of gRPC requests are
+// parsed.
+func grpcBodies(file string) (extauthz.Option, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--grpc-descriptor-set: %w; %s", err, descriptorHelp))
+	}
+	option, err := descriptorOption(content)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--grpc-descriptor-set %s: %w; %s", file, err, descriptorHelp))
+	}
+	return option, nil
+}
+
+func descriptorOption(content []byte) (extauthz.Option, error) {
+	set := &descriptorpb.FileDescriptorSet{}
+	if err := proto.Unmarshal(content, set); err != nil {
+		return nil, fmt.Errorf("it is no descriptor set: %w", err)
+	}
+	if len(set.File) == 0 {
+		return nil, errors.New("there is no file in it")
+	}
+	return extauthz.WithDescriptorSet(set)
+}

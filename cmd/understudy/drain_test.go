@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// TestACheckUnderWayIsAnswered begins a check, shuts the server down, and sends the
+// rest of the check when the port is closed already.
+func TestACheckUnderWayIsAnswered(t *testing.T) {
+	ca := newAuthority(t, t.TempDir(), "ca")
+	files := ca.server(t, "server", 1).server()
+	for name, c := range map[string]struct {
+		files  tlsFiles
+		socket bool
+		how    transport
+	}{
+		"TCP": {}, "TLS": {files: files, how: transport{caCert: ca.file}}, "a socket": {socket: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startServer(t, func(conf *config) {
+				conf.authzTLS, conf.defaultDecision, conf.shutdownTimeout = c.files, "allow", scriptTime
+				if c.socket {
+					conf.authzAddr = unixScheme + filepath.Join(t.TempDir(), "authz.sock")
+				}
+			})
+			addr := r.bound["authz"]
+			if c.files.given() {
+				addr = httpsScheme + addr
+			}
+			conn, err := c.how.dial(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			stream := begin(t, conn)
+			r.stop()
+			r.awaitDrained(t)
+			if err := stream.SendMsg(plainCheck(t)); err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.CloseSend(); err != nil {
+				t.Fatal(err)
+			}
+			response := &authv3.CheckResponse{}
+			if err := stream.RecvMsg(response); err != nil || codes.Code(response.GetStatus().GetCode()) != codes.OK {
+				t.Errorf("the check under way is answered with %v, %v", response, err)
+			}
+		})
+	}
+}
+
+// begin opens a check without its message, and returns once the server has it.
+func begin(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	t.Cleanup(cancel)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, authv3.Authorization_Check_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A call after it on the same connection comes after it.
+	if _, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// awaitDrained returns once the port is closed; before that, the process has to have
+// said that it is not ready.
+func (r *running) awaitDrained(t *testing.T) {
+	t.Helper()
+	network, addr := "tcp", r.bound["authz"]
+	if path, unix := strings.CutPrefix(addr, unixScheme); unix {
+		network, addr = "unix", path
+	}
+	for deadline := time.Now().Add(scriptTime); ; {
+		conn, err := net.Dial(network, addr)
+		if err != nil {
+			break
+		}
+		_ = conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("the port does not close")
+		}
+	}
+	if code, body := r.call(t, "health", "GET", "/readyz", ""); code != 503 || !strings.Contains(body, "shutting down") {
+		t.Errorf("/readyz answers %d %s", code, body)
+	}
+}
+
+// TestReadinessGoesFirst sends SIGTERM to a process whose ports stay open during its
+// drain delay: what comes then is answered, and everyone who asks hears that no more
+// should come. The delay is longer than the test, which ends the process.
+func TestReadinessGoesFirst(t *testing.T) {
+	r, process := startProcess(t, "--drain-delay", "1h", "--default-decision", "allow")
+	watch, err := grpc_health_v1.NewHealthClient(r.conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitStatus(t, watch, grpc_health_v1.HealthCheckResponse_SERVING)
+	if err := process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	awaitStatus(t, watch, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	if code, body := r.call(t, "health", "GET", "/readyz", ""); code != 503 || !strings.Contains(body, "shutting down") {
+		t.Errorf("/readyz answers %d %s", code, body)
+	}
+	if response, err := r.authz.Check(t.Context(), plainCheck(t)); err != nil || response.GetStatus().GetCode() != 0 {
+		t.Errorf("a check is answered with %v, %v", response, err)
+	}
+	if code, body := r.call(t, "admin", "GET", policies, ""); code != 200 {
+		t.Errorf("the admin API answers %d %s", code, body)
+	}
+}
+
+// startProcess runs the binary until the test ends.
+func startProcess(t *testing.T, flags ...string) (*running, *os.Process) {
+	t.Helper()
+	cmd := exec.Command("understudy", append([]string{
+		"serve", "--authz-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0",
+		"--store", boltScheme + filepath.Join(t.TempDir(), "understudy.db"),
+	}, flags...)...)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(log)
+	r := &running{bound: make(map[string]string)}
+	for len(r.bound) < 3 && lines.Scan() {
+		for _, m := range address.FindAllStringSubmatch(lines.Text(), -1) {
+			r.bound[m[1]] = m[2]
+		}
+	}
+	read := make(chan struct{})
+	go func() { _, _ = io.Copy(io.Discard, log); close(read) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	})
+	if r.conn, err = (transport{}).dial(r.bound["authz"]); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.conn.Close() })
+	r.authz = authv3.NewAuthorizationClient(r.conn)
+	return r, cmd.Process
+}
+
+func awaitStatus(t *testing.T, watch grpc_health_v1.Health_WatchClient, want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+	t.Helper()
+	for {
+		got, err := watch.Recv()
+		if err != nil {
+			t.Fatalf("waiting for %v: %v", want, err)
+		}
+		if got.Status == want {
+			return
+		}
+	}
+}
+
+func TestTheSocketHasItsMode(t *testing.T) {
+	for octal, want := range map[string]os.FileMode{"0660": 0o660, "600": 0o600, "0777": 0o777} {
+		path := filepath.Join(t.TempDir(), "authz.sock")
+		startServer(t, func(c *config) { c.authzAddr, c.authzSocketMode = unixScheme+path, octal })
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("--authz-socket-mode %s gives %v, want %v", octal, got, want)
+		}
+	}
+}

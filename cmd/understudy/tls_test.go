@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	adminpb "understudy/admin/v1"
+)
+
+// reloadSoon is for tests that wait for a reload.
+const reloadSoon = 2 * time.Millisecond
+
+// dial makes a new connection with TLS.
+func (r *running) dial(t *testing.T, server string, how transport) *grpc.ClientConn {
+	t.Helper()
+	conn, err := how.dial(httpsScheme + r.bound[server])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// met asks over a connection and returns the number of the certificate that the
+// server showed when the connection was made.
+func met(t *testing.T, conn *grpc.ClientConn) (int64, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	defer cancel()
+	var p peer.Peer
+	_, err := authv3.NewAuthorizationClient(conn).Check(ctx, plainCheck(t), grpc.Peer(&p))
+	if err != nil {
+		return 0, err
+	}
+	return p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].SerialNumber.Int64(), nil
+}
+
+// plainCheck is what `understudy check` sends without flags.
+func plainCheck(t *testing.T) *authv3.CheckRequest {
+	t.Helper()
+	request, err := (&checkFlags{method: "GET", path: "/", host: "localhost", scheme: "http"}).build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+// TestNewConnectionsMeetTheNewCertificate replaces the files of a running server.
+func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
+	ca := newAuthority(t, t.TempDir(), "ca")
+	files := ca.server(t, "server", 1).server()
+	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
+	how := transport{caCert: ca.file}
+	old := r.dial(t, "authz", how)
+	if serial, err := met(t, old); err != nil || serial != 1 {
+		t.Fatalf("met certificate %d, %v; want 1", serial, err)
+	}
+	next := ca.server(t, "next", 2)
+	replace(t, next.cert, files.cert)
+	replace(t, next.key, files.key)
+	deadline := time.Now().Add(scriptTime)
+	for {
+		serial, err := met(t, r.dial(t, "authz", how))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if serial == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("new connections meet the old certificate")
+		}
+	}
+	if serial, err := met(t, old); err != nil || serial != 1 {
+		t.Errorf("the old connection met certificate %d, %v; want it to stay as it was", serial, err)
+	}
+	_, metrics := r.call(t, "health", "GET", "/metrics", "")
+	for _, want := range []string{`understudy_tls_certificate_expiry_seconds{`, `port="authz"`, `understudy_tls_reload_failing{`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
+}
+
+func TestClientsHaveToShowTheirCertificate(t *testing.T) {
+	dir := t.TempDir()
+	ca, clients, strangers := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients"), newAuthority(t, dir, "strangers")
+	files := ca.server(t, "server", 1).server()
+	files.clientCA = clients.file
+	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
+	as := func(i issued) transport { return transport{ca.file, i.cert, i.key} }
+	envoy := as(clients.client(t, "envoy", time.Hour))
+	for name, c := range map[string]struct {
+		how  transport
+		want codes.Code
+	}{
+		"Envoy":                {envoy, codes.OK},
+		"nobody":               {transport{caCert: ca.file}, codes.Unavailable},
+		"a stranger":           {as(strangers.client(t, "stranger", time.Hour)), codes.Unavailable},
+		"Envoy of yesterday":   {as(clients.client(t, "expired", -time.Hour)), codes.Unavailable},
+		"a server as a client": {as(clients.issue(t, "other", 1, time.Hour, x509.ExtKeyUsageServerAuth)), codes.Unavailable},
+	} {
+		if _, err := met(t, r.dial(t, "authz", c.how)); status.Code(err) != c.want {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := met(t, r.conn); err == nil {
+		t.Error("a client without TLS is let in")
+	}
+	// Who is trusted changes with the file, also for who was here before.
+	old := r.dial(t, "authz", envoy)
+	if _, err := met(t, old); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, strangers.file, clients.file)
+	deadline := time.Now().Add(scriptTime)
+	for {
+		if _, err := met(t, r.dial(t, "authz", envoy)); err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a client is let in by authorities of the past")
+		}
+	}
+	if _, err := met(t, old); err != nil {
+		t.Errorf("the old connection: %v", err)
+	}
+}
+
+func TestOldTLSIsRefused(t *testing.T) {
+	ca := newAuthority(t, t.TempDir(), "ca")
+	files := ca.server(t, "server", 1).server()
+	for minimum, lower := range map[string]uint16{"1.2": tls.VersionTLS11, "1.3": tls.VersionTLS12} {
+		r := startServer(t, func(c *config) { c.authzTLS, c.tlsMinVersion = files, minimum })
+		config, err := transport{caCert: ca.file}.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.NextProtos = []string{"h2"}
+		for version, want := range map[uint16]bool{lower: false, lower + 1: true} {
+			config.MinVersion, config.MaxVersion = version, version
+			conn, err := tls.Dial("tcp", r.bound["authz"], config)
+			if (err == nil) != want {
+				t.Errorf("minimum %s: %s gives %v", minimum, tls.VersionName(version), err)
+			}
+			if err == nil {
+				_ = conn.Close()
+			}
+		}
+	}
+}
+
+// TestAdminOverTLS calls REST and gRPC on the one port.
+func TestAdminOverTLS(t *testing.T) {
+	ca := newAuthority(t, t.TempDir(), "ca")
+	files := ca.server(t, "server", 7).server()
+	r := startServer(t, func(c *config) { c.adminTLS, c.tlsReload = files, reloadSoon })
+	how := transport{caCert: ca.file}
+	conn := r.dial(t, "admin", how)
+	request := &adminpb.ListPoliciesRequest{Parent: "projects/p1/locations/l1"}
+	if _, err := adminpb.NewPolicyPreviewClient(conn).ListPolicies(t.Context(), request); err != nil {
+		t.Errorf("gRPC: %v", err)
+	}
+	config, err := how.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, protocol := range []int{1, 2} {
+		transport := &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: protocol == 2}
+		defer transport.CloseIdleConnections()
+		response, err := (&http.Client{Transport: transport}).Get(httpsScheme + r.bound["admin"] + policies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != 200 || response.ProtoMajor != protocol {
+			t.Errorf("REST over HTTP/%d answers %s: %s", protocol, response.Status, body)
+		}
+	}
+}
+
+// TestConnectionsAreClosedPolitely asks on and on while connections grow too old: no
+// check fails.
+func TestConnectionsAreClosedPolitely(t *testing.T) {
+	r := startServer(t, func(c *config) { c.connections.maxAge = 20 * time.Millisecond })
+	met := make(map[string]bool)
+	for deadline := time.Now().Add(scriptTime); len(met) < 3; {
+		var p peer.Peer
+		if _, err := r.authz.Check(t.Context(), plainCheck(t), grpc.Peer(&p)); err != nil {
+			t.Fatal(err)
+		}
+		met[p.LocalAddr.String()] = true
+		if time.Now().After(deadline) {
+			t.Fatal("the connection is never closed")
+		}
+	}
+}
+
+// TestMessagesAreBounded sends a check that is too large by a little.
+func TestMessagesAreBounded(t *testing.T) {
+	r := startServer(t, func(c *config) { c.connections.maxMessage = 10_000 })
+	for size, want := range map[int]codes.Code{5_000: codes.OK, 10_001: codes.ResourceExhausted} {
+		request := plainCheck(t)
+		request.Attributes.Request.Http.Body = strings.Repeat("x", size)
+		_, err := r.authz.Check(t.Context(), request)
+		if status.Code(err) != want {
+			t.Errorf("%d bytes: got %v, want %v", size, err, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), fmt.Sprint(10_000)) {
+			t.Errorf("%v does not name the limit", err)
+		}
+	}
+}
