@@ -47,6 +47,7 @@ func TestACheckUnderWayIsAnswered(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
+			r.awaitReady(t)
 			stream := begin(t, conn)
 			r.stop()
 			r.awaitDrained(t)

@@ -33,6 +33,9 @@ func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) erro
 		return err
 	}
 	s.authzHTTP = newHTTP(handler, s.log)
+	if s.authzHTTP.TLSConfig, err = s.secure("http-authz", s.config.httpAuthzTLS, "h2", "http/1.1"); err != nil {
+		return err
+	}
 	s.authzHTTP.ReadTimeout = questionTimeout
 	s.authzHTTP.WriteTimeout = 2*questionTimeout + s.config.decisionTimeout
 	s.authzHTTP.IdleTimeout = idleTimeout

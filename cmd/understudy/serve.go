@@ -193,6 +193,8 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 	front := extauthz.New(s.sidecar, options...)
 	extauthz.Register(s.authz, front)
 	s.authzHealth = grpchealth.NewServer()
+	// It would begin as serving.
+	s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	grpc_health_v1.RegisterHealthServer(s.authz, s.authzHealth)
 	reflection.Register(s.authz)
 	if err := s.openHTTPAuthz(ctx, front); err != nil {
@@ -312,7 +314,6 @@ func (s *server) run(ctx context.Context) error {
 
 // becomeReady tells gRPC health once there are policies to decide by.
 func (s *server) becomeReady(ctx context.Context) {
-	s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	select {
 	case <-ctx.Done():
 	case <-s.sidecar.Ready():

@@ -194,6 +194,50 @@ func TestAdminOverTLS(t *testing.T) {
 	}
 }
 
+// TestHTTPQuestionsOverTLS asks with and without a certificate.
+func TestHTTPQuestionsOverTLS(t *testing.T) {
+	ca := newAuthority(t, t.TempDir(), "ca")
+	files := ca.server(t, "server", 1).server()
+	files.clientCA = ca.file
+	r := startServer(t, func(c *config) { withHTTP(c); c.httpAuthzTLS, c.defaultDecision = files, "allow" })
+	r.awaitReady(t)
+	proxy := ca.client(t, "proxy", time.Hour)
+	for _, c := range []struct {
+		how transport
+		in  bool
+	}{{transport{ca.file, proxy.cert, proxy.key}, true}, {transport{caCert: ca.file}, false}} {
+		config, err := c.how.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+		response, err := (&http.Client{Transport: over}).Get(httpsScheme + r.bound["http-authz"] + "/envoy/x")
+		if (err == nil) != c.in {
+			t.Errorf("%+v: %v", c.how, err)
+		}
+		if err == nil {
+			if response.StatusCode != 200 {
+				t.Errorf("%+v: %s", c.how, response.Status)
+			}
+			_ = response.Body.Close()
+		}
+		over.CloseIdleConnections()
+	}
+}
+
+// awaitReady returns once there are policies.
+func (r *running) awaitReady(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(scriptTime); ; {
+		if code, _ := r.call(t, "health", "GET", "/readyz", ""); code == 200 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not become ready")
+		}
+	}
+}
+
 // TestConnectionsAreClosedPolitely asks on and on while connections grow too old: no
 // check fails.
 func TestConnectionsAreClosedPolitely(t *testing.T) {
