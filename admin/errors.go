@@ -30,6 +30,7 @@ const (
 	reasonImmutable          reason = "IMMUTABLE_FIELD"
 	reasonInvalidAnnotation  reason = "INVALID_ANNOTATION"
 	reasonInvalidPolicy      reason = "INVALID_POLICY"
+	reasonTestsFailed        reason = "TESTS_FAILED"
 	reasonPolicyTooLarge     reason = "POLICY_TOO_LARGE"
 	reasonPolicyNameMismatch reason = "POLICY_NAME_MISMATCH"
 	reasonInvalidFilter      reason = "INVALID_FILTER"

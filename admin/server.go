@@ -47,6 +47,9 @@ type Config struct {
 	// Logger gets what callers are not told: the causes of internal errors.
 	// Nil means none.
 	Logger *slog.Logger
+	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
+	// its modules. One without tests is accepted.
+	RequirePassingTests bool
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time
 }
@@ -60,6 +63,8 @@ type Server struct {
 	store Store
 	log   *slog.Logger
 	now   func() time.Time
+	// testing lets one policy's tests run at a time; nil if none are to be run.
+	testing chan struct{}
 	// health is that of the gRPC services.
 	health *health.Server
 }
@@ -75,6 +80,9 @@ func NewServer(config Config) (*Server, error) {
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if config.RequirePassingTests {
+		s.testing = make(chan struct{}, 1)
 	}
 	return s, nil
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -38,21 +37,13 @@ func (s *Server) validatePolicy(ctx context.Context, field string, p *adminpb.Po
 	return s.compile(ctx, field, p)
 }
 
-// compile is the last check of a policy, by the very code that will decide by it.
+// compile is the last check of a policy, by the very code that will decide by it,
+// and by its own tests if the server is told to run them.
 func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) error {
-	_, err := authz.Compile(ctx, p)
-	if err == nil {
-		return nil
+	if _, err := authz.Compile(ctx, p); err != nil {
+		return s.refused(ctx, field, p, err)
 	}
-	var refused *authz.CompileError
-	if !errors.As(err, &refused) || len(refused.Violations) == 0 {
-		return s.storeFailed(ctx, "compiling "+p.GetName(), err)
-	}
-	var violations []violation
-	for _, v := range refused.Violations {
-		violations = append(violations, violation{field + "." + v.Field, v.Description})
-	}
-	return invalid(reasonInvalidPolicy, violations...)
+	return s.selfTest(ctx, field, p)
 }
 
 // validateExperiment checks what a caller may set in an experiment of the policy.

@@ -21,8 +21,9 @@ import (
 var graph = map[string][]string{
 	"cmd/understudy": {
 		"admin", "admin/boltstore", "admin/redisstore", "admin/v1", "authz", "authz/extauthz", "deploy/examples",
+		"rego", // `import` and `test` read bundles and run tests
 	},
-	"admin":            {"admin/aip", "admin/v1", "authz"},
+	"admin":            {"admin/aip", "admin/v1", "authz", "rego"}, // rego for the results of tests
 	"admin/aip":        {},
 	"admin/v1":         {},
 	"admin/boltstore":  {"admin", "admin/v1", "authz"},

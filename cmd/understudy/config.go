@@ -53,6 +53,7 @@ type config struct {
 
 	allowUnauthenticatedAdmin bool
 	drainDelay                time.Duration
+	requirePassingTests       bool
 	shutdownTimeout           time.Duration
 	logFormat                 string
 	logLevel                  string
@@ -87,6 +88,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
 	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
+	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 	c.bindListening(f)

@@ -253,7 +253,9 @@ func (s *server) secure(port string, files tlsFiles, protocols ...string) (*tls.
 
 func (s *server) openAdmin(ctx context.Context, st store) error {
 	var err error
-	if s.admin, err = admin.NewServer(admin.Config{Store: st, Logger: s.log}); err != nil {
+	if s.admin, err = admin.NewServer(admin.Config{
+		Store: st, Logger: s.log, RequirePassingTests: s.config.requirePassingTests,
+	}); err != nil {
 		return err
 	}
 	handler, err := s.admin.Handler()

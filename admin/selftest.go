@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/rego"
+)
+
+const (
+	// testTime bounds all tests of a policy, and testTimeout each.
+	testTime    = 5 * time.Second
+	testTimeout = time.Second
+	// maxFailures bounds the failing tests that an error names.
+	maxFailures = 10
+)
+
+// selfTest refuses a policy whose own tests do not pass, if the server is told to.
+// A policy without tests passes. Tests of one policy at a time are run, one after
+// the other: the processors belong to those who decide.
+func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) error {
+	if s.testing == nil {
+		return nil
+	}
+	select {
+	case s.testing <- struct{}{}:
+		defer func() { <-s.testing }()
+	case <-ctx.Done():
+		return s.storeFailed(ctx, "testing "+p.GetName(), ctx.Err())
+	}
+	limited, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	report, err := authz.RunTests(limited, p, rego.TestOptions{Timeout: testTimeout})
+	violations := failures(field, report)
+	switch {
+	case ctx.Err() != nil:
+		return s.storeFailed(ctx, "testing "+p.GetName(), ctx.Err())
+	case len(violations) > 0:
+		return invalid(reasonTestsFailed, violations...)
+	case limited.Err() != nil:
+		return invalid(reasonTestsFailed, violation{field + ".modules", fmt.Sprintf(
+			"The tests take longer than %s. Make them shorter, or run the long ones elsewhere.", testTime)})
+	case err != nil:
+		return s.refused(ctx, field, p, err)
+	}
+	return nil
+}
+
+// failures are the tests that failed, as violations.
+func failures(field string, report rego.TestReport) []violation {
+	var out []violation
+	for _, t := range report.Tests {
+		if t.Bad() && len(out) < maxFailures {
+			out = append(out, violation{fmt.Sprintf("%s.modules[%q]", field, t.File), fmt.Sprintf(
+				"%s:%d: The test %s does not pass: %s", t.File, t.Row, t.Name, t.Reason)})
+		}
+	}
+	return out
+}
+
+// refused is the error of a policy that does not compile.
+func (s *Server) refused(ctx context.Context, field string, p *adminpb.Policy, err error) error {
+	var refused *authz.CompileError
+	if !errors.As(err, &refused) || len(refused.Violations) == 0 {
+		return s.storeFailed(ctx, "compiling "+p.GetName(), err)
+	}
+	var violations []violation
+	for _, v := range refused.Violations {
+		violations = append(violations, violation{field + "." + v.Field, v.Description})
+	}
+	return invalid(reasonInvalidPolicy, violations...)
+}

@@ -1,0 +1,59 @@
+package rego
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// decisionNames are what people call the rule that decides.
+var decisionNames = []string{"allow", "allowed", "authz", "decision", "main", "response", "result"}
+
+// Decisions returns the paths of the rules that look like decisions, in order:
+// they have one value, take no arguments, are no tests, and have a default or a
+// telling name. The error is a *CompileError or that of ctx.
+func Decisions(ctx context.Context, modules map[string]string) ([]string, error) {
+	parsed, err := parse(ctx, modules)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, module := range parsed {
+		for _, rule := range module.Rules {
+			if path, ok := pathOf(module.Package.Path.Extend(rule.Head.Ref())); ok && decides(rule, path) {
+				out = append(out, path)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func decides(rule *ast.Rule, path string) bool {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	switch {
+	case len(rule.Head.Args) > 0, rule.Head.DocKind() != ast.CompleteDoc, isTestName(name):
+		return false
+	case strings.HasPrefix(path, "system/"):
+		return false
+	}
+	return rule.Default || slices.Contains(decisionNames, name)
+}
+
+// pathOf turns data.a.b into a/b. A reference that no path can name has none.
+func pathOf(ref ast.Ref) (string, bool) {
+	var segments []string
+	for _, term := range ref[1:] {
+		name, ok := term.Value.(ast.String)
+		if v, isVar := term.Value.(ast.Var); isVar {
+			name, ok = ast.String(v), true
+		}
+		if !ok || name == "" || strings.Contains(string(name), "/") {
+			return "", false
+		}
+		segments = append(segments, string(name))
+	}
+	return strings.Join(segments, "/"), true
+}

@@ -1,0 +1,70 @@
+package rego
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/bundle"
+)
+
+// VerificationKey verifies the signature of a bundle.
+type VerificationKey struct {
+	// Key is a public key or certificate as PEM, or the secret of an HS algorithm.
+	Key string
+	// Algorithm is that of JSON Web Algorithms, such as RS256.
+	Algorithm string
+}
+
+// keyID names the one key there is, whatever the signature says of it.
+const keyID = "key"
+
+// verify holds a bundle to its signature.
+func verify(content files, options BundleOptions) error {
+	names := content.ofKind(signaturesFile)
+	switch {
+	case options.SkipVerify:
+		return nil
+	case len(names) == 0 && options.Key == nil:
+		return nil
+	case len(names) == 0:
+		return refuse("", "The bundle is not signed, though there is a key to verify it with.")
+	case len(names) > 1:
+		return refuse(names[1], "There is a second signature, beside %s.", names[0])
+	case options.Key == nil:
+		return refuse(names[0], "The bundle is signed, and nothing is here to verify it with. "+
+			"Name the key with --verification-key, or pass --skip-verify.")
+	}
+	signed, err := signedFiles(content[names[0]], *options.Key)
+	if err != nil {
+		return refuse(names[0], "The signature does not verify: %s", err)
+	}
+	return compare(content, signed)
+}
+
+// signedFiles returns what a signature vouches for, by name.
+func signedFiles(signatures []byte, key VerificationKey) (map[string]bundle.FileInfo, error) {
+	var config bundle.SignaturesConfig
+	if err := json.Unmarshal(signatures, &config); err != nil {
+		return nil, err
+	}
+	keys := map[string]*bundle.KeyConfig{keyID: {Key: key.Key, Algorithm: key.Algorithm}}
+	return bundle.VerifyBundleSignature(config, bundle.NewVerificationConfig(keys, keyID, "", nil))
+}
+
+// compare holds every file to its digest, and every digest to a file.
+func compare(content files, signed map[string]bundle.FileInfo) error {
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		if kindOfFile(name) == signaturesFile {
+			continue
+		}
+		if err := bundle.VerifyBundleFile(name, *bytes.NewBuffer(content[name]), signed); err != nil {
+			return refuse(name, "It is not what was signed: %s", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(signed)) {
+		return refuse(name, "It was signed, but is not in the bundle.")
+	}
+	return nil
+}
