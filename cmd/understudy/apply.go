@@ -42,11 +42,17 @@ func (c *client) apply(ctx context.Context, name, file string, validateOnly bool
 	if err != nil {
 		return usage(fmt.Errorf("--file: %w", err))
 	}
+	return c.applyResource(ctx, name, "--file", resource, validateOnly)
+}
+
+// applyResource is apply of a resource as JSON. from is what a mistake in it is
+// blamed on.
+func (c *client) applyResource(ctx context.Context, name, from string, resource []byte, validateOnly bool) error {
 	everything := &fieldmaskpb.FieldMask{Paths: []string{"*"}}
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
 		if err := protojson.Unmarshal(resource, e); err != nil {
-			return usage(fmt.Errorf("--file: it is no PolicyExperiment: %w", err))
+			return usage(fmt.Errorf("%s: it is no PolicyExperiment: %w", from, err))
 		}
 		e.Name = name
 		if e.Policy != nil && e.Policy.Name == "" {
@@ -59,7 +65,7 @@ func (c *client) apply(ctx context.Context, name, file string, validateOnly bool
 	}
 	p := &adminpb.Policy{}
 	if err := protojson.Unmarshal(resource, p); err != nil {
-		return usage(fmt.Errorf("--file: it is no Policy: %w", err))
+		return usage(fmt.Errorf("%s: it is no Policy: %w", from, err))
 	}
 	p.Name = name
 	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -38,9 +39,14 @@ type client struct {
 // bind declares the flags of every client command.
 func (c *client) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
+	c.bindConnection(f)
+	f.StringVarP(&c.output, "output", "o", "text", "text or json")
+}
+
+// bindConnection declares those that say where the API is and how it is used.
+func (c *client) bindConnection(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "admin", envOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
 	f.StringVar(&c.location, "location", envOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
-	f.StringVarP(&c.output, "output", "o", "text", "text or json")
 	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied a change")
 	c.transport.bind(f)
 }

@@ -1,0 +1,374 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// usualDecision is the rule that opa-envoy-plugin asks unless it is told otherwise.
+const usualDecision = "envoy/authz/allow"
+
+// importFlags is what `import` can be told.
+type importFlags struct {
+	source       sourceFlags
+	client       client
+	id, write    string
+	rules        []string
+	opaConfig    string
+	withoutTests bool
+	apply        bool
+	validateOnly bool
+}
+
+func newImport() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import BUNDLE|FOLDER",
+		Short: "Make a policy of an OPA bundle or of a folder with Rego and data",
+		Long: `Make a policy of an OPA bundle (tar.gz, - is standard input), of a folder with .rego
+files and data.json, data.yaml or data.yml, or of one .rego file.
+
+It is printed in the form that 'understudy apply -f' reads, or with --apply sent to
+the admin API right away: as the policy that --id names, or as an experiment of one
+with an ID like web/next. It is compiled first, so what is printed can be applied.
+
+Data is nested by folders as OPA does, and the roots of a .manifest hold. The rules
+of the policy are those of --rule or of OPA's configuration (--opa-config); without
+them it is envoy/authz/allow. Tests (*_test.rego) come along, so that 'understudy
+test' and a server with --require-passing-tests can run them; --no-tests leaves
+them out.
+
+A policy is Rego v1. Modules of v0 are refused unless --v0-compatible translates
+them. A signed bundle needs the key that verifies it (--verification-key), or
+--skip-verify. Bundles of WebAssembly or plans, and delta bundles, are refused.`,
+		Example: `  understudy import bundle.tar.gz > web.yaml
+  understudy import ./policy --rule mesh/authz/allow --rule mesh/quota/allow
+  curl -s https://bundles.example/web.tar.gz | understudy import - --opa-config opa.yaml --id web --apply
+  understudy import ./policy --id web/next --apply     # as an experiment: try it first`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.client.in, f.client.out, f.client.err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return f.run(cmd.Context(), args[0])
+		},
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *importFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.source.bind(flags)
+	f.client.bindConnection(flags)
+	flags.StringVar(&f.id, "id", "", "the policy, such as web, or the experiment, such as web/next, that it is to be")
+	flags.StringVarP(&f.client.output, "output", "o", "yaml", "yaml or json")
+	flags.StringVarP(&f.write, "write", "w", "", "the file to write instead of standard output")
+	flags.StringArrayVar(&f.rules, "rule", nil, "a rule that decides, such as envoy/authz/allow; may be repeated, the first denial ends the chain")
+	flags.StringVar(&f.opaConfig, "opa-config", "", "OPA's configuration, whose plugins.envoy_ext_authz_grpc.path is the rule")
+	flags.BoolVar(&f.withoutTests, "no-tests", false, "leave out modules of files like authz_test.rego")
+	flags.BoolVar(&f.apply, "apply", false, "send it to the admin API as --id")
+	flags.BoolVar(&f.validateOnly, "validate-only", false, "with --apply: check everything and change nothing")
+	_ = cmd.MarkFlagFilename("opa-config", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("verification-key")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// check refuses flags that make no sense together.
+func (f *importFlags) check() error {
+	switch {
+	case !oneOf(f.client.output, "yaml", "json"):
+		return usage(errors.New("--output: it is yaml or json"))
+	case f.apply && f.id == "":
+		return usage(errors.New("--id is required with --apply: it names the policy, such as web, or the experiment, such as web/next"))
+	case f.validateOnly && !f.apply:
+		return usage(errors.New("--validate-only: it goes with --apply; without it nothing is changed anyway"))
+	case f.apply && f.write != "":
+		return usage(errors.New("--write: it does not go with --apply"))
+	case f.opaConfig != "" && len(f.rules) > 0:
+		return usage(errors.New("--opa-config: it does not go with --rule"))
+	}
+	return nil
+}
+
+func (f *importFlags) run(ctx context.Context, name string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	options, err := f.source.options()
+	if err != nil {
+		return err
+	}
+	options.WithoutTests = f.withoutTests
+	bundle, err := readBundle(ctx, name, f.client.in, options)
+	if err != nil {
+		return explain(name, err)
+	}
+	rules, err := f.choose(ctx, bundle)
+	if err != nil {
+		return err
+	}
+	document := &imported{from: name, id: f.id, rules: rules, bundle: bundle}
+	if err := document.compile(ctx); err != nil {
+		return err
+	}
+	if n := len(bundle.Translated); n > 0 {
+		fmt.Fprintf(f.client.err, "%d modules were translated from Rego v0: %s\n", n, strings.Join(bundle.Translated, ", "))
+	}
+	if f.apply {
+		return f.send(ctx, document)
+	}
+	return f.print(document)
+}
+
+// choose returns the paths of the rules that decide.
+func (f *importFlags) choose(ctx context.Context, bundle *rego.Bundle) ([]string, error) {
+	switch {
+	case len(f.rules) > 0:
+		paths := make([]string, len(f.rules))
+		for i, rule := range f.rules {
+			paths[i] = rulePath(rule)
+		}
+		return paths, nil
+	case f.opaConfig != "":
+		path, err := configuredRule(f.opaConfig)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--opa-config: %w", err))
+		}
+		return []string{path}, nil
+	}
+	decisions, err := rego.Decisions(ctx, bundle.Modules)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(decisions, usualDecision):
+		return []string{usualDecision}, nil
+	case len(decisions) == 0:
+		return nil, usage(fmt.Errorf("there is no rule %s, and none that looks like a decision: name it with --rule", usualDecision))
+	}
+	return nil, usage(fmt.Errorf("there is no rule %s: name the rule that decides with --rule. These look like decisions:\n  %s",
+		usualDecision, strings.Join(decisions, "\n  ")))
+}
+
+// rulePath takes data.a.b and /a/b for a/b.
+func rulePath(rule string) string {
+	if dotted, ok := strings.CutPrefix(rule, "data."); ok && !strings.Contains(rule, "/") {
+		return strings.ReplaceAll(dotted, ".", "/")
+	}
+	return strings.Trim(rule, "/")
+}
+
+// configuredRule reads the rule that opa-envoy-plugin is configured to ask.
+func configuredRule(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	var config struct {
+		Plugins map[string]struct {
+			Path, Query string
+		}
+	}
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		return "", fmt.Errorf("it is neither YAML nor JSON: %w", err)
+	}
+	plugin, ok := config.Plugins["envoy_ext_authz_grpc"]
+	switch {
+	case !ok:
+		return "", errors.New("it has no plugins.envoy_ext_authz_grpc; name the rule with --rule")
+	case plugin.Path != "":
+		return rulePath(plugin.Path), nil
+	case plugin.Query != "":
+		return rulePath(plugin.Query), nil
+	}
+	return usualDecision, nil
+}
+
+// send applies the policy, or the experiment.
+func (f *importFlags) send(ctx context.Context, document *imported) error {
+	resource, err := document.resource()
+	if err != nil {
+		return err
+	}
+	if err := f.client.dial(); err != nil {
+		return usage(err)
+	}
+	defer func() { _ = f.client.conn.Close() }()
+	return f.client.applyResource(ctx, f.client.name(f.id), "the bundle", resource, f.validateOnly)
+}
+
+// print writes the file that `apply -f` reads. A file is written when all is known
+// to be well.
+func (f *importFlags) print(document *imported) error {
+	content, err := document.yaml()
+	if f.client.output == "json" {
+		content, err = document.json()
+	}
+	if err != nil {
+		return err
+	}
+	if f.write != "" {
+		return os.WriteFile(f.write, content, 0o644)
+	}
+	_, err = f.client.out.Write(content)
+	return err
+}
+
+// imported is a policy that was made of a bundle.
+type imported struct {
+	// from is where the bundle was read, and id what the policy is to be, if known.
+	from, id string
+	rules    []string
+	bundle   *rego.Bundle
+}
+
+// compile holds the policy to what the server will hold it to.
+func (d *imported) compile(ctx context.Context) error {
+	if field := inexact("data", d.bundle.Data); field != "" {
+		return fmt.Errorf("%s: the number %s is too large to be kept exactly; write it as a string, and compare it as one", d.from, field)
+	}
+	encoded, err := json.Marshal(d.policy())
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.from, err)
+	}
+	policy := &adminpb.Policy{}
+	if err := protojson.Unmarshal(encoded, policy); err != nil {
+		return fmt.Errorf("%s: %w", d.from, err)
+	}
+	if _, err := authz.Compile(ctx, policy); err != nil {
+		return explain(d.from, err)
+	}
+	return nil
+}
+
+// inexact returns the path of an integer that a policy, whose numbers are those of
+// JSON in protobuf, would change.
+func inexact(path string, value any) string {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			if found := inexact(path+"."+key, child); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for i, child := range v {
+			if found := inexact(fmt.Sprintf("%s[%d]", path, i), child); found != "" {
+				return found
+			}
+		}
+	case json.Number:
+		return inexactNumber(path, v)
+	}
+	return ""
+}
+
+func inexactNumber(path string, n json.Number) string {
+	double, err := n.Float64()
+	whole, isWhole := new(big.Int).SetString(n.String(), 10)
+	if err != nil {
+		return path
+	}
+	if exact, _ := new(big.Float).SetFloat64(double).Int(nil); isWhole && exact.Cmp(whole) != 0 {
+		return path
+	}
+	return ""
+}
+
+// importedPolicy is the policy in the order in which it is read best.
+type importedPolicy struct {
+	Rules   []importedRule    `json:"rules" yaml:"rules"`
+	Modules map[string]string `json:"modules,omitempty" yaml:"modules,omitempty"`
+	Data    map[string]any    `json:"data,omitempty" yaml:"data,omitempty"`
+}
+
+type importedRule struct {
+	Rego struct {
+		Path string `json:"path" yaml:"path"`
+	} `json:"rego" yaml:"rego"`
+}
+
+func (d *imported) policy() importedPolicy {
+	p := importedPolicy{Modules: d.bundle.Modules, Data: d.bundle.Data}
+	for _, path := range d.rules {
+		var rule importedRule
+		rule.Rego.Path = path
+		p.Rules = append(p.Rules, rule)
+	}
+	return p
+}
+
+// document is the policy, or the experiment with it.
+func (d *imported) document() any {
+	if !strings.Contains(d.id, "/") {
+		return d.policy()
+	}
+	return map[string]any{"policy": d.policy()}
+}
+
+// resource is the document as `apply` sends it.
+func (d *imported) resource() ([]byte, error) { return json.Marshal(d.document()) }
+
+func (d *imported) json() ([]byte, error) {
+	content, err := json.MarshalIndent(d.document(), "", "  ")
+	return append(content, '\n'), err
+}
+
+func (d *imported) yaml() ([]byte, error) {
+	content, err := d.resource()
+	if err != nil {
+		return nil, err
+	}
+	// Through JSON, so that numbers stay as they were written.
+	var node yaml.Node
+	if err := yaml.Unmarshal(content, &node); err != nil {
+		return nil, err
+	}
+	readable(&node)
+	var out strings.Builder
+	d.head(&out)
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&node); err != nil {
+		return nil, err
+	}
+	return []byte(out.String()), encoder.Close()
+}
+
+// head says where the file comes from and what to do with it.
+func (d *imported) head(w io.Writer) {
+	id, file := d.id, "FILE"
+	if id == "" {
+		id = "NAME"
+	}
+	revision := ""
+	if d.bundle.Revision != "" {
+		revision = fmt.Sprintf(", revision %q", d.bundle.Revision)
+	}
+	fmt.Fprintf(w, "# Imported from %q%s. Apply it with:\n#   understudy apply %s -f %s\n", d.from, revision, id, file)
+}
+
+// readable lays JSON out as people write YAML: blocks, text of several lines as
+// such, keys and words without quotes where that is the same.
+func readable(node *yaml.Node) {
+	node.Style = 0
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" && strings.Contains(node.Value, "\n") {
+		node.Style = yaml.LiteralStyle
+	}
+	for _, child := range node.Content {
+		readable(child)
+	}
+}
