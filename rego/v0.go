@@ -34,7 +34,7 @@ func refuseV0(old []string) error {
 	if more := len(old) - shown; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return refuse(list, "It is Rego v0, and a policy is Rego v1. Pass --v0-compatible to have it translated.")
+	return refuse(list, "This is Rego v0, and a policy is Rego v1. Pass --v0-compatible to have it translated.")
 }
 
 // translate replaces modules of Rego v0 by what they are in v1.
