@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -121,7 +124,7 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	document := &imported{from: name, id: f.id, rules: rules, bundle: bundle}
+	document := &imported{from: name, id: f.id, file: f.write, rules: rules, bundle: bundle}
 	if err := document.compile(ctx); err != nil {
 		return err
 	}
@@ -229,8 +232,9 @@ func (f *importFlags) print(document *imported) error {
 
 // imported is a policy that was made of a bundle.
 type imported struct {
-	// from is where the bundle was read, and id what the policy is to be, if known.
-	from, id string
+	// from is where the bundle was read, id what the policy is to be, and file where
+	// it is written, if known.
+	from, id, file string
 	rules    []string
 	bundle   *rego.Bundle
 }
@@ -320,11 +324,28 @@ func (d *imported) document() any {
 }
 
 // resource is the document as `apply` sends it.
-func (d *imported) resource() ([]byte, error) { return json.Marshal(d.document()) }
+func (d *imported) resource() ([]byte, error) {
+	content, err := json.Marshal(d.document())
+	return printable(content), err
+}
 
 func (d *imported) json() ([]byte, error) {
 	content, err := json.MarshalIndent(d.document(), "", "  ")
-	return append(content, '\n'), err
+	return append(printable(content), '\n'), err
+}
+
+// printable escapes the characters that JSON allows in a string and YAML, which
+// `apply` reads, does not.
+func printable(content []byte) []byte {
+	var out []byte
+	for _, r := range string(content) {
+		if r >= ' ' && !unicode.IsPrint(r) && r <= 0xffff {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 func (d *imported) yaml() ([]byte, error) {
@@ -350,25 +371,33 @@ func (d *imported) yaml() ([]byte, error) {
 
 // head says where the file comes from and what to do with it.
 func (d *imported) head(w io.Writer) {
-	id, file := d.id, "FILE"
-	if id == "" {
-		id = "NAME"
-	}
+	id := cmp.Or(d.id, "NAME")
 	revision := ""
 	if d.bundle.Revision != "" {
 		revision = fmt.Sprintf(", revision %q", d.bundle.Revision)
 	}
-	fmt.Fprintf(w, "# Imported from %q%s. Apply it with:\n#   understudy apply %s -f %s\n", d.from, revision, id, file)
+	fmt.Fprintf(w, "# Imported from %q%s. Apply it with:\n#   understudy apply %s -f %s\n", d.from, revision, id, cmp.Or(d.file, "FILE"))
 }
 
 // readable lays JSON out as people write YAML: blocks, text of several lines as
 // such, keys and words without quotes where that is the same.
 func readable(node *yaml.Node) {
 	node.Style = 0
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" && strings.Contains(node.Value, "\n") {
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" && strings.ContainsAny(node.Value, "\n\r") {
 		node.Style = yaml.LiteralStyle
+		if !plainText(node.Value) {
+			node.Style = yaml.DoubleQuotedStyle
+		}
 	}
 	for _, child := range node.Content {
 		readable(child)
 	}
+}
+
+// plainText reports whether a text of several lines is the same as a block of
+// YAML: it neither begins with a space of some kind nor has odd characters.
+func plainText(text string) bool {
+	return !strings.ContainsAny(text[:1], " \t\r\n") && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' && r != '\t' && !unicode.IsPrint(r)
+	})
 }

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 //	addresses FILE         sets $AUTHZ, $HTTP_AUTHZ, $ADMIN and $HEALTH from a server's log
 //	etag NAME              sets $ETAG to that of the JSON on the last standard output
 //	certificates           writes ca.pem, and certificate and key of a server and an envoy that it signed
+//	bundle FILE FOLDER     packs a folder as an OPA bundle
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -47,6 +48,7 @@ func TestScripts(t *testing.T) {
 				ca.server(ts, "server", 1)
 				ca.client(ts, "envoy", time.Hour)
 			},
+			"bundle": makeBundle,
 		},
 	})
 }
