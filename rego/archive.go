@@ -116,7 +116,7 @@ func climbs(name string) bool {
 func unpack(r io.Reader) (io.Reader, error) {
 	packed := bufio.NewReader(&bounded{from: r, left: maxBundleSize})
 	magic, err := packed.Peek(2)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, unreadable(err)
 	}
 	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
