@@ -79,7 +79,9 @@ every sidecar at once.
 Start with:
   understudy demo            see all of it in ten seconds
   understudy serve           run the sidecar and the admin API on this machine
-  understudy check           send one request and see the decision`,
+  understudy check           send one request and see the decision
+  understudy import          make a policy of an OPA bundle or folder
+  understudy test            run the tests of a policy`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
