@@ -131,13 +131,13 @@ test_endless if {
 
 func TestRunTestsBounded(t *testing.T) {
 	ctx := context.Background()
-	source := rego.Source{Modules: map[string]string{"a.rego": endlessTest, "b.rego": "package b_test\ntest_b if true"}}
+	source := rego.Source{Modules: map[string]string{"a.rego": endlessTest}}
 	report, err := rego.RunTests(ctx, source, rego.TestOptions{Timeout: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := report.Tests; len(got) != 2 || got[0].Outcome != rego.Errored || got[0].Reason != "It takes longer than 10ms." || got[1].Outcome != rego.Passed {
-		t.Errorf("a test without an end and another one: %+v", got)
+	if got := report.Tests; len(got) != 1 || got[0].Outcome != rego.Errored || got[0].Reason != "It takes longer than 10ms." {
+		t.Errorf("a test without an end: %+v", got)
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()

@@ -30,8 +30,8 @@ type imported struct {
 
 // compile holds the policy to what the server will hold it to.
 func (d *imported) compile(ctx context.Context) error {
-	if field := inexact("data", d.bundle.Data); field != "" {
-		return fmt.Errorf("%s: the number %s is too large to be kept exactly; write it as a string, and compare it as one", d.from, field)
+	if err := checkExact(d.from, d.bundle.Data); err != nil {
+		return err
 	}
 	encoded, err := json.Marshal(d.policy())
 	if err != nil {
@@ -43,6 +43,14 @@ func (d *imported) compile(ctx context.Context) error {
 	}
 	if _, err := authz.Compile(ctx, policy); err != nil {
 		return explain(d.from, err)
+	}
+	return nil
+}
+
+// checkExact refuses data that would not be the same in a policy.
+func checkExact(from string, data map[string]any) error {
+	if field := inexact("data", data); field != "" {
+		return fmt.Errorf("%s: the number %s is too large to be kept exactly; write it as a string, and compare it as one", from, field)
 	}
 	return nil
 }

@@ -189,6 +189,9 @@ func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, err
 	if err != nil {
 		return nil, explain(name, err)
 	}
+	if err := checkExact(name, bundle.Data); err != nil {
+		return nil, err
+	}
 	encoded, err := json.Marshal(bundle.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
