@@ -79,7 +79,7 @@ func (s *substitutes) replace(e *ast.Expr, original *ast.Builtin, f topdown.Buil
 		s.builtins = make(map[string]*topdown.Builtin)
 	}
 	name := fmt.Sprintf("%s%d", substitutePrefix, len(s.builtins))
-	decl := &ast.Builtin{Name: name, Decl: types.NewFunction(original.Decl.Args(), original.Decl.Result())}
+	decl := &ast.Builtin{Name: name, Decl: types.NewFunction(original.Decl.FuncArgs().Args, original.Decl.Result())}
 	s.builtins[name] = &topdown.Builtin{Decl: decl, Func: f}
 	terms := e.Terms.([]*ast.Term)
 	terms[0] = ast.NewTerm(ast.Ref{ast.VarTerm(name)}).SetLocation(terms[0].Location)

@@ -56,6 +56,7 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata:    authv3.Authorization_ServiceDesc.Metadata,
 }
 
+//nolint:revive // the order of the parameters is gRPC's
 func handleCheck(
 	server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 ) (any, error) {

@@ -4,9 +4,7 @@ import (
 	"encoding/binary"
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/authz"
 	"understudy/rego"
@@ -285,9 +283,9 @@ func decoded[M proto.Message](object func(M) map[string]any) func([]byte) (rego.
 }
 
 var (
-	decodeAddress  = decoded((func(*corev3.Address) map[string]any)(addressOf))
-	decodeTime     = decoded((func(*timestamppb.Timestamp) map[string]any)(timeOf))
-	decodeMetadata = decoded((func(*corev3.Metadata) map[string]any)(metadataOf))
+	decodeAddress  = decoded(addressOf)
+	decodeTime     = decoded(timeOf)
+	decodeMetadata = decoded(metadataOf)
 )
 
 // path and query are of the target, as parsePath and parseQuery read it.

@@ -197,7 +197,7 @@ func (f *importFlags) send(ctx context.Context, document *imported) error {
 	if err != nil {
 		return err
 	}
-	if err := f.client.dial(); err != nil {
+	if err := f.client.connect(); err != nil {
 		return usage(err)
 	}
 	defer func() { _ = f.client.conn.Close() }()
