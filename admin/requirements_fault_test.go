@@ -60,6 +60,8 @@ func plantBrokenExperiment(r *row) {
 
 // nodeKeepsLastGoodPolicy gives the sidecar n1 a policy that it cannot compile.
 func nodeKeepsLastGoodPolicy(r *row) {
+	// The operation ended with the peer's refusal; the sidecar may still be on its way.
+	r.await("the sidecar follows", func() string { return r.unreported("n1") })
 	r.do("TRAFFIC POST 200")
 	plant(r, r.path("$pol"), &adminpb.Policy{}, func(p *adminpb.Policy) {
 		p.Modules, p.Etag = noRego, p.Etag+"x"
