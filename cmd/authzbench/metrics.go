@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// metricsPage :: a series, with its labels as they are written → its value.
+type metricsPage map[string]float64
+
+// readMetrics reads a Prometheus page. Without a URL it is empty.
+func readMetrics(ctx context.Context, url string) (metricsPage, error) {
+	if url == "" {
+		return metricsPage{}, nil
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("reading metrics: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("reading metrics: %s answered %s", url, response.Status)
+	}
+	return parseMetrics(response.Body)
+}
+
+func parseMetrics(r io.Reader) (metricsPage, error) {
+	page := metricsPage{}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		series, value, found := cutLast(lines.Text(), " ")
+		if !found || strings.HasPrefix(series, "#") {
+			continue
+		}
+		if number, err := strconv.ParseFloat(value, 64); err == nil {
+			page[series] = number
+		}
+	}
+	return page, lines.Err()
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+// sum adds all series of a name.
+func (p metricsPage) sum(name string) float64 {
+	var total float64
+	for series, value := range p {
+		if bare, _, _ := strings.Cut(series, "{"); bare == name {
+			total += value
+		}
+	}
+	return total
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+//go:embed policies/*.rego
+var policyFiles embed.FS
+
+// policySpec is a policy as every server gets it.
+type policySpec struct {
+	Name   string         `json:"name"`
+	Module string         `json:"module"`
+	Data   map[string]any `json:"data"`
+	// Candidate gives what an experiment changes: a text of the module, and what
+	// stands there instead, with %d for the number of the experiment.
+	Candidate [2]string `json:"-"`
+	Algorithm algorithm `json:"-"`
+}
+
+// policyNames are the policies in the order of the report.
+var policyNames = []string{"prefix", "rbac", "hs256", "rs256", "large", "quickstart"}
+
+// newPolicy reads a policy and makes its data.
+func newPolicy(name string, k *keys) (policySpec, error) {
+	if !slices.Contains(policyNames, name) {
+		return policySpec{}, fmt.Errorf("--policy: there is no %q; there are %s", name, strings.Join(policyNames, ", "))
+	}
+	module, err := policyFiles.ReadFile("policies/" + name + ".rego")
+	if err != nil {
+		return policySpec{}, err
+	}
+	p := policySpec{Name: name, Module: string(module), Data: map[string]any{}, Algorithm: rs256, Candidate: candidates[name]}
+	switch name {
+	case "rbac":
+		p.Data["permissions"] = permissions()
+	case "hs256":
+		p.Algorithm = hs256
+		p.Data["permissions"], p.Data["secret"] = permissions(), k.secret
+	case "rs256":
+		p.Data["permissions"] = permissions()
+		if p.Data["certificate"], err = k.publicPEM(); err != nil {
+			return policySpec{}, err
+		}
+	case "large":
+		p.Data["members"], p.Data["rules"] = members(), rules()
+	}
+	return p, nil
+}
+
+// candidates :: policy → what its experiments change: a rule that really decides
+// some requests otherwise.
+var candidates = map[string][2]string{
+	"prefix":     {`"/api/v1/search/"`, `"/api/v1/search/0000000000%02d"`},
+	"rbac":       {`permission.resource == input.parsed_path[2]`, "permission.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%02d\")"},
+	"hs256":      {`some role in claims.roles`, "not endswith(http.path, \"%02d\")\n\tsome role in claims.roles"},
+	"rs256":      {`some role in claims.roles`, "not endswith(http.path, \"%02d\")\n\tsome role in claims.roles"},
+	"large":      {`rule.method == http.method`, "rule.method == http.method\n\tnot endswith(http.path, \"%02d\")"},
+	"quickstart": {`quantity <= 10`, `quantity <= 10 - %d`},
+}
+
+// candidate returns the module of an experiment.
+func (p policySpec) candidate(n int) (string, error) {
+	changed := strings.Replace(p.Module, p.Candidate[0], fmt.Sprintf(p.Candidate[1], n), 1)
+	if changed == p.Module {
+		return "", fmt.Errorf("the experiments of %s change nothing", p.Name)
+	}
+	return changed, nil
+}
+
+// resources are the second part of every path.
+var resources = []string{"catalog", "orders", "prices", "stock", "reviews", "search", "refunds", "reports", "users", "invoices"}
+
+var roleNames = []string{"viewer", "clerk", "admin"}
+
+// permissions :: role → what it may do.
+func permissions() map[string]any {
+	grant := func(methods []any, names ...string) (out []any) {
+		for _, n := range names {
+			out = append(out, map[string]any{"resource": n, "methods": methods})
+		}
+		return out
+	}
+	return map[string]any{
+		"viewer": grant([]any{"GET"}, "catalog", "prices", "stock", "reviews", "search"),
+		"clerk":  grant([]any{"GET", "POST"}, "catalog", "orders", "prices", "stock", "refunds", "invoices"),
+		"admin":  grant([]any{"GET", "POST", "DELETE"}, resources...),
+	}
+}
+
+const memberCount = 10_000
+
+// members :: user → the groups it belongs to. The first are the users of the
+// traffic.
+func members() map[string]any {
+	r := rand.New(rand.NewPCG(1, 2))
+	out := make(map[string]any, memberCount)
+	for i := range memberCount {
+		out[userName(i)] = map[string]any{
+			"tenant": fmt.Sprintf("tenant-%02d", r.IntN(40)),
+			"groups": []any{groupName(r.IntN(groupCount)), groupName(r.IntN(groupCount))},
+		}
+	}
+	return out
+}
+
+const (
+	ruleCount  = 200
+	groupCount = 30
+)
+
+func groupName(i int) string { return fmt.Sprintf("group-%02d", i) }
+
+// rules are tried one by one. Those of the traffic's resources are spread among
+// others that never match.
+func rules() []any {
+	r := rand.New(rand.NewPCG(3, 4))
+	out := make([]any, ruleCount)
+	for i := range out {
+		prefix := fmt.Sprintf("/internal/%03d/", i)
+		if i%4 == 0 {
+			prefix = "/api/v1/" + resources[r.IntN(len(resources))] + "/"
+		}
+		var groups []any
+		for range 8 {
+			groups = append(groups, groupName(r.IntN(groupCount)))
+		}
+		out[i] = map[string]any{"method": methods[r.IntN(len(methods))], "prefix": prefix, "groups": groups}
+	}
+	return out
+}

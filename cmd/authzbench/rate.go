@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// rate is requests per second, or a part of what a server takes in the closed loop.
+type rate struct {
+	perSecond float64
+	part      float64
+}
+
+// of returns the requests per second for a server with a capacity.
+func (r rate) of(capacity float64) float64 {
+	if r.part > 0 {
+		return r.part * capacity
+	}
+	return r.perSecond
+}
+
+// String implements pflag.Value.
+func (r *rate) String() string {
+	if r.part > 0 {
+		return strconv.FormatFloat(100*r.part, 'g', -1, 64) + "%"
+	}
+	return strconv.FormatFloat(r.perSecond, 'g', -1, 64)
+}
+
+// MarshalText writes a rate as the flag takes it.
+func (r rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Type implements pflag.Value.
+func (r *rate) Type() string { return "rate" }
+
+// Set implements pflag.Value.
+func (r *rate) Set(text string) error {
+	number, isPart := strings.CutSuffix(text, "%")
+	value, err := strconv.ParseFloat(number, 64)
+	switch {
+	case err != nil || value < 0 || value > 1e6:
+		return fmt.Errorf("%q is neither requests per second, such as 2000, nor a part of the capacity, such as 50%%", text)
+	case isPart && value >= 100:
+		return fmt.Errorf("%q leaves no room: an open loop at the whole capacity never catches up", text)
+	case isPart:
+		*r = rate{part: value / 100}
+	default:
+		*r = rate{perSecond: value}
+	}
+	return nil
+}

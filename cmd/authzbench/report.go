@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is everything that a run found.
+type report struct {
+	Machine  machine        `json:"machine"`
+	Command  string         `json:"command"`
+	Plan     plan           `json:"plan"`
+	Policies []policyReport `json:"policies"`
+}
+
+type policyReport struct {
+	Policy string   `json:"policy"`
+	Series []series `json:"series"`
+}
+
+// machine is where it was measured.
+type machine struct {
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"`
+	Servers    string `json:"server_cpus"`
+	Generator  string `json:"generator_cpus"`
+	Go         string `json:"go"`
+	System     string `json:"system"`
+	Understudy string `json:"understudy,omitempty"`
+}
+
+func newMachine(servers, generator *cpuList) machine {
+	return machine{
+		CPU: processorName(), Cores: runtime.NumCPU(), Servers: servers.String(), Generator: generator.String(),
+		Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
+
+func processorName() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if key, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// writeHead writes where and how it was measured.
+func writeHead(w io.Writer, m machine, command string) {
+	fmt.Fprintf(w, "%s, %d cores (servers on %s, generator on %s), %s, %s.\n", m.CPU, m.Cores, m.Servers, m.Generator, m.Go, m.System)
+	fmt.Fprintf(w, "Command: `%s`.\n", command)
+}
+
+// write writes the report as Markdown.
+func (r *report) write(w io.Writer) {
+	writeHead(w, r.Machine, r.Command)
+	p := r.Plan
+	fmt.Fprintf(w, "%d rounds of %s, servers in turn; %d requests under way on %d connections; %s traffic. ", p.Rounds, p.Duration, p.Inflight, p.Connections, p.Traffic)
+	if p.Rate.of(1) > 0 {
+		fmt.Fprintf(w, "Latencies are those of an open loop at a rate of %s, from the moment a request was due.\n", &p.Rate)
+	} else {
+		fmt.Fprintln(w, "Latencies are those of a full server.")
+	}
+	fmt.Fprintln(w, "× is the ratio to the no-op server in the same round: median (least–most).")
+	fmt.Fprint(w, "\n| policy | server | CPU per check | CPU × | checks/s | checks/s × | p50 | p90 | p99 | p99.9 | p99 × | allocations | RSS |\n"+
+		"| --- | --- | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n")
+	for _, policy := range r.Policies {
+		policy.writeRows(w)
+	}
+}
+
+func (p policyReport) writeRows(w io.Writer) {
+	base := p.Series[0].Samples // the no-op, if there is one
+	for _, s := range p.Series {
+		if s.Server == "noop" {
+			base = s.Samples
+		}
+	}
+	for _, s := range p.Series {
+		cell := func(of func(sample) float64, format string) string { return fmt.Sprintf(format, median(s.Samples, of)) }
+		times := func(of func(sample) float64) string { return spreadOf(s.Samples, base, of).String() }
+		fmt.Fprintf(w, "| %s | %s | %s | **%s** | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Policy, s.Server,
+			cell(cpuOf, "%.1f µs"), times(cpuOf), cell(throughputOf, "%.0f"), times(throughputOf),
+			cell(millis(func(s sample) time.Duration { return s.P50 }), "%.2f ms"), cell(millis(func(s sample) time.Duration { return s.P90 }), "%.2f ms"),
+			cell(p99Of, "%.2f ms"), cell(millis(func(s sample) time.Duration { return s.P999 }), "%.2f ms"), times(p99Of),
+			cell(func(s sample) float64 { return s.Allocations }, "%.0f"), cell(func(s sample) float64 { return float64(s.Memory) / (1 << 20) }, "%.0f MiB"))
+	}
+}
+
+func cpuOf(s sample) float64        { return float64(s.CPU) / float64(time.Microsecond) }
+func throughputOf(s sample) float64 { return s.Throughput }
+
+var p99Of = millis(func(s sample) time.Duration { return s.P99 })
+
+func millis(of func(sample) time.Duration) func(sample) float64 {
+	return func(s sample) float64 { return float64(of(s)) / float64(time.Millisecond) }
+}
+
+// spread is the ratios of several rounds.
+type spread struct{ least, middle, most float64 }
+
+// spreadOf divides round by round.
+func spreadOf(samples, base []sample, of func(sample) float64) spread {
+	ratios := make([]float64, 0, len(samples))
+	for i, s := range samples {
+		if b := of(base[i]); b > 0 {
+			ratios = append(ratios, of(s)/b)
+		}
+	}
+	return spreadOfNumbers(ratios)
+}
+
+func spreadOfNumbers(numbers []float64) spread {
+	if len(numbers) == 0 {
+		return spread{}
+	}
+	return spread{slices.Min(numbers), medianOf(numbers), slices.Max(numbers)}
+}
+
+func (s spread) String() string {
+	if s == (spread{}) {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.middle, s.least, s.most)
+}
+
+func median(samples []sample, of func(sample) float64) float64 {
+	numbers := make([]float64, len(samples))
+	for i, s := range samples {
+		numbers[i] = of(s)
+	}
+	return medianOf(numbers)
+}
+
+// medianOf returns the middle one, or what is between the two; 0 of none.
+func medianOf[N cmp.Ordered](numbers []N) (none N) {
+	if len(numbers) == 0 {
+		return none
+	}
+	sorted := slices.Sorted(slices.Values(numbers))
+	return sorted[len(sorted)/2]
+}
+
+// warnings are what makes one doubt the figures.
+func (p policyReport) warnings() (out []string) {
+	var shares []float64
+	for _, s := range p.Series {
+		for _, sample := range s.Samples {
+			if sample.Errors > 0 {
+				out = append(out, fmt.Sprintf("%s, %s: %d requests of a round failed", p.Policy, s.Server, sample.Errors))
+			}
+			if s.Server != "noop" {
+				shares = append(shares, sample.Allowed)
+			}
+		}
+	}
+	if len(shares) > 0 && slices.Max(shares)-slices.Min(shares) > .05 {
+		out = append(out, fmt.Sprintf("%s: between %.0f %% and %.0f %% of the requests were allowed: some server denies because it is full",
+			p.Policy, 100*slices.Min(shares), 100*slices.Max(shares)))
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+)
+
+// listening is what a server of this program says of itself, as one line of JSON on
+// standard error.
+type listening struct {
+	Authz   string `json:"authz"`
+	Metrics string `json:"health"`
+}
+
+// newServer is how this program starts itself as the servers to compare with.
+func newServer() *cobra.Command {
+	return &cobra.Command{
+		Use:    "server noop | server stock POLICY",
+		Short:  "Be one of the servers to compare with",
+		Hidden: true,
+		Args:   cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "noop" {
+				return serveCheck(noop{})
+			}
+			if len(args) < 2 {
+				return fmt.Errorf("the file of the policy is missing")
+			}
+			s, err := newStock(cmd.Context(), args[1])
+			if err != nil {
+				return err
+			}
+			return serveCheck(s)
+		},
+	}
+}
+
+// serveCheck serves ext_authz with the defaults of grpc-go, and the metrics of the
+// Go runtime, on any ports.
+func serveCheck(s authv3.AuthorizationServer) error {
+	rpc, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	metrics, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	authv3.RegisterAuthorizationServer(server, s)
+	if err := json.NewEncoder(os.Stderr).Encode(listening{rpc.Addr().String(), metrics.Addr().String()}); err != nil {
+		return err
+	}
+	http.Handle("/metrics", promhttp.Handler())
+	go func() { _ = http.Serve(metrics, nil) }()
+	return server.Serve(rpc)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	benchLocation = "projects/bench/locations/local"
+	benchPolicy   = "bench"
+)
+
+// understudy is a binary of it, and how it is started.
+type understudy struct {
+	name, binary string
+	environment  []string
+}
+
+// buildUnderstudy builds the binary of the tree around this module into a folder.
+func buildUnderstudy(ctx context.Context, folder string) (string, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(folder, "understudy")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/understudy")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building understudy: %w\n%s", err, output)
+	}
+	return binary, nil
+}
+
+// moduleRoot finds the tree of understudy from a folder inside of it.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "understudy").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the source of understudy: run this in its tree, or give --understudy BINARY: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// node is a running understudy.
+type node struct {
+	*process
+	authz, admin, health string
+	// started is the moment before the process was.
+	started time.Time
+}
+
+// start starts the server with a store of its own below folder, unless the
+// arguments name one, and waits until it listens.
+func (u understudy) start(ctx context.Context, cpus cpuList, folder string, arguments ...string) (*node, error) {
+	folder, err := os.MkdirTemp(folder, u.name+"-")
+	if err != nil {
+		return nil, err
+	}
+	arguments = append([]string{
+		"serve", "--store", "bolt://" + filepath.Join(folder, "store.db"), "--location", benchLocation, "--policy", benchPolicy,
+		"--authz-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0",
+		"--log-format", "json", "--snapshot-file", filepath.Join(folder, "snapshot"),
+	}, arguments...)
+	cmd := exec.Command(u.binary, arguments...)
+	cmd.Env = append(os.Environ(), u.environment...)
+	bound := make(chan *node, 1)
+	started := time.Now()
+	p, err := startProcess(u.name, cpus, cmd, func(line string) {
+		var event struct{ Msg, Authz, Admin, Health string }
+		if json.Unmarshal([]byte(line), &event) == nil && event.Msg == "understudy is listening" {
+			bound <- &node{authz: event.Authz, admin: event.Admin, health: event.Health, started: started}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	n, err := await(ctx, p, bound)
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	n.process = p
+	return n, nil
+}
+
+// policyBody is a policy as the REST API takes it.
+func policyBody(module string, data map[string]any) map[string]any {
+	return map[string]any{
+		"rules": []any{map[string]any{"rego": map[string]any{}}}, "modules": map[string]any{"policy.rego": module}, "data": data,
+	}
+}
+
+// putPolicy makes or replaces the policy of all requests.
+func (n *node) putPolicy(ctx context.Context, module string, data map[string]any) error {
+	return n.mutate(ctx, http.MethodPatch, "policies/"+benchPolicy+"?allowMissing=true&updateMask=rules,modules,data", policyBody(module, data))
+}
+
+// startExperiment makes an experiment and begins its preview.
+func (n *node) startExperiment(ctx context.Context, id, module string, data map[string]any) error {
+	policy := policyBody(module, data)
+	policy["name"] = benchLocation + "/policies/" + benchPolicy
+	experiments := "policies/" + benchPolicy + "/experiments"
+	if err := n.mutate(ctx, http.MethodPost, experiments+"?policyExperimentId="+id, map[string]any{"policy": policy}); err != nil {
+		return err
+	}
+	return n.mutate(ctx, http.MethodPost, experiments+"/"+id+":startPreview", map[string]any{})
+}
+
+// mutate makes a change by the REST API and waits until it is applied.
+func (n *node) mutate(ctx context.Context, method, path string, body any) error {
+	var operation struct {
+		Name  string
+		Done  bool
+		Error *struct{ Message string }
+	}
+	if err := n.call(ctx, method, benchLocation+"/"+path, body, &operation); err != nil {
+		return err
+	}
+	for !operation.Done {
+		if err := n.call(ctx, http.MethodPost, operation.Name+":wait", map[string]any{}, &operation); err != nil {
+			return err
+		}
+	}
+	if operation.Error != nil {
+		return fmt.Errorf("%s %s: %s", method, path, operation.Error.Message)
+	}
+	return nil
+}
+
+func (n *node) call(ctx context.Context, method, path string, body, answer any) error {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+n.admin+"/v1/"+path, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	received, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s answered %s: %.500s", method, path, response.Status, received)
+	}
+	return json.Unmarshal(received, answer)
+}

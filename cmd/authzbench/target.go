@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// target is a server that is measured.
+type target struct {
+	name    string
+	address string
+	// pid is 0 if it is not known: then there is no processor time.
+	pid int
+	// metrics is the URL of its Prometheus page, if it has one.
+	metrics string
+	// foreign: it was not started here, and decides by what its user gave it.
+	foreign bool
+	client  *client
+	stop    func()
+}
+
+// parseTarget reads name=address[,pid=N][,metrics=URL].
+func parseTarget(text string) (target, error) {
+	parts := strings.Split(text, ",")
+	name, address, found := strings.Cut(parts[0], "=")
+	if !found || name == "" || address == "" {
+		return target{}, fmt.Errorf("--target %q: it is like name=host:port,pid=123,metrics=http://host:port/metrics", text)
+	}
+	t := target{name: name, address: address, foreign: true, stop: func() {}}
+	for _, part := range parts[1:] {
+		key, value, _ := strings.Cut(part, "=")
+		switch key {
+		case "pid":
+			pid, err := strconv.Atoi(value)
+			if err != nil || pid <= 0 {
+				return target{}, fmt.Errorf("--target %q: pid is the number of a process", text)
+			}
+			t.pid = pid
+		case "metrics":
+			t.metrics = value
+		default:
+			return target{}, fmt.Errorf("--target %q: there is no %q; it takes pid and metrics", text, key)
+		}
+	}
+	return t, nil
+}
+
+// fleet is the servers of one policy.
+type fleet struct {
+	targets []*target
+}
+
+func (f *fleet) stop() {
+	for _, t := range f.targets {
+		if t.client != nil {
+			_ = t.client.close()
+		}
+		t.stop()
+	}
+}
+
+// add connects to a server that runs.
+func (f *fleet) add(t target, connections int) error {
+	f.targets = append(f.targets, &t)
+	var err error
+	t.client, err = dial(t.address, connections)
+	f.targets[len(f.targets)-1].client = t.client
+	return err
+}
+
+// starter starts servers for a policy.
+type starter struct {
+	cpus         cpuList
+	folder       string
+	connections  int
+	servers      []string
+	understudies []understudy
+	foreign      []target
+}
+
+// start starts all servers with a policy and connects to them.
+func (s *starter) start(ctx context.Context, p policySpec) (*fleet, error) {
+	f := &fleet{}
+	file, err := writePolicy(s.folder, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range s.servers {
+		switch name {
+		case "noop":
+			err = s.startOwn(ctx, f, name, "server", "noop")
+		case "stock":
+			err = s.startOwn(ctx, f, name, "server", "stock", file)
+		case "understudy":
+			for _, u := range s.understudies {
+				err = errors.Join(err, s.startUnderstudy(ctx, f, u, p))
+			}
+		}
+		if err != nil {
+			f.stop()
+			return nil, err
+		}
+	}
+	for _, t := range s.foreign {
+		if err := f.add(t, s.connections); err != nil {
+			f.stop()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func writePolicy(folder string, p policySpec) (string, error) {
+	content, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder, p.Name+".json")
+	return file, os.WriteFile(file, content, 0o600)
+}
+
+// startOwn starts this program as a server.
+func (s *starter) startOwn(ctx context.Context, f *fleet, name string, arguments ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	bound := make(chan listening, 1)
+	p, err := startProcess(name, s.cpus, exec.Command(self, arguments...), func(line string) {
+		var l listening
+		if json.Unmarshal([]byte(line), &l) == nil && l.Authz != "" {
+			bound <- l
+		}
+	})
+	if err != nil {
+		return err
+	}
+	l, err := await(ctx, p, bound)
+	if err != nil {
+		p.stop()
+		return err
+	}
+	return f.add(target{
+		name: name, address: l.Authz, pid: p.pid(), metrics: "http://" + l.Metrics + "/metrics", stop: p.stop,
+	}, s.connections)
+}
+
+func (s *starter) startUnderstudy(ctx context.Context, f *fleet, u understudy, p policySpec) error {
+	n, err := u.start(ctx, s.cpus, s.folder)
+	if err != nil {
+		return err
+	}
+	if err := n.putPolicy(ctx, p.Module, p.Data); err != nil {
+		n.stop()
+		return fmt.Errorf("giving %s the policy %s: %w", u.name, p.Name, err)
+	}
+	return f.add(target{
+		name: u.name, address: n.authz, pid: n.pid(), metrics: "http://" + n.health + "/metrics", stop: n.stop,
+	}, s.connections)
+}

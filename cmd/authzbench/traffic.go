@@ -1,0 +1,285 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	userCount = 1000
+	pathCount = 200
+	// zipfExponent: the most frequent of 1,000 users sends about a sixth of all.
+	zipfExponent = 1.1
+	// signedPool is how many users there are where nothing repeats and a token
+	// cannot be signed anew for each request, because RSA is slow.
+	signedPool = 8192
+	// lifetime is how long tokens are valid.
+	lifetime = 6 * time.Hour
+)
+
+// trafficKind is how requests follow one another.
+type trafficKind string
+
+const (
+	// zipf: 1,000 users × 200 paths, a few of them in most requests.
+	zipf trafficKind = "zipf"
+	// unique: no path and no token comes twice.
+	unique trafficKind = "unique"
+)
+
+var methods = []string{"GET", "GET", "GET", "GET", "GET", "GET", "GET", "POST", "POST", "DELETE"}
+
+// user is a caller, with what of its requests is always the same.
+type user struct {
+	token  token
+	source []byte // the peer, encoded
+	xfcc   string
+}
+
+// path is what is asked for.
+type path struct {
+	method, prefix, number, body string
+}
+
+// traffic is what streams of requests are made of. It is not changed.
+type traffic struct {
+	kind        trafficKind
+	algorithm   algorithm
+	keys        *keys
+	users       []user
+	paths       []path
+	destination []byte
+}
+
+// newTraffic makes users and paths for the tokens of one algorithm. The same
+// requests come in every run, but for keys and times.
+func newTraffic(kind trafficKind, a algorithm, k *keys) (*traffic, error) {
+	t := &traffic{kind: kind, algorithm: a, keys: k, users: make([]user, userCount), paths: make([]path, pathCount)}
+	if kind == unique && a == rs256 {
+		t.users = make([]user, signedPool)
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range t.paths {
+		p := path{method: methods[r.IntN(len(methods))], prefix: "/api/v1/" + resources[i%len(resources)] + "/", number: fmt.Sprintf("%012d", i)}
+		if p.method == "POST" {
+			p.body = fmt.Sprintf(`{"article":"a-%04d","quantity":%d,"note":"leave it at the door"}`, i, 1+r.IntN(12))
+		}
+		t.paths[i] = p
+	}
+	t.destination = encodePeer("10.1.7.4", 8080, "orders")
+	return t, t.signUsers()
+}
+
+// signUsers makes all users, on all processors: RSA is slow.
+func (t *traffic) signUsers() error {
+	var wait sync.WaitGroup
+	errs := make(chan error, len(t.users))
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		wait.Go(func() {
+			for i := w; i < len(t.users); i += workers {
+				var err error
+				if t.users[i], err = t.newUser(i); err != nil {
+					errs <- err
+				}
+			}
+		})
+	}
+	wait.Wait()
+	close(errs)
+	return <-errs
+}
+
+func userName(i int) string { return fmt.Sprintf("user-%05d", i) }
+
+// newUser: one in twenty has a token that has expired.
+func (t *traffic) newUser(i int) (user, error) {
+	r := rand.New(rand.NewPCG(7, uint64(i)))
+	c := claims{
+		Issuer: "https://issuer.example.com", Subject: userName(i), Audience: "shop", Tenant: fmt.Sprintf("tenant-%02d", i%40),
+		Roles: []string{roleNames[min(r.IntN(8)/3, 2)]}, Email: userName(i) + "@example.com", Session: fmt.Sprintf("%016x", r.Uint64()),
+		Issued: time.Now().Add(-lifetime).Unix(), Expires: time.Now().Add(lifetime).Unix(),
+	}
+	if i%20 == 19 {
+		c.Expires = time.Now().Add(-time.Hour).Unix()
+	}
+	var id [idSize]byte
+	copy(id[:], fmt.Sprintf("%018d", i))
+	signed, err := t.keys.sign(t.algorithm, id, c)
+	if err != nil {
+		return user{}, fmt.Errorf("signing a token: %w", err)
+	}
+	account := fmt.Sprintf("web-%d", i%7)
+	return user{
+		token:  signed,
+		source: encodePeer(fmt.Sprintf("10.2.%d.%d", i%250, r.IntN(250)), 20000+r.Uint64N(40000), account),
+		xfcc: "By=spiffe://cluster.local/ns/shop/sa/orders;Hash=" + fmt.Sprintf("%064x", r.Uint64()) +
+			`;Subject="";URI=spiffe://cluster.local/ns/shop/sa/` + account,
+	}, nil
+}
+
+// encodePeer encodes a peer with its address and its name in the mesh.
+func encodePeer(address string, port uint64, account string) []byte {
+	socket := appendNumber(appendField(nil, socketAddress, address), socketPort, port)
+	peer := appendField(nil, peerAddress, appendField(nil, addressSocket, socket))
+	return appendField(peer, peerPrincipal, "spiffe://cluster.local/ns/shop/sa/"+account)
+}
+
+// stream makes one sequence of requests. It is for one goroutine.
+type stream struct {
+	*traffic
+	random  *rand.Rand
+	byUser  *rand.Zipf
+	byPath  *rand.Zipf
+	renewer *renewer
+	// serial makes what must not repeat. Streams with different seeds share none.
+	serial uint64
+
+	token, http, request, attributes []byte // scratch
+	number                           []byte
+}
+
+// newStream returns the stream of a seed, below 2^20.
+func (t *traffic) newStream(seed uint64) *stream {
+	r := rand.New(rand.NewPCG(8, seed))
+	return &stream{
+		traffic: t, random: r, renewer: newRenewer(t.keys, t.algorithm), serial: seed << 36,
+		byUser: rand.NewZipf(r, zipfExponent, 1, uint64(len(t.users)-1)),
+		byPath: rand.NewZipf(r, zipfExponent, 1, uint64(len(t.paths)-1)),
+	}
+}
+
+// next appends the next CheckRequest, encoded, to dst.
+func (s *stream) next(dst []byte) []byte {
+	s.serial++
+	u, p := &s.users[s.byUser.Uint64()], &s.paths[s.byPath.Uint64()]
+	number := append(s.number[:0], p.number...)
+	s.token = append(s.token[:0], "Bearer "...)
+	if s.kind == unique {
+		u, p = &s.users[s.serial%uint64(len(s.users))], &s.paths[s.random.IntN(len(s.paths))]
+		number = strconv.AppendUint(number[:0], s.serial, 10)
+		s.token = s.renewed(s.token, u)
+	} else {
+		s.token = append(s.token, u.token.text...)
+	}
+	s.number = number
+	return s.append(dst, u, p, number)
+}
+
+// renewed appends a token that has not been sent before, as far as that can be.
+func (s *stream) renewed(dst []byte, u *user) []byte {
+	if s.algorithm == rs256 {
+		return append(dst, u.token.text...)
+	}
+	var id [idSize]byte
+	binary.BigEndian.PutUint64(id[:], s.serial)
+	for i, b := range id[:9] {
+		id[9+i], id[i] = 'a'+b&15, 'a'+b>>4
+	}
+	return s.renewer.renew(dst, u.token, id)
+}
+
+// append appends a CheckRequest with fresh IDs and the present time.
+func (s *stream) append(dst []byte, u *user, p *path, number []byte) []byte {
+	now := time.Now()
+	s.http = s.appendHTTP(s.http[:0], u, p, number)
+
+	r := s.request[:0]
+	r = appendTime(r, now)
+	r = appendField(r, requestHTTP, s.http)
+	s.request = r
+
+	a := s.attributes[:0]
+	a = appendField(a, attributesSource, u.source)
+	a = appendField(a, attributesDestination, s.destination)
+	a = appendField(a, attributesRequest, r)
+	a = appendField(a, attributesMetadata, "")
+	a = appendField(a, attributesRoute, "")
+	s.attributes = a
+	return appendField(dst, checkAttributes, a)
+}
+
+func appendTime(dst []byte, now time.Time) []byte {
+	var scratch [24]byte
+	t := appendNumber(scratch[:0], timeSeconds, uint64(now.Unix()))
+	t = appendNumber(t, timeNanos, uint64(now.Nanosecond()))
+	return appendField(dst, requestTime, t)
+}
+
+const host = "orders.shop.svc.cluster.local"
+
+func (s *stream) appendHTTP(dst []byte, u *user, p *path, number []byte) []byte {
+	var scratch [96]byte
+	target := append(append(scratch[:0], p.prefix...), number...)
+	var id [20]byte
+	dst = appendField(dst, httpID, strconv.AppendUint(id[:0], s.random.Uint64(), 10))
+	dst = appendField(dst, httpMethod, p.method)
+	dst = s.appendHeaders(dst, u, p, target)
+	dst = appendField(dst, httpPath, target)
+	dst = appendField(dst, httpHost, host)
+	dst = appendField(dst, httpScheme, "http")
+	if p.body != "" {
+		dst = appendNumber(dst, httpSize, uint64(len(p.body)))
+	}
+	dst = appendField(dst, httpProtocol, "HTTP/1.1")
+	if p.body != "" {
+		dst = appendField(dst, httpBody, p.body)
+	}
+	return dst
+}
+
+// appendHeaders appends 15 headers, and two for a body.
+func (s *stream) appendHeaders(dst []byte, u *user, p *path, target []byte) []byte {
+	var ids [16]byte
+	binary.LittleEndian.PutUint64(ids[:], s.random.Uint64())
+	binary.LittleEndian.PutUint64(ids[8:], s.random.Uint64())
+	var requestID [36]byte
+	var traceparent [55]byte
+
+	dst = appendEntry(dst, httpHeaders, ":authority", host)
+	dst = appendEntry(dst, httpHeaders, ":method", p.method)
+	dst = appendEntry(dst, httpHeaders, ":path", target)
+	dst = appendEntry(dst, httpHeaders, ":scheme", "http")
+	dst = appendEntry(dst, httpHeaders, "accept", "application/json, text/plain, */*")
+	dst = appendEntry(dst, httpHeaders, "accept-encoding", "gzip, deflate, br")
+	dst = appendEntry(dst, httpHeaders, "accept-language", "en-GB,en;q=0.9")
+	dst = appendEntry(dst, httpHeaders, "authorization", s.token)
+	if p.body != "" {
+		dst = appendEntry(dst, httpHeaders, "content-length", strconv.AppendInt(ids[:0:0], int64(len(p.body)), 10))
+		dst = appendEntry(dst, httpHeaders, "content-type", "application/json")
+	}
+	dst = appendEntry(dst, httpHeaders, "traceparent", appendTraceparent(traceparent[:0], ids))
+	dst = appendEntry(dst, httpHeaders, "user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	dst = appendEntry(dst, httpHeaders, "x-envoy-attempt-count", "1")
+	dst = appendEntry(dst, httpHeaders, "x-forwarded-client-cert", u.xfcc)
+	dst = appendEntry(dst, httpHeaders, "x-forwarded-for", "203.0.113.17")
+	dst = appendEntry(dst, httpHeaders, "x-forwarded-proto", "https")
+	return appendEntry(dst, httpHeaders, "x-request-id", appendUUID(requestID[:0], ids))
+}
+
+// appendTraceparent appends the header of W3C Trace Context, sampled.
+func appendTraceparent(dst []byte, ids [16]byte) []byte {
+	dst = append(dst, "00-"...)
+	dst = hex.AppendEncode(dst, ids[:])
+	dst = append(dst, '-')
+	dst = hex.AppendEncode(dst, ids[4:12])
+	return append(dst, "-01"...)
+}
+
+func appendUUID(dst []byte, id [16]byte) []byte {
+	begin := 0
+	for _, end := range []int{4, 6, 8, 10, 16} {
+		if begin > 0 {
+			dst = append(dst, '-')
+		}
+		dst = hex.AppendEncode(dst, id[begin:end])
+		begin = end
+	}
+	return dst
+}
