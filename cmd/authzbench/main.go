@@ -43,6 +43,6 @@ processors or more, so that servers and generator have their own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newRun(), newServer())
+	root.AddCommand(newRun(), newPreview(), newScale(), newServer(), newSidecars())
 	return root
 }

@@ -57,10 +57,14 @@ func cutLast(s, separator string) (before, after string, found bool) {
 }
 
 // sum adds all series of a name.
-func (p metricsPage) sum(name string) float64 {
+func (p metricsPage) sum(name string) float64 { return p.sumWith(name, "") }
+
+// sumWith adds the series of a name that have a label, written as name="value".
+func (p metricsPage) sumWith(name, label string) float64 {
 	var total float64
 	for series, value := range p {
-		if bare, _, _ := strings.Cut(series, "{"); bare == name {
+		bare, labels, _ := strings.Cut(series, "{")
+		if bare == name && strings.Contains(labels, label) {
 			total += value
 		}
 	}

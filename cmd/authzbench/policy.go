@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 )
 
@@ -27,12 +26,9 @@ var policyNames = []string{"prefix", "rbac", "hs256", "rs256", "large", "quickst
 
 // newPolicy reads a policy and makes its data.
 func newPolicy(name string, k *keys) (policySpec, error) {
-	if !slices.Contains(policyNames, name) {
-		return policySpec{}, fmt.Errorf("--policy: there is no %q; there are %s", name, strings.Join(policyNames, ", "))
-	}
 	module, err := policyFiles.ReadFile("policies/" + name + ".rego")
 	if err != nil {
-		return policySpec{}, err
+		return policySpec{}, unknownPolicy(name)
 	}
 	p := policySpec{Name: name, Module: string(module), Data: map[string]any{}, Algorithm: rs256, Candidate: candidates[name]}
 	switch name {
@@ -50,6 +46,10 @@ func newPolicy(name string, k *keys) (policySpec, error) {
 		p.Data["members"], p.Data["rules"] = members(), rules()
 	}
 	return p, nil
+}
+
+func unknownPolicy(name string) error {
+	return fmt.Errorf("--policy: there is no %q; there are %s", name, strings.Join(policyNames, ", "))
 }
 
 // candidates :: policy → what its experiments change: a rule that really decides

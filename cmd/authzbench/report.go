@@ -12,11 +12,23 @@ import (
 	"time"
 )
 
+// reportHead says where and how it was measured.
+type reportHead struct {
+	Machine machine `json:"machine"`
+	Command string  `json:"command"`
+	Plan    plan    `json:"plan"`
+}
+
+// writeTo writes the machine and the command.
+func (h *reportHead) writeTo(w io.Writer) {
+	m := h.Machine
+	fmt.Fprintf(w, "%s, %d cores (servers on %s, generator on %s), %s, %s.\n", m.CPU, m.Cores, m.Servers, m.Generator, m.Go, m.System)
+	fmt.Fprintf(w, "Command: `%s`.\n", h.Command)
+}
+
 // report is everything that a run found.
 type report struct {
-	Machine  machine        `json:"machine"`
-	Command  string         `json:"command"`
-	Plan     plan           `json:"plan"`
+	reportHead
 	Policies []policyReport `json:"policies"`
 }
 
@@ -27,13 +39,12 @@ type policyReport struct {
 
 // machine is where it was measured.
 type machine struct {
-	CPU        string `json:"cpu"`
-	Cores      int    `json:"cores"`
-	Servers    string `json:"server_cpus"`
-	Generator  string `json:"generator_cpus"`
-	Go         string `json:"go"`
-	System     string `json:"system"`
-	Understudy string `json:"understudy,omitempty"`
+	CPU       string `json:"cpu"`
+	Cores     int    `json:"cores"`
+	Servers   string `json:"server_cpus"`
+	Generator string `json:"generator_cpus"`
+	Go        string `json:"go"`
+	System    string `json:"system"`
 }
 
 func newMachine(servers, generator *cpuList) machine {
@@ -58,15 +69,9 @@ func processorName() string {
 	return runtime.GOARCH
 }
 
-// writeHead writes where and how it was measured.
-func writeHead(w io.Writer, m machine, command string) {
-	fmt.Fprintf(w, "%s, %d cores (servers on %s, generator on %s), %s, %s.\n", m.CPU, m.Cores, m.Servers, m.Generator, m.Go, m.System)
-	fmt.Fprintf(w, "Command: `%s`.\n", command)
-}
-
 // write writes the report as Markdown.
 func (r *report) write(w io.Writer) {
-	writeHead(w, r.Machine, r.Command)
+	r.writeTo(w)
 	p := r.Plan
 	fmt.Fprintf(w, "%d rounds of %s, servers in turn; %d requests under way on %d connections; %s traffic. ", p.Rounds, p.Duration, p.Inflight, p.Connections, p.Traffic)
 	if p.Rate.of(1) > 0 {

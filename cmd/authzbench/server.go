@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -29,7 +30,7 @@ func newServer() *cobra.Command {
 		Args:   cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "noop" {
-				return serveCheck(noop{})
+				return serveCheck(cmd.Context(), noop{})
 			}
 			if len(args) < 2 {
 				return fmt.Errorf("the file of the policy is missing")
@@ -38,14 +39,14 @@ func newServer() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serveCheck(s)
+			return serveCheck(cmd.Context(), s)
 		},
 	}
 }
 
 // serveCheck serves ext_authz with the defaults of grpc-go, and the metrics of the
-// Go runtime, on any ports.
-func serveCheck(s authv3.AuthorizationServer) error {
+// Go runtime, on any ports, until ctx is done.
+func serveCheck(ctx context.Context, s authv3.AuthorizationServer) error {
 	rpc, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -55,6 +56,7 @@ func serveCheck(s authv3.AuthorizationServer) error {
 		return err
 	}
 	server := grpc.NewServer()
+	defer context.AfterFunc(ctx, server.Stop)()
 	authv3.RegisterAuthorizationServer(server, s)
 	if err := json.NewEncoder(os.Stderr).Encode(listening{rpc.Addr().String(), metrics.Addr().String()}); err != nil {
 		return err

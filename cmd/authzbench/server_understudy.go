@@ -136,9 +136,12 @@ func (n *node) mutate(ctx context.Context, method, path string, body any) error 
 }
 
 func (n *node) call(ctx context.Context, method, path string, body, answer any) error {
-	content, err := json.Marshal(body)
-	if err != nil {
-		return err
+	var content []byte
+	if body != nil {
+		var err error
+		if content, err = json.Marshal(body); err != nil {
+			return err
+		}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+n.admin+"/v1/"+path, bytes.NewReader(content))
 	if err != nil {
@@ -155,7 +158,26 @@ func (n *node) call(ctx context.Context, method, path string, body, answer any) 
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s answered %s: %.500s", method, path, response.Status, received)
+		return newAPIError(method+" "+path, response.StatusCode, received)
 	}
 	return json.Unmarshal(received, answer)
+}
+
+// apiError is an answer of the API that is not the one hoped for.
+type apiError struct {
+	call    string
+	status  int
+	message string
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("%s answered %d: %s", e.call, e.status, e.message)
+}
+
+func newAPIError(call string, status int, body []byte) *apiError {
+	var answer struct{ Error struct{ Message string } }
+	if json.Unmarshal(body, &answer) != nil || answer.Error.Message == "" {
+		answer.Error.Message = fmt.Sprintf("%.500s", body)
+	}
+	return &apiError{call, status, answer.Error.Message}
 }

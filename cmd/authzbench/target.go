@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // target is a server that is measured.
@@ -55,14 +56,20 @@ func parseTarget(text string) (target, error) {
 // fleet is the servers of one policy.
 type fleet struct {
 	targets []*target
+	closers []func()
 }
 
 func (f *fleet) stop() {
+	var wait sync.WaitGroup
 	for _, t := range f.targets {
 		if t.client != nil {
 			_ = t.client.close()
 		}
-		t.stop()
+		wait.Go(t.stop)
+	}
+	wait.Wait()
+	for _, c := range f.closers {
+		c()
 	}
 }
 
@@ -71,7 +78,6 @@ func (f *fleet) add(t target, connections int) error {
 	f.targets = append(f.targets, &t)
 	var err error
 	t.client, err = dial(t.address, connections)
-	f.targets[len(f.targets)-1].client = t.client
 	return err
 }
 
@@ -100,7 +106,8 @@ func (s *starter) start(ctx context.Context, p policySpec) (*fleet, error) {
 			err = s.startOwn(ctx, f, name, "server", "stock", file)
 		case "understudy":
 			for _, u := range s.understudies {
-				err = errors.Join(err, s.startUnderstudy(ctx, f, u, p))
+				_, one := s.startUnderstudy(ctx, f, u, p)
+				err = errors.Join(err, one)
 			}
 		}
 		if err != nil {
@@ -152,16 +159,17 @@ func (s *starter) startOwn(ctx context.Context, f *fleet, name string, arguments
 	}, s.connections)
 }
 
-func (s *starter) startUnderstudy(ctx context.Context, f *fleet, u understudy, p policySpec) error {
+// startUnderstudy starts a binary and puts the policy.
+func (s *starter) startUnderstudy(ctx context.Context, f *fleet, u understudy, p policySpec) (*node, error) {
 	n, err := u.start(ctx, s.cpus, s.folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.putPolicy(ctx, p.Module, p.Data); err != nil {
 		n.stop()
-		return fmt.Errorf("giving %s the policy %s: %w", u.name, p.Name, err)
+		return nil, fmt.Errorf("giving %s the policy %s: %w", u.name, p.Name, err)
 	}
-	return f.add(target{
+	return n, f.add(target{
 		name: u.name, address: n.authz, pid: n.pid(), metrics: "http://" + n.health + "/metrics", stop: n.stop,
 	}, s.connections)
 }

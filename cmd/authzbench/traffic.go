@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,7 +48,7 @@ type path struct {
 	method, prefix, number, body string
 }
 
-// traffic is what streams of requests are made of. It is not changed.
+// traffic is what streams of requests are made of. It is safe for concurrent use.
 type traffic struct {
 	kind        trafficKind
 	algorithm   algorithm
@@ -55,6 +56,8 @@ type traffic struct {
 	users       []user
 	paths       []path
 	destination []byte
+	// turns gives the users their turn where nothing repeats.
+	turns atomic.Uint64
 }
 
 // newTraffic makes users and paths for the tokens of one algorithm. The same
@@ -162,7 +165,7 @@ func (s *stream) next(dst []byte) []byte {
 	number := append(s.number[:0], p.number...)
 	s.token = append(s.token[:0], "Bearer "...)
 	if s.kind == unique {
-		u, p = &s.users[s.serial%uint64(len(s.users))], &s.paths[s.random.IntN(len(s.paths))]
+		u, p = &s.users[s.turns.Add(1)%uint64(len(s.users))], &s.paths[s.random.IntN(len(s.paths))]
 		number = strconv.AppendUint(number[:0], s.serial, 10)
 		s.token = s.renewed(s.token, u)
 	} else {

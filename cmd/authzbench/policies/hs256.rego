@@ -13,8 +13,9 @@ allow := {"allowed": true, "headers": {"x-user": claims.sub, "x-tenant": claims.
 
 claims := payload if {
 	startswith(http.headers.authorization, "Bearer ")
-	[true, _, payload] := io.jwt.decode_verify(
+	[valid, _, payload] := io.jwt.decode_verify(
 		substring(http.headers.authorization, 7, -1),
 		{"secret": data.secret, "alg": "HS256", "iss": "https://issuer.example.com", "aud": "shop"},
 	)
+	valid
 }

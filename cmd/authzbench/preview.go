@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// previewing measures what experiments add.
+type previewing struct {
+	comparison
+	experiments []int
+	otlp        bool
+}
+
+// subject is an understudy with a number of experiments.
+type subject struct {
+	*target
+	experiments int
+	receiver    *receiver // nil without export
+}
+
+// previewSample is what one round says of one subject.
+type previewSample struct {
+	// CPU is the processor time for one check, with all that its experiments take
+	// afterwards.
+	CPU time.Duration `json:"cpu_ns"`
+	// Full is that of the no-op in a closed loop, where no time goes into waking up:
+	// the unit of all costs. Of the no-op alone.
+	Full time.Duration `json:"cpu_full_ns,omitempty"`
+	P50  time.Duration `json:"p50_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	// Checks is the number of requests, Compared that of comparisons, Dropped of those
+	// that were not made.
+	Checks   int `json:"checks"`
+	Compared int `json:"compared"`
+	Dropped  int `json:"dropped"`
+	// Records is what the collector got, Lost what the export's queue shed.
+	Records int `json:"records"`
+	Lost    int `json:"lost"`
+	Errors  int `json:"errors"`
+}
+
+func newPreview() *cobra.Command {
+	p := &previewing{}
+	cmd := &cobra.Command{
+		Use:   "preview",
+		Short: "Measure what ACTIVE experiments add, and whether live traffic feels them",
+		Long: `Measure what ACTIVE experiments add, and whether live traffic feels them.
+
+One understudy is started for each number of experiments; each experiment is the
+live policy with one rule changed. All get the same open loop, in turn: a part of
+what the one without experiments takes (--rate). The processor time includes what
+the experiments take after the answer; what one of them adds is given as a ratio to
+a check of the no-op server in a closed loop, as in run.
+
+With --otlp each record is exported to a collector in this process, over gRPC.`,
+		Example: `  authzbench preview --policy rbac
+  authzbench preview --policy prefix,rbac --experiments 0,10 --otlp --rounds 9`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.do(cmd) },
+	}
+	p.bind(cmd.Flags())
+	cmd.Flags().IntSliceVar(&p.experiments, "experiments", []int{0, 1, 4, 10}, "numbers of ACTIVE experiments; the first is what the others are compared with")
+	cmd.Flags().BoolVar(&p.otlp, "otlp", false, "export the records to a collector in this process")
+	return cmd
+}
+
+func (p *previewing) do(cmd *cobra.Command) error {
+	if err := errors.Join(p.validate(), p.validateExperiments()); err != nil {
+		return err
+	}
+	if err := p.begin(cmd); err != nil {
+		return err
+	}
+	defer p.end()
+	start, k, err := p.prepare(cmd.Context(), []string{"noop", "understudy"})
+	if err != nil {
+		return err
+	}
+	result := &previewReport{reportHead: p.head(), OTLP: p.otlp}
+	for _, name := range p.policies {
+		one, err := p.policy(cmd.Context(), start, k, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		result.Policies = append(result.Policies, one)
+	}
+	return p.publish(result.write, result)
+}
+
+func (p *previewing) validateExperiments() error {
+	for _, n := range p.experiments {
+		if n < 0 || n > 10 {
+			return errors.New("--experiments: a policy has at most 10")
+		}
+	}
+	if len(p.experiments) == 0 || p.Rate.of(1) == 0 {
+		return errors.New("--experiments and --rate: neither can be empty here")
+	}
+	return nil
+}
+
+// policy measures all subjects with one policy.
+func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name string) (r previewPolicy, err error) {
+	policy, err := newPolicy(name, k)
+	if err != nil {
+		return r, err
+	}
+	t, err := newTraffic(p.plan.Traffic, policy.Algorithm, k)
+	if err != nil {
+		return r, err
+	}
+	f := &fleet{}
+	defer f.stop()
+	subjects, err := p.startSubjects(ctx, start, f, policy)
+	if err != nil {
+		return r, err
+	}
+	if err := f.agree(ctx, t); err != nil {
+		return r, err
+	}
+	capacity, err := p.measure(ctx, subjects[0].target, t)
+	if err != nil {
+		return r, err
+	}
+	r = previewPolicy{Policy: name, Rate: p.Rate.of(capacity.Throughput)}
+	return r, p.rounds(ctx, f.targets[len(f.targets)-1], subjects, t, &r)
+}
+
+// startSubjects starts an understudy for each number of experiments, and at last
+// the no-op.
+func (p *previewing) startSubjects(ctx context.Context, start *starter, f *fleet, policy policySpec) (subjects []subject, err error) {
+	for _, n := range p.experiments {
+		s := subject{experiments: n}
+		u := start.understudies[0]
+		u.name = fmt.Sprintf("understudy-%d", n)
+		if p.otlp {
+			if s.receiver, err = startReceiver(); err != nil {
+				return nil, err
+			}
+			f.closers = append(f.closers, s.receiver.stop)
+			u.environment = append(u.environment[:len(u.environment):len(u.environment)], s.receiver.environment()...)
+		}
+		node, err := start.startUnderstudy(ctx, f, u, policy)
+		if err != nil {
+			return nil, err
+		}
+		s.target = f.targets[len(f.targets)-1]
+		for i := range n {
+			module, err := policy.candidate(i + 1)
+			if err != nil {
+				return nil, err
+			}
+			if err := node.startExperiment(ctx, fmt.Sprintf("e%02d", i+1), module, policy.Data); err != nil {
+				return nil, fmt.Errorf("starting experiment %d: %w", i+1, err)
+			}
+		}
+		subjects = append(subjects, s)
+	}
+	return subjects, start.startOwn(ctx, f, "noop", "server", "noop")
+}
+
+// rounds measures the no-op and all subjects in turn.
+func (p *previewing) rounds(ctx context.Context, noop *target, subjects []subject, t *traffic, r *previewPolicy) error {
+	all := append([]subject{{target: noop}}, subjects...)
+	r.Series = make([]previewSeries, len(all))
+	for i, s := range all {
+		r.Series[i] = previewSeries{Server: s.name, Experiments: s.experiments, Samples: make([]previewSample, p.Rounds)}
+	}
+	for round := range p.Rounds {
+		for turn := range all {
+			i := (round + turn) % len(all)
+			p.progress(fmt.Sprintf("%s, round %d of %d: %s", r.Policy, round+1, p.Rounds, all[i].name))
+			sample, err := p.rehearse(ctx, all[i], t, r.Rate)
+			if i == 0 && err == nil {
+				_, sample.Full, err = p.closed(ctx, noop, newSenders(noop.client, t, p.Inflight))
+			}
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return fmt.Errorf("measuring %s: %w", all[i].name, err)
+			}
+			r.Series[i].Samples[round] = sample
+		}
+	}
+	return nil
+}
+
+// rehearse measures one subject once: an open loop, and what comes of it later.
+func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate float64) (out previewSample, err error) {
+	senders := newSenders(s.client, t, openSenders)
+	openLoop(ctx, senders, rate, p.Warmup, precisely)
+	before, err := s.settle(ctx)
+	if err != nil {
+		return out, err
+	}
+	var o *outcome
+	var after previewCounters
+	var settled error
+	cpu, err := s.charge(func() {
+		o = openLoop(ctx, senders, rate, p.Duration, precisely)
+		after, settled = s.settle(ctx)
+	})
+	if err = errors.Join(err, settled); err != nil {
+		return out, err
+	}
+	if o.checks() == 0 {
+		return out, fmt.Errorf("nothing was answered: %w", o.firstError)
+	}
+	return previewSample{
+		CPU: cpu / time.Duration(o.checks()), P50: o.latency.percentile(.5), P99: o.latency.percentile(.99), Checks: o.checks(), Errors: o.errors,
+		Compared: after.compared - before.compared, Dropped: after.dropped - before.dropped,
+		Records: after.records - before.records, Lost: after.lost - before.lost,
+	}, nil
+}
+
+// previewCounters are totals since a subject started.
+type previewCounters struct{ compared, dropped, records, lost int }
+
+const (
+	// settlePause is longer than the export of records waits for a batch to fill.
+	settlePause = 1200 * time.Millisecond
+	settleTime  = 20 * time.Second
+)
+
+// settle waits until nothing is counted any more, so that all work of a load is
+// done, and returns the counters.
+func (s *subject) settle(ctx context.Context) (previewCounters, error) {
+	deadline := time.Now().Add(settleTime)
+	last, err := s.counters(ctx)
+	for err == nil && s.experiments > 0 {
+		select {
+		case <-ctx.Done():
+			return last, ctx.Err()
+		case <-time.After(settlePause):
+		}
+		var now previewCounters
+		if now, err = s.counters(ctx); now == last {
+			break
+		}
+		if last = now; time.Now().After(deadline) {
+			return last, fmt.Errorf("%s still compares %s after the load", s.name, settleTime)
+		}
+	}
+	return last, err
+}
+
+func (s *subject) counters(ctx context.Context) (c previewCounters, err error) {
+	page, err := readMetrics(ctx, s.metrics)
+	if err != nil {
+		return c, err
+	}
+	c.compared = int(page.sum("understudy_preview_comparisons_total"))
+	c.dropped = int(page.sum("understudy_preview_dropped_total"))
+	c.lost = int(page.sumWith("otel_sdk_processor_log_processed_total", `error_type="queue_full"`))
+	if s.receiver != nil {
+		c.records = int(s.receiver.records.Load())
+	}
+	return c, nil
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// scaling measures what does not happen on every request.
+type scaling struct {
+	comparison
+	only     []string
+	sidecars []int
+	each     int
+	commits  int
+	starts   int
+	redis    string
+	module   int
+	data     int
+}
+
+// scaleReport is everything that scaling found.
+type scaleReport struct {
+	reportHead
+	Commits []commitReport `json:"commits"`
+	Large   []largeReport  `json:"large"`
+	Starts  *startReport   `json:"starts"`
+}
+
+func newScale() *cobra.Command {
+	s := &scaling{}
+	cmd := &cobra.Command{
+		Use:   "scale",
+		Short: "Measure commits on many sidecars, large policies, and the start",
+		Long: `Measure what does not happen on every request:
+
+  commits  the time from asking for a commit until each sidecar enforces it, with
+           --sidecars of them on one private Redis; they run in this program's
+           processes, --sidecars-per-process in each, as the binary runs its own
+  large    how long a large policy takes to be in force, what memory that takes, and
+           what live traffic of a small policy feels of it
+  start    from starting the process to being ready, with a policy in its file`,
+		Example: `  authzbench scale
+  authzbench scale --only commits --sidecars 100 --commits 200
+  authzbench scale --only large --server-cpus 0-1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.do(cmd) },
+	}
+	s.bind(cmd.Flags())
+	_ = cmd.Flags().MarkHidden("policy")
+	f := cmd.Flags()
+	f.StringSliceVar(&s.only, "only", []string{"commits", "large", "start"}, "what to measure")
+	f.IntSliceVar(&s.sidecars, "sidecars", []int{1, 10, 100}, "numbers of sidecars on one Redis")
+	f.IntVar(&s.each, "sidecars-per-process", 10, "how many of them share a process")
+	f.IntVar(&s.commits, "commits", 50, "commits for each number of sidecars")
+	f.IntVar(&s.starts, "starts", 10, "how often the server is started")
+	f.StringVar(&s.redis, "redis-server", "redis-server", "the binary of Redis")
+	f.IntVar(&s.module, "module-bytes", 1<<20, "the size of the large policy's module")
+	f.IntVar(&s.data, "data-bytes", 10<<20, "the size of the large policy's data")
+	return cmd
+}
+
+func (s *scaling) do(cmd *cobra.Command) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	if err := s.begin(cmd); err != nil {
+		return err
+	}
+	defer s.end()
+	start, k, err := s.prepare(cmd.Context(), []string{"understudy"})
+	if err != nil {
+		return err
+	}
+	p, err := newPolicy("prefix", k)
+	if err != nil {
+		return err
+	}
+	result := &scaleReport{reportHead: s.head()}
+	for _, part := range s.only {
+		if err := s.part(cmd.Context(), part, start, p, k, result); err != nil {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+	}
+	return s.publish(result.write, result)
+}
+
+func (s *scaling) part(ctx context.Context, name string, start *starter, p policySpec, k *keys, result *scaleReport) (err error) {
+	switch name {
+	case "commits":
+		result.Commits, err = s.measureCommits(ctx, start, p)
+	case "large":
+		result.Large, err = s.measureLarge(ctx, start, p, k)
+	case "start":
+		result.Starts, err = s.measureStarts(ctx, start, p)
+	default:
+		err = errors.New("--only: there are commits, large and start")
+	}
+	return err
+}
+
+// startReport is how long starts took, from the process to being ready.
+type startReport struct {
+	Ready []time.Duration `json:"ready_ns"`
+}
+
+// measureStarts starts the server on a file with a policy.
+func (s *scaling) measureStarts(ctx context.Context, start *starter, p policySpec) (*startReport, error) {
+	folder, err := os.MkdirTemp(s.folder, "start-")
+	if err != nil {
+		return nil, err
+	}
+	store := "bolt://" + folder + "/store.db"
+	out := &startReport{}
+	for i := range s.starts + 1 {
+		s.progress(fmt.Sprintf("start %d of %d", i, s.starts))
+		n, err := start.understudies[0].start(ctx, start.cpus, s.folder, "--store", store)
+		if err != nil {
+			return nil, err
+		}
+		took, err := n.ready(ctx)
+		if err == nil && i == 0 {
+			err = n.putPolicy(ctx, p.Module, p.Data)
+		}
+		n.stop()
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first had no policy
+			out.Ready = append(out.Ready, took)
+		}
+	}
+	return out, nil
+}
+
+// ready waits until a server is ready and returns for how long it has been running.
+func (n *node) ready(ctx context.Context) (time.Duration, error) {
+	for deadline := time.Now().Add(crowdTime); time.Now().Before(deadline); precisely(lookEvery) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.health+"/readyz", nil)
+		if err != nil {
+			return 0, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0, err
+		}
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return time.Since(n.started), nil
+		}
+	}
+	return 0, fmt.Errorf("%s is not ready after %s", n.name, crowdTime)
+}
+
+func (r *scaleReport) write(w io.Writer) {
+	r.writeTo(w)
+	if len(r.Commits) > 0 {
+		fmt.Fprint(w, "\nFrom asking for a commit until a sidecar enforces it; all sidecars on one Redis.\n\n"+
+			"| sidecars | commits | p50 | p99 | the last sidecar, p50 | most | answered, p50 |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	}
+	for _, c := range r.Commits {
+		fmt.Fprintf(w, "| %d | %d | %s | **%s** | %s | %s | %s |\n", c.Sidecars, len(c.Last),
+			inMillis(c.Each.percentile(.5)), inMillis(c.Each.percentile(.99)), inMillis(medianOf(c.Last)), inMillis(c.Each.percentile(1)), inMillis(medianOf(c.Answered)))
+	}
+	if len(r.Large) > 0 {
+		fmt.Fprint(w, "\nA large policy is replaced again and again beside live traffic of a small one. p99 × is the ratio to that without.\n\n"+
+			"| large policy | in force after | memory before | memory after | p99 | p99 × |\n| --- | ---: | ---: | ---: | ---: | --- |\n")
+	}
+	for _, l := range r.Large {
+		l.writeRow(w)
+	}
+	if r.Starts != nil {
+		numbers := mapped(r.Starts.Ready, func(d time.Duration) float64 { return d.Seconds() * 1000 })
+		s := spreadOfNumbers(numbers)
+		fmt.Fprintf(w, "\nStart to ready, %d times: median **%.0f ms**, %.0f to %.0f ms.\n", len(numbers), s.middle, s.least, s.most)
+	}
+}
+
+func inMillis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+// commitReport is how soon commits were enforced on a number of sidecars.
+type commitReport struct {
+	Sidecars int `json:"sidecars"`
+	// Each is the time of every sidecar and commit.
+	Each histogram `json:"-"`
+	P50  float64   `json:"p50_ms"`
+	P99  float64   `json:"p99_ms"`
+	// Last is the time of the last sidecar of each commit.
+	Last []time.Duration `json:"last_ns"`
+	// Answered is the time until the API answered, which waits for the sidecars.
+	Answered []time.Duration `json:"answered_ns"`
+}
+
+func (s *scaling) measureCommits(ctx context.Context, start *starter, p policySpec) (out []commitReport, err error) {
+	for _, n := range s.sidecars {
+		r, err := s.commitOn(ctx, start, p, n)
+		if err != nil {
+			return nil, fmt.Errorf("with %d sidecars: %w", n, err)
+		}
+		r.P50, r.P99 = float64(r.Each.percentile(.5))/1e6, float64(r.Each.percentile(.99))/1e6
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// commitOn commits again and again on a Redis of its own. All processors are for
+// all: this is about time, not about who uses it.
+func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, sidecars int) (r commitReport, err error) {
+	everywhere := cpuList{}
+	for _, cpu := range append(s.setup.servers.numbers(), s.generator.numbers()...) {
+		everywhere.set.Set(cpu)
+	}
+	folder, err := os.MkdirTemp(s.folder, "r")
+	if err != nil {
+		return r, err
+	}
+	redis, url, err := startRedis(ctx, s.redis, folder, everywhere)
+	if err != nil {
+		return r, err
+	}
+	defer redis.stop()
+	control, err := start.understudies[0].start(ctx, everywhere, s.folder, "--enable", "admin", "--store", url)
+	if err != nil {
+		return r, err
+	}
+	defer control.stop()
+	if err := control.putPolicy(ctx, p.Module, p.Data); err != nil {
+		return r, err
+	}
+	s.progress(fmt.Sprintf("starting %d sidecars", sidecars))
+	c, err := startCrowd(ctx, everywhere, url, sidecars, s.each)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	r.Sidecars = sidecars
+	for i := range s.commits {
+		if err := r.commit(ctx, control, c, p, i); err != nil {
+			return r, fmt.Errorf("commit %d: %w", i+1, err)
+		}
+	}
+	return r, nil
+}
+
+// commit makes an experiment, waits until all know it, and commits it.
+func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p policySpec, i int) error {
+	module, err := p.candidate(i)
+	if err != nil {
+		return err
+	}
+	known := c.newest()
+	if err := control.startExperiment(ctx, "next", module, p.Data); err != nil {
+		return err
+	}
+	// Its creation and its start are two changes.
+	if _, err := c.until(ctx, known+2); err != nil {
+		return err
+	}
+	experiment := "policies/" + benchPolicy + "/experiments/next"
+	var current struct {
+		Etag string `json:"etag"`
+	}
+	if err := control.call(ctx, http.MethodGet, benchLocation+"/"+experiment, nil, &current); err != nil {
+		return err
+	}
+	known = c.newest()
+	begin := time.Now()
+	answered := make(chan error, 1)
+	var took time.Duration
+	go func() {
+		err := control.mutate(ctx, http.MethodPost, experiment+":commit", current)
+		took = time.Since(begin)
+		answered <- err
+	}()
+	at, err := c.until(ctx, known+1)
+	if err := errors.Join(err, <-answered); err != nil {
+		return err
+	}
+	var last time.Duration
+	for _, t := range at {
+		d := t.Round(0).Sub(begin.Round(0))
+		r.Each.add(d)
+		last = max(last, d)
+	}
+	r.Last, r.Answered = append(r.Last, last), append(r.Answered, took)
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// setup is what all measurements can be told.
+type setup struct {
+	servers       cpuList
+	generator     cpuList
+	understudies  []string
+	environment   []string
+	markdown      string
+	jsonFile      string
+	stdout, shown io.Writer
+	folder        string
+}
+
+func (s *setup) bind(f *pflag.FlagSet) {
+	f.Var(&s.servers, "server-cpus", "the processors of the servers, as taskset writes them (default the first)")
+	f.Var(&s.generator, "generator-cpus", "those of the generator (default all others)")
+	f.StringArrayVar(&s.understudies, "understudy", nil, "a binary of understudy, or NAME=BINARY; may be repeated to compare (default it is built from this tree)")
+	f.StringArrayVar(&s.environment, "understudy-env", nil, "a variable for understudy, such as GOGC=400; may be repeated")
+	f.StringVar(&s.markdown, "markdown", "", "write the tables to this file instead of standard output")
+	f.StringVar(&s.jsonFile, "json", "", "write every sample to this file")
+}
+
+// begin prepares processors and a temporary folder; the caller removes that.
+func (s *setup) begin(cmd *cobra.Command) error {
+	s.stdout, s.shown = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if err := splitProcessors(&s.servers, &s.generator); err != nil {
+		return err
+	}
+	var err error
+	s.folder, err = os.MkdirTemp("", "authzbench-")
+	return err
+}
+
+func (s *setup) end() { _ = os.RemoveAll(s.folder) }
+
+// binaries returns what --understudy names, or builds it.
+func (s *setup) binaries(ctx context.Context) ([]understudy, error) {
+	if len(s.understudies) == 0 {
+		s.progress("building understudy")
+		binary, err := buildUnderstudy(ctx, s.folder)
+		return []understudy{{"understudy", binary, s.environment}}, err
+	}
+	var out []understudy
+	for i, text := range s.understudies {
+		name, binary, named := strings.Cut(text, "=")
+		if !named {
+			name, binary = "understudy", text
+			if i > 0 {
+				name = fmt.Sprintf("understudy-%d", i+1)
+			}
+		}
+		path, err := filepath.Abs(binary)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, understudy{name, path, s.environment})
+	}
+	return out, nil
+}
+
+// progress tells a person who waits.
+func (s *setup) progress(what string) { fmt.Fprintln(s.shown, what) }
+
+// publish writes the report where it was asked for.
+func (s *setup) publish(write func(io.Writer), everything any) error {
+	var errs []error
+	if s.jsonFile != "" {
+		content, err := json.MarshalIndent(everything, "", "  ")
+		errs = append(errs, err, os.WriteFile(s.jsonFile, content, 0o644))
+	}
+	if s.markdown == "" {
+		write(s.stdout)
+		return errors.Join(errs...)
+	}
+	var b strings.Builder
+	write(&b)
+	return errors.Join(append(errs, os.WriteFile(s.markdown, []byte(b.String()), 0o644))...)
+}
+
+// comparison is what measurements under load can be told.
+type comparison struct {
+	setup
+	plan
+	policies []string
+	traffic  string
+}
+
+func (c *comparison) bind(f *pflag.FlagSet) {
+	c.setup.bind(f)
+	c.Rate = rate{part: .5}
+	f.StringSliceVar(&c.policies, "policy", policyNames, "the policies")
+	f.StringVar(&c.traffic, "traffic", string(zipf), "zipf: 1,000 users × 200 paths; unique: no path and no token comes twice")
+	f.IntVar(&c.Connections, "connections", 4, "connections to a server")
+	f.IntVar(&c.Inflight, "inflight", 64, "requests under way in the closed loop")
+	f.Var(&c.Rate, "rate", "of the open loop: requests per second, or a part of the server's own throughput")
+	f.DurationVar(&c.Duration, "duration", 2*time.Second, "of each loop in a round")
+	f.DurationVar(&c.Warmup, "warmup", 300*time.Millisecond, "before each loop")
+	f.IntVar(&c.Rounds, "rounds", 5, "how often every server is measured")
+}
+
+// validate tells every mistake at once.
+func (c *comparison) validate() error {
+	c.plan.Traffic = trafficKind(c.traffic)
+	var errs []error
+	if c.plan.Traffic != zipf && c.plan.Traffic != unique {
+		errs = append(errs, errors.New("--traffic: it is zipf or unique"))
+	}
+	if c.Rounds <= 0 || c.Inflight <= 0 || c.Connections <= 0 || c.Duration <= 0 || c.Warmup <= 0 {
+		errs = append(errs, errors.New("--rounds, --inflight, --connections, --duration and --warmup: they are above zero"))
+	}
+	for _, name := range c.policies {
+		if !slices.Contains(policyNames, name) {
+			errs = append(errs, unknownPolicy(name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// prepare makes everything that all policies share, for some kinds of servers.
+func (c *comparison) prepare(ctx context.Context, kinds []string) (*starter, *keys, error) {
+	s := &starter{cpus: c.setup.servers, folder: c.folder, connections: c.Connections, servers: kinds}
+	if slices.Contains(kinds, "understudy") {
+		var err error
+		if s.understudies, err = c.binaries(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := stayOn(c.generator); err != nil {
+		return nil, nil, err
+	}
+	k, err := newKeys()
+	return s, k, err
+}
+
+// head begins a report.
+func (c *comparison) head() reportHead {
+	return reportHead{Machine: newMachine(&c.setup.servers, &c.generator), Command: commandLine(), Plan: c.plan}
+}
+
+func commandLine() string { return strings.Join(append([]string{"authzbench"}, os.Args[1:]...), " ") }

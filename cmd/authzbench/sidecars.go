@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"understudy/admin/redisstore"
+	"understudy/authz"
+)
+
+// applied is what a process of sidecars says whenever one of them enforces a newer
+// change: one line of JSON on standard output.
+type applied struct {
+	Node     int   `json:"node"`
+	Sequence int64 `json:"sequence"`
+	// At is in nanoseconds since 1970: all processes are on one machine.
+	At int64 `json:"at"`
+}
+
+// lookEvery is how exactly the moment of a change is told.
+const lookEvery = time.Millisecond
+
+// sidecarFlags is what a process of sidecars is told.
+type sidecarFlags struct {
+	store        string
+	first, count int
+}
+
+// newSidecars is how this program starts itself as a number of sidecars. Each has
+// connections of its own to the store, as if it were alone.
+func newSidecars() *cobra.Command {
+	f := &sidecarFlags{}
+	cmd := &cobra.Command{
+		Use: "sidecars", Short: "Be a number of sidecars", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	cmd.Flags().StringVar(&f.store, "store", "", "the URL of the store")
+	cmd.Flags().IntVar(&f.first, "first", 0, "the number of the first sidecar")
+	cmd.Flags().IntVar(&f.count, "count", 1, "how many there are")
+	return cmd
+}
+
+func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
+	sidecars := make([]*authz.Sidecar, f.count)
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i := range sidecars {
+		store, err := redisstore.Open(ctx, f.store)
+		if err != nil {
+			return fmt.Errorf("opening the store: %w", err)
+		}
+		defer func() { _ = store.Close() }()
+		if sidecars[i], err = authz.NewSidecar(authz.Config{
+			Feed: store, Location: benchLocation, Policy: benchPolicy, Node: fmt.Sprintf("n%03d", f.first+i),
+		}); err != nil {
+			return err
+		}
+		running.Go(func() { _ = sidecars[i].Run(ctx) })
+	}
+	return f.watch(ctx, sidecars, json.NewEncoder(stdout))
+}
+
+// watch tells of each change that a sidecar enforces.
+func (f *sidecarFlags) watch(ctx context.Context, sidecars []*authz.Sidecar, out *json.Encoder) error {
+	seen := make([]int64, len(sidecars))
+	for ctx.Err() == nil {
+		for i, s := range sidecars {
+			status := s.Status()
+			if !status.Ready || status.Sequence == seen[i] {
+				continue
+			}
+			seen[i] = status.Sequence
+			if err := out.Encode(applied{f.first + i, status.Sequence, time.Now().UnixNano()}); err != nil {
+				return err
+			}
+		}
+		precisely(lookEvery)
+	}
+	return nil
+}
+
+// crowd is sidecars in a few processes.
+type crowd struct {
+	size      int
+	processes []*process
+	events    chan applied
+	// latest :: number of a sidecar → what it enforces. Of the reader of events.
+	latest []int64
+}
+
+// startCrowd starts sidecars, some in each process, and waits until all have
+// policies.
+func startCrowd(ctx context.Context, cpus cpuList, store string, size, each int) (*crowd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &crowd{size: size, events: make(chan applied, 16*size), latest: make([]int64, size)}
+	for first := 0; first < size; first += each {
+		cmd := exec.Command(self, "sidecars", "--store", store, "--first", fmt.Sprint(first), "--count", fmt.Sprint(min(each, size-first)))
+		cmd.Stdout = &tail{line: c.tell}
+		p, err := startProcess("sidecars", cpus, cmd, nil)
+		if err != nil {
+			return nil, errors.Join(err, c.stop())
+		}
+		c.processes = append(c.processes, p)
+	}
+	_, err = c.until(ctx, 1)
+	if err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	return c, nil
+}
+
+func (c *crowd) tell(line string) {
+	var a applied
+	if json.Unmarshal([]byte(line), &a) == nil {
+		c.events <- a
+	}
+}
+
+func (c *crowd) stop() error {
+	var wait sync.WaitGroup
+	for _, p := range c.processes {
+		wait.Go(p.stop)
+	}
+	wait.Wait()
+	return nil
+}
+
+// crowdTime bounds the wait for all sidecars.
+const crowdTime = time.Minute
+
+// until waits until every sidecar enforces a change, and returns when each first
+// enforced it or a later one; the zero time if it did before.
+func (c *crowd) until(ctx context.Context, sequence int64) ([]time.Time, error) {
+	at := make([]time.Time, c.size)
+	missing := 0
+	for _, s := range c.latest {
+		if s < sequence {
+			missing++
+		}
+	}
+	deadline := time.After(crowdTime)
+	for missing > 0 {
+		select {
+		case a := <-c.events:
+			if c.latest[a.Node] < sequence && a.Sequence >= sequence {
+				at[a.Node] = time.Unix(0, a.At)
+				missing--
+			}
+			c.latest[a.Node] = a.Sequence
+		case <-deadline:
+			return nil, fmt.Errorf("%d of %d sidecars do not have change %d after %s", missing, c.size, sequence, crowdTime)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return at, nil
+}
+
+// newest is the last change that any sidecar enforces.
+func (c *crowd) newest() (newest int64) {
+	for _, s := range c.latest {
+		newest = max(newest, s)
+	}
+	return newest
+}
