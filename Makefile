@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 TOOL    = go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help build demo test race lint generate fuzz clean
+.PHONY: help build demo test race lint generate fuzz bench clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ generate: ## Generate admin/v1 anew from admin.proto
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)
 	@.ci/fuzz $(or $(FUZZTIME),10s)
+
+bench: ## Measure the cost of a check, in two minutes; BENCH='--policy rbac' for less
+	@go -C cmd/authzbench build -o ../../bin/authzbench .
+	@bin/authzbench run --rounds 3 --duration 800ms --markdown bin/bench.md $(BENCH)
+	@cat bin/bench.md
 
 clean: ## Remove what was built
 	rm -rf bin

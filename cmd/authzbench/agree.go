@@ -7,17 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
 const (
 	// agreementChecks are sent to all servers before any is measured.
-	agreementChecks = 600
+	agreementChecks = 400
 	// leastMixed is how many of them must be allowed, and how many denied: a policy
 	// that always says the same would measure nothing.
 	leastMixed = agreementChecks / 20

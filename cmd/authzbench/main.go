@@ -33,16 +33,17 @@ func newRoot() *cobra.Command {
 		Short: "Measure ext_authz servers side by side",
 		Long: `Measure servers of Envoy's external authorization (ext_authz, gRPC) side by side.
 
-  run      what a check costs, by policy and server
-  preview  what ACTIVE experiments add to that, and whether live traffic feels them
-  scale    how soon a commit is enforced everywhere, what large policies cost, and
-           how fast the server starts
+  run       what a check costs, by policy and server
+  preview   what ACTIVE experiments add to that, and whether live traffic feels them
+  scale     how soon a commit is enforced everywhere, what large policies cost, and
+            how fast the server starts
+  policies  writes the policies, for servers that you start yourself
 
 All figures are ratios of one run. Close other programs; use a machine with four
 processors or more, so that servers and generator have their own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newRun(), newPreview(), newScale(), newServer(), newSidecars())
+	root.AddCommand(newRun(), newPreview(), newScale(), newPolicies(), newServer(), newSidecars())
 	return root
 }

@@ -15,10 +15,13 @@ type policySpec struct {
 	Name   string         `json:"name"`
 	Module string         `json:"module"`
 	Data   map[string]any `json:"data"`
-	// Candidate gives what an experiment changes: a text of the module, and what
-	// stands there instead, with %d for the number of the experiment.
+	// Candidate is what an experiment changes: a text of the module, and what stands
+	// there instead, with %d for the last digit of the experiment's number.
 	Candidate [2]string `json:"-"`
+	// Algorithm is how the tokens of its traffic are signed, and Verifies says that it
+	// looks at the signature.
 	Algorithm algorithm `json:"-"`
+	Verifies  bool      `json:"-"`
 }
 
 // policyNames are the policies in the order of the report.
@@ -35,9 +38,10 @@ func newPolicy(name string, k *keys) (policySpec, error) {
 	case "rbac":
 		p.Data["permissions"] = permissions()
 	case "hs256":
-		p.Algorithm = hs256
+		p.Algorithm, p.Verifies = hs256, true
 		p.Data["permissions"], p.Data["secret"] = permissions(), k.secret
 	case "rs256":
+		p.Verifies = true
 		p.Data["permissions"] = permissions()
 		if p.Data["certificate"], err = k.publicPEM(); err != nil {
 			return policySpec{}, err
@@ -53,19 +57,19 @@ func unknownPolicy(name string) error {
 }
 
 // candidates :: policy → what its experiments change: a rule that really decides
-// some requests otherwise.
+// some requests otherwise, mostly those whose path ends in one digit.
 var candidates = map[string][2]string{
-	"prefix":     {`"/api/v1/search/"`, `"/api/v1/search/0000000000%02d"`},
-	"rbac":       {`permission.resource == input.parsed_path[2]`, "permission.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%02d\")"},
-	"hs256":      {`some role in claims.roles`, "not endswith(http.path, \"%02d\")\n\tsome role in claims.roles"},
-	"rs256":      {`some role in claims.roles`, "not endswith(http.path, \"%02d\")\n\tsome role in claims.roles"},
-	"large":      {`rule.method == http.method`, "rule.method == http.method\n\tnot endswith(http.path, \"%02d\")"},
-	"quickstart": {`quantity <= 10`, `quantity <= 10 - %d`},
+	"prefix":     {`"/api/v1/search/"`, `"/api/v1/search/00000000000%d"`},
+	"rbac":       {`permission.resource == input.parsed_path[2]`, "permission.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%d\")"},
+	"hs256":      {`some role in claims.roles`, "not endswith(http.path, \"%d\")\n\tsome role in claims.roles"},
+	"rs256":      {`some role in claims.roles`, "not endswith(http.path, \"%d\")\n\tsome role in claims.roles"},
+	"large":      {`rule.method == http.method`, "rule.method == http.method\n\tnot endswith(http.path, \"%d\")"},
+	"quickstart": {`input.parsed_path[2] != "reports"`, "input.parsed_path[2] != \"reports\"\n\tnot endswith(http.path, \"%d\")"},
 }
 
 // candidate returns the module of an experiment.
 func (p policySpec) candidate(n int) (string, error) {
-	changed := strings.Replace(p.Module, p.Candidate[0], fmt.Sprintf(p.Candidate[1], n), 1)
+	changed := strings.Replace(p.Module, p.Candidate[0], fmt.Sprintf(p.Candidate[1], n%10), 1)
 	if changed == p.Module {
 		return "", fmt.Errorf("the experiments of %s change nothing", p.Name)
 	}

@@ -110,7 +110,7 @@ func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name s
 	if err != nil {
 		return r, err
 	}
-	t, err := newTraffic(p.plan.Traffic, policy.Algorithm, k)
+	t, err := newTraffic(p.Traffic, policy, k)
 	if err != nil {
 		return r, err
 	}

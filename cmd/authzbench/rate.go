@@ -31,6 +31,9 @@ func (r *rate) String() string {
 // MarshalText writes a rate as the flag takes it.
 func (r rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
+// UnmarshalText reads it again.
+func (r *rate) UnmarshalText(text []byte) error { return r.Set(string(text)) }
+
 // Type implements pflag.Value.
 func (r *rate) Type() string { return "rate" }
 
@@ -39,7 +42,7 @@ func (r *rate) Set(text string) error {
 	number, isPart := strings.CutSuffix(text, "%")
 	value, err := strconv.ParseFloat(number, 64)
 	switch {
-	case err != nil || value < 0 || value > 1e6:
+	case err != nil || !(value >= 0 && value <= 1e6): // NaN is not
 		return fmt.Errorf("%q is neither requests per second, such as 2000, nor a part of the capacity, such as 50%%", text)
 	case isPart && value >= 100:
 		return fmt.Errorf("%q leaves no room: an open loop at the whole capacity never catches up", text)

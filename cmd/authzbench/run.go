@@ -97,7 +97,7 @@ func (r *run) policy(ctx context.Context, start *starter, k *keys, name string) 
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTraffic(r.plan.Traffic, p.Algorithm, k)
+	t, err := newTraffic(r.Traffic, p, k)
 	if err != nil {
 		return nil, err
 	}

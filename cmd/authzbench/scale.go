@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func newScale() *cobra.Command {
 }
 
 func (s *scaling) do(cmd *cobra.Command) error {
-	if err := s.validate(); err != nil {
+	if err := errors.Join(s.validate(), s.validateParts()); err != nil {
 		return err
 	}
 	if err := s.begin(cmd); err != nil {
@@ -91,6 +92,18 @@ func (s *scaling) do(cmd *cobra.Command) error {
 	return s.publish(result.write, result)
 }
 
+func (s *scaling) validateParts() error {
+	for _, part := range s.only {
+		if part != "commits" && part != "large" && part != "start" {
+			return fmt.Errorf("--only: there is no %q; there are commits, large and start", part)
+		}
+	}
+	if s.each < 1 || s.commits < 1 || s.starts < 1 || len(s.sidecars) == 0 || slices.Min(s.sidecars) < 1 {
+		return errors.New("--sidecars, --sidecars-per-process, --commits and --starts: they are above zero")
+	}
+	return nil
+}
+
 func (s *scaling) part(ctx context.Context, name string, start *starter, p policySpec, k *keys, result *scaleReport) (err error) {
 	switch name {
 	case "commits":
@@ -99,8 +112,6 @@ func (s *scaling) part(ctx context.Context, name string, start *starter, p polic
 		result.Large, err = s.measureLarge(ctx, start, p, k)
 	case "start":
 		result.Starts, err = s.measureStarts(ctx, start, p)
-	default:
-		err = errors.New("--only: there are commits, large and start")
 	}
 	return err
 }

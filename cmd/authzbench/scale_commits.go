@@ -38,7 +38,7 @@ func (s *scaling) measureCommits(ctx context.Context, start *starter, p policySp
 // all: this is about time, not about who uses it.
 func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, sidecars int) (r commitReport, err error) {
 	everywhere := cpuList{}
-	for _, cpu := range append(s.setup.servers.numbers(), s.generator.numbers()...) {
+	for _, cpu := range append(s.servers.numbers(), s.generator.numbers()...) {
 		everywhere.set.Set(cpu)
 	}
 	folder, err := os.MkdirTemp(s.folder, "r")
@@ -79,12 +79,7 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 	if err != nil {
 		return err
 	}
-	known := c.newest()
 	if err := control.startExperiment(ctx, "next", module, p.Data); err != nil {
-		return err
-	}
-	// Its creation and its start are two changes.
-	if _, err := c.until(ctx, known+2); err != nil {
 		return err
 	}
 	experiment := "policies/" + benchPolicy + "/experiments/next"
@@ -94,7 +89,10 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 	if err := control.call(ctx, http.MethodGet, benchLocation+"/"+experiment, nil, &current); err != nil {
 		return err
 	}
-	known = c.newest()
+	known, err := c.quiet(ctx)
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
 	answered := make(chan error, 1)
 	var took time.Duration

@@ -25,7 +25,7 @@ type largeReport struct {
 // measureLarge puts a large module and large data. Data beyond what the API takes
 // is told, and halved until it is taken.
 func (s *scaling) measureLarge(ctx context.Context, start *starter, small policySpec, k *keys) (out []largeReport, err error) {
-	t, err := newTraffic(s.plan.Traffic, small.Algorithm, k)
+	t, err := newTraffic(s.Traffic, small, k)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +124,13 @@ func largeModule(size, version int) string {
 	return b.String()
 }
 
-// largeData has as many entries as fit in JSON.
+// memberBytes is the size of one entry of largeData in a stored policy.
+const memberBytes = 119
+
+// largeData has as many entries as fit.
 func largeData(size, version int) map[string]any {
 	entries := make(map[string]any)
-	const each = 105
-	for i := range size / each {
+	for i := range size / memberBytes {
 		entries[fmt.Sprintf("user-%08d", i)] = map[string]any{
 			"tenant": fmt.Sprintf("tenant-%04d", i%1000), "roles": []any{"viewer", "clerk"}, "team": fmt.Sprintf("team-%04d", i%313), "limit": i % 1000,
 		}

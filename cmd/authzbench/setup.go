@@ -100,12 +100,15 @@ type comparison struct {
 	plan
 	policies []string
 	traffic  string
+	// keysFrom is the folder of --policies, if given.
+	keysFrom string
 }
 
 func (c *comparison) bind(f *pflag.FlagSet) {
 	c.setup.bind(f)
 	c.Rate = rate{part: .5}
 	f.StringSliceVar(&c.policies, "policy", policyNames, "the policies")
+	f.StringVar(&c.keysFrom, "policies", "", "a folder that the command policies wrote, for its keys")
 	f.StringVar(&c.traffic, "traffic", string(zipf), "zipf: 1,000 users × 200 paths; unique: no path and no token comes twice")
 	f.IntVar(&c.Connections, "connections", 4, "connections to a server")
 	f.IntVar(&c.Inflight, "inflight", 64, "requests under way in the closed loop")
@@ -117,9 +120,9 @@ func (c *comparison) bind(f *pflag.FlagSet) {
 
 // validate tells every mistake at once.
 func (c *comparison) validate() error {
-	c.plan.Traffic = trafficKind(c.traffic)
+	c.Traffic = trafficKind(c.traffic)
 	var errs []error
-	if c.plan.Traffic != zipf && c.plan.Traffic != unique {
+	if c.Traffic != zipf && c.Traffic != unique {
 		errs = append(errs, errors.New("--traffic: it is zipf or unique"))
 	}
 	if c.Rounds <= 0 || c.Inflight <= 0 || c.Connections <= 0 || c.Duration <= 0 || c.Warmup <= 0 {
@@ -135,7 +138,7 @@ func (c *comparison) validate() error {
 
 // prepare makes everything that all policies share, for some kinds of servers.
 func (c *comparison) prepare(ctx context.Context, kinds []string) (*starter, *keys, error) {
-	s := &starter{cpus: c.setup.servers, folder: c.folder, connections: c.Connections, servers: kinds}
+	s := &starter{cpus: c.servers, folder: c.folder, connections: c.Connections, servers: kinds}
 	if slices.Contains(kinds, "understudy") {
 		var err error
 		if s.understudies, err = c.binaries(ctx); err != nil {
@@ -145,13 +148,20 @@ func (c *comparison) prepare(ctx context.Context, kinds []string) (*starter, *ke
 	if err := stayOn(c.generator); err != nil {
 		return nil, nil, err
 	}
-	k, err := newKeys()
+	k, err := c.keys()
 	return s, k, err
+}
+
+func (c *comparison) keys() (*keys, error) {
+	if c.keysFrom != "" {
+		return readKeys(c.keysFrom)
+	}
+	return newKeys()
 }
 
 // head begins a report.
 func (c *comparison) head() reportHead {
-	return reportHead{Machine: newMachine(&c.setup.servers, &c.generator), Command: commandLine(), Plan: c.plan}
+	return reportHead{Machine: newMachine(&c.servers, &c.generator), Command: commandLine(), Plan: c.plan}
 }
 
 func commandLine() string { return strings.Join(append([]string{"authzbench"}, os.Args[1:]...), " ") }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,14 +52,23 @@ func newSidecars() *cobra.Command {
 
 func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
 	sidecars := make([]*authz.Sidecar, f.count)
+	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	defer running.Wait()
+	// The sidecars take leave of their stores before those are closed.
+	var closers []func() error
+	defer func() {
+		cancel()
+		running.Wait()
+		for _, c := range closers {
+			_ = c()
+		}
+	}()
 	for i := range sidecars {
 		store, err := redisstore.Open(ctx, f.store)
 		if err != nil {
 			return fmt.Errorf("opening the store: %w", err)
 		}
-		defer func() { _ = store.Close() }()
+		closers = append(closers, store.Close)
 		if sidecars[i], err = authz.NewSidecar(authz.Config{
 			Feed: store, Location: benchLocation, Policy: benchPolicy, Node: fmt.Sprintf("n%03d", f.first+i),
 		}); err != nil {
@@ -114,8 +124,7 @@ func startCrowd(ctx context.Context, cpus cpuList, store string, size, each int)
 		}
 		c.processes = append(c.processes, p)
 	}
-	_, err = c.until(ctx, 1)
-	if err != nil {
+	if _, err := c.until(ctx, 1); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
@@ -140,16 +149,11 @@ func (c *crowd) stop() error {
 // crowdTime bounds the wait for all sidecars.
 const crowdTime = time.Minute
 
-// until waits until every sidecar enforces a change, and returns when each first
-// enforced it or a later one; the zero time if it did before.
+// until waits until every sidecar enforces a change that none has enforced yet, and
+// returns when each first enforced it or a later one.
 func (c *crowd) until(ctx context.Context, sequence int64) ([]time.Time, error) {
 	at := make([]time.Time, c.size)
-	missing := 0
-	for _, s := range c.latest {
-		if s < sequence {
-			missing++
-		}
-	}
+	missing := c.size
 	deadline := time.After(crowdTime)
 	for missing > 0 {
 		select {
@@ -168,10 +172,25 @@ func (c *crowd) until(ctx context.Context, sequence int64) ([]time.Time, error) 
 	return at, nil
 }
 
-// newest is the last change that any sidecar enforces.
-func (c *crowd) newest() (newest int64) {
-	for _, s := range c.latest {
-		newest = max(newest, s)
+// quietTime is how long no sidecar may have told anything for a crowd to be quiet.
+const quietTime = 50 * time.Millisecond
+
+// quiet waits until all sidecars enforce the same change and nothing more comes,
+// and returns that change.
+func (c *crowd) quiet(ctx context.Context) (int64, error) {
+	deadline := time.After(crowdTime)
+	for {
+		select {
+		case a := <-c.events:
+			c.latest[a.Node] = a.Sequence
+		case <-time.After(quietTime):
+			if slices.Min(c.latest) == slices.Max(c.latest) {
+				return c.latest[0], nil
+			}
+		case <-deadline:
+			return 0, fmt.Errorf("the sidecars enforce changes %d to %d after %s", slices.Min(c.latest), slices.Max(c.latest), crowdTime)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
-	return newest
 }

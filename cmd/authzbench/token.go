@@ -26,7 +26,7 @@ const (
 // tokenSize is the length of a token in bytes, or up to three less.
 const tokenSize = 800
 
-// keys sign tokens. They are made for each run: none is worth keeping.
+// keys sign tokens. They are made for each run, unless one brings its own.
 type keys struct {
 	secret string
 	rsa    *rsa.PrivateKey

@@ -17,9 +17,10 @@ const (
 	pathCount = 200
 	// zipfExponent: the most frequent of 1,000 users sends about a sixth of all.
 	zipfExponent = 1.1
-	// signedPool is how many users there are where nothing repeats and a token
-	// cannot be signed anew for each request, because RSA is slow.
-	signedPool = 8192
+	// signedPool is how many users there are where nothing repeats but the signature
+	// of RS256 has to be right: RSA is too slow to sign for each request, so that a
+	// token comes again after so many.
+	signedPool = 4096
 	// lifetime is how long tokens are valid.
 	lifetime = 6 * time.Hour
 )
@@ -30,7 +31,7 @@ type trafficKind string
 const (
 	// zipf: 1,000 users × 200 paths, a few of them in most requests.
 	zipf trafficKind = "zipf"
-	// unique: no path and no token comes twice.
+	// unique: no path and no token comes twice (but see signedPool).
 	unique trafficKind = "unique"
 )
 
@@ -50,9 +51,11 @@ type path struct {
 
 // traffic is what streams of requests are made of. It is safe for concurrent use.
 type traffic struct {
-	kind        trafficKind
-	algorithm   algorithm
-	keys        *keys
+	kind      trafficKind
+	algorithm algorithm
+	keys      *keys
+	// renews: tokens get new IDs.
+	renews      bool
 	users       []user
 	paths       []path
 	destination []byte
@@ -60,11 +63,14 @@ type traffic struct {
 	turns atomic.Uint64
 }
 
-// newTraffic makes users and paths for the tokens of one algorithm. The same
+// newTraffic makes users and paths for the tokens that a policy takes. The same
 // requests come in every run, but for keys and times.
-func newTraffic(kind trafficKind, a algorithm, k *keys) (*traffic, error) {
-	t := &traffic{kind: kind, algorithm: a, keys: k, users: make([]user, userCount), paths: make([]path, pathCount)}
-	if kind == unique && a == rs256 {
+func newTraffic(kind trafficKind, p policySpec, k *keys) (*traffic, error) {
+	t := &traffic{
+		kind: kind, algorithm: p.Algorithm, keys: k, renews: p.Algorithm == hs256 || !p.Verifies,
+		users: make([]user, userCount), paths: make([]path, pathCount),
+	}
+	if kind == unique && !t.renews {
 		t.users = make([]user, signedPool)
 	}
 	r := rand.New(rand.NewPCG(5, 6))
@@ -177,7 +183,7 @@ func (s *stream) next(dst []byte) []byte {
 
 // renewed appends a token that has not been sent before, as far as that can be.
 func (s *stream) renewed(dst []byte, u *user) []byte {
-	if s.algorithm == rs256 {
+	if !s.renews {
 		return append(dst, u.token.text...)
 	}
 	var id [idSize]byte
