@@ -36,7 +36,7 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)
 
 bench: ## Measure the cost of a check, in two minutes; BENCH='--policy rbac' for less
 	@go -C cmd/authzbench build -o ../../bin/authzbench .
-	@bin/authzbench run --rounds 3 --duration 800ms --markdown bin/bench.md $(BENCH)
+	@bin/authzbench run --rounds 3 --duration 800ms --prime 1s --markdown bin/bench.md $(BENCH)
 	@cat bin/bench.md
 
 clean: ## Remove what was built

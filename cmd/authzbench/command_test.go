@@ -23,7 +23,7 @@ func execute[R any](t *testing.T, arguments ...string) (string, R) {
 	root := newRoot()
 	root.SetOut(&out)
 	root.SetErr(&log)
-	root.SetArgs(append(arguments, "--understudy", binary, "--json", file))
+	root.SetArgs(append(arguments, "--prime", "10ms", "--understudy", binary, "--json", file))
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(arguments, " "), err, &log)
 	}

@@ -11,6 +11,7 @@ type plan struct {
 	Connections int           `json:"connections"`
 	Inflight    int           `json:"inflight"`
 	Duration    time.Duration `json:"duration_ns"`
+	Prime       time.Duration `json:"prime_ns"`
 	Warmup      time.Duration `json:"warmup_ns"`
 	Rounds      int           `json:"rounds"`
 	Rate        rate          `json:"rate"`
@@ -23,6 +24,8 @@ type sample struct {
 	// open loop; 0 if the process is not known.
 	CPU     time.Duration `json:"cpu_ns"`
 	CPUOpen time.Duration `json:"cpu_open_ns"`
+	// Checks is the number of checks in the closed loop.
+	Checks int `json:"checks"`
 	// Throughput is in checks per second, in the closed loop.
 	Throughput float64 `json:"throughput"`
 	// Rate is that of the open loop, per second; the latencies are of it, or of the
@@ -84,7 +87,7 @@ func (p plan) closed(ctx context.Context, t *target, senders []sender) (s sample
 	}
 	checks := float64(o.checks())
 	s = sample{
-		Throughput: o.throughput(), Allowed: float64(o.allowed) / checks, Errors: o.errors,
+		Checks: o.checks(), Throughput: o.throughput(), Allowed: float64(o.allowed) / checks, Errors: o.errors,
 		Allocations: (after.sum("go_memstats_mallocs_total") - before.sum("go_memstats_mallocs_total")) / checks,
 		Bytes:       (after.sum("go_memstats_alloc_bytes_total") - before.sum("go_memstats_alloc_bytes_total")) / checks,
 	}
@@ -137,9 +140,11 @@ type series struct {
 
 // compare measures all servers of a policy in turn, so that what disturbs a
 // machine for a while disturbs all of them. Each round begins with another one.
+// Before the first, every server gets some load to warm up and to remember.
 func (p plan) compare(ctx context.Context, f *fleet, traffic *traffic, progress func(string)) ([]series, error) {
 	out := make([]series, len(f.targets))
 	for i, t := range f.targets {
+		closedLoop(ctx, newSenders(t.client, traffic, p.Inflight), p.Prime)
 		out[i] = series{Server: t.name, Samples: make([]sample, p.Rounds)}
 	}
 	for round := range p.Rounds {

@@ -123,9 +123,14 @@ func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name s
 	if err := f.agree(ctx, t); err != nil {
 		return r, err
 	}
-	capacity, err := p.measure(ctx, subjects[0].target, t)
+	senders := newSenders(subjects[0].client, t, p.Inflight)
+	closedLoop(ctx, senders, p.Prime)
+	capacity, _, err := p.closed(ctx, subjects[0].target, senders)
 	if err != nil {
 		return r, err
+	}
+	for _, one := range f.targets {
+		openLoop(ctx, newSenders(one.client, t, openSenders), p.Rate.of(capacity.Throughput), p.Prime, precisely)
 	}
 	r = previewPolicy{Policy: name, Rate: p.Rate.of(capacity.Throughput)}
 	return r, p.rounds(ctx, f.targets[len(f.targets)-1], subjects, t, &r)

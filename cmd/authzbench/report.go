@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -150,7 +151,7 @@ func median(samples []sample, of func(sample) float64) float64 {
 	return medianOf(numbers)
 }
 
-// medianOf returns the middle one, or what is between the two; 0 of none.
+// medianOf returns the middle one, or the upper of the two; zero of none.
 func medianOf[N cmp.Ordered](numbers []N) (none N) {
 	if len(numbers) == 0 {
 		return none
@@ -162,17 +163,20 @@ func medianOf[N cmp.Ordered](numbers []N) (none N) {
 // warnings are what makes one doubt the figures.
 func (p policyReport) warnings() (out []string) {
 	var shares []float64
+	fewest := math.MaxInt
 	for _, s := range p.Series {
 		for _, sample := range s.Samples {
 			if sample.Errors > 0 {
 				out = append(out, fmt.Sprintf("%s, %s: %d requests of a round failed", p.Policy, s.Server, sample.Errors))
 			}
 			if s.Server != "noop" {
-				shares = append(shares, sample.Allowed)
+				shares, fewest = append(shares, sample.Allowed), min(fewest, sample.Checks)
 			}
 		}
 	}
-	if len(shares) > 0 && slices.Max(shares)-slices.Min(shares) > .05 {
+	// Three standard deviations of what chance may do, and a little more.
+	chance := .03 + 3/math.Sqrt(float64(max(fewest, 1)))
+	if len(shares) > 0 && slices.Max(shares)-slices.Min(shares) > chance {
 		out = append(out, fmt.Sprintf("%s: between %.0f %% and %.0f %% of the requests were allowed: some server denies because it is full",
 			p.Policy, 100*slices.Min(shares), 100*slices.Max(shares)))
 	}

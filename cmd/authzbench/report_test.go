@@ -22,11 +22,15 @@ func TestRatiosAreOfOneRound(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	calm := policyReport{Series: []series{{Server: "noop", Samples: []sample{{Allowed: 1}}}, {Server: "a", Samples: []sample{{Allowed: .5}}}, {Server: "b", Samples: []sample{{Allowed: .51}}}}}
+	calm := policyReport{Series: []series{{Server: "noop", Samples: []sample{{Allowed: 1}}}, {Server: "a", Samples: []sample{{Allowed: .5, Checks: 10000}}}, {Server: "b", Samples: []sample{{Allowed: .51, Checks: 10000}}}}}
 	if got := calm.warnings(); len(got) > 0 {
 		t.Errorf("the warnings are %q", got)
 	}
-	calm.Series[2].Samples[0] = sample{Allowed: .4, Errors: 2}
+	few := policyReport{Series: []series{{Server: "a", Samples: []sample{{Allowed: .5, Checks: 100}}}, {Server: "b", Samples: []sample{{Allowed: .6, Checks: 100}}}}}
+	if got := few.warnings(); len(got) > 0 {
+		t.Errorf("chance alone makes the warnings %q", got)
+	}
+	calm.Series[2].Samples[0] = sample{Allowed: .4, Checks: 10000, Errors: 2}
 	if got := calm.warnings(); len(got) != 2 {
 		t.Errorf("the warnings are %q; want one for errors and one for denials", got)
 	}

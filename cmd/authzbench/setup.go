@@ -114,6 +114,7 @@ func (c *comparison) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.Inflight, "inflight", 64, "requests under way in the closed loop")
 	f.Var(&c.Rate, "rate", "of the open loop: requests per second, or a part of the server's own throughput")
 	f.DurationVar(&c.Duration, "duration", 2*time.Second, "of each loop in a round")
+	f.DurationVar(&c.Prime, "prime", 2*time.Second, "of load for each server before the first round, so that what it remembers is there")
 	f.DurationVar(&c.Warmup, "warmup", 300*time.Millisecond, "before each loop")
 	f.IntVar(&c.Rounds, "rounds", 5, "how often every server is measured")
 }
