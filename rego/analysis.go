@@ -20,6 +20,9 @@ type analysis struct {
 	clockRules map[string]clockForm
 	// ours are the built-ins that stand in for others.
 	ours substitutes
+	// definitions :: reference of a rule → how many rules have it. It spares looking
+	// for the rules that are alone among the many that are not.
+	definitions map[string]int
 }
 
 // unit is a rule with its else branches. Variables are known by name within it: the
@@ -50,6 +53,7 @@ func analyse(compiler *ast.Compiler, opaque bool) *analysis {
 	a := &analysis{
 		compiler: compiler, units: make(map[*ast.Rule]*unit),
 		inputRules: make(map[string][]string), clockRules: make(map[string]clockForm),
+		definitions: make(map[string]int),
 	}
 	var rules []*ast.Rule
 	for _, module := range compiler.Modules {
@@ -57,6 +61,9 @@ func analyse(compiler *ast.Compiler, opaque bool) *analysis {
 	}
 	if opaque {
 		return a
+	}
+	for _, rule := range rules {
+		a.definitions[rule.Ref().String()]++
 	}
 	for _, rule := range rules {
 		a.units[rule] = &unit{aliases: aliasesOf(rule)}
@@ -77,7 +84,7 @@ func (a *analysis) rulesAt(ref ast.Ref) []*ast.Rule {
 // alone reports whether a rule is the only one at its reference: a complete rule with
 // one definition, no arguments and no else.
 func (a *analysis) alone(rule *ast.Rule) bool {
-	return !rule.Default && rule.Else == nil && len(rule.Head.Args) == 0 && rule.Head.Key == nil &&
+	return !rule.Default && rule.Else == nil && a.definitions[rule.Ref().String()] == 1 && len(rule.Head.Args) == 0 && rule.Head.Key == nil &&
 		rule.Head.RuleKind() == ast.SingleValue && rule.Ref().IsGround() && len(a.rulesAt(rule.Ref())) == 1
 }
 

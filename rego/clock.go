@@ -326,7 +326,7 @@ func (o *occurrences) reference(ref ast.Ref) {
 
 // touchesClock reports whether a reference may lead to a clock rule.
 func (a *analysis) touchesClock(ref ast.Ref) bool {
-	return slices.ContainsFunc(a.rulesAt(ref), func(r *ast.Rule) bool {
+	return len(a.clockRules) > 0 && slices.ContainsFunc(a.rulesAt(ref), func(r *ast.Rule) bool {
 		_, ok := a.clockRules[r.Ref().String()]
 		return ok
 	})

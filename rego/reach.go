@@ -18,6 +18,8 @@ type reach struct {
 type walker struct {
 	analysis *analysis
 	seen     map[*ast.Rule]bool
+	// followed are the references whose rules have been seen.
+	followed map[string]bool
 	queue    []*ast.Rule
 	reach    reach
 	// unit is the rule that is walked, with what is known of its variables.
@@ -26,8 +28,10 @@ type walker struct {
 
 // reachOf returns what the rule or document at ref reaches.
 func (a *analysis) reachOf(ref ast.Ref) reach {
-	w := &walker{analysis: a, seen: make(map[*ast.Rule]bool), reach: reach{reads: &Reads{}, repeatable: true}}
-	w.unit = &unit{}
+	w := &walker{
+		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]bool), followed: make(map[string]bool),
+		reach: reach{reads: &Reads{}},
+	}
 	w.reach.repeatable = !a.touchesClock(ref)
 	for _, rule := range a.rulesAt(ref) {
 		w.follow(rule)
@@ -118,13 +122,16 @@ func (w *walker) builtin(name string) {
 
 // aliasing reports whether an expression only gives a path of the input a name.
 func (w *walker) aliasing(e *ast.Expr) bool {
-	for _, alias := range w.unit.aliases {
-		if alias.expr == e {
-			w.reach.reads.addExists(alias.path)
-			return true
-		}
+	v, _, ok := aliasIn(e)
+	if !ok {
+		return false
 	}
-	return false
+	alias, ok := w.unit.aliases[v]
+	if !ok || alias.expr != e {
+		return false
+	}
+	w.reach.reads.addExists(alias.path)
+	return true
 }
 
 // objectGet understands object.get with a constant key: it reads that key and needs
@@ -203,9 +210,7 @@ func (w *walker) ref(ref ast.Ref) {
 	}
 	w.operands(ref[1:])
 	if ref[0].Equal(ast.DefaultRootDocument) {
-		for _, rule := range w.analysis.rulesAt(ref) {
-			w.follow(rule)
-		}
+		w.rules(ref)
 		return
 	}
 	if _, ok := ref[0].Value.(ast.Var); !ok {
@@ -217,6 +222,16 @@ func (w *walker) ref(ref ast.Ref) {
 func (w *walker) operands(terms []*ast.Term) {
 	for _, t := range terms {
 		w.walk(t)
+	}
+}
+
+// rules follows a reference to all rules that it may touch.
+func (w *walker) rules(ref ast.Ref) {
+	if name := ref.String(); !w.followed[name] {
+		w.followed[name] = true
+		for _, rule := range w.analysis.rulesAt(ref) {
+			w.follow(rule)
+		}
 	}
 }
 

@@ -302,6 +302,9 @@ Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
 wins over its variable. Preview records, metrics and traces are exported as the
 standard OTEL_* variables say; without them nothing is exported.
 
+GOGC is 400 unless the environment sets it; in a container, set GOMEMLIMIT to
+about nine tenths of its memory limit.
+
 It stops on SIGTERM or SIGINT: readiness goes first, then, after --drain-delay,
 the ports close and requests under way are answered. A second signal ends it at once.`,
 		Example: `  understudy serve
@@ -320,6 +323,7 @@ the ports close and requests under way are answered. A second signal ends it at 
 				console = newConsole(cmd.OutOrStdout())
 			}
 			c.decisionLog.out = cmd.OutOrStdout()
+			tuneGC()
 			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
 		},
 	}
