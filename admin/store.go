@@ -67,8 +67,8 @@ func (Absent) isCondition()    {}
 func (Unchanged) isCondition() {}
 func (FewerThan) isCondition() {}
 
-// Write is one change that a Txn makes. It is one of Put, Delete and
-// DeleteCollection.
+// Write is one change that a Txn makes. It is one of Put, Delete, DeleteCollection,
+// TrimCollection and ExpireCollection.
 type Write interface{ isWrite() }
 
 // Put creates or replaces a record.
@@ -89,9 +89,27 @@ type Delete struct{ Key Key }
 // those that were put after the caller last looked.
 type DeleteCollection struct{ Collection Collection }
 
+// TrimCollection removes the records of a collection (without wildcards) that have
+// the lowest sequences, until Keep are left: those that were written longest ago. Of
+// records with one sequence, that with the bytewise last key is kept first.
+type TrimCollection struct {
+	Collection Collection
+	Keep       int
+}
+
+// ExpireCollection gives every record of a collection (without wildcards) an expiry,
+// or with the zero time none. Nothing else of the records changes, their sequence
+// included; what has expired already stays so.
+type ExpireCollection struct {
+	Collection Collection
+	ExpireTime time.Time
+}
+
 func (Put) isWrite()              {}
 func (Delete) isWrite()           {}
 func (DeleteCollection) isWrite() {}
+func (TrimCollection) isWrite()   {}
+func (ExpireCollection) isWrite() {}
 
 // Event tells the sidecars of a location that policies (or their experiments)
 // changed.
@@ -102,7 +120,8 @@ type Event struct {
 
 // Txn is one atomic change: if all conditions hold, all writes are made in order
 // and all events appended under the project's next sequence number; otherwise
-// nothing is. All keys, collections and locations belong to Project.
+// nothing is. All keys, collections and locations belong to Project; they may be of
+// several of its locations.
 type Txn struct {
 	// ID makes the Txn repeatable: a second commit of the same ID within an hour
 	// changes nothing and returns what the first one returned. It is not empty.

@@ -2,7 +2,9 @@ package boltstore
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -45,19 +47,19 @@ func (s *Store) commit(tx *bbolt.Tx, txn admin.Txn) (int64, error) {
 		return 0, err
 	}
 	sequence := decodeUint(p.root.Get(keySequence)) + 1
-	if err := p.write(txn, sequence); err != nil {
+	if err := p.write(txn, sequence, now); err != nil {
 		return 0, err
 	}
 	return sequence, p.append(txn.Events, sequence, s.stream)
 }
 
 // write makes the writes of a Txn and notes that it was made.
-func (p *project) write(txn admin.Txn, sequence int64) error {
+func (p *project) write(txn admin.Txn, sequence int64, now time.Time) error {
 	if err := p.root.Put(keySequence, encodeUint(sequence)); err != nil {
 		return err
 	}
 	for _, w := range txn.Writes {
-		if err := p.apply(w, sequence); err != nil {
+		if err := p.apply(w, sequence, now); err != nil {
 			return err
 		}
 	}
@@ -88,7 +90,7 @@ func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 	}
 }
 
-func (p *project) apply(w admin.Write, sequence int64) error {
+func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
 	switch w := w.(type) {
 	case admin.Put:
 		r := admin.Record{Key: w.Key, Value: w.Value, Etag: w.Etag, Sequence: w.Sequence, ExpireTime: w.ExpireTime}
@@ -100,6 +102,10 @@ func (p *project) apply(w admin.Write, sequence int64) error {
 		return p.remove([]byte(w.Key))
 	case admin.DeleteCollection:
 		return p.deleteCollection(w.Collection)
+	case admin.TrimCollection:
+		return p.trimCollection(w, now)
+	case admin.ExpireCollection:
+		return p.expireCollection(w, now)
 	default:
 		return fmt.Errorf("unknown write %T", w)
 	}
@@ -118,6 +124,47 @@ func (p *project) deleteCollection(c admin.Collection) error {
 		}
 	}
 	return err
+}
+
+// trimCollection removes the records that were written longest ago.
+func (p *project) trimCollection(w admin.TrimCollection, now time.Time) error {
+	records, err := p.collect(w.Collection, now)
+	if err != nil || len(records) <= w.Keep {
+		return err
+	}
+	slices.SortFunc(records, func(a, b admin.Record) int {
+		return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(b.Key, a.Key))
+	})
+	for _, r := range records[w.Keep:] {
+		if err := p.remove([]byte(r.Key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expireCollection changes the expiry of the records that are there.
+func (p *project) expireCollection(w admin.ExpireCollection, now time.Time) error {
+	records, err := p.collect(w.Collection, now)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		r.ExpireTime = w.ExpireTime
+		if err := p.put(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect returns the records of a collection that have not expired.
+func (p *project) collect(c admin.Collection, now time.Time) (records []admin.Record, err error) {
+	err = p.scan(newPattern(c), "", now, func(r admin.Record) bool {
+		records = append(records, r)
+		return true
+	})
+	return records, err
 }
 
 // append adds a change to the stream of each location and trims it.

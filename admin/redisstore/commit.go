@@ -115,6 +115,12 @@ func encodeWrite(w admin.Write) ([]any, error) {
 	case admin.DeleteCollection:
 		all := newSpan(admin.Query{Collection: w.Collection})
 		return []any{"clear", all.min, all.max}, nil
+	case admin.TrimCollection:
+		all := newSpan(admin.Query{Collection: w.Collection})
+		return []any{"trim", all.min, all.max, w.Keep}, nil
+	case admin.ExpireCollection:
+		all := newSpan(admin.Query{Collection: w.Collection})
+		return []any{"expire", all.min, all.max, encodeExpiry(w.ExpireTime)}, nil
 	default:
 		return nil, fmt.Errorf("committing: %w: unknown write %T", admin.ErrUnavailable, w)
 	}

@@ -14,7 +14,7 @@
 --         | "fewer" MIN MAX N
 --       then the number of writes, and each of them:
 --         "put" MEMBER NAME VALUE ETAG EXPIRY SEQUENCE (0: that of the Txn)
---         | "delete" MEMBER | "clear" MIN MAX
+--         | "delete" MEMBER | "clear" MIN MAX | "trim" MIN MAX N | "expire" MIN MAX EXPIRY
 --       then for each event the names of its policies, separated by blanks
 -- MEMBER is KIND NAME; MIN and MAX are bounds of the index as in ZRANGEBYLEX.
 --
@@ -46,6 +46,14 @@ local function version(name)
   local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
   if expiry ~= '0' and tonumber(expiry) <= now then return end
   return sequence, etag
+end
+
+-- Returns the parts of a record that is there, or nothing. A damaged one is none:
+-- this is called between writes, where nothing may fail.
+local function parts(name)
+  local found = redis.call('HGET', KEYS[3], name) or ''
+  local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
+  if sequence and (expiry == '0' or tonumber(expiry) > now) then return sequence, etag end
 end
 
 local function name_of(member) return string.match(member, ' (.*)$') end
@@ -100,6 +108,20 @@ local function remove(member)
   redis.call('ZREM', KEYS[5], member)
 end
 
+local function set_expiry(member, expiry)
+  if expiry == '0' then
+    redis.call('ZREM', KEYS[5], member)
+  else
+    redis.call('ZADD', KEYS[5], expiry, member)
+  end
+end
+
+-- Whether record a was written after b, or with it and has the later name.
+local function newer(a, b)
+  if a.sequence ~= b.sequence then return a.sequence > b.sequence end
+  return a.member > b.member
+end
+
 local apply = {
   put = function(sequence)
     local member, name, value, etag = take(), take(), take(), take()
@@ -108,17 +130,36 @@ local apply = {
     redis.call('HSET', KEYS[3], name, own .. ' ' .. expiry .. ' ' .. etag)
     redis.call('HSET', KEYS[4], name, value)
     redis.call('ZADD', KEYS[2], 0, member)
-    if expiry == '0' then
-      redis.call('ZREM', KEYS[5], member)
-    else
-      redis.call('ZADD', KEYS[5], expiry, member)
-    end
+    set_expiry(member, expiry)
   end,
   delete = function() remove(take()) end,
   clear = function()
     local min, max = take(), take()
     for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
       remove(member)
+    end
+  end,
+  trim = function()
+    local min, max, keep = take(), take(), tonumber(take())
+    if redis.call('ZLEXCOUNT', KEYS[2], min, max) <= keep then return end
+    local records = {}
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
+      local sequence = parts(name_of(member))
+      if sequence then
+        records[#records + 1] = { sequence = tonumber(sequence), member = member }
+      end
+    end
+    table.sort(records, newer)
+    for i = keep + 1, #records do remove(records[i].member) end
+  end,
+  expire = function()
+    local min, max, expiry = take(), take(), take()
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
+      local sequence, etag = parts(name_of(member))
+      if sequence then
+        redis.call('HSET', KEYS[3], name_of(member), sequence .. ' ' .. expiry .. ' ' .. etag)
+        set_expiry(member, expiry)
+      end
     end
   end,
 }

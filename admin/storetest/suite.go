@@ -43,6 +43,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"Conditions", conditionTests},
 		{"Writes", writeTests},
+		{"Collections", collectionTests},
 		{"Reads", readTests},
 		{"Expiry", expiryTests},
 		{"Races", raceTests},
