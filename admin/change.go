@@ -26,6 +26,9 @@ type change struct {
 	refused func(Condition) error
 	// writes are the resources that change, without the operation.
 	writes []Write
+	// policies are those that the sidecars of the target's location are told of; nil
+	// means the target's.
+	policies []authz.PolicyName
 	// response is the result of the operation.
 	response proto.Message
 	// revision is for the metadata of a commit.
@@ -103,7 +106,11 @@ func (s *Server) make(ctx context.Context, c *change) (*storedOperation, error) 
 		Writes:     append(slices.Clip(c.writes), operationPut),
 	}
 	if !c.silent() {
-		txn.Events = []Event{{c.target.location(), []authz.PolicyName{authz.PolicyName(c.target.policy())}}}
+		policies := c.policies
+		if policies == nil {
+			policies = []authz.PolicyName{authz.PolicyName(c.target.policy())}
+		}
+		txn.Events = []Event{{c.target.location(), policies}}
 	}
 	sequence, err := s.store.Commit(ctx, txn)
 	if err != nil {

@@ -58,15 +58,12 @@ func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentReque
 // comes from the experiment.
 func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*change, error) {
 	live := proto.CloneOf(stored.parent.policy)
-	candidate := stored.experiment.Policy
-	live.DisplayName = candidate.DisplayName
-	live.Rules = candidate.Rules
-	live.Modules = candidate.Modules
-	live.Data = candidate.Data
-	live.ExemptedProjects = candidate.ExemptedProjects
-	live.Annotations = candidate.Annotations
+	copyContent(live, stored.experiment.Policy)
 	live.UpdateTime = timestamppb.New(s.now())
 	if err := s.compile(ctx, "policy_experiment.policy", live); err != nil {
+		return nil, err
+	}
+	if err := nameContent(live, ""); err != nil {
 		return nil, err
 	}
 	c, err := s.policyReplacement(ctx, verbCommit, stored.parent, live)

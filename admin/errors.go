@@ -46,6 +46,7 @@ const (
 	reasonPolicyNotDeleted   reason = "POLICY_NOT_DELETED"
 	reasonPreviewNotStarted  reason = "PREVIEW_NOT_STARTED"
 	reasonExperimentLimit    reason = "EXPERIMENT_LIMIT"
+	reasonNoNextLocation     reason = "NO_NEXT_LOCATION"
 	reasonNodeFailed         reason = "NODE_FAILED"
 	reasonUnimplemented      reason = "METHOD_UNIMPLEMENTED"
 	reasonStoreUnavailable   reason = "STORE_UNAVAILABLE"
@@ -153,6 +154,13 @@ func precondition(name Key, why reason, description string) error {
 // policyDeleted is FAILED_PRECONDITION of a soft-deleted policy.
 func policyDeleted(name Key) error {
 	return precondition(name, reasonPolicyDeleted, "The policy is deleted. Undelete it first.")
+}
+
+// noNextLocation is FAILED_PRECONDITION of a location that policies cannot be
+// promoted from.
+func noNextLocation(config Key) error {
+	return precondition(config, reasonNoNextLocation,
+		"It names no next_location to promote to. Update it with one first.")
 }
 
 // experimentLimit is RESOURCE_EXHAUSTED of a policy with all the experiments it

@@ -22,6 +22,17 @@ func policyContent(p *adminpb.Policy) *adminpb.Policy {
 	}
 }
 
+// copyContent gives a policy the user-settable fields of another. The messages are
+// shared, not copied.
+func copyContent(to, from *adminpb.Policy) {
+	to.DisplayName = from.DisplayName
+	to.Rules = from.Rules
+	to.Modules = from.Modules
+	to.Data = from.Data
+	to.ExemptedProjects = from.ExemptedProjects
+	to.Annotations = from.Annotations
+}
+
 // experimentContent returns a copy of the experiment's user-settable fields. Its
 // preview metadata is none of them, so that starting and stopping a preview leave
 // the etag alone (AIP-236: the etag in a record identifies what was tested).
@@ -51,6 +62,12 @@ func weakEtag(uid string, content proto.Message) (string, error) {
 		return "", err
 	}
 	return `W/"` + sum[:32] + `"`, nil
+}
+
+// configEtag is the etag of a location's configuration. One that was never set has
+// an etag too.
+func configEtag(c *adminpb.Config) (string, error) {
+	return weakEtag(c.GetName(), &adminpb.Config{NextLocation: c.GetNextLocation()})
 }
 
 // revisionID returns the ID of the revision with this content: the same in every

@@ -70,6 +70,12 @@ var (
 	experimentSchema = aip.Schema{
 		Message: (&adminpb.PolicyExperiment{}).ProtoReflect().Descriptor(), Search: []string{"name", "display_name"},
 	}
+	revisionSchema = aip.Schema{
+		Message: (&adminpb.PolicyRevision{}).ProtoReflect().Descriptor(), Search: []string{"name"},
+	}
+	nodeSchema = aip.Schema{
+		Message: (&adminpb.Node{}).ProtoReflect().Descriptor(), Search: []string{"name"},
+	}
 	operationSchema = aip.Schema{
 		Message: (&longrunningpb.Operation{}).ProtoReflect().Descriptor(), Search: []string{"name"},
 		Packed: (&adminpb.OperationMetadata{}).ProtoReflect().Descriptor(),

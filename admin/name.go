@@ -27,18 +27,28 @@ type kind struct {
 	resourceType string
 	// collections are the segments at even places, such as projects, locations.
 	collections []string
+	// singleton is the last segment of the name of a resource that its parent has
+	// one of, such as config (AIP-156); empty for the others.
+	singleton string
 }
 
 var (
-	locationKind   = kind{"locations.googleapis.com/Location", []string{"projects", "locations"}}
+	locationKind   = kind{resourceType: "locations.googleapis.com/Location", collections: []string{"projects", "locations"}}
 	policyKind     = locationKind.child("understudy.internal/Policy", "policies")
 	experimentKind = policyKind.child("understudy.internal/PolicyExperiment", "experiments")
 	revisionKind   = policyKind.child("understudy.internal/PolicyRevision", "revisions")
 	operationKind  = locationKind.child("longrunning.googleapis.com/Operation", "operations")
+	nodeKind       = locationKind.child("understudy.internal/Node", "nodes")
+	configKind     = locationKind.only("understudy.internal/Config", "config")
 )
 
 func (k kind) child(resourceType, collection string) kind {
-	return kind{resourceType, append(append([]string{}, k.collections...), collection)}
+	return kind{resourceType: resourceType, collections: append(append([]string{}, k.collections...), collection)}
+}
+
+// only is the kind of a singleton below the kind.
+func (k kind) only(resourceType, singleton string) kind {
+	return kind{resourceType, k.collections, singleton}
 }
 
 // pattern returns the format of the kind's names, for error texts.
@@ -49,6 +59,9 @@ func (k kind) pattern() string {
 			b.WriteByte('/')
 		}
 		b.WriteString(c + "/{" + singular(c) + "}")
+	}
+	if k.singleton != "" {
+		b.WriteString("/" + k.singleton)
 	}
 	return b.String()
 }
@@ -75,19 +88,37 @@ func (k kind) parseIDs(field, name string, wildcards bool) (Key, error) {
 	if name == "" {
 		return "", required(field, "Its format is "+k.pattern()+".")
 	}
-	segments := strings.Split(name, "/")
-	if len(segments) != 2*len(k.collections) {
+	segments, ok := k.split(name)
+	if !ok {
 		return "", invalidName(field, "The format of the name is "+k.pattern()+".")
 	}
 	for i, collection := range k.collections {
-		if segments[2*i] != collection {
-			return "", invalidName(field, "The format of the name is "+k.pattern()+".")
-		}
 		if err := checkSegment(field, collection, segments[2*i+1], wildcards); err != nil {
 			return "", err
 		}
 	}
 	return Key(name), nil
+}
+
+// split returns the segments of a name, without that of a singleton, if the name has
+// the form of the kind's.
+func (k kind) split(name string) ([]string, bool) {
+	segments := strings.Split(name, "/")
+	if last := len(segments) - 1; k.singleton != "" {
+		if segments[last] != k.singleton {
+			return nil, false
+		}
+		segments = segments[:last]
+	}
+	if len(segments) != 2*len(k.collections) {
+		return nil, false
+	}
+	for i, collection := range k.collections {
+		if segments[2*i] != collection {
+			return nil, false
+		}
+	}
+	return segments, true
 }
 
 func checkSegment(field, collection, id string, wildcards bool) error {
@@ -124,14 +155,16 @@ func checkID(field, id string) error {
 
 // typeOf returns the resource type of a name, for errors.
 func typeOf(name Key) string {
-	for _, k := range []kind{policyKind, experimentKind, revisionKind, operationKind} {
-		segments := strings.Split(string(name), "/")
-		if len(segments) == 2*len(k.collections) && segments[len(segments)-2] == k.collections[len(k.collections)-1] {
+	for _, k := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind} {
+		if _, ok := k.split(string(name)); ok {
 			return k.resourceType
 		}
 	}
 	return ""
 }
+
+// configOf returns the name of a location's configuration.
+func configOf(location Key) Key { return location + "/config" }
 
 // project returns the ID of the project that the key belongs to.
 func (k Key) project() string { return strings.SplitN(string(k), "/", 3)[1] }

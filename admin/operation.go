@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -28,6 +29,8 @@ const (
 	verbStartPreview verb = "startPreview"
 	verbStopPreview  verb = "stopPreview"
 	verbCommit       verb = "commit"
+	verbRollback     verb = "rollback"
+	verbPromote      verb = "promote"
 )
 
 // storedOperation is an operation as it is kept: with its result from the start,
@@ -147,18 +150,33 @@ func (op *storedOperation) end(now time.Time) {
 	op.metadata.EndTime = timestamppb.New(now)
 }
 
+// targets returns the resources that the nodes have to apply: the target, or the
+// policies of a promotion, whose target is their location.
+func (op *storedOperation) targets() []Key {
+	promoted := &adminpb.PromotePoliciesResponse{}
+	if op.message.GetResponse().UnmarshalTo(promoted) != nil {
+		return []Key{Key(op.metadata.Target)}
+	}
+	var names []Key
+	for _, p := range promoted.Policies {
+		names = append(names, Key(p.Name))
+	}
+	return names
+}
+
 // progress brings an operation that has not ended up to date with what the nodes
 // of its location report, and reports whether that ended it.
 func (op *storedOperation) progress(nodes []NodeReport, now time.Time) bool {
 	op.metadata.NodeCount, op.metadata.AppliedNodeCount = 0, 0
 	var refused *adminpb.Node
+	targets := op.targets()
 	for _, n := range nodes {
 		if n.Age >= nodeLifetime {
 			continue
 		}
 		op.metadata.NodeCount++
 		switch {
-		case failedToApply(n.Node, Key(op.metadata.Target), op.sequence):
+		case slices.ContainsFunc(targets, func(t Key) bool { return failedToApply(n.Node, t, op.sequence) }):
 			refused = n.Node
 		case n.Node.AppliedSequence >= op.sequence:
 			op.metadata.AppliedNodeCount++

@@ -187,7 +187,10 @@ func (s *Server) creation(
 	}
 	now := timestamppb.New(s.now())
 	policy.Uid, policy.CreateTime, policy.UpdateTime = newID(), now, now
-	writes, err := s.policyWrites(ctx, policy)
+	if err := nameContent(policy, ""); err != nil {
+		return nil, err
+	}
+	writes, err := newPolicyWrites(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -195,11 +198,8 @@ func (s *Server) creation(
 		target:     name,
 		verb:       v,
 		conditions: []Condition{Absent{name}},
-		// What an earlier policy of this name left behind goes with its purge.
-		writes: append([]Write{
-			DeleteCollection{name.in("revisions")}, DeleteCollection{name.in("experiments")},
-		}, writes...),
-		response: policy,
+		writes:     writes,
+		response:   policy,
 	}, nil
 }
 
@@ -249,10 +249,14 @@ func (s *Server) policyUpdate(
 		return unchangedResource(verbUpdate, stored.record, stored.policy), nil
 	}
 	policy.UpdateTime = timestamppb.New(s.now())
+	if err := nameContent(policy, ""); err != nil {
+		return nil, err
+	}
 	return s.policyReplacement(ctx, verbUpdate, stored, policy)
 }
 
-// policyReplacement is the change that puts a policy in the place of stored.
+// policyReplacement is the change that puts a policy, whose content is named, in the
+// place of stored.
 func (s *Server) policyReplacement(
 	ctx context.Context, v verb, stored storedPolicy, policy *adminpb.Policy,
 ) (*change, error) {
@@ -270,7 +274,8 @@ func (s *Server) policyReplacement(
 	}, nil
 }
 
-// policyDeletion works out the soft delete of a live policy.
+// policyDeletion works out the soft delete of a live policy. Its revisions are purged
+// with it.
 func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
 	policy := proto.CloneOf(stored.policy)
 	now := s.now()
@@ -285,8 +290,12 @@ func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
 		target:     stored.record.Key,
 		verb:       verbDelete,
 		conditions: []Condition{stored.unchanged()},
-		writes:     []Write{write, DeleteCollection{stored.record.Key.in("experiments")}},
-		response:   policy,
+		writes: []Write{
+			write,
+			DeleteCollection{stored.record.Key.in("experiments")},
+			ExpireCollection{stored.record.Key.in("revisions"), write.ExpireTime},
+		},
+		response: policy,
 	}, nil
 }
 
@@ -299,36 +308,12 @@ func (s *Server) policyRestoration(ctx context.Context, stored storedPolicy) (*c
 	if err := s.compile(ctx, "policy", policy); err != nil {
 		return nil, err
 	}
-	return s.policyReplacement(ctx, verbUndelete, stored, policy)
-}
-
-// policyWrites names the policy's content by its etag and revision and returns the
-// writes that store the policy and, if the content is new, the revision.
-func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
-	revision, err := revisionID(policy)
+	c, err := s.policyReplacement(ctx, verbUndelete, stored, policy)
 	if err != nil {
 		return nil, err
 	}
-	if policy.Etag, err = policyEtag(policy); err != nil {
-		return nil, err
-	}
-	revisionKey := Key(policy.Name).in("revisions").key(revision)
-	policy.Revision = string(revisionKey)
-	live, err := put(policy.Name, policy.Etag, policy)
-	if err != nil {
-		return nil, err
-	}
-	known, err := s.store.Get(ctx, revisionKey)
-	if err != nil {
-		return nil, s.storeFailed(ctx, "reading "+string(revisionKey), err)
-	}
-	if known[0].Key != "" {
-		return []Write{live}, nil
-	}
-	snapshot, err := put(string(revisionKey), "", &adminpb.PolicyRevision{
-		Name: string(revisionKey), Snapshot: policy, CreateTime: policy.UpdateTime,
-	})
-	return []Write{live, snapshot}, err
+	c.writes = append([]Write{ExpireCollection{Collection: stored.record.Key.in("revisions")}}, c.writes...)
+	return c, nil
 }
 
 // matchEtag checks a caller's etag, if there is one, bytewise (AIP-154).

@@ -17,6 +17,9 @@ const (
 	// maxExperiments is the number of experiments that a policy may have, in
 	// whatever state (AIP-236 wants the cap documented).
 	maxExperiments = 10
+	// maxRevisions is the number of revisions that are kept of a policy. Those go
+	// first that have not been live for the longest time.
+	maxRevisions = 100
 	// maxRules, maxExempted and maxDisplayName bound a policy's fields.
 	maxRules       = 100
 	maxExempted    = 100

@@ -1,0 +1,224 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+)
+
+const (
+	// latestRevision is the alias of the revision that was created last (AIP-162).
+	// No revision has it as its ID: IDs are hashes.
+	latestRevision = "latest"
+	// newestFirst is the order of revisions where a list asks for none.
+	newestFirst = "create_time desc"
+)
+
+// GetPolicyRevision implements AIP-131, with the alias of AIP-162: whatever it is
+// asked by, a revision is returned by its canonical name.
+func (s *Server) GetPolicyRevision(
+	ctx context.Context, r *adminpb.GetPolicyRevisionRequest,
+) (*adminpb.PolicyRevision, error) {
+	name, err := revisionKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	revisions, err := s.readRevisions(ctx, name.policy().in("revisions"))
+	if err != nil {
+		return nil, err
+	}
+	for _, revision := range revisions {
+		if revision.Name == string(name) || slices.Contains(revision.AlternateIds, name.id()) {
+			return revision, nil
+		}
+	}
+	return nil, notFound(name)
+}
+
+// ListPolicyRevisions implements AIP-132, newest first.
+func (s *Server) ListPolicyRevisions(
+	ctx context.Context, r *adminpb.ListPolicyRevisionsRequest,
+) (*adminpb.ListPolicyRevisionsResponse, error) {
+	parent, err := policyKind.parseParent("parent", r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseListing(r, cmp.Or(r.GetOrderBy(), newestFirst), revisionSchema, r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.requireParent(ctx, parent); err != nil {
+		return nil, err
+	}
+	revisions, err := s.readRevisions(ctx, parent.in("revisions"))
+	if err != nil {
+		return nil, err
+	}
+	out, next, err := page(l, revisions)
+	return &adminpb.ListPolicyRevisionsResponse{PolicyRevisions: out, NextPageToken: next}, err
+}
+
+// RollbackPolicy implements AIP-162: it makes the content of an earlier revision
+// live again. That is no new revision, for its content is known.
+func (s *Server) RollbackPolicy(
+	ctx context.Context, r *adminpb.RollbackPolicyRequest,
+) (*longrunningpb.Operation, error) {
+	name, err := revisionKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if name.id() == latestRevision {
+		return nil, invalidName("name", "The alias latest is for reading: what it stands for may change before the rollback. "+
+			"Name the revision by its ID.")
+	}
+	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+		stored, revision, err := s.readRevision(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := matchEtag(name.policy(), r.GetEtag(), stored.policy.Etag); err != nil {
+			return nil, err
+		}
+		if stored.policy.Revision == string(name) {
+			return unchangedResource(verbRollback, stored.record, stored.policy), nil
+		}
+		return s.rollback(ctx, stored, revision)
+	})
+}
+
+// rollback works out a rollback. What this version cannot run must not become live.
+func (s *Server) rollback(
+	ctx context.Context, stored storedPolicy, revision *adminpb.PolicyRevision,
+) (*change, error) {
+	policy := proto.CloneOf(stored.policy)
+	copyContent(policy, revision.Snapshot)
+	policy.UpdateTime = timestamppb.New(s.now())
+	if err := s.compile(ctx, "policy_revision.snapshot", policy); err != nil {
+		return nil, err
+	}
+	if err := nameContent(policy, Key(revision.Name).id()); err != nil {
+		return nil, err
+	}
+	c, err := s.policyReplacement(ctx, verbRollback, stored, policy)
+	if err != nil {
+		return nil, err
+	}
+	c.conditions = append(c.conditions, Exists{Key: Key(revision.Name)})
+	return c, nil
+}
+
+// readRevision reads a revision together with its policy, which has to be live.
+func (s *Server) readRevision(ctx context.Context, name Key) (storedPolicy, *adminpb.PolicyRevision, error) {
+	records, err := s.store.Get(ctx, name.policy(), name)
+	if err != nil {
+		return storedPolicy{}, nil, s.storeFailed(ctx, "reading "+string(name), err)
+	}
+	stored, err := s.asPolicy(ctx, records[0])
+	if err != nil {
+		return stored, nil, err
+	}
+	if !stored.exists() || records[1].Key == "" {
+		return stored, nil, notFound(name)
+	}
+	if !stored.live() {
+		return stored, nil, policyDeleted(name.policy())
+	}
+	revision, err := decode(records[1], &adminpb.PolicyRevision{})
+	if err != nil {
+		return stored, nil, s.storeFailed(ctx, "reading "+string(name), err)
+	}
+	return stored, revision, nil
+}
+
+// readRevisions reads revisions and gives the last one of each policy its alias.
+func (s *Server) readRevisions(ctx context.Context, c Collection) ([]*adminpb.PolicyRevision, error) {
+	records, err := s.store.List(ctx, Query{Collection: c})
+	if err != nil {
+		return nil, s.storeFailed(ctx, "listing "+string(c), err)
+	}
+	revisions := make([]*adminpb.PolicyRevision, len(records))
+	latest := make(map[Key]*adminpb.PolicyRevision) // :: policy → its last revision
+	for i, r := range records {
+		revision, err := decode(r, &adminpb.PolicyRevision{})
+		if err != nil {
+			return nil, s.storeFailed(ctx, "listing "+string(c), err)
+		}
+		revisions[i] = revision
+		last := latest[r.Key.policy()]
+		if last == nil || revision.CreateTime.AsTime().After(last.CreateTime.AsTime()) {
+			latest[r.Key.policy()] = revision
+		}
+	}
+	for _, revision := range latest {
+		revision.AlternateIds = append(revision.AlternateIds, latestRevision)
+	}
+	return revisions, nil
+}
+
+// nameContent gives a policy the etag and the revision of its content. The ID of the
+// revision is given where the content comes from one, and computed otherwise.
+func nameContent(policy *adminpb.Policy, revision string) (err error) {
+	if revision == "" {
+		if revision, err = revisionID(policy); err != nil {
+			return err
+		}
+	}
+	policy.Revision = string(Key(policy.Name).in("revisions").key(revision))
+	policy.Etag, err = policyEtag(policy)
+	return err
+}
+
+// newPolicyWrites returns the writes that store a policy where there is none. What an
+// earlier policy of its name left behind goes.
+func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
+	live, err := put(policy.Name, policy.Etag, policy)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := revisionPut(policy)
+	if err != nil {
+		return nil, err
+	}
+	name := Key(policy.Name)
+	return []Write{
+		DeleteCollection{name.in("revisions")}, DeleteCollection{name.in("experiments")}, live, revision,
+	}, nil
+}
+
+// policyWrites returns the writes that store a policy in the place of another, with
+// its revision, of which it keeps the last maxRevisions. The revision is put again if
+// it is known, unchanged: so the sequence of its record tells when it was last made
+// live, and trimming drops what has not been live for the longest time, never what
+// is live now or was just before. They hold as long as the policy is Unchanged, for
+// revisions change together with it.
+func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
+	live, err := put(policy.Name, policy.Etag, policy)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := revisionPut(policy)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.store.Get(ctx, revision.Key)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading "+string(revision.Key), err)
+	}
+	if known[0].Key != "" {
+		revision.Value = known[0].Value
+	}
+	return []Write{live, revision, TrimCollection{Key(policy.Name).in("revisions"), maxRevisions}}, nil
+}
+
+// revisionPut is the write of a policy's revision as of now.
+func revisionPut(policy *adminpb.Policy) (Put, error) {
+	return put(policy.Revision, "", &adminpb.PolicyRevision{
+		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime,
+	})
+}
