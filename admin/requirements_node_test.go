@@ -40,6 +40,20 @@ type node struct {
 
 func (r *row) location() authz.Location { return authz.Location(plain(r.variables["l"])) }
 
+// locationOf returns the location of a node: n1 is in l1, n1@l2 in l2.
+func (r *row) locationOf(name string) authz.Location {
+	if _, id, elsewhere := strings.Cut(name, "@"); elsewhere {
+		return authz.Location(plain(r.variables["p"]) + "/locations/" + id)
+	}
+	return r.location()
+}
+
+// nodeName returns the resource name of a node.
+func (r *row) nodeName(name string) string {
+	id, _, _ := strings.Cut(name, "@")
+	return string(r.locationOf(name)) + "/nodes/" + id
+}
+
 // startNode is `node n1`.
 func (r *row) startNode(name string) {
 	r.expectSuccess()
@@ -48,7 +62,7 @@ func (r *row) startNode(name string) {
 	}
 	records, flush := r.newProvider()
 	sidecar, err := authz.NewSidecar(authz.Config{
-		Feed: r.store, Location: r.location(), Policy: "web", Node: name,
+		Feed: r.store, Location: r.locationOf(name), Policy: "web", Node: lastSegment(r.nodeName(name)),
 		Recorder: authz.NewRecorder(records), Logger: r.logs.logger(),
 	})
 	if err != nil {
@@ -69,21 +83,21 @@ func (r *row) startNode(name string) {
 
 // unreported returns what is missing until the location knows the node.
 func (r *row) unreported(name string) string {
-	reports, err := r.store.Nodes(r.Context(), r.location())
+	reports, err := r.store.Nodes(r.Context(), r.locationOf(name))
 	if err != nil {
 		return err.Error()
 	}
 	for _, n := range reports {
-		if strings.HasSuffix(n.Node.Name, "/nodes/"+name) && n.Node.AppliedSequence >= r.head() {
+		if n.Node.Name == r.nodeName(name) && n.Node.AppliedSequence >= r.head(r.locationOf(name)) {
 			return ""
 		}
 	}
 	return "the node has not reported"
 }
 
-// head is the sequence of the location's last change.
-func (r *row) head() int64 {
-	update, err := r.store.Load(r.Context(), r.location())
+// head is the sequence of a location's last change.
+func (r *row) head(location authz.Location) int64 {
+	update, err := r.store.Load(r.Context(), location)
 	if err != nil {
 		r.fatalf("loading the location: %v", err)
 	}
@@ -206,7 +220,7 @@ func (r *row) peer(rest string) {
 	p.mu.Lock()
 	switch what {
 	case "lags":
-		p.report.AppliedSequence = r.head()
+		p.report.AppliedSequence = r.head(r.locationOf(name))
 	case "follows":
 		p.report.AppliedSequence, p.report.Error = everything, nil
 	case "refuses":
@@ -226,7 +240,7 @@ func (r *row) peer(rest string) {
 // newPeer starts the heartbeats of a peer.
 func (r *row) newPeer(name string) *node {
 	p := &node{report: &adminpb.Node{
-		Name: string(r.location()) + "/nodes/" + name, CreateTime: timestamppb.Now(),
+		Name: r.nodeName(name), CreateTime: timestamppb.Now(),
 	}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	var running sync.WaitGroup

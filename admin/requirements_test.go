@@ -77,9 +77,11 @@
 // # Traffic
 //
 //	node n1                 starts a real sidecar with its ext_authz server, whose
-//	                        records go to a real OTLP receiver
+//	                        records go to a real OTLP receiver; n1@l2 is one of l2
 //	TRAFFIC POST 403        a CheckRequest over gRPC, and Envoy's answer to the client
 //	TRAFFIC GET /x 200 times=10 policy=other header.cookie=secret
+//	TRAFFIC GET 200 node=n1@l2
+//	                        only this one is asked
 //	LOGS e1 3               the receiver has got 3 records of e1 since the row began,
 //	                        and no more: it waits for them, and the end of the row,
 //	                        after the sidecars have finished, proves that none came later
@@ -90,7 +92,8 @@
 //
 // # Further nodes, servers, time
 //
-//	peer n2 lags            a node that reports, and has not applied the next change
+//	peer n2 lags            a node that reports, and has not applied the next change;
+//	                        n2@l2 is one of l2
 //	peer n2 follows         the node has applied everything
 //	peer n2 refuses $exp .. the node could not apply the resource; the rest says why
 //	peer n2 leaves          the node is gone
@@ -113,8 +116,8 @@ import (
 )
 
 // requirements are the IDs of the table, by group: A is AIP-236, B is AIP-128 and
-// the AIPs behind it, L are long-running operations, E are errors. Rows about
-// permissions and revisions come with those.
+// the AIPs behind it, L are long-running operations, E are errors; P are promotion,
+// after RFC-042, and nodes. Rows about permissions come with those.
 var requirements = map[string]string{
 	"A": `A-1 A-2 A-3 A-4 A-5 A-6 A-7 A-8 A-9 A-10 A-11 A-12 A-13 A-14 A-15
 		A-20 A-21 A-22 A-23 A-24 A-25 A-26 A-27 A-28 A-29
@@ -126,8 +129,10 @@ var requirements = map[string]string{
 		B-26 B-27 B-28 B-29 B-30 B-31 B-32 B-33 B-34 B-35 B-36 B-37 B-40 B-41 B-42 B-43 B-44 B-45 B-46 B-46b
 		B-47 B-48 B-49 B-50 B-52 B-53 B-54 B-55 B-56 B-57 B-58 B-59 B-60 B-61 B-62 B-63 B-64 B-65 B-66 B-67
 		B-68 B-69 B-70 B-71 B-72 B-73 B-74 B-75 B-76 B-77 B-78 B-79 B-80 B-81 B-82 B-85 B-86 B-87 B-88 B-89
-		B-90 B-91 B-92 B-93 B-94 B-95 B-96 B-97 B-98 B-103 B-104`,
+		B-90 B-91 B-92 B-93 B-94 B-95 B-96 B-97 B-98 B-103 B-104
+		B-110 B-111 B-111b B-112 B-113 B-114 B-115`,
 	"L": `L-1 L-2 L-3 L-4 L-5 L-6 L-7 L-8 L-9 L-10 L-11 L-12 L-13 L-14 L-15 L-16 L-17 L-18 L-19`,
+	"P": `P-1 P-2 P-3 P-4 P-5 P-6 P-7 P-8 P-9 P-10 P-11`,
 	"E": `E-1 E-2 E-3 E-4 E-5 E-6 E-7 E-8 E-9 E-10 E-11`,
 }
 

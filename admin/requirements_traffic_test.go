@@ -13,17 +13,19 @@ import (
 // checks are the options of TRAFFIC.
 type checks struct {
 	method, path, policy, body string
-	headers                    map[string]string
-	times                      int
-	want                       int
+	// node is the only one to ask; empty means all.
+	node    string
+	headers map[string]string
+	times   int
+	want    int
 }
 
-// traffic is `TRAFFIC GET /x 200 times=10 policy=other header.cookie=x`.
+// traffic is `TRAFFIC GET /x 200 times=10 policy=other node=n1@l2 header.cookie=x`.
 func (r *row) traffic(rest string) {
 	r.expectSuccess()
 	c := r.parseChecks(rest)
 	for name, n := range r.nodes {
-		if n.check == nil {
+		if n.check == nil || c.node != "" && c.node != name {
 			continue
 		}
 		for range c.times {
@@ -50,6 +52,8 @@ func (r *row) parseChecks(rest string) checks {
 			c.times, err = strconv.Atoi(value)
 		case key == "policy":
 			c.policy = value
+		case key == "node":
+			c.node = value
 		case key == "body":
 			c.body = value
 		case strings.HasPrefix(key, "header."):
