@@ -25,7 +25,8 @@ type linearCall struct {
 	// experiment is 0 or 1: the one that the call is about.
 	experiment int
 	// content is what a create or an update writes: a text that no other call
-	// writes, so that an etag stands for it.
+	// writes, so that an etag stands for it. For a rollback it is what the revision
+	// has, which was live once.
 	content string
 	// basis is the content whose etag the caller sends; empty for no etag.
 	basis string
@@ -37,11 +38,12 @@ type linearResult struct {
 	seen string
 }
 
-// linearState is the model: a live policy and two experiments. One without content
-// does not exist.
+// linearState is the model: a live policy, what of it is in the next location, and
+// two experiments. What has no content does not exist.
 type linearState struct {
 	live        string
 	deleted     bool
+	promoted    string
 	experiments [2]linearExperiment
 }
 
@@ -69,6 +71,24 @@ func (s linearState) next(c linearCall) (linearResult, linearState) {
 	switch c.method {
 	case "read policy":
 		return linearResult{seen: fmt.Sprint(s.live, s.deleted)}, s
+	case "read promoted":
+		if s.promoted == "" {
+			return failed(codes.NotFound)
+		}
+		return linearResult{seen: s.promoted}, s
+	case "rollback", "promote":
+		if s.deleted {
+			return failed(codes.FailedPrecondition)
+		}
+		if c.method == "promote" {
+			s.promoted = s.live
+		} else {
+			s.live = c.content
+		}
+	case "promote all":
+		if !s.deleted {
+			s.promoted = s.live
+		}
 	case "read":
 		if e.content == "" {
 			return failed(codes.NotFound)
@@ -147,8 +167,9 @@ const (
 type history struct {
 	*testing.T
 	server *admin.Server
-	policy string
-	seed   uint64
+	// promoted is the name of the policy in the next location.
+	location, policy, promoted string
+	seed                       uint64
 	// contents numbers what is written.
 	contents atomic.Int64
 
@@ -169,7 +190,15 @@ func newHistory(t *testing.T, b backend, seed uint64) *history {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return &history{T: t, server: server, policy: parent + "/policies/web", seed: seed}
+	if _, err := server.UpdateConfig(t.Context(), &adminpb.UpdateConfigRequest{
+		Config: &adminpb.Config{Name: parent + "/config", NextLocation: "projects/" + project + "/locations/l2"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return &history{
+		T: t, server: server, seed: seed, location: parent, policy: parent + "/policies/web",
+		promoted: "projects/" + project + "/locations/l2/policies/web",
+	}
 }
 
 func (h *history) run() []porcupine.Operation {
@@ -199,12 +228,15 @@ type linearClient struct {
 	*history
 	random *rand.Rand
 	known  [2]struct{ content, etag string }
+	// revision is one of the policy that the client saw live.
+	revision struct{ content, name string }
 }
 
 // methods are what clients call, the more often the more often it stands there.
 var methods = []string{
 	"read", "read", "read", "read policy", "create", "create", "create", "update", "start", "start", "stop",
 	"commit", "commit", "delete", "delete policy", "undelete", "undelete",
+	"rollback", "rollback", "promote", "promote all", "read promoted", "read promoted",
 }
 
 func (c *linearClient) choose() linearCall {
@@ -218,6 +250,11 @@ func (c *linearClient) choose() linearCall {
 			call.method = "read"
 		}
 		call.basis = known.content
+	case "rollback":
+		if c.revision.name == "" {
+			call.method = "read policy"
+		}
+		call.content = c.revision.content
 	}
 	if c.random.IntN(2) == 0 && (call.method == "update" || call.method == "start" || call.method == "delete") {
 		call.basis = known.content
@@ -237,8 +274,16 @@ func (c *linearClient) make(call linearCall) linearResult {
 	var err error
 	switch call.method {
 	case "read policy":
-		p, err := c.server.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: c.policy})
-		return linearResult{code: status.Code(err), seen: fmt.Sprint(p.GetDisplayName(), p.GetDeleteTime() != nil)}
+		return c.readPolicy(ctx)
+	case "read promoted":
+		p, err := c.server.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: c.promoted})
+		return linearResult{code: status.Code(err), seen: p.GetDisplayName()}
+	case "rollback":
+		_, err = c.server.RollbackPolicy(ctx, &adminpb.RollbackPolicyRequest{Name: c.revision.name})
+	case "promote":
+		_, err = c.server.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{Parent: c.location, Names: []string{c.policy}})
+	case "promote all":
+		_, err = c.server.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{Parent: c.location})
 	case "read":
 		return c.read(ctx, call.experiment, name)
 	case "create":
@@ -263,6 +308,15 @@ func (c *linearClient) make(call linearCall) linearResult {
 		_, err = c.server.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: c.policy})
 	}
 	return linearResult{code: status.Code(err)}
+}
+
+// readPolicy reads the live policy and remembers its revision now and then.
+func (c *linearClient) readPolicy(ctx context.Context) linearResult {
+	p, err := c.server.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: c.policy})
+	if c.revision.name == "" || c.random.IntN(3) == 0 {
+		c.revision.content, c.revision.name = p.GetDisplayName(), p.GetRevision()
+	}
+	return linearResult{code: status.Code(err), seen: fmt.Sprint(p.GetDisplayName(), p.GetDeleteTime() != nil)}
 }
 
 // read reads an experiment and remembers it.
