@@ -43,8 +43,14 @@ type linearResult struct {
 type linearState struct {
 	live        string
 	deleted     bool
-	promoted    string
+	promoted    linearPolicy
 	experiments [2]linearExperiment
+}
+
+// linearPolicy is the policy in the next location.
+type linearPolicy struct {
+	content string
+	deleted bool
 }
 
 type linearExperiment struct {
@@ -72,23 +78,36 @@ func (s linearState) next(c linearCall) (linearResult, linearState) {
 	case "read policy":
 		return linearResult{seen: fmt.Sprint(s.live, s.deleted)}, s
 	case "read promoted":
-		if s.promoted == "" {
+		if s.promoted.content == "" {
 			return failed(codes.NotFound)
 		}
-		return linearResult{seen: s.promoted}, s
-	case "rollback", "promote":
+		return linearResult{seen: fmt.Sprint(s.promoted.content, s.promoted.deleted)}, s
+	case "rollback":
 		if s.deleted {
 			return failed(codes.FailedPrecondition)
 		}
-		if c.method == "promote" {
-			s.promoted = s.live
-		} else {
-			s.live = c.content
+		s.live = c.content
+	case "promote", "promote all":
+		if s.deleted && c.method == "promote all" {
+			return linearResult{}, s
 		}
-	case "promote all":
-		if !s.deleted {
-			s.promoted = s.live
+		if s.deleted || s.promoted.deleted {
+			return failed(codes.FailedPrecondition)
 		}
+		s.promoted.content = s.live
+	case "delete promoted":
+		if s.promoted.content == "" || s.promoted.deleted {
+			return failed(codes.NotFound)
+		}
+		s.promoted.deleted = true
+	case "undelete promoted":
+		if s.promoted.content == "" {
+			return failed(codes.NotFound)
+		}
+		if !s.promoted.deleted {
+			return failed(codes.AlreadyExists)
+		}
+		s.promoted.deleted = false
 	case "read":
 		if e.content == "" {
 			return failed(codes.NotFound)
@@ -236,7 +255,8 @@ type linearClient struct {
 var methods = []string{
 	"read", "read", "read", "read policy", "create", "create", "create", "update", "start", "start", "stop",
 	"commit", "commit", "delete", "delete policy", "undelete", "undelete",
-	"rollback", "rollback", "promote", "promote all", "read promoted", "read promoted",
+	"rollback", "rollback", "promote", "promote", "promote all", "read promoted", "read promoted", "delete promoted",
+	"undelete promoted", "undelete promoted",
 }
 
 func (c *linearClient) choose() linearCall {
@@ -277,7 +297,14 @@ func (c *linearClient) make(call linearCall) linearResult {
 		return c.readPolicy(ctx)
 	case "read promoted":
 		p, err := c.server.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: c.promoted})
-		return linearResult{code: status.Code(err), seen: p.GetDisplayName()}
+		if err != nil {
+			return linearResult{code: status.Code(err)}
+		}
+		return linearResult{seen: fmt.Sprint(p.GetDisplayName(), p.GetDeleteTime() != nil)}
+	case "delete promoted":
+		_, err = c.server.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: c.promoted})
+	case "undelete promoted":
+		_, err = c.server.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: c.promoted})
 	case "rollback":
 		_, err = c.server.RollbackPolicy(ctx, &adminpb.RollbackPolicyRequest{Name: c.revision.name})
 	case "promote":

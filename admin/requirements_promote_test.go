@@ -20,7 +20,7 @@ func init() {
 	rows["B-111b"] = revisionsAreTrimmed
 	rows["B-115"] = updatesRaceForACircle
 	rows["P-1"] = promotedRevisionHasItsID
-	rows["P-9"] = promotionsAreWhole
+	rows["P-9"] = func(r *row) { promotionsAreWhole(r); createsArePromoted(r) }
 	rows["P-10"] = promotionsSurviveDeath
 }
 
@@ -224,7 +224,7 @@ func (r *row) loadedPair() pair {
 // readers, who see whole promotions in the order of the commits.
 func promotionsAreWhole(r *row) {
 	r.beginPair()
-	const count = 60
+	const count = 30
 	var committed, others sync.WaitGroup
 	done := make(chan struct{})
 	committed.Go(func() {
@@ -249,6 +249,48 @@ func promotionsAreWhole(r *row) {
 	if p := r.promotedPair(); p != (pair{count, count}) {
 		r.Errorf("after %d commits and the last promotion the next location has %+v", count, p)
 	}
+}
+
+// createsArePromoted creates policies while all are promoted: a promotion that takes
+// effect after a create was answered has what was created.
+func createsArePromoted(r *row) {
+	var promoter sync.WaitGroup
+	done := make(chan struct{})
+	promoter.Go(func() {
+		for n := 1000; r.changes(n) && r.promoteAll(); n++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	l2 := r.locationOf("@l2")
+	for i := range 25 {
+		id := fmt.Sprintf("new-%d", i)
+		if a := r.post(r.path("$L/policies?policyId="+id), "{}"); a.status != http.StatusOK {
+			r.Errorf("a create is answered with %d %s", a.status, a.body)
+			break
+		}
+		before := r.head(l2)
+		r.await("the next promotion", func() string {
+			update, err := r.store.Load(r.Context(), l2)
+			if err != nil || update.Cursor.Sequence == before {
+				return fmt.Sprint("nothing: ", err)
+			}
+			if _, there := update.Policies[l2.Policy(authz.PolicyID(id))]; !there {
+				r.Errorf("a promotion after %s was created is without it", id)
+			}
+			return ""
+		})
+	}
+	close(done)
+	promoter.Wait()
+}
+
+// changes makes a change, so that the next promotion is one.
+func (r *row) changes(n int) bool {
+	return r.served(r.trySend("PATCH", r.path("$L/policies/a"), fmt.Sprintf(`{"displayName":"%d"}`, n)))
 }
 
 // watcher returns a step that reads the pair and checks it against the one before.
