@@ -700,7 +700,8 @@ type Config struct {
 	// Identifier. The name of the config.
 	// Format: `projects/{project}/locations/{location}/config`
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. The location that policies are promoted to.
+	// Optional. The location that policies are promoted to: another one of the
+	// same project, from which no promotion leads back.
 	// Format: `projects/{project}/locations/{location}`
 	NextLocation string `protobuf:"bytes,2,opt,name=next_location,json=nextLocation,proto3" json:"next_location,omitempty"`
 	// A weak etag over the user-settable fields.

@@ -68,6 +68,7 @@ type PolicyPreviewClient interface {
 	// (-- Imperative only. --)
 	RollbackPolicy(ctx context.Context, in *RollbackPolicyRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
 	// Copies some or all policies of a location to its next location, atomically.
+	// The operation is one of the next location. Experiments stay on both sides.
 	// (-- Imperative only. --)
 	PromotePolicies(ctx context.Context, in *PromotePoliciesRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
 	// Gets a policy experiment.
@@ -108,7 +109,8 @@ type PolicyPreviewClient interface {
 	GetReport(ctx context.Context, in *GetReportRequest, opts ...grpc.CallOption) (*Report, error)
 	// Gets a policy revision.
 	GetPolicyRevision(ctx context.Context, in *GetPolicyRevisionRequest, opts ...grpc.CallOption) (*PolicyRevision, error)
-	// Lists the revisions of a policy, newest first.
+	// Lists the revisions of a policy, newest first. A policy keeps at most 100:
+	// those go first that have not been live for the longest time.
 	ListPolicyRevisions(ctx context.Context, in *ListPolicyRevisionsRequest, opts ...grpc.CallOption) (*ListPolicyRevisionsResponse, error)
 	// Gets the configuration of a location.
 	GetConfig(ctx context.Context, in *GetConfigRequest, opts ...grpc.CallOption) (*Config, error)
@@ -116,7 +118,8 @@ type PolicyPreviewClient interface {
 	UpdateConfig(ctx context.Context, in *UpdateConfigRequest, opts ...grpc.CallOption) (*Config, error)
 	// Gets a node.
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*Node, error)
-	// Lists the nodes of a location.
+	// Lists the nodes of a location. A node counts as live for 10 seconds after
+	// it last reported, and is listed for an hour.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 }
 
@@ -381,6 +384,7 @@ type PolicyPreviewServer interface {
 	// (-- Imperative only. --)
 	RollbackPolicy(context.Context, *RollbackPolicyRequest) (*longrunningpb.Operation, error)
 	// Copies some or all policies of a location to its next location, atomically.
+	// The operation is one of the next location. Experiments stay on both sides.
 	// (-- Imperative only. --)
 	PromotePolicies(context.Context, *PromotePoliciesRequest) (*longrunningpb.Operation, error)
 	// Gets a policy experiment.
@@ -421,7 +425,8 @@ type PolicyPreviewServer interface {
 	GetReport(context.Context, *GetReportRequest) (*Report, error)
 	// Gets a policy revision.
 	GetPolicyRevision(context.Context, *GetPolicyRevisionRequest) (*PolicyRevision, error)
-	// Lists the revisions of a policy, newest first.
+	// Lists the revisions of a policy, newest first. A policy keeps at most 100:
+	// those go first that have not been live for the longest time.
 	ListPolicyRevisions(context.Context, *ListPolicyRevisionsRequest) (*ListPolicyRevisionsResponse, error)
 	// Gets the configuration of a location.
 	GetConfig(context.Context, *GetConfigRequest) (*Config, error)
@@ -429,7 +434,8 @@ type PolicyPreviewServer interface {
 	UpdateConfig(context.Context, *UpdateConfigRequest) (*Config, error)
 	// Gets a node.
 	GetNode(context.Context, *GetNodeRequest) (*Node, error)
-	// Lists the nodes of a location.
+	// Lists the nodes of a location. A node counts as live for 10 seconds after
+	// it last reported, and is listed for an hour.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	mustEmbedUnimplementedPolicyPreviewServer()
 }

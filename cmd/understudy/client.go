@@ -160,6 +160,9 @@ func progressOf(op *longrunningpb.Operation) string {
 }
 
 func summaryOf(op *longrunningpb.Operation) string {
+	if op.Name == "" {
+		return "valid; nothing was changed"
+	}
 	m := commonMetadata(op)
 	text := fmt.Sprintf("%s of %s is done on %d sidecars", m.GetVerb(), m.GetTarget(), m.GetAppliedNodeCount())
 	response, err := op.GetResponse().UnmarshalNew()
@@ -169,7 +172,22 @@ func summaryOf(op *longrunningpb.Operation) string {
 	if r, ok := response.(interface{ GetEtag() string }); ok && r.GetEtag() != "" {
 		text += "; its etag is " + r.GetEtag()
 	}
+	if r, ok := response.(*adminpb.PromotePoliciesResponse); ok {
+		text += "; live there: " + promotedOf(r)
+	}
 	return text
+}
+
+// promotedOf names the policies of a promotion.
+func promotedOf(r *adminpb.PromotePoliciesResponse) string {
+	if len(r.Policies) == 0 {
+		return "nothing, for there is nothing to promote"
+	}
+	ids := make([]string, len(r.Policies))
+	for i, p := range r.Policies {
+		ids[i] = lastSegment(p.Name)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // print prints a message as JSON.

@@ -91,5 +91,6 @@ Start with:
 	})
 	root.AddCommand(newServe(), newCheck(), newDemo(), newImport(), newTest())
 	root.AddCommand(clientCommands()...)
+	root.AddCommand(stageCommands()...)
 	return root
 }

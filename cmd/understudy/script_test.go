@@ -8,11 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"understudy/admin/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,15 +29,19 @@ func TestMain(m *testing.M) {
 //
 //	await FILE REGEXP      waits until a file has a line that matches
 //	addresses FILE         sets $AUTHZ, $HTTP_AUTHZ, $ADMIN and $HEALTH from a server's log
+//	revision NUMBER        sets $REVISION to that of a line of the table on the last
+//	                       standard output, from 1
 //	etag NAME              sets $ETAG to that of the JSON on the last standard output
 //	certificates           writes ca.pem, and certificate and key of a server and an envoy that it signed
 //	bundle FILE FOLDER     packs a folder as an OPA bundle
 func TestScripts(t *testing.T) {
+	redis := storetest.Redis(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("REDIS", redis)
 			examples, err := filepath.Abs("../../deploy/examples")
 			e.Setenv("EXAMPLES", examples)
 			return err
@@ -43,6 +50,7 @@ func TestScripts(t *testing.T) {
 			"await":     await,
 			"addresses": addresses,
 			"etag":      etag,
+			"revision":  revision,
 			"certificates": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ca := newAuthority(ts, ts.MkAbs("."), "ca")
 				ca.server(ts, "server", 1)
@@ -116,6 +124,15 @@ func etag(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Fatalf("there is no etag in the output")
 	}
 	ts.Setenv("ETAG", strings.ReplaceAll(m[1], `\"`, `"`))
+}
+
+func revision(ts *testscript.TestScript, _ bool, args []string) {
+	lines := strings.Split(ts.ReadFile("stdout"), "\n")
+	n, err := strconv.Atoi(strings.Join(args, " "))
+	if err != nil || n < 1 || n >= len(lines) || lines[n] == "" {
+		ts.Fatalf("there is no line %v in the table:\n%s", args, strings.Join(lines, "\n"))
+	}
+	ts.Setenv("REVISION", strings.Fields(lines[n])[0])
 }
 
 // TestEveryFlagHasItsVariable holds the help to what it promises.
