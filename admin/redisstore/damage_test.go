@@ -45,6 +45,40 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
+// A damaged record stands in the way of no Txn: what trims or expires its collection
+// passes it over, for a script that fails between writes would leave half of them.
+func TestDamagedRecordInCollection(t *testing.T) {
+	server := storetest.StartRedis(t)
+	store, redis := open(t, server.URL()), client(t, server)
+	revisions := admin.Collection(web + "/revisions")
+	txn := admin.Txn{ID: "a", Project: "p1"}
+	for _, id := range []string{"a", "b", "c"} {
+		txn.Writes = append(txn.Writes, admin.Put{Key: admin.Key(revisions) + "/" + admin.Key(id)})
+	}
+	if _, err := store.Commit(t.Context(), txn); err != nil {
+		t.Fatal(err)
+	}
+	damaged := string(revisions) + "/b"
+	for i, damage := range []func() error{
+		func() error { return redis.HSet(t.Context(), "understudy:{p1}:versions", damaged, "nonsense").Err() },
+		func() error { return redis.HDel(t.Context(), "understudy:{p1}:versions", damaged).Err() },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Commit(t.Context(), admin.Txn{ID: fmt.Sprint(i), Project: "p1", Writes: []admin.Write{
+			admin.ExpireCollection{Collection: revisions, ExpireTime: time.Now().Add(time.Hour)},
+			admin.TrimCollection{Collection: revisions, Keep: 1},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		records, err := store.Get(t.Context(), admin.Key(revisions)+"/a", admin.Key(revisions)+"/c")
+		if err != nil || records[0].Key != "" || records[1].ExpireTime.IsZero() {
+			t.Errorf("what is left of the others: %+v, %v", records, err)
+		}
+	}
+}
+
 // A counter that was lost makes no script fail at its end: sequences go on behind
 // the stream's last one.
 func TestLostCounter(t *testing.T) {

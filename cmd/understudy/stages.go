@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -166,27 +165,21 @@ func shortID(name string) string {
 // one or the alias latest is given.
 func (c *client) revision(ctx context.Context, policy, given string) (string, error) {
 	name := c.name(policy)
-	all, err := c.readRevisions(ctx, name, "")
+	filter := fmt.Sprintf("name = %q", name+"/revisions/"+given+"*")
+	if given == "latest" {
+		filter = "alternate_ids:latest"
+	}
+	found, err := c.readRevisions(ctx, name, filter)
 	if err != nil {
 		return "", err
 	}
-	var found []string
-	for _, r := range all.PolicyRevisions {
-		id := lastSegment(r.Name)
-		if id == given || slices.Contains(r.AlternateIds, given) {
-			return r.Name, nil
-		}
-		if strings.HasPrefix(id, given) {
-			found = append(found, r.Name)
-		}
-	}
-	switch len(found) {
+	switch len(found.PolicyRevisions) {
 	case 1:
-		return found[0], nil
+		return found.PolicyRevisions[0].Name, nil
 	case 0:
 		return "", fmt.Errorf("%s has no revision that begins with %q; see `understudy revisions %s`", name, given, policy)
 	default:
-		return "", fmt.Errorf("%d revisions of %s begin with %q: give more of the ID", len(found), name, given)
+		return "", fmt.Errorf("%d revisions of %s begin with %q: give more of the ID", len(found.PolicyRevisions), name, given)
 	}
 }
 
