@@ -43,6 +43,8 @@ type storedOperation struct {
 	wrapper proto.Message
 	// sequence is the number of the change that the sidecars have to apply.
 	sequence int64
+	// applied are the resources of that change, once targets has worked them out.
+	applied []Key
 	// etag tells the versions of the record apart; see version.
 	etag string
 	// expire is when the record ceases to exist.
@@ -153,15 +155,17 @@ func (op *storedOperation) end(now time.Time) {
 // targets returns the resources that the nodes have to apply: the target, or the
 // policies of a promotion, whose target is their location.
 func (op *storedOperation) targets() []Key {
+	if op.applied != nil {
+		return op.applied
+	}
 	promoted := &adminpb.PromotePoliciesResponse{}
 	if op.message.GetResponse().UnmarshalTo(promoted) != nil {
-		return []Key{Key(op.metadata.Target)}
+		op.applied = []Key{Key(op.metadata.Target)}
 	}
-	var names []Key
 	for _, p := range promoted.Policies {
-		names = append(names, Key(p.Name))
+		op.applied = append(op.applied, Key(p.Name))
 	}
-	return names
+	return op.applied
 }
 
 // progress brings an operation that has not ended up to date with what the nodes
