@@ -1,8 +1,12 @@
 package authz
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +27,8 @@ import (
 //
 // It is safe for concurrent use.
 type memory struct {
-	decisions *otter.Cache[fingerprint, *remembered]
+	decisions *otter.Cache[fingerprint, remembered]
+	distinct  distinct
 }
 
 // fingerprint is the SHA-256 of a projection's key.
@@ -32,17 +37,17 @@ type fingerprint [sha256.Size]byte
 // remembered is a decision with the time, in nanoseconds since 1970, from and until
 // which it is right.
 type remembered struct {
-	decision    Decision
+	decision    *Decision
 	from, until int64
 }
 
 // newMemory returns a memory of a number of decisions.
 func newMemory(size int) (*memory, error) {
-	cache, err := otter.New(&otter.Options[fingerprint, *remembered]{MaximumSize: size})
+	cache, err := otter.New(&otter.Options[fingerprint, remembered]{MaximumSize: size})
 	if err != nil {
 		return nil, err
 	}
-	return &memory{cache}, nil
+	return &memory{decisions: cache}, nil
 }
 
 // find returns the decision for a fingerprint at a moment.
@@ -54,7 +59,7 @@ func (m *memory) find(f fingerprint, now time.Time) (Decision, bool) {
 	if at := now.UnixNano(); at < known.from || at >= known.until {
 		return Decision{}, false
 	}
-	return known.decision, true
+	return *known.decision, true
 }
 
 // keep remembers a decision that was made at a moment. It returns the decision as it
@@ -63,9 +68,50 @@ func (m *memory) keep(f fingerprint, d Decision, now time.Time) Decision {
 	if !d.until.After(now) || !lasting(d.Failure) {
 		return d
 	}
+	one := m.distinct.one(d)
+	m.decisions.Set(f, remembered{decision: one, from: now.UnixNano(), until: d.until.UnixNano()})
+	return *one
+}
+
+// maxDistinct is how many decisions are kept apart. Policies whose decisions differ
+// more than that, such as by a header for each user, share none of the rest.
+const maxDistinct = 4096
+
+// distinct holds one of all decisions that are equal: a policy makes few that are not.
+type distinct struct {
+	mu sync.Mutex
+	// known :: canonical form → the decision.
+	known map[string]*Decision
+}
+
+// one returns a decision that is equal to d and may be shared.
+func (s *distinct) one(d Decision) *Decision {
+	d.until = time.Time{}
+	form, ok := canonical(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.known[form]; ok && known != nil {
+		return known
+	}
 	d.rendering = &Rendering{}
-	m.decisions.Set(f, &remembered{decision: d, from: now.UnixNano(), until: d.until.UnixNano()})
-	return d
+	if ok && len(s.known) < maxDistinct {
+		if s.known == nil {
+			s.known = make(map[string]*Decision)
+		}
+		s.known[form] = &d
+	}
+	return &d
+}
+
+// canonical returns a text that two decisions share only if all their fields are
+// equal. It reports false if there is none.
+func canonical(d Decision) (string, bool) {
+	if _, bare := d.Value.(bool); bare && d.Plain && d.Metadata == nil {
+		return fmt.Sprint(d.Verdict, d.Failure, "\x00", d.Rule, "\x00", d.Reason), true
+	}
+	text, err := json.Marshal(d)
+	// JSON writes all bytes that are no UTF-8 alike.
+	return string(text), err == nil && !bytes.Contains(text, []byte(`\ufffd`))
 }
 
 // lasting reports whether a failure is a property of policy and input, so that it
@@ -73,7 +119,7 @@ func (m *memory) keep(f fingerprint, d Decision, now time.Time) Decision {
 func lasting(f Failure) bool { return f == "" || f == FailureUndefined || f == FailureType }
 
 // defaultMemory is the number of decisions that a live policy remembers.
-const defaultMemory = 32 << 10
+const defaultMemory = 64 << 10
 
 // giveMemory gives each policy of a snapshot that was compiled for it a memory. An
 // experiment that becomes the live policy keeps what it remembers: it is the same

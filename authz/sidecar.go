@@ -36,7 +36,7 @@ type Config struct {
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *Recorder
 	// Memory is the number of decisions that each policy remembers; an experiment
-	// remembers a quarter of it. Zero means 32,768; a negative number means none.
+	// remembers a quarter of it. Zero means 65,536; a negative number means none.
 	Memory int
 	// DecisionLog says whether and how live decisions are logged.
 	DecisionLog DecisionLogConfig

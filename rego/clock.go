@@ -223,6 +223,7 @@ func (a *analysis) clock(rule *ast.Rule) {
 			compared = append(compared, e)
 		}
 	})
+	eachExpr(rule, a.ours.askToken)
 	if u.escapes(compared) {
 		a.units[rule].unsteady = true
 		return
@@ -230,7 +231,6 @@ func (a *analysis) clock(rule *ast.Rule) {
 	for _, e := range compared {
 		a.ours.compareClock(e, u)
 	}
-	eachExpr(rule, a.ours.verifyToken)
 }
 
 // compares reports whether an expression compares a variable that has a form with

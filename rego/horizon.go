@@ -120,24 +120,6 @@ func (f clockForm) note(h *horizon, value *ast.Term) {
 	h.changesAt((x - f.offset) / f.factor)
 }
 
-// verifyToken substitutes io.jwt.decode_verify, which reads the clock by itself.
-func (s *substitutes) verifyToken(e *ast.Expr) {
-	terms, ok := e.Terms.([]*ast.Term)
-	if !ok || len(terms) < 3 {
-		return
-	}
-	if ref, ok := terms[0].Value.(ast.Ref); !ok || ref.String() != ast.JWTDecodeVerify.Name {
-		return
-	}
-	verify := topdown.GetBuiltin(ast.JWTDecodeVerify.Name)
-	s.replace(e, ast.JWTDecodeVerify, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
-		if h := horizonOf(bctx); h != nil {
-			noteToken(bctx, h, operands[0])
-		}
-		return verify(bctx, operands, iter)
-	})
-}
-
 // noteToken tells the horizon when a token begins and ends to be valid.
 func noteToken(bctx topdown.BuiltinContext, h *horizon, token *ast.Term) {
 	decode := topdown.GetBuiltin(ast.JWTDecode.Name)

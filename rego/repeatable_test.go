@@ -56,13 +56,18 @@ func token(r *rand.Rand) string {
 	if r.IntN(3) == 0 {
 		claims["nbf"] = float64(epoch) + 10*r.Float64()
 	}
+	return signedToken(claims, []string{"s", "other"}[r.IntN(2)])
+}
+
+// signedToken returns a token of HS256.
+func signedToken(claims map[string]any, secret string) string {
 	text, err := json.Marshal(claims)
 	if err != nil {
 		panic(err)
 	}
 	part := base64.RawURLEncoding.EncodeToString
 	signed := part([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + part(text)
-	mac := hmac.New(sha256.New, []byte([]string{"s", "other"}[r.IntN(2)]))
+	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(signed))
 	return signed + "." + part(mac.Sum(nil))
 }

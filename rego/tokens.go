@@ -1,0 +1,94 @@
+package rego
+
+import (
+	"crypto/sha256"
+	"io"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// tokenSize is how many answers about tokens are remembered, in all programs
+// together: a caller sends the same token with every request.
+const tokenSize = 2048
+
+// tokens remembers what the built-ins for JSON Web Tokens said: to decode a token or
+// to check its signature is most of the work of many policies, and the answer is a
+// function of the operands, which are compared by their SHA-256. So it is shared by
+// all programs. It is not OPA's own cache for tokens, which on a hit does not look at
+// the algorithm that is asked for.
+var tokens = otter.Must(&otter.Options[[sha256.Size]byte, answer]{MaximumSize: tokenSize})
+
+// answer is what a built-in said. It is right for moments from and until which it
+// would be said again, in nanoseconds since 1970.
+type answer struct {
+	value       *ast.Term
+	from, until int64
+}
+
+// tokenBuiltins are the built-ins whose answers are remembered. That of decode_verify
+// has a bound in time.
+var tokenBuiltins = tokenNames()
+
+func tokenNames() map[string]bool {
+	out := map[string]bool{ast.JWTDecode.Name: true, ast.JWTDecodeVerify.Name: true}
+	for _, b := range []*ast.Builtin{
+		ast.JWTVerifyRS256, ast.JWTVerifyRS384, ast.JWTVerifyRS512, ast.JWTVerifyPS256, ast.JWTVerifyPS384,
+		ast.JWTVerifyPS512, ast.JWTVerifyES256, ast.JWTVerifyES384, ast.JWTVerifyES512, ast.JWTVerifyEdDSA,
+		ast.JWTVerifyHS256, ast.JWTVerifyHS384, ast.JWTVerifyHS512,
+	} {
+		out[b.Name] = true
+	}
+	return out
+}
+
+// askToken substitutes a built-in for tokens.
+func (s *substitutes) askToken(e *ast.Expr) {
+	terms, ok := e.Terms.([]*ast.Term)
+	if !ok || len(terms) < 2 {
+		return
+	}
+	ref, ok := terms[0].Value.(ast.Ref)
+	if !ok || !tokenBuiltins[ref.String()] {
+		return
+	}
+	original := ast.BuiltinMap[ref.String()]
+	ask := topdown.GetBuiltin(original.Name)
+	timed := original.Name == ast.JWTDecodeVerify.Name
+	s.replace(e, original, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		h := horizonOf(bctx)
+		if h == nil {
+			return ask(bctx, operands, iter)
+		}
+		key := tokenKey(original.Name, operands)
+		if known, ok := tokens.GetIfPresent(key); ok && h.now >= known.from && h.now < known.until {
+			h.until = min(h.until, known.until)
+			return iter(known.value)
+		}
+		// The answer's own horizon, which may be further than that of the evaluation.
+		own := horizon{Context: h.Context, now: h.now, until: forever}
+		if timed {
+			noteToken(bctx, &own, operands[0])
+		}
+		h.until = min(h.until, own.until)
+		return ask(bctx, operands, func(value *ast.Term) error {
+			if own.until > own.now {
+				tokens.Set(key, answer{value, own.now, own.until})
+			}
+			return iter(value)
+		})
+	})
+}
+
+// tokenKey is what an answer is known by: the built-in and its operands, each with its
+// length by way of its quotes.
+func tokenKey(name string, operands []*ast.Term) (key [sha256.Size]byte) {
+	h := sha256.New()
+	_, _ = io.WriteString(h, name)
+	for _, o := range operands {
+		_, _ = io.WriteString(h, o.Value.String())
+	}
+	h.Sum(key[:0])
+	return key
+}
