@@ -252,13 +252,25 @@ func (w *walker) resolve(ref ast.Ref) (path []string, rest ast.Ref) {
 	}
 	path = append(make([]string, 0, len(base)+len(rest)), base...)
 	for i, t := range rest {
-		name, ok := t.Value.(ast.String)
+		name, ok := nameOf(t)
 		if !ok {
 			return path, rest[i:]
 		}
-		path = append(path, string(name))
+		path = append(path, name)
 	}
 	return path, nil
+}
+
+// nameOf returns the name of a constant field or element.
+func nameOf(t *ast.Term) (string, bool) {
+	switch v := t.Value.(type) {
+	case ast.String:
+		return string(v), true
+	case ast.Number:
+		i, ok := v.Int()
+		return IndexName(i), ok && i >= 0
+	}
+	return "", false
 }
 
 // base resolves the head of a reference: input, a variable or a rule that stands for

@@ -44,12 +44,36 @@ func (r *Reads) Child(name string) *Reads {
 }
 
 // Names returns the names below this path that are read, sorted. It is empty if the
-// path is read whole.
+// path is read whole. The elements of an array have names too, those of IndexName.
 func (r *Reads) Names() []string {
 	if r == nil {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(r.children))
+}
+
+// indexPrefix begins the names of elements. A field of an object may have such a name
+// as well: then both are read.
+const indexPrefix = "\x00"
+
+// IndexName is the name by which an element of an array is read.
+func IndexName(i int) string { return indexPrefix + strconv.Itoa(i) }
+
+// Indexes returns the elements of an array that are read, in no order. It reports
+// false if anything else is.
+func (r *Reads) Indexes() ([]int, bool) {
+	if r.Whole() {
+		return nil, false
+	}
+	var out []int
+	for _, name := range r.Names() {
+		i, err := strconv.Atoi(strings.TrimPrefix(name, indexPrefix))
+		if err != nil || name != IndexName(i) || !r.children[name].Whole() {
+			return nil, false
+		}
+		out = append(out, i)
+	}
+	return out, true
 }
 
 // String returns a canonical form: two sets are equal exactly if their strings are.

@@ -11,13 +11,16 @@ import (
 // where it matters that there is something.
 func TestReads(t *testing.T) {
 	for name, tt := range map[string]struct{ module, want string }{
-		"nothing":         {`allow := true`, ``},
-		"a path":          {`allow if input.a.b == 1`, `{"a"{"b"*}}`},
-		"an index":        {`allow if input.a[0] == "x"`, `{"a"*}`},
-		"a variable key":  {`allow if input.a[_].b == 1`, `{"a"*}`},
-		"the whole input": {`allow if count(input) == 1`, `*`},
-		"an import":       {"import input.a.b as ab\nallow if ab.c == 1", `{"a"{"b"{"c"*}}}`},
-		"a local name":    {`allow if { x := input.a.b; x.c == 1; x.d == 2 }`, `{"a"{"b"?{"c"*"d"*}}}`},
+		"nothing":          {`allow := true`, ``},
+		"a path":           {`allow if input.a.b == 1`, `{"a"{"b"*}}`},
+		"an index":         {`allow if input.a[0] == "x"`, `{"a"{"\x000"*}}`},
+		"an index and all": {`allow if { input.a[0] == "x"; count(input.a) == 2 }`, `{"a"*}`},
+		"below an index":   {`allow if input.a[1].b == "x"`, `{"a"{"\x001"{"b"*}}}`},
+		"no index":         {`allow if input.a[1.5] == "x"`, `{"a"*}`},
+		"a variable key":   {`allow if input.a[_].b == 1`, `{"a"*}`},
+		"the whole input":  {`allow if count(input) == 1`, `*`},
+		"an import":        {"import input.a.b as ab\nallow if ab.c == 1", `{"a"{"b"{"c"*}}}`},
+		"a local name":     {`allow if { x := input.a.b; x.c == 1; x.d == 2 }`, `{"a"{"b"?{"c"*"d"*}}}`},
 		"a local name, used whole": {
 			`allow if { x := input.a.b; x.c == 1; count(x) == 1 }`, `{"a"{"b"*}}`,
 		},

@@ -79,6 +79,9 @@ func project(document any, set *rego.Reads) any {
 	if set.Whole() {
 		return document
 	}
+	if array, ok := document.([]any); ok && len(set.Names()) > 0 {
+		return projectArray(array, set)
+	}
 	object, ok := document.(map[string]any)
 	if !ok {
 		return "something else"
@@ -91,8 +94,23 @@ func project(document any, set *rego.Reads) any {
 			continue
 		}
 		projected := project(value, child)
-		if inner, isObject := projected.(map[string]any); child.Whole() || child.Exists() || isObject && len(inner) > 0 {
+		if inner, isObject := projected.(map[string]any); child.Whole() || child.Exists() || !isObject || len(inner) > 0 {
 			out[name] = projected
+		}
+	}
+	return out
+}
+
+// projectArray keeps the elements that are read; those before them become something
+// else, and what is after them is left out.
+func projectArray(array []any, set *rego.Reads) any {
+	out := []any{}
+	for i, element := range array {
+		if child := set.Child(rego.IndexName(i)); child != nil {
+			for len(out) < i {
+				out = append(out, "something else")
+			}
+			out = append(out, project(element, child))
 		}
 	}
 	return out

@@ -38,7 +38,7 @@ var document = objectPart{always, map[string]part{
 		}},
 	}},
 	"version":          constantPart{versionValue},
-	"parsed_path":      derivedPart{(*view).path, pathValue},
+	"parsed_path":      pathPart{},
 	"parsed_query":     derivedPart{(*view).rawQuery, queryValue},
 	"parsed_body":      bodyPart{},
 	"truncated_body":   truncatedPart{},

@@ -32,6 +32,8 @@ func someReads(t testing.TB) []*rego.Reads {
 		reads(t, `true`),
 		reads(t, `input.attributes.request.http.method == "GET"; startswith(input.attributes.request.http.path, "/")`),
 		reads(t, `input.parsed_path[0] == "a"; input.parsed_query.b[0] == "c"`),
+		reads(t, `input.parsed_path[1] == "a"; input.parsed_path[3] == "b"`),
+		reads(t, `input.parsed_path[1].deeper == "a"; input.parsed_query[0] == "b"`),
 		reads(t, `input.attributes.request.http.headers.authorization == "x"; input.attributes.source.principal == "a"`),
 		reads(t, `h := input.attributes.request.http.headers; object.get(h, "content-type", "x") == "y"`),
 		reads(t, `some k, v in input.attributes.request.http.headers; k == v`),
@@ -121,6 +123,9 @@ func holdsView(t *testing.T, wire []byte, sets []*rego.Reads) bool {
 
 // restricted returns what of a document a read set names.
 func restricted(document any, set *rego.Reads) any {
+	if array, ok := document.([]any); ok {
+		return restrictedArray(array, set)
+	}
 	object, ok := document.(map[string]any)
 	if !ok || set.Whole() {
 		return document
@@ -129,6 +134,20 @@ func restricted(document any, set *rego.Reads) any {
 	for _, name := range set.Names() {
 		if value, ok := object[name]; ok {
 			out[name] = restricted(value, set.Child(name))
+		}
+	}
+	return out
+}
+
+// restrictedArray returns the elements that a read set names.
+func restrictedArray(array []any, set *rego.Reads) any {
+	if set.Whole() {
+		return array
+	}
+	out := map[string]any{}
+	for i, element := range array {
+		if child := set.Child(rego.IndexName(i)); child != nil {
+			out[rego.IndexName(i)] = restricted(element, child)
 		}
 	}
 	return out
