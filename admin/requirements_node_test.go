@@ -63,7 +63,7 @@ func (r *row) startNode(name string) {
 	records, flush := r.newProvider()
 	sidecar, err := authz.NewSidecar(authz.Config{
 		Feed: r.store, Location: r.locationOf(name), Policy: "web", Node: lastSegment(r.nodeName(name)),
-		Recorder: authz.NewRecorder(records), Logger: r.logs.logger(),
+		Recorder: authz.NewRecorder(records, authz.PreviewLog{}), Logger: r.logs.logger(),
 	})
 	if err != nil {
 		r.fatalf("starting %s: %v", name, err)

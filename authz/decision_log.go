@@ -182,7 +182,7 @@ func (l *decisionLog) run(ctx context.Context) {
 
 // log makes the event of a decision and writes it. What panics here costs this
 // event, not the process.
-func (l *decisionLog) log(ctx context.Context, d decided) {
+func (l *decisionLog) log(ctx context.Context, _ *turns, d decided) {
 	defer func() {
 		if recover() != nil {
 			l.dropped(dropPanic, 1)

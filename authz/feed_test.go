@@ -278,14 +278,19 @@ func start(t testing.TB, feed authz.Feed, change func(*authz.Config)) (*authz.Si
 	return s, rec
 }
 
+// recordingProvider hands each record to an exporter at once.
+func recordingProvider(exporter sdklog.Exporter) *sdklog.LoggerProvider {
+	return sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(exporter)))
+}
+
 // startWith runs a sidecar that records to an exporter until stop is called.
 func startWith(
 	t testing.TB, feed authz.Feed, exporter sdklog.Exporter, change func(*authz.Config),
 ) (s *authz.Sidecar, stop func()) {
 	t.Helper()
-	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(exporter)))
 	config := authz.Config{
-		Feed: feed, Location: location, Policy: "web", Node: "n1", Recorder: authz.NewRecorder(provider),
+		Feed: feed, Location: location, Policy: "web", Node: "n1",
+		Recorder: authz.NewRecorder(recordingProvider(exporter), authz.PreviewLog{}),
 	}
 	if change != nil {
 		change(&config)

@@ -18,8 +18,14 @@ type metrics struct {
 	drops       metric.Int64Counter
 	failures    metric.Int64Counter
 	mismatches  metric.Int64Counter
-	// labels :: labels of a check → them as an option, made once.
+	// labels :: labels → them as an option, made once.
 	labels sync.Map
+}
+
+// labels are what a measurement is told apart by. There are few of each type.
+type labels interface {
+	comparable
+	attributes() []attribute.KeyValue
 }
 
 // checkLabels are the labels of a check.
@@ -27,6 +33,30 @@ type checkLabels struct {
 	policy  PolicyID
 	result  string
 	failure Failure
+}
+
+func (l checkLabels) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("policy", string(l.policy)),
+		attribute.String("result", l.result),
+		attribute.String("failure", string(l.failure)),
+	}
+}
+
+// comparisonLabels are the labels of a comparison.
+type comparisonLabels struct {
+	difference Difference
+	failure    Failure
+}
+
+func (l comparisonLabels) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("difference", string(l.difference)), attribute.String("failure", string(l.failure)),
+	}
+}
+
+func (r dropReason) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("reason", string(r))}
 }
 
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
@@ -60,7 +90,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 // count: an alert on a rise needs the zero.
 func (m *metrics) begin() {
 	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed} {
-		m.comparisons.Add(context.Background(), 0, compared(d, ""))
+		m.comparisons.Add(context.Background(), 0, option(m, comparisonLabels{d, ""}))
 	}
 	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic} {
 		m.dropped(r, 0)
@@ -100,35 +130,26 @@ func (s Status) Age() time.Duration {
 }
 
 func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin time.Time) {
-	m.checks.Add(ctx, 1, m.label(checkLabels{id, d.Result(), d.Failure}))
+	m.checks.Add(ctx, 1, option(m, checkLabels{id, d.Result(), d.Failure}))
 	m.duration.Record(ctx, time.Since(begin).Seconds())
 }
 
-// label returns the option of labels. There are few: see metrics.
-func (m *metrics) label(l checkLabels) metric.MeasurementOption {
-	if option, ok := m.labels.Load(l); ok {
-		return option.(metric.MeasurementOption)
+// option returns labels as an option.
+func option[L labels](m *metrics, l L) metric.MeasurementOption {
+	if known, ok := m.labels.Load(l); ok {
+		return known.(metric.MeasurementOption)
 	}
-	option := metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("policy", string(l.policy)),
-		attribute.String("result", l.result),
-		attribute.String("failure", string(l.failure)),
-	))
-	m.labels.Store(l, option)
-	return option
+	made := metric.WithAttributeSet(attribute.NewSet(l.attributes()...))
+	m.labels.Store(l, made)
+	return made
 }
 
 func (m *metrics) compared(ctx context.Context, d Difference, failure Failure) {
-	m.comparisons.Add(ctx, 1, compared(d, failure))
-}
-
-// compared returns the labels of a comparison.
-func compared(d Difference, failure Failure) metric.MeasurementOption {
-	return metric.WithAttributes(attribute.String("difference", string(d)), attribute.String("failure", string(failure)))
+	m.comparisons.Add(ctx, 1, option(m, comparisonLabels{d, failure}))
 }
 
 func (m *metrics) dropped(why dropReason, n int) {
-	m.drops.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("reason", string(why))))
+	m.drops.Add(context.Background(), int64(n), option(m, why))
 }
 
 func (m *metrics) mismatched() { m.mismatches.Add(context.Background(), 1) }

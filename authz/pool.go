@@ -30,8 +30,9 @@ type pool[T any] struct {
 	limit int64
 	// size is the size of a job, in bytes; the same at each call.
 	size func(T) int
-	// do does a job. Its context ends when the time to drain at shutdown is over.
-	do func(ctx context.Context, job T)
+	// do does a job. Its context ends when the time to drain at shutdown is over. A job
+	// of several steps gives the traffic its turn between them.
+	do func(ctx context.Context, t *turns, job T)
 	// shed is told of a job that is not done, and why.
 	shed func(job T, why dropReason)
 
@@ -82,16 +83,20 @@ func (p *pool[T]) run(ctx context.Context) {
 // work takes jobs until ctx is done and the queue is empty, or until the time for
 // jobs is over.
 func (p *pool[T]) work(ctx, jobs context.Context) {
+	t := &turns{}
+	defer t.close()
 	for {
 		select {
 		case job := <-p.queue:
-			p.one(jobs, job)
+			p.one(jobs, t, job)
+			t.next()
 			continue
 		default:
 		}
 		select {
 		case job := <-p.queue:
-			p.one(jobs, job)
+			t.begin()
+			p.one(jobs, t, job)
 		case <-ctx.Done():
 			if len(p.queue) == 0 || jobs.Err() != nil {
 				return
@@ -101,13 +106,13 @@ func (p *pool[T]) work(ctx, jobs context.Context) {
 }
 
 // one does a job, unless the time is over.
-func (p *pool[T]) one(ctx context.Context, job T) {
+func (p *pool[T]) one(ctx context.Context, t *turns, job T) {
 	if ctx.Err() != nil {
 		p.refuse(job, dropShutdown)
 		return
 	}
 	defer p.bytes.Add(-int64(p.size(job)))
-	p.do(ctx, job)
+	p.do(ctx, t, job)
 }
 
 // discard sheds what could not be finished.

@@ -59,7 +59,7 @@ func (j rehearsal) comparisons() int {
 func (s *shadow) run(ctx context.Context) { s.pool.run(ctx) }
 
 // rehearse decides a request by each experiment and records how that compares.
-func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
+func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
 	if job.verify {
 		s.verify(ctx, job)
 		return
@@ -67,6 +67,7 @@ func (s *shadow) rehearse(ctx context.Context, job rehearsal) {
 	ctx = trace.ContextWithRemoteSpanContext(ctx, job.request.span(job.trace))
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i])
+		t.next()
 	}
 }
 
@@ -80,16 +81,13 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 		}
 	}()
 	decision := s.owner.decide(ctx, experiment.policy, job.request, s.timeout)
-	c := comparison{
-		request: job.request, live: &job.entry.live, experiment: experiment,
-		liveDecision: job.live, decision: decision, difference: Compare(job.live, decision),
-	}
+	c := experiment.comparisons.of(&job.entry.live, experiment, job.live, decision)
 	s.count(ctx, c)
-	s.owner.config.Recorder.record(ctx, s.owner.config, c)
+	s.owner.config.Recorder.record(ctx, s.owner.config, job.request, c)
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not:
 // it is where the counters of an experiment's Report belong.
-func (s *shadow) count(ctx context.Context, c comparison) {
+func (s *shadow) count(ctx context.Context, c *comparison) {
 	s.owner.metrics.compared(ctx, c.difference, c.decision.Failure)
 }

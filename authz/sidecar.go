@@ -54,7 +54,7 @@ type PreviewConfig struct {
 	// Workers decide experiments at the same time. Zero means half the processors.
 	Workers int
 	// Queue is the number of requests that may wait for a worker; more are shed.
-	// Zero means 1024.
+	// Zero means 4096.
 	Queue int
 	// QueueBytes bounds the bodies of the requests that wait, in bytes. Zero means
 	// 64 MiB.
@@ -68,7 +68,7 @@ func (c PreviewConfig) withDefaults() PreviewConfig {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	if c.Queue == 0 {
-		c.Queue = 1024
+		c.Queue = 4096
 	}
 	if c.QueueBytes == 0 {
 		c.QueueBytes = 64 << 20

@@ -49,6 +49,8 @@ type candidate struct {
 	policy *Policy
 	// source is the message that was compiled.
 	source *adminpb.Policy
+	// comparisons are those of an experiment with the live policy of its entry.
+	comparisons *comparisons
 }
 
 // with returns a new snapshot in which the update's policies are replaced. A live
@@ -99,6 +101,7 @@ func compileEntry(ctx context.Context, name PolicyName, state PolicyState, old *
 			e.refused = append(e.refused, refusal{experiment.Name, err})
 			continue
 		}
+		c.comparisons = &comparisons{}
 		e.experiments = append(e.experiments, c)
 	}
 	return e

@@ -166,7 +166,10 @@ func (s *server) closeListeners() error {
 }
 
 func (s *server) openAuthz(ctx context.Context, st store) error {
-	var err error
+	recorder, err := s.config.preview.recorder(s.telemetry.logs)
+	if err != nil {
+		return err
+	}
 	s.sidecar, err = authz.NewSidecar(authz.Config{
 		Feed:            st,
 		Location:        authz.Location(s.config.location),
@@ -174,7 +177,9 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		Node:            s.config.node,
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
-		Recorder:        authz.NewRecorder(s.telemetry.logs),
+		Preview:         s.config.preview.bounds(),
+		Recorder:        recorder,
+		Memory:          s.config.memory(),
 		DecisionLog:     s.telemetry.decisionLog(s.config.decisionLog),
 		SnapshotFile:    s.config.snapshotFile,
 		Logger:          s.log,

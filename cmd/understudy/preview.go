@@ -1,0 +1,50 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/log"
+
+	"understudy/authz"
+)
+
+// previewConfig is what previews may cost.
+type previewConfig struct {
+	log        string
+	workers    int
+	queue      int
+	queueBytes int
+	timeout    time.Duration
+}
+
+// bind declares the flags.
+func (c *previewConfig) bind(f *pflag.FlagSet) {
+	f.StringVar(&c.log, "preview-log", "all", "which comparisons are recorded, besides those that differ: all, differing (none of the others), or sampled:RATE for a part of the others, such as sampled:0.01; all are counted")
+	f.IntVar(&c.workers, "preview-workers", 0, "how many experiments are evaluated at the same time (default half the processors)")
+	f.IntVar(&c.queue, "preview-queue", 4096, "how many requests may wait for their previews; more are shed and counted")
+	f.IntVar(&c.queueBytes, "preview-queue-bytes", 64<<20, "the memory that waiting requests may hold, in bytes")
+	f.DurationVar(&c.timeout, "preview-timeout", time.Second, "the longest time for one evaluation of an experiment; past it the experiment has failed to decide")
+}
+
+// check checks the values.
+func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
+	if _, err := authz.ParsePreviewLog(c.log); err != nil {
+		check(false, "preview-log", err.Error())
+	}
+	check(c.workers >= 0, "preview-workers", "it is a number, or 0 for half the processors")
+	check(c.queue > 0, "preview-queue", "it is a number above zero, such as 4096")
+	check(c.queueBytes > 0, "preview-queue-bytes", "it is a number of bytes above zero, such as 67108864")
+	check(c.timeout > 0, "preview-timeout", "it is a duration above zero, such as 1s")
+}
+
+// recorder returns what writes the records; the values have been checked.
+func (c *previewConfig) recorder(provider log.LoggerProvider) (*authz.Recorder, error) {
+	which, err := authz.ParsePreviewLog(c.log)
+	return authz.NewRecorder(provider, which), err
+}
+
+// bounds returns what the evaluations may take.
+func (c *previewConfig) bounds() authz.PreviewConfig {
+	return authz.PreviewConfig{Workers: c.workers, Queue: c.queue, QueueBytes: c.queueBytes, Timeout: c.timeout}
+}
