@@ -109,7 +109,7 @@ func TestAConsoleThatNobodyReads(t *testing.T) {
 	defer func() { _ = read.Close() }()
 	const requests = 200
 	lines := make(chan string, requests)
-	t.Run("serve", func(t *testing.T) {
+	served := t.Run("serve", func(t *testing.T) {
 		r := startServer(t, logTo(write, sinkConsole))
 		r.preview(t)
 		for i := range requests {
@@ -124,8 +124,8 @@ func TestAConsoleThatNobodyReads(t *testing.T) {
 			}
 		}()
 	})
-	if err := write.Close(); err != nil {
-		t.Fatal(err)
+	if err := write.Close(); err != nil || !served {
+		t.Fatal("nothing was served:", err)
 	}
 	counts, size := make(map[any]int), 0
 	for line := range lines {

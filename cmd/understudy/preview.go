@@ -38,8 +38,11 @@ func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
 	check(c.timeout > 0, "preview-timeout", "it is a duration above zero, such as 1s")
 }
 
-// recorder returns what writes the records; the values have been checked.
+// recorder returns what writes the records: all of them, if nothing was asked for.
 func (c *previewConfig) recorder(provider log.LoggerProvider) (*authz.Recorder, error) {
+	if c.log == "" {
+		return authz.NewRecorder(provider, authz.PreviewLog{}), nil
+	}
 	which, err := authz.ParsePreviewLog(c.log)
 	return authz.NewRecorder(provider, which), err
 }
