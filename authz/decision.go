@@ -70,6 +70,8 @@ type Decision struct {
 	// until is the moment from which the decision may be another one for the same
 	// projected input. It is not after the request's own moment if that is not known.
 	until time.Time
+	// exempt says that no rule was asked, because of the project.
+	exempt bool
 	// rendering is set if the decision is remembered.
 	rendering *Rendering
 }
@@ -92,6 +94,11 @@ const (
 	FailurePanic Failure = "PANIC"
 	// FailureRequest: the request cannot become an input document.
 	FailureRequest Failure = "BAD_REQUEST"
+	// FailureExternal: an external service gave no decision.
+	FailureExternal Failure = "EXTERNAL_SERVICE"
+	// FailureNotCalled: an experiment needs a call to an external service that the live
+	// policy did not make and that is not made for experiments.
+	FailureNotCalled Failure = "EXTERNAL_SERVICE_NOT_CALLED"
 	// FailureNotReady: the sidecar has not loaded any policy yet.
 	FailureNotReady Failure = "NOT_READY"
 )

@@ -95,7 +95,7 @@ func (d decided) etag() string {
 
 // path returns the path of the rule that decided; empty if none did.
 func (d decided) path() string {
-	if d.entry == nil || d.entry.live.policy.NoOp() {
+	if d.entry == nil || d.entry.live.policy.NoOp() || d.decision.exempt {
 		return ""
 	}
 	rules := d.entry.live.policy.rules

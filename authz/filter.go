@@ -11,11 +11,12 @@ import (
 )
 
 // filter passes a request or denies it. A failure is a denial. It is immutable and
-// safe for concurrent use.
+// safe for concurrent use. It is asked about every operation: about the end of a
+// reservation only to be told of it.
 type filter interface {
-	// check decides a request by what it reads of its input. It has no effect that
+	// check decides a request by what it reads of its input. It has no effect here that
 	// anyone else can see: an experiment is decided by the same call.
-	check(ctx context.Context, r *Request, input inputSource) Decision
+	check(ctx context.Context, q question) Decision
 	// reads is what check may read of the input.
 	reads() *rego.Reads
 	// repeatable reports whether the decision is a function of what is read, up to the
@@ -23,14 +24,35 @@ type filter interface {
 	repeatable() bool
 }
 
+// question is a request as one chain is asked about it.
+type question struct {
+	request *Request
+	// input makes what the chain reads of the input document.
+	input inputSource
+	// external calls external services. If it is nil, there are none to call.
+	external *external
+	// shadow says that an experiment is asked, beside the traffic.
+	shadow bool
+}
+
 // inputSource makes an input document on demand.
 type inputSource func() (rego.Input, error)
 
-// filterKinds :: field of the oneof PolicyRule.filter → makes the filter of a rule,
-// with what the policy's modules were compiled to. A kind that is not here is
-// refused. A new kind is a file of its own and a line here.
-var filterKinds = map[protoreflect.Name]func(*rego.Program, *adminpb.PolicyRule) filter{
-	"rego": newRegoFilter,
+// filterKind is a kind of filters.
+type filterKind struct {
+	// new makes the filter of a rule, with what the policy's modules were compiled to.
+	new func(*rego.Program, *adminpb.PolicyRule) filter
+	// problems returns what is wrong with the filter of a rule at a field of the policy;
+	// nil means that nothing can be.
+	problems func(field string, r *adminpb.PolicyRule) []Violation
+}
+
+// filterKinds :: field of the oneof PolicyRule.filter → the kind. One that is not
+// here is refused. A new kind is a file of its own and a line here.
+var filterKinds = map[protoreflect.Name]filterKind{
+	"rego":                       {new: newRegoFilter},
+	"maximum_reservation_length": {new: newLengthFilter, problems: lengthProblems},
+	"external_service":           {new: newExternalFilter, problems: externalProblems},
 }
 
 // kindOf returns the kind of a rule's filter; empty if it has none.
@@ -45,15 +67,22 @@ func kindOf(r *adminpb.PolicyRule) protoreflect.Name {
 
 // checkFilter checks that a rule's filter can be made.
 func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
-	kind := kindOf(r)
-	if kind == "" {
+	name := kindOf(r)
+	if name == "" {
 		return []Violation{{Field: field, Description: `The rule has no filter. For a Rego rule, set "rego": {}.`}}
 	}
-	if filterKinds[kind] == nil {
+	kind, ok := filterKinds[name]
+	switch {
+	case !ok:
 		return []Violation{{
 			Field:       field,
-			Description: fmt.Sprintf("The filter is of the kind %s, which is not supported yet. Use rego.", kind),
+			Description: fmt.Sprintf("The filter is of the kind %s, which is not supported yet. Use rego.", name),
 		}}
+	case kind.problems == nil:
+		return nil
 	}
-	return nil
+	return kind.problems(field+"."+string(name), r)
 }
+
+// pass is the decision of a filter that is no Rego: it has nothing to add.
+var pass = Decision{Verdict: Allow, Plain: true, Value: true, until: forever}

@@ -44,12 +44,12 @@ func (f regoFilter) reads() *rego.Reads { return f.program.Reads(f.path) }
 
 func (f regoFilter) repeatable() bool { return f.program.Repeatable(f.path) }
 
-func (f regoFilter) check(ctx context.Context, r *Request, input inputSource) Decision {
-	document, err := input()
+func (f regoFilter) check(ctx context.Context, q question) Decision {
+	document, err := q.input()
 	if err != nil {
 		return badRequest(err)
 	}
-	result, err := f.program.Eval(ctx, f.path, document, r.Time)
+	result, err := f.program.Eval(ctx, f.path, document, q.request.Time)
 	d := f.decision(result, err)
 	d.until = result.Until
 	return d

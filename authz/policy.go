@@ -53,6 +53,10 @@ type Policy struct {
 	distrusted atomic.Bool
 	// program has the rules for the decision log, of those that the modules define.
 	program *rego.Program
+	// exempted are the projects that no rule applies to.
+	exempted []exemption
+	// services is the number of rules that call an external service.
+	services int
 }
 
 // rule is one filter of the chain under the name that denials carry.
@@ -96,12 +100,15 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
 	}
-	policy := &Policy{repeatable: true, program: program}
+	policy := &Policy{repeatable: true, program: program, exempted: newExemptions(p.GetExemptedProjects())}
 	reads := &rego.Reads{}
 	for i, r := range p.GetRules() {
-		f := filterKinds[kindOf(r)](program, r)
+		f := filterKinds[kindOf(r)].new(program, r)
 		policy.rules = append(policy.rules, rule{ruleID(i, r), f})
 		policy.repeatable = policy.repeatable && f.repeatable()
+		if callsService(f) {
+			policy.services++
+		}
 		reads = reads.Union(f.reads())
 	}
 	policy.reads = newReadSet(reads)
@@ -115,18 +122,19 @@ func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
 // Decide runs the chain: the first rule that denies decides; if none does, the
 // request is allowed with the results of all rules, in order. A policy without
 // rules does not decide: its answer is a denial with Default set, for which the
-// caller puts its default decision. It never panics: a panic in a filter is a
-// failure.
+// caller puts its default decision. A project that the policy exempts is allowed, and
+// so is the end of a reservation, whatever the rules say. It never panics: a panic in
+// a filter is a failure. No external service is called: what asks one fails.
 func (p *Policy) Decide(ctx context.Context, r *Request) Decision {
 	if d, ok := p.recall(r); ok {
 		return d
 	}
-	return p.evaluate(ctx, r)
+	return p.evaluate(ctx, question{request: r})
 }
 
 // recall returns the decision if it is remembered.
 func (p *Policy) recall(r *Request) (Decision, bool) {
-	if p == nil || p.memory == nil || p.distrusted.Load() {
+	if p == nil || p.memory == nil || p.distrusted.Load() || p.exempts(r) {
 		return Decision{}, false
 	}
 	projection := r.project(p.reads)
@@ -136,19 +144,28 @@ func (p *Policy) recall(r *Request) (Decision, bool) {
 	return p.memory.find(projection.fingerprint, r.Time)
 }
 
-// evaluate runs the chain and remembers what it decides.
-func (p *Policy) evaluate(ctx context.Context, r *Request) (d Decision) {
-	if p.NoOp() {
+// evaluate runs the chain and remembers what it decides. It sets the input of the
+// question.
+func (p *Policy) evaluate(ctx context.Context, q question) Decision {
+	r := q.request
+	q.input = r.Input
+	switch {
+	case r.Operation == OperationOnEnd:
+		return p.notify(ctx, q)
+	case p.NoOp():
 		return Decision{Verdict: Deny, Default: true, Plain: true, Reason: "No policy: the default decision."}
+	case p.exempts(r):
+		return Decision{Verdict: Allow, Plain: true, Value: true, exempt: true}
 	}
 	var projection *projection
 	if !p.distrusted.Load() {
 		projection = r.project(p.reads)
 	}
 	if projection == nil {
-		return p.run(ctx, r, r.Input)
+		return p.run(ctx, q)
 	}
-	d = p.run(ctx, r, projection.document)
+	q.input = projection.document
+	d := p.run(ctx, q)
 	if p.memory != nil {
 		d = p.memory.keep(projection.fingerprint, d, r.Time)
 	}
@@ -156,7 +173,7 @@ func (p *Policy) evaluate(ctx context.Context, r *Request) (d Decision) {
 }
 
 // run asks each filter in order.
-func (p *Policy) run(ctx context.Context, r *Request, input inputSource) (d Decision) {
+func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 	defer func() {
 		if recover() != nil {
 			d = failed(FailurePanic, "The evaluation panicked.")
@@ -164,7 +181,7 @@ func (p *Policy) run(ctx context.Context, r *Request, input inputSource) (d Deci
 	}()
 	passed := Decision{Verdict: Allow, Plain: true, until: forever}
 	for _, rule := range p.rules {
-		d := rule.filter.check(ctx, r, input)
+		d := rule.filter.check(ctx, q)
 		if passed.until.Before(d.until) {
 			d.until = passed.until
 		}

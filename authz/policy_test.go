@@ -247,7 +247,6 @@ func TestCompileErrorsNameTheField(t *testing.T) {
 		{"no filter", &adminpb.Policy{Rules: []*adminpb.PolicyRule{{}}}, "rules[0]", "no filter"},
 		{"same ID", &adminpb.Policy{Modules: modules("package a\nx := true"), Rules: []*adminpb.PolicyRule{rego1("r", "a/x"), rego1("r", "a/x")}}, "rules[1].rule_id", "same ID"},
 		{"data against a module", &adminpb.Policy{Data: data, Modules: modules("package envoy.authz\nallow := true")}, `modules["a.rego"]`, "conflict"},
-		{"a filter of a later version", &adminpb.Policy{Rules: []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_ExternalService{}}}}, "rules[0]", "rego"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := authz.Compile(t.Context(), c.policy)

@@ -47,6 +47,9 @@ type Request struct {
 	Host string
 	// Principal is the caller's identity as far as the mesh vouches for it.
 	Principal string
+	// Project is the project of an Envoy check, as far as its route names one. That of a
+	// reservation stands there.
+	Project Project
 	// Reservation is what is asked about; nil for an Envoy check.
 	Reservation *Reservation
 	// Size is about the memory that the request holds, in bytes, as far as its sender
@@ -72,6 +75,8 @@ type Request struct {
 	projected *projection
 	// shared says that the request was handed on.
 	shared bool
+	// answers are those of the external services that were asked about the request.
+	answers answers
 }
 
 // Projector makes what a policy can read of one request's input document. It is
@@ -99,10 +104,11 @@ type projection struct {
 // keys are buffers for the keys of projections.
 var keys = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
 
-// project returns what a set takes of the request; nil if it takes the whole. What
-// the live policy took is kept for the experiments, which mostly take the same.
+// project returns what a set takes of the request; nil if it takes the whole, or more
+// than the input: a reservation. What the live policy took is kept for the
+// experiments, which mostly take the same.
 func (r *Request) project(set *ReadSet) *projection {
-	if r.Projector == nil || set == nil || set.Whole() {
+	if r.Projector == nil || r.Reservation != nil || set == nil || set.Whole() {
 		return nil
 	}
 	if r.projected != nil && r.projected.set.name == set.name {

@@ -80,7 +80,7 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 			s.owner.log.Debug("a comparison panicked", "experiment", experiment.name, "stack", string(debug.Stack()))
 		}
 	}()
-	decision := s.owner.decide(ctx, experiment.policy, job.request, s.timeout)
+	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, shadow: true}, s.timeout)
 	c := experiment.comparisons.of(&job.entry.live, experiment, job.live, decision)
 	s.count(ctx, c)
 	s.owner.config.Recorder.record(ctx, s.owner.config, job.request, c)

@@ -38,6 +38,8 @@ type Config struct {
 	// Memory is the number of decisions that each policy remembers; an experiment
 	// remembers a quarter of it. Zero means 65,536; a negative number means none.
 	Memory int
+	// External bounds the calls of external services.
+	External ExternalConfig
 	// DecisionLog says whether and how live decisions are logged.
 	DecisionLog DecisionLogConfig
 	// SnapshotFile keeps the last policies, for a start without the store. Empty
@@ -86,6 +88,8 @@ type Sidecar struct {
 	log     *slog.Logger
 	metrics *metrics
 	shadow  *shadow
+	// external calls the services that rules ask.
+	external *external
 	// decisions is nil if the decision log is off.
 	decisions *decisionLog
 	started   time.Time
@@ -139,6 +143,9 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
+	if s.external, err = newExternal(config.External, config.Meters, config.Logger); err != nil {
+		return nil, fmt.Errorf("making the client of external services: %w", err)
+	}
 	s.shadow = newShadow(config.Preview, s)
 	if s.decisions, err = newDecisionLog(config); err != nil {
 		return nil, fmt.Errorf("making the decision log: %w", err)
@@ -156,6 +163,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	running.Go(func() { s.decisions.run(ctx) })
 	s.shadow.run(ctx)
 	running.Wait()
+	s.external.close()
 	return s.leave(context.WithoutCancel(ctx))
 }
 
@@ -209,19 +217,29 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 
 func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision {
 	if e == nil {
-		return s.decide(ctx, noPolicy, r, 0)
+		return s.decide(ctx, noPolicy, question{request: r}, 0)
 	}
 	if e.broken {
 		return failed(FailureNotReady, "The policy could not be loaded.")
 	}
-	return s.decide(ctx, e.live.policy, r, s.config.DecisionTimeout)
+	return s.decide(ctx, e.live.policy, question{request: r}, s.liveTimeout(e.live.policy, r))
+}
+
+// liveTimeout bounds a live evaluation. Who asks about a reservation waits for the
+// external services too; Envoy does not.
+func (s *Sidecar) liveTimeout(p *Policy, r *Request) time.Duration {
+	timeout := s.config.DecisionTimeout
+	if timeout > 0 && r.Reservation != nil && p != nil {
+		timeout += time.Duration(p.services) * s.external.config.Timeout
+	}
+	return timeout
 }
 
 // decide is the one way to decide, for the live policy and for experiments. A
 // policy without rules is no policy (AIP-236: it previews a deletion). The timeout
 // bounds an evaluation; zero means that ctx alone does.
-func (s *Sidecar) decide(ctx context.Context, p *Policy, r *Request, timeout time.Duration) Decision {
-	if d, ok := p.recall(r); ok {
+func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout time.Duration) Decision {
+	if d, ok := p.recall(q.request); ok {
 		return d
 	}
 	if timeout > 0 {
@@ -229,7 +247,8 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, r *Request, timeout tim
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	d := p.evaluate(ctx, r)
+	q.external = s.external
+	d := p.evaluate(ctx, q)
 	if d.Default {
 		d.Verdict = s.config.Default
 	}

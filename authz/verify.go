@@ -15,7 +15,7 @@ const verifyEvery = 1024
 // that a test cannot replace.
 func (s *shadow) verify(ctx context.Context, job rehearsal) {
 	p := job.entry.live.policy
-	again := p.run(ctx, job.request, job.request.Input)
+	again := p.run(ctx, question{request: job.request, input: job.request.Input, shadow: true})
 	if !lasting(again.Failure) || sameDecision(job.live, again) {
 		return
 	}

@@ -14,6 +14,23 @@ import (
 // policy.
 const policyExtension = "policy"
 
+// The keys of a route's context_extensions that name the project of its requests, as
+// the context of a reservation has them. A client cannot set them.
+const (
+	projectIDExtension     = "project_id"
+	projectNameExtension   = "project_name"
+	projectDomainExtension = "project_domain_name"
+)
+
+// projectOf returns the project that a route's context_extensions name.
+func projectOf(extension func(key string) string) authz.Project {
+	return authz.Project{
+		ID:     extension(projectIDExtension),
+		Name:   extension(projectNameExtension),
+		Domain: extension(projectDomainExtension),
+	}
+}
+
 // request returns what is asked. The facts are those that Envoy vouches for; a
 // client that sends its request line only as pseudo-headers is understood.
 func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
@@ -30,6 +47,7 @@ func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
 		Path:      validText(path),
 		Host:      validText(either(http.GetHost(), headers, ":authority")),
 		Principal: attributes.GetSource().GetPrincipal(),
+		Project:   projectOf(func(key string) string { return attributes.GetContextExtensions()[key] }),
 		Size:      len(http.GetBody()) + len(http.GetRawBody()),
 		Source:    func() (rego.Input, error) { return s.input(check) },
 		Span:      func() trace.SpanContext { return s.span(headers) },

@@ -44,16 +44,16 @@ var notACheck = authz.Decision{
 
 // viewed returns what is asked, as request does, by a view.
 func (s *Server) viewed(id string, wire []byte, v *view) *authz.Request {
-	policy, _ := lookup(v.extensions, policyExtension)
 	return &authz.Request{
 		ID:        id,
 		Operation: authz.OperationCheck,
-		Policy:    authz.PolicyID(policy),
+		Policy:    authz.PolicyID(v.extension(policyExtension)),
 		Time:      s.now(),
 		Method:    v.either(v.http.method, ":method"),
 		Path:      v.path(),
 		Host:      v.either(v.http.host, ":authority"),
 		Principal: v.source.principal,
+		Project:   projectOf(v.extension),
 		Size:      len(wire),
 		Source:    func() (rego.Input, error) { return s.decoded(wire) },
 		Projector: projector{v},

@@ -267,6 +267,12 @@ func (v *view) parses() bool {
 // header returns a header; its name is in lower case.
 func (v *view) header(name string) (string, bool) { return lookup(v.http.headers, name) }
 
+// extension returns a value of the route's context_extensions; empty if there is none.
+func (v *view) extension(key string) string {
+	value, _ := lookup(v.extensions, key)
+	return value
+}
+
 // either returns a field of the request, or a pseudo-header if that is empty.
 func (v *view) either(value, name string) string {
 	if value == "" {

@@ -52,6 +52,7 @@ type config struct {
 	preview         previewConfig
 	decisionMemory  int
 	decisionLog     decisionLogConfig
+	external        externalConfig
 
 	allowUnauthenticatedAdmin bool
 	drainDelay                time.Duration
@@ -89,6 +90,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	c.preview.bind(f)
 	f.IntVar(&c.decisionMemory, "decision-memory", 65_536, "how many decisions each policy remembers, of about 200 bytes, and an experiment a quarter of that; 0 for none")
 	c.decisionLog.bind(f)
+	c.external.bind(f)
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
 	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
@@ -176,6 +178,7 @@ func (c *config) finish() error {
 	c.preview.check(check)
 	check(c.decisionMemory >= 0, "decision-memory", "it is a number of decisions, such as 65536, or 0")
 	c.decisionLog.check(c.previewConsole, check)
+	c.external.check(check)
 	if len(errs) > 0 {
 		return usage(errors.Join(errs...))
 	}

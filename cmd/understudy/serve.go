@@ -180,6 +180,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		Preview:         s.config.preview.bounds(),
 		Recorder:        recorder,
 		Memory:          s.config.memory(),
+		External:        s.external(),
 		DecisionLog:     s.telemetry.decisionLog(s.config.decisionLog),
 		SnapshotFile:    s.config.snapshotFile,
 		Logger:          s.log,

@@ -1,0 +1,85 @@
+package authz
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/rego"
+)
+
+// lengthFilter denies a reservation that is longer than a limit. Zero means that
+// there is no limit. What is no reservation has no length, and passes.
+type lengthFilter struct{ limit time.Duration }
+
+func newLengthFilter(_ *rego.Program, r *adminpb.PolicyRule) filter {
+	return lengthFilter{r.GetMaximumReservationLength().GetReservationMaxLength().AsDuration()}
+}
+
+// lengthProblems returns what is wrong with the limit.
+func lengthProblems(field string, r *adminpb.PolicyRule) []Violation {
+	limit := r.GetMaximumReservationLength().GetReservationMaxLength()
+	if limit == nil {
+		return nil
+	}
+	field += ".reservation_max_length"
+	if err := limit.CheckValid(); err != nil {
+		return []Violation{{Field: field, Description: `The limit is no duration. Write seconds, such as "86400s".`}}
+	}
+	if limit.GetSeconds() < 0 || limit.GetNanos() < 0 {
+		return []Violation{{
+			Field:       field,
+			Description: "The limit is negative. Set a positive one, or 0 for no limit.",
+		}}
+	}
+	return nil
+}
+
+// reads is nothing: a reservation's length is not read from the input document.
+func (lengthFilter) reads() *rego.Reads { return &rego.Reads{} }
+
+// repeatable is true: without a reservation the filter always passes, and about a
+// reservation nothing is remembered.
+func (lengthFilter) repeatable() bool { return true }
+
+func (f lengthFilter) check(_ context.Context, q question) Decision {
+	operation, lease := q.request.Operation, q.request.Reservation
+	if f.limit == 0 || operation != OperationCheckCreate && operation != OperationCheckUpdate {
+		return pass
+	}
+	switch {
+	case lease == nil:
+		return denied("The length of the reservation cannot be told: there is no reservation.")
+	case lease.Invalid != "":
+		return denied("The length of the reservation cannot be told: " + bounded(lease.Invalid))
+	case lease.Start.IsZero() || lease.End.IsZero():
+		return denied("The length of the reservation cannot be told: it needs a start_date and an end_date.")
+	case lease.End.Before(lease.Start):
+		return denied("The reservation ends before it starts.")
+	case lease.End.Sub(lease.Start) > f.limit:
+		return denied("The reservation exceeds the maximum length of " + inWords(f.limit) + ".")
+	}
+	return pass
+}
+
+// denied is the denial of a filter that tells the client why.
+func denied(message string) Decision {
+	return Decision{Verdict: Deny, Reason: message, Body: message, Value: false}
+}
+
+// inWords returns a duration in the largest unit that tells it whole, up to hours.
+func inWords(d time.Duration) string {
+	for _, unit := range []struct {
+		name string
+		of   time.Duration
+	}{{"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
+		if n := d / unit.of; d%unit.of == 0 {
+			if n == 1 {
+				return "1 " + unit.name
+			}
+			return fmt.Sprintf("%d %ss", n, unit.name)
+		}
+	}
+	return d.String()
+}

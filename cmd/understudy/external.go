@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"understudy/authz"
+)
+
+// externalConfig is what `serve` can be told of the external services that policies
+// name.
+type externalConfig struct {
+	// tokenFiles are HOST=FILE or HOST:PORT=FILE.
+	tokenFiles []string
+	// allow are hosts and prefixes of addresses.
+	allow       []string
+	timeout     time.Duration
+	concurrency int
+	shadowCalls bool
+}
+
+// bind declares the flags.
+func (c *externalConfig) bind(f *pflag.FlagSet) {
+	f.StringSliceVar(&c.tokenFiles, "external-token-file", nil, "the token for an external service that a policy names: HOST=FILE or HOST:PORT=FILE; the file is read for each call")
+	f.StringSliceVar(&c.allow, "external-allow", nil, "what external services may be although it is this machine or its link: a HOST, or addresses such as 127.0.0.0/8")
+	f.DurationVar(&c.timeout, "external-timeout", 2*time.Second, "the longest time for one call of an external service")
+	f.IntVar(&c.concurrency, "external-concurrency", 64, "calls under way to one external service; what is beyond fails at once")
+	f.BoolVar(&c.shadowCalls, "external-shadow-calls", false, "call external services for experiments too, where the live policy did not ask the same")
+}
+
+// check tells every mistake.
+func (c *externalConfig) check(check func(ok bool, flag, rule string)) {
+	for _, entry := range c.tokenFiles {
+		host, file, _ := strings.Cut(entry, "=")
+		check(validHost(host) && file != "", "external-token-file", "it is HOST=FILE or HOST:PORT=FILE")
+		if validHost(host) && file != "" {
+			_, err := readToken(file)
+			check(err == nil, "external-token-file", fmt.Sprintf("the file for %s: %v", host, err))
+		}
+	}
+	for _, entry := range c.allow {
+		_, ok := prefixOf(entry)
+		check(ok || validHost(entry) && !strings.Contains(entry, ":"), "external-allow",
+			"it is a host without a port, or addresses such as 127.0.0.0/8")
+	}
+	check(c.timeout > 0, "external-timeout", "it is a duration above zero, such as 2s")
+	check(c.concurrency > 0, "external-concurrency", "it is a number above zero")
+}
+
+// validHost reports whether a text can be the host of a URL, with or without a port.
+func validHost(text string) bool {
+	return text != "" && !strings.ContainsAny(text, "/@?# \t\r\n")
+}
+
+// prefixOf returns the prefix, or the single address, that an entry of --external-allow
+// is; false if it is a host's name.
+func prefixOf(entry string) (netip.Prefix, bool) {
+	if prefix, err := netip.ParsePrefix(entry); err == nil {
+		return prefix.Masked(), true
+	}
+	if address, err := netip.ParseAddr(entry); err == nil {
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()), true
+	}
+	return netip.Prefix{}, false
+}
+
+// maxToken bounds a token, in bytes. Keystone's are far below.
+const maxToken = 8 << 10
+
+// readToken returns the token in a file. No error quotes it.
+func readToken(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" || len(token) > maxToken {
+		return "", errors.New("it has no token, or more than one can be")
+	}
+	for _, c := range []byte(token) {
+		if c <= ' ' || c >= 0x7f {
+			return "", errors.New("a token has printable ASCII characters only, and stands alone in its file")
+		}
+	}
+	return token, nil
+}
+
+// external returns what the sidecar is told.
+func (s *server) external() authz.ExternalConfig {
+	c := s.config.external
+	out := authz.ExternalConfig{
+		Tokens: make(map[string]authz.TokenSource), Timeout: c.timeout, Concurrency: c.concurrency,
+		ShadowCalls: c.shadowCalls,
+	}
+	for _, entry := range c.tokenFiles {
+		host, file, _ := strings.Cut(entry, "=")
+		out.Tokens[host] = func() (string, error) { return readToken(file) }
+	}
+	for _, entry := range c.allow {
+		if prefix, ok := prefixOf(entry); ok {
+			out.AllowAddresses = append(out.AllowAddresses, prefix)
+		} else {
+			out.AllowHosts = append(out.AllowHosts, entry)
+		}
+	}
+	if s.telemetry.traces != nil {
+		out.Tracer = s.telemetry.traces.Tracer("understudy/authz")
+	}
+	return out
+}
