@@ -134,7 +134,9 @@ func (e *external) ask(ctx context.Context, q question, c call) answer {
 			return answer{outcome: callNotCalled}
 		}
 	}
-	ctx = trace.ContextWithRemoteSpanContext(ctx, q.request.span(trace.SpanContextFromContext(ctx)))
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, q.request.span(trace.SpanContext{}))
+	}
 	a := e.call(ctx, c, q.shadow)
 	q.request.answers.keep(key, a)
 	return a

@@ -3,7 +3,6 @@ package authz
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -118,13 +117,9 @@ func parseDenial(body []byte) (string, bool) {
 // callOutcomeOf returns why there is no answer.
 func callOutcomeOf(err error) callOutcome {
 	var (
-		timeout     net.Error
-		dial        *net.OpError
-		name        *net.DNSError
-		certificate *tls.CertificateVerificationError
-		record      tls.RecordHeaderError
-		alert       tls.AlertError
-		hostname    x509.HostnameError
+		timeout net.Error
+		network *net.OpError
+		name    *net.DNSError
 	)
 	switch {
 	case errors.Is(err, errAddressRefused):
@@ -134,10 +129,22 @@ func callOutcomeOf(err error) callOutcome {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.As(err, &timeout) && timeout.Timeout():
 		return callTimeout
-	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &hostname):
+	case ofTLS(err):
 		return callTLS
-	case errors.As(err, &name), errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &name), errors.As(err, &network) && network.Op == "dial":
 		return callConnect
 	}
 	return callBroken
+}
+
+// ofTLS reports whether an error is that of a handshake: ours, the other side's alert,
+// or an answer without TLS.
+func ofTLS(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		record      tls.RecordHeaderError
+		alert       *net.OpError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error")
 }
