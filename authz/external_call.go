@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type endpoint struct {
 
 func newEndpoint(u *url.URL) endpoint {
 	return endpoint{
-		url: u.String(), path: u.Path, name: path.Base(u.Path),
+		url: u.String(), path: "/" + strings.TrimPrefix(u.Path, "/"), name: path.Base(u.Path),
 		host: hostName(u.Hostname()), authority: hostName(u.Host),
 	}
 }

@@ -90,7 +90,7 @@ func TestServicesInAllTheirMoods(t *testing.T) {
 		{"two lengths", raw("HTTP/1.1 403 X\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\noops"), "broken", failed},
 		{"a header of 10 MB", raw("HTTP/1.1 204 X\r\nX: " + large + "\r\n\r\n"), "broken", failed},
 		{"reset", hijacked(reset), "broken", failed},
-		{"a redirect", http.RedirectHandler("http://169.254.169.254/", 307).ServeHTTP, "redirect", failed},
+		{"a redirect", http.RedirectHandler("http://169.254.169.254/", http.StatusTemporaryRedirect).ServeHTTP, "redirect", failed},
 		{"a redirect without a place", answers(308), "redirect", failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestTrustedTLS(t *testing.T) {
 func TestTokensGoToTheirHostAlone(t *testing.T) {
 	t.Parallel()
 	other := newService(t, nil)
-	service := newService(t, http.RedirectHandler(other.URL+"/v1/check-create", 307).ServeHTTP)
+	service := newService(t, http.RedirectHandler(other.URL+"/v1/check-create", http.StatusTemporaryRedirect).ServeHTTP)
 	s, _ := deciding(t, rules("", serviceRuleNamed("a", service.URL)), func(c *authz.Config) {
 		c.External.Tokens = map[string]authz.TokenSource{
 			strings.ToUpper(service.authority()): func() (string, error) { return "secret", nil },

@@ -83,9 +83,8 @@ func TestTheLiveAnswerIsReused(t *testing.T) {
 	}
 }
 
-// TestAnotherQuestionIsNotReused: a chain that is never reached by the live policy, and
-// another body, are questions of their own.
-func TestAnotherQuestionIsNotReused(t *testing.T) {
+// TestWhatTheLiveChainDidNotReachIsNotCalled: the same service stands behind a denial.
+func TestWhatTheLiveChainDidNotReachIsNotCalled(t *testing.T) {
 	t.Parallel()
 	service := newService(t, nil)
 	s, rec := deciding(t, rules(someRules, regoRule("m/one"), serviceRule(service.URL, false)), nil,

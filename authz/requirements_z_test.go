@@ -201,7 +201,7 @@ func TestTheServiceIsAskedAsBlazarDoes(t *testing.T) {
 			if diff := cmp.Diff([]any{map[string]any{"id": "1"}}, allocation); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(map[string]any(r.Reservation.Context), got.body["context"]); diff != "" {
+			if diff := cmp.Diff(r.Reservation.Context, got.body["context"]); diff != "" {
 				t.Error(diff)
 			}
 		}

@@ -46,6 +46,7 @@ type facts struct {
 	Policy                        authz.PolicyID
 	Method, Path, Host, Principal string
 	Time                          time.Time
+	Project                       authz.Project
 }
 
 func TestFacts(t *testing.T) {
@@ -76,16 +77,36 @@ func TestFacts(t *testing.T) {
 			}},
 			facts{Policy: "orders", Principal: "spiffe://a/b"},
 		},
+		"project": {
+			&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+				ContextExtensions: map[string]string{"project_id": "p", "project_name": "lab", "project_domain_name": "Default"},
+			}},
+			facts{Project: authz.Project{ID: "p", Name: "lab", Domain: "Default"}},
+		},
+		"a client's headers are no project": {
+			httpRequest(&authv3.AttributeContext_HttpRequest{Headers: map[string]string{"project_id": "p"}}), facts{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := capture(t, tt.request)
-			got := facts{r.Operation, r.Policy, r.Method, r.Path, r.Host, r.Principal, r.Time}
 			tt.want.Operation, tt.want.Time = authz.OperationCheck, now
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			for _, r := range []*authz.Request{capture(t, tt.request), captureWire(t, tt.request)} {
+				got := facts{r.Operation, r.Policy, r.Method, r.Path, r.Host, r.Principal, r.Time, r.Project}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
 			}
 		})
 	}
+}
+
+// captureWire is capture, of a request on the wire.
+func captureWire(t *testing.T, request *authv3.CheckRequest) *authz.Request {
+	var got *authz.Request
+	checkWire(t, newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+		got = r
+		return authz.Decision{}
+	})), request)
+	return got
 }
 
 func TestDecisionIDIsThatOfTheRequest(t *testing.T) {

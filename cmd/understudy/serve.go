@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -46,6 +47,8 @@ func serve(
 	ctx context.Context, c config, console sdklog.Exporter, stderr io.Writer, announce func(map[string]string),
 ) (err error) {
 	logger := newLogger(c, stderr)
+	// net/http tells the standard logger what came unasked on a connection, and quotes it.
+	log.SetOutput(io.Discard)
 	closers := &closers{}
 	defer func() {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.shutdownTimeout)
