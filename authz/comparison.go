@@ -29,10 +29,10 @@ type recordText struct {
 	attributes []attribute.KeyValue
 }
 
-func newComparison(live, experiment *candidate, liveDecision, decision Decision) *comparison {
+func newComparison(r *Request, live, experiment *candidate, liveDecision, decision Decision) *comparison {
 	return &comparison{
 		live: live, experiment: experiment, liveDecision: liveDecision, decision: decision,
-		difference: Compare(liveDecision, decision),
+		difference: r.compare(liveDecision, decision),
 	}
 }
 
@@ -121,22 +121,25 @@ type comparisons struct {
 	size  atomic.Int32
 }
 
-// pairing names two decisions that are kept once each.
-type pairing struct{ live, experiment *Rendering }
+// pairing names two decisions that are kept once each, and who is told of them.
+type pairing struct {
+	live, experiment *Rendering
+	reservation      bool
+}
 
 // maxComparisons is how many comparisons of an experiment are kept.
 const maxComparisons = 1024
 
-// of returns the comparison of two decisions.
-func (k *comparisons) of(live, experiment *candidate, liveDecision, decision Decision) *comparison {
-	key := pairing{liveDecision.rendering, decision.rendering}
+// of returns the comparison of two decisions on a request.
+func (k *comparisons) of(r *Request, live, experiment *candidate, liveDecision, decision Decision) *comparison {
+	key := pairing{liveDecision.rendering, decision.rendering, r.Reservation != nil}
 	if key.live == nil || key.experiment == nil {
-		return newComparison(live, experiment, liveDecision, decision)
+		return newComparison(r, live, experiment, liveDecision, decision)
 	}
 	if c, ok := k.known.Load(key); ok {
 		return c.(*comparison)
 	}
-	c := newComparison(live, experiment, liveDecision, decision)
+	c := newComparison(r, live, experiment, liveDecision, decision)
 	if k.size.Add(1) <= maxComparisons {
 		k.known.Store(key, c)
 	}

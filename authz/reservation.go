@@ -8,14 +8,43 @@ import "time"
 type Reservation struct {
 	// Context says who asks: user_id, project_id, auth_url, region_name.
 	Context map[string]any
-	// Lease is the lease as it would be after the call.
+	// Lease is the lease as it would be after the call, as far as the caller says it: for
+	// an update it has what is to change.
 	Lease map[string]any
 	// Current is the lease as it is, for an update; nil otherwise.
 	Current map[string]any
 	// Project is the ID of the project that asks; it may be exempted.
 	Project string
-	// Start and End bound the lease as it would be. They are zero if the lease does not
+	// Start and End bound the lease as it would be. They are zero if no lease does
 	// say, and Invalid tells what is wrong if it says it in a way that cannot be read.
 	Start, End time.Time
 	Invalid    string
+}
+
+// defaultVerdict is the decision on a request where there is no policy. Envoy's is as
+// configured. A reservation is allowed: a chain of filters in which nobody objects
+// passes, and Blazar without one allows.
+func (r *Request) defaultVerdict(configured Verdict) Verdict {
+	if r.Reservation != nil {
+		return Allow
+	}
+	return configured
+}
+
+// compare is Compare by what the caller can tell apart. Blazar's is told the verdict and
+// the reason, and nothing of what is for Envoy.
+func (r *Request) compare(live, experiment Decision) Difference {
+	if r.Reservation == nil {
+		return Compare(live, experiment)
+	}
+	return Compare(live.told(), experiment.told())
+}
+
+// told is what Blazar's caller is told of a decision.
+func (d Decision) told() Decision {
+	out := Decision{Verdict: d.Verdict, Failure: d.Failure}
+	if d.Verdict == Deny {
+		out.Body = d.Reason
+	}
+	return out
 }

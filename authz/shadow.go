@@ -81,7 +81,7 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 		}
 	}()
 	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, shadow: true}, s.timeout)
-	c := experiment.comparisons.of(&job.entry.live, experiment, job.live, decision)
+	c := experiment.comparisons.of(job.request, &job.entry.live, experiment, job.live, decision)
 	s.count(ctx, c)
 	s.owner.config.Recorder.record(ctx, s.owner.config, job.request, c)
 }

@@ -26,7 +26,8 @@ type Config struct {
 	Policy PolicyID
 	// Node is the ID of this sidecar, unique in its location.
 	Node string
-	// Default is the decision where there is no policy, or one without rules.
+	// Default is the decision on a check of Envoy's where there is no policy, or one
+	// without rules. A reservation is allowed there.
 	Default Verdict
 	// DecisionTimeout bounds a live evaluation beside the deadline of the call.
 	// Zero means no further bound.
@@ -250,7 +251,7 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout tim
 	q.external = s.external
 	d := p.evaluate(ctx, q)
 	if d.Default {
-		d.Verdict = s.config.Default
+		d.Verdict = r.defaultVerdict(s.config.Default)
 	}
 	return d
 }

@@ -20,19 +20,20 @@ import (
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
 	"cmd/understudy": {
-		"admin", "admin/boltstore", "admin/redisstore", "admin/v1", "authz", "authz/extauthz", "deploy/examples",
+		"admin", "admin/boltstore", "admin/redisstore", "admin/v1", "authz", "authz/extauthz", "authz/reservation", "deploy/examples",
 		"rego", // `import` and `test` read bundles and run tests
 	},
-	"admin":            {"admin/aip", "admin/v1", "authz", "rego"}, // rego for the results of tests
-	"admin/aip":        {},
-	"admin/v1":         {},
-	"admin/boltstore":  {"admin", "admin/v1", "authz"},
-	"admin/redisstore": {"admin", "admin/v1", "authz"},
-	"admin/storetest":  {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":            {"admin/v1", "rego"},
-	"authz/extauthz":   {"authz", "rego"},
-	"rego":             {},
-	"deploy/examples":  {}, // files to embed
+	"admin":             {"admin/aip", "admin/v1", "authz", "rego"}, // rego for the results of tests
+	"admin/aip":         {},
+	"admin/v1":          {},
+	"admin/boltstore":   {"admin", "admin/v1", "authz"},
+	"admin/redisstore":  {"admin", "admin/v1", "authz"},
+	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
+	"authz":             {"admin/v1", "rego"},
+	"authz/extauthz":    {"authz", "rego"},
+	"authz/reservation": {"authz", "rego"},
+	"rego":              {},
+	"deploy/examples":   {}, // files to embed
 	// Tests alone.
 	"cmd":    {},
 	"deploy": {},

@@ -53,6 +53,7 @@ type config struct {
 	decisionMemory  int
 	decisionLog     decisionLogConfig
 	external        externalConfig
+	reservations    reservationConfig
 
 	allowUnauthenticatedAdmin bool
 	drainDelay                time.Duration
@@ -91,6 +92,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.decisionMemory, "decision-memory", 65_536, "how many decisions each policy remembers, of about 200 bytes, and an experiment a quarter of that; 0 for none")
 	c.decisionLog.bind(f)
 	c.external.bind(f)
+	c.reservations.bind(f)
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
 	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
@@ -179,6 +181,7 @@ func (c *config) finish() error {
 	check(c.decisionMemory >= 0, "decision-memory", "it is a number of decisions, such as 65536, or 0")
 	c.decisionLog.check(c.previewConsole, check)
 	c.external.check(check)
+	c.reservations.check(c.enabled("authz"), check)
 	if len(errs) > 0 {
 		return usage(errors.Join(errs...))
 	}

@@ -71,7 +71,7 @@ func serve(
 		return errors.Join(err, s.closeListeners())
 	}
 	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "http_authz", s.bound["http-authz"],
-		"admin", s.bound["admin"], "health", s.bound["health"])
+		"reservation", s.bound["reservation"], "admin", s.bound["admin"], "health", s.bound["health"])
 	logger.Info("settings", "store", redacted(c.store), "location", c.location, "policy", c.policy, "node", c.node,
 		"default_decision", c.defaultDecision, "exporting", tel.exporting)
 	if announce != nil {
@@ -108,13 +108,14 @@ type server struct {
 	config    config
 	log       *slog.Logger
 	telemetry *telemetry
-	// bound :: authz, http-authz, admin, health → address.
+	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 
 	sidecar     *authz.Sidecar
 	authz       *grpc.Server
 	authzHealth *grpchealth.Server
 	authzHTTP   *http.Server // nil if nobody asks over HTTP
+	reservation *reservationPort
 	admin       *admin.Server
 	adminHTTP   *http.Server
 	health      *health
@@ -130,6 +131,9 @@ func (s *server) open(ctx context.Context, st store) error {
 	s.listeners = make(map[string]net.Listener)
 	if s.config.enabled("authz") {
 		if err := s.openAuthz(ctx, st); err != nil {
+			return err
+		}
+		if err := s.openReservations(ctx); err != nil {
 			return err
 		}
 	}
@@ -308,6 +312,7 @@ func (s *server) run(ctx context.Context) error {
 		}
 		go s.becomeReady(following)
 	}
+	s.reservation.run(ctx, g, s.listeners["reservation"])
 	if s.admin != nil {
 		g.run("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
 	}
@@ -354,10 +359,11 @@ func (s *server) shutdown(ctx context.Context, stopFollowing func()) error {
 	defer cancel()
 	var errs []error
 	if s.sidecar != nil {
-		drained := make(chan error, 1)
+		drained := make(chan error, 2)
 		go func() { drained <- s.drainHTTPAuthz(ctx) }()
+		go func() { drained <- s.reservation.drain(ctx) }()
 		stopGracefully(ctx, s.authz)
-		errs = append(errs, <-drained)
+		errs = append(errs, <-drained, <-drained)
 	}
 	if s.admin != nil {
 		s.admin.Drain()

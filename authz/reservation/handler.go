@@ -1,0 +1,224 @@
+package reservation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// Decider decides requests. It is safe for concurrent use and observes the deadline of
+// ctx. *authz.Sidecar is one.
+type Decider interface {
+	Check(ctx context.Context, r *authz.Request) authz.Decision
+}
+
+// Config is what a Handler needs. Policy is required; the zero value of every other
+// field is a default.
+type Config struct {
+	// Policy decides all calls, of whatever project.
+	Policy authz.PolicyID
+	// Tokens are those by any of which a caller shows that it is Blazar. Without any,
+	// whoever reaches the handler is answered: it must not be reached from another
+	// machine then.
+	Tokens []string
+	// BasePath is before the paths of the calls, such as /blazar.
+	BasePath string
+	// MaxBody bounds a body, in bytes. Zero means 4 MiB.
+	MaxBody int64
+	// Concurrency bounds the calls that are read and decided at the same time; more are
+	// answered with 429. Zero means 64.
+	Concurrency int
+	// Now is the clock that calls are decided by. Nil means time.Now.
+	Now func() time.Time
+	// Propagator reads the span that a call belongs to from its headers. Nil means the
+	// W3C's traceparent.
+	Propagator propagation.TextMapPropagator
+	// Logger tells of ends that a policy could not take. Nil means nothing is logged.
+	Logger *slog.Logger
+	// Meters makes the metrics. Nil means none.
+	Meters metric.MeterProvider
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBody == 0 {
+		c.MaxBody = 4 << 20
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = 64
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Propagator == nil {
+		c.Propagator = propagation.TraceContext{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Meters == nil {
+		c.Meters = noop.NewMeterProvider()
+	}
+	return c
+}
+
+// Handler answers reservation checks. It is an http.Handler; its server's ReadTimeout
+// bounds slow bodies. It is safe for concurrent use.
+type Handler struct {
+	decider Decider
+	config  Config
+	base    string
+	// tokens is empty if callers need none.
+	tokens atomic.Pointer[tokens]
+	// slots has a place for each call under way.
+	slots chan struct{}
+	calls metric.Int64Counter
+}
+
+// New returns a Handler that asks d. The error says which field of the configuration is
+// wrong.
+func New(d Decider, config Config) (*Handler, error) {
+	config = config.withDefaults()
+	h := &Handler{decider: d, config: config, base: strings.TrimRight(config.BasePath, "/")}
+	if config.Policy == "" {
+		return nil, errors.New("reservation: Config.Policy is required")
+	}
+	if h.base != "" && h.base[0] != '/' {
+		return nil, errors.New("reservation: Config.BasePath begins with a slash, like /blazar")
+	}
+	if config.MaxBody < 0 || config.Concurrency < 0 {
+		return nil, errors.New("reservation: Config.MaxBody and Concurrency are above zero")
+	}
+	h.slots = make(chan struct{}, config.Concurrency)
+	if err := h.SetTokens(config.Tokens); err != nil {
+		return nil, err
+	}
+	if err := h.measure(); err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	return h, nil
+}
+
+// ServeHTTP answers one call.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call, known := h.find(r.URL.Path)
+	a := h.answer(r, call, known)
+	if a.unread {
+		h.drain(r)
+	}
+	h.count(r.Context(), call, a.status)
+	a.write(w)
+}
+
+// answer works a call out as far as it gets: see the statuses in the package's doc.
+func (h *Handler) answer(r *http.Request, call call, known bool) answer {
+	switch {
+	case !h.tokens.Load().admit(r.Header):
+		return errToken
+	case !known:
+		return errPath
+	case r.Method != http.MethodPost:
+		return errMethod
+	case !isJSON(r.Header):
+		return errMediaType
+	}
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+		return h.check(r, call)
+	default:
+		return errBusy
+	}
+}
+
+// check reads the body of a call and decides it.
+func (h *Handler) check(r *http.Request, call call) answer {
+	body, refused := h.read(r)
+	if refused != nil {
+		return *refused
+	}
+	document, err := parseJSON(body)
+	if err != nil {
+		return refuse(http.StatusBadRequest, err.Error())
+	}
+	question, err := call.question(document)
+	if err != nil {
+		return h.incomplete(call, err)
+	}
+	id := uuid.NewString()
+	d := h.decide(r.Context(), call, h.request(id, r, call, question, len(body)))
+	if call.tells() {
+		h.tell(id, d)
+		return allowed
+	}
+	if d.Verdict == authz.Allow {
+		return allowed
+	}
+	return refuse(http.StatusForbidden, messageOf(d))
+}
+
+// incomplete answers JSON that lacks what the call needs.
+func (h *Handler) incomplete(call call, err error) answer {
+	if !call.tells() {
+		return refuse(http.StatusBadRequest, err.Error())
+	}
+	h.config.Logger.Warn("the end of a lease was told without saying which; no policy has heard of it", "error", err)
+	return allowed
+}
+
+// request returns what is asked. Input is there already: its error is one of the
+// body's, not of the policy's.
+func (h *Handler) request(id string, r *http.Request, call call, q question, size int) *authz.Request {
+	span := trace.SpanContextFromContext(
+		h.config.Propagator.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
+	return &authz.Request{
+		ID:          id,
+		Operation:   call.operation,
+		Policy:      h.config.Policy,
+		Time:        h.config.Now(),
+		Method:      call.name,
+		Path:        r.URL.Path,
+		Host:        r.Host,
+		Principal:   q.user,
+		Reservation: q.reservation,
+		Size:        size,
+		Source:      func() (rego.Input, error) { return q.input, nil },
+		Span:        func() trace.SpanContext { return span },
+	}
+}
+
+// decide asks the decider. A panic of ours is a failure, for Blazar takes a dropped
+// connection worse than a denial. An end is told to all, though its caller go away.
+func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d authz.Decision) {
+	defer func() {
+		if recover() != nil {
+			d = authz.Decision{Failure: authz.FailurePanic, Reason: "The decision panicked."}
+		}
+	}()
+	if call.tells() {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return h.decider.Check(ctx, r)
+}
+
+// tell logs that a policy did not take the end of a lease well, which changes nothing.
+func (h *Handler) tell(id string, d authz.Decision) {
+	if d.Verdict == authz.Allow {
+		return
+	}
+	h.config.Logger.Warn("the policy denies the end of a lease, which ends all the same",
+		"policy", string(h.config.Policy), "decision_id", id, "result", d.Result(), "failure", string(d.Failure), "rule", d.Rule)
+}

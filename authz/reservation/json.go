@@ -1,0 +1,104 @@
+package reservation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// maxDepth bounds how deep arrays and objects may be in each other. Blazar's are seven
+// deep.
+const maxDepth = 64
+
+// The errors of a body, as sentences for the caller.
+var (
+	errNotJSON = errors.New("The body is not JSON.")
+	errText    = errors.New("The body is not UTF-8.")
+	errDepth   = fmt.Errorf("The body has more than %d arrays and objects in each other.", maxDepth)
+	errTwice   = errors.New("An object in the body has a name twice; a name has one value.")
+	errMore    = errors.New("The body has something after its JSON value.")
+	errNumber  = errors.New("A number in the body is out of range.")
+)
+
+// parseJSON reads a text as one value in the types of encoding/json, with numbers as
+// they are written. It is stricter than encoding/json where two readers could take one
+// text for two values: names that are there twice, and bytes that are no UTF-8.
+func parseJSON(body []byte) (any, error) {
+	if !utf8.Valid(body) {
+		return nil, errText
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	value, err := parseValue(decoder, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errMore
+	}
+	return value, nil
+}
+
+// parseValue reads the next value, which is inside so many others.
+func parseValue(decoder *json.Decoder, depth int) (any, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, errNotJSON
+	}
+	delimiter, nested := token.(json.Delim)
+	if !nested {
+		return token, nil
+	}
+	if depth == maxDepth {
+		return nil, errDepth
+	}
+	var value any
+	if delimiter == '{' {
+		value, err = parseObject(decoder, depth+1)
+	} else {
+		value, err = parseArray(decoder, depth+1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); err != nil { // the closing bracket
+		return nil, errNotJSON
+	}
+	return value, nil
+}
+
+func parseObject(decoder *json.Decoder, depth int) (any, error) {
+	object := make(map[string]any)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, errNotJSON
+		}
+		name, ok := token.(string)
+		if !ok {
+			return nil, errNotJSON
+		}
+		if _, twice := object[name]; twice {
+			return nil, errTwice
+		}
+		if object[name], err = parseValue(decoder, depth); err != nil {
+			return nil, err
+		}
+	}
+	return object, nil
+}
+
+func parseArray(decoder *json.Decoder, depth int) (any, error) {
+	array := []any{}
+	for decoder.More() {
+		value, err := parseValue(decoder, depth)
+		if err != nil {
+			return nil, err
+		}
+		array = append(array, value)
+	}
+	return array, nil
+}

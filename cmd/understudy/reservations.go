@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"understudy/authz"
+	"understudy/authz/reservation"
+)
+
+const (
+	// reservationTimeout bounds how long Blazar may take to send one call whole.
+	reservationTimeout = 30 * time.Second
+	// tokenInterval is how often the files of tokens are looked at.
+	tokenInterval = 5 * time.Second
+)
+
+// reservationConfig is what `serve` can be told of reservation checks. They are off
+// without a policy.
+type reservationConfig struct {
+	policy   string
+	addr     string
+	basePath string
+	tokens   []string
+}
+
+// bind declares the flags.
+func (c *reservationConfig) bind(f *pflag.FlagSet) {
+	f.StringVar(&c.policy, "reservation-policy", "", "the ID of the policy that answers OpenStack Blazar's reservation checks (default they are not served)")
+	f.StringVar(&c.addr, "reservation-addr", "127.0.0.1:9192", "where Blazar asks: host:port")
+	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
+	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
+}
+
+func (c *reservationConfig) on() bool { return c.policy != "" }
+
+// check tells every mistake. served says that this process has a sidecar.
+func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule string)) {
+	if !c.on() {
+		check(len(c.tokens) == 0, "reservation-token-file", "reservation checks are served only with --reservation-policy")
+		return
+	}
+	check(served, "reservation-policy", "a policy decides in the sidecar: add authz to --enable")
+	check(idPattern.MatchString(c.policy), "reservation-policy", "an ID has letters, digits and characters of _.:-")
+	check(validAddress(c.addr), "reservation-addr", "it is host:port")
+	check(strings.HasPrefix(c.basePath, "/"), "reservation-base-path", "it begins with a slash, like /blazar")
+	check(len(c.tokens) > 0 || loopback(c.addr), "reservation-addr",
+		"without a token whoever reaches the port is answered, so it listens on a loopback address; "+
+			"for another one, add --reservation-token-file")
+}
+
+// reservationPort is the port on which Blazar asks. It is nil if that is not wanted.
+type reservationPort struct {
+	handler *reservation.Handler
+	http    *http.Server
+	tokens  tokenFiles
+	log     *slog.Logger
+}
+
+// openReservations opens the port, if it is wanted.
+func (s *server) openReservations(ctx context.Context) error {
+	c := s.config.reservations
+	if !c.on() {
+		return nil
+	}
+	p := &reservationPort{tokens: c.tokens, log: s.log}
+	tokens, err := p.tokens.read()
+	if err != nil {
+		return usage(err)
+	}
+	p.handler, err = reservation.New(s.sidecar, reservation.Config{
+		Policy: authz.PolicyID(c.policy), Tokens: tokens, BasePath: c.basePath,
+		Propagator: s.telemetry.context, Logger: s.log, Meters: s.telemetry.meters,
+	})
+	if err != nil {
+		return err
+	}
+	p.http = newHTTP(p.handler, s.log)
+	p.http.ReadTimeout = reservationTimeout
+	p.http.IdleTimeout = reservationTimeout
+	// net/http would answer `OPTIONS *` by itself, without looking at the token.
+	p.http.DisableGeneralOptionsHandler = true
+	s.reservation = p
+	return s.bind(ctx, "reservation", c.addr)
+}
+
+// run serves the port until it is drained, and follows its tokens until ctx is done.
+func (p *reservationPort) run(ctx context.Context, g *group, l net.Listener) {
+	if p == nil {
+		return
+	}
+	g.run("reservation", func() error { return serveHTTP(p.http, l) })
+	g.run("reservation tokens", func() error {
+		p.tokens.follow(ctx, tokenInterval, p.log, p.handler.SetTokens)
+		return nil
+	})
+}
+
+// drain answers the calls under way and takes no more.
+func (p *reservationPort) drain(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	return p.http.Shutdown(ctx)
+}

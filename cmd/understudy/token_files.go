@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+)
+
+// maxTokenFile bounds a file with a token, in bytes: it goes into a header.
+const maxTokenFile = 8 << 10
+
+// tokenFiles are files with one token each.
+type tokenFiles []string
+
+// read returns the tokens, without the space around them. Its errors quote nothing of a
+// file.
+func (f tokenFiles) read() ([]string, error) {
+	tokens := make([]string, len(f))
+	for i, path := range f {
+		content, err := readBounded(path)
+		if err != nil {
+			return nil, fmt.Errorf("--reservation-token-file: %w; name a file that this process may read", err)
+		}
+		if len(content) > maxTokenFile {
+			return nil, fmt.Errorf("--reservation-token-file %s: it has more than %d bytes; it holds one token", path, maxTokenFile)
+		}
+		token := bytes.TrimSpace(content)
+		if !oneWord(token) {
+			return nil, fmt.Errorf("--reservation-token-file %s: it holds one token of printable ASCII, without a space in it", path)
+		}
+		tokens[i] = string(token)
+	}
+	return tokens, nil
+}
+
+// readBounded returns a file's content, a byte more than the bound if it is larger.
+func readBounded(path string) (content []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+}
+
+// oneWord reports whether a text is what every client can send as a header's value.
+func oneWord(text []byte) bool {
+	return len(text) > 0 && !bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// follow reads the files again until ctx is done, and sets the tokens when they are
+// others. While the files cannot be read, those before stay.
+func (f tokenFiles) follow(ctx context.Context, every time.Duration, log *slog.Logger, set func([]string) error) {
+	if len(f) == 0 {
+		return
+	}
+	var known []string
+	failing := false
+	for ticker := time.NewTicker(every); ; {
+		tokens, err := f.read()
+		if err == nil && !slices.Equal(tokens, known) {
+			err = set(tokens)
+			known = tokens
+		}
+		if err != nil && !failing {
+			log.Error("the tokens of reservation checks cannot be read again; those before stay", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			ticker.Stop()
+			return
+		case <-ticker.C:
+		}
+	}
+}
