@@ -200,7 +200,7 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 	e := snap.policies[name]
 	d := s.decideLive(ctx, e, r)
 	if e == nil {
-		s.tellUnknown(id)
+		s.tellUnknown(id, d.Verdict)
 		s.metrics.checked(ctx, "", d, begin)
 		s.decisions.offer(ctx, begin, decided{policy: name, request: r, decision: d})
 		return d

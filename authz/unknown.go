@@ -27,14 +27,14 @@ type unknown struct {
 func newUnknown() *unknown { return &unknown{told: make(map[string]bool)} }
 
 // tellUnknown logs a request for a policy that is not there, unless its ID was told
-// of lately.
-func (s *Sidecar) tellUnknown(id PolicyID) {
+// of lately. The verdict is that of the default decision.
+func (s *Sidecar) tellUnknown(id PolicyID, verdict Verdict) {
 	text := bounded(string(id))
 	first, last := s.unknown.note(text, time.Now())
 	switch {
 	case first:
 		s.log.Warn("no such policy: the request gets the default decision; create the policy, or mend the route's "+
-			"context extension or the sidecar's own policy ID", "policy", text, "decision", s.config.Default.String())
+			"context extension or the sidecar's own policy ID", "policy", text, "decision", verdict.String())
 	case last:
 		s.log.Warn("requests ask for many policies that do not exist; no more of them are told of for a while",
 			"told", maxUnknown, "while", unknownEvery)

@@ -114,7 +114,7 @@ func (c *config) bindListening(f *pflag.FlagSet) {
 	f.StringVar(&c.adminTLS.cert, "admin-tls-cert", "", "a PEM file with the certificate chain of the admin API; it is read again when it changes")
 	f.StringVar(&c.adminTLS.key, "admin-tls-key", "", "a PEM file with its key")
 	f.StringVar(&c.tlsMinVersion, "tls-min-version", "1.2", "the oldest TLS that is spoken: 1.2, which Envoy asks by unless told otherwise, or 1.3")
-	f.DurationVar(&c.tlsReload, "tls-reload-interval", 5*time.Second, "how often certificate files are looked at")
+	f.DurationVar(&c.tlsReload, "tls-reload-interval", 5*time.Second, "how often files of certificates and tokens are looked at")
 	c.connections.bind(f)
 	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests; "+descriptorHelp)
 }

@@ -14,12 +14,8 @@ import (
 	"understudy/authz/reservation"
 )
 
-const (
-	// reservationTimeout bounds how long Blazar may take to send one call whole.
-	reservationTimeout = 30 * time.Second
-	// tokenInterval is how often the files of tokens are looked at.
-	tokenInterval = 5 * time.Second
-)
+// reservationTimeout bounds how long Blazar may take to send one call whole.
+const reservationTimeout = 30 * time.Second
 
 // reservationConfig is what `serve` can be told of reservation checks. They are off
 // without a policy.
@@ -28,6 +24,7 @@ type reservationConfig struct {
 	addr     string
 	basePath string
 	tokens   []string
+	tls      tlsFiles
 }
 
 // bind declares the flags.
@@ -36,6 +33,9 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "reservation-addr", "127.0.0.1:9192", "where Blazar asks: host:port")
 	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
 	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
+	f.StringVar(&c.tls.cert, "reservation-tls-cert", "", "a PEM file with the certificate chain of the port for reservation checks; it is read again when it changes")
+	f.StringVar(&c.tls.key, "reservation-tls-key", "", "a PEM file with its key")
+	f.StringVar(&c.tls.clientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
 }
 
 func (c *reservationConfig) on() bool { return c.policy != "" }
@@ -44,12 +44,14 @@ func (c *reservationConfig) on() bool { return c.policy != "" }
 func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule string)) {
 	if !c.on() {
 		check(len(c.tokens) == 0, "reservation-token-file", "reservation checks are served only with --reservation-policy")
+		check(!c.tls.given(), "reservation-tls-cert", "reservation checks are served only with --reservation-policy")
 		return
 	}
 	check(served, "reservation-policy", "a policy decides in the sidecar: add authz to --enable")
 	check(idPattern.MatchString(c.policy), "reservation-policy", "an ID has letters, digits and characters of _.:-")
 	check(validAddress(c.addr), "reservation-addr", "it is host:port")
 	check(strings.HasPrefix(c.basePath, "/"), "reservation-base-path", "it begins with a slash, like /blazar")
+	check(c.tls.complete(), "reservation-tls-cert", "it comes with --reservation-tls-key, and --reservation-tls-client-ca with both")
 	check(len(c.tokens) > 0 || loopback(c.addr), "reservation-addr",
 		"without a token whoever reaches the port is answered, so it listens on a loopback address; "+
 			"for another one, add --reservation-token-file")
@@ -60,7 +62,9 @@ type reservationPort struct {
 	handler *reservation.Handler
 	http    *http.Server
 	tokens  tokenFiles
-	log     *slog.Logger
+	// every is how often the files of the tokens are looked at.
+	every time.Duration
+	log   *slog.Logger
 }
 
 // openReservations opens the port, if it is wanted.
@@ -69,7 +73,7 @@ func (s *server) openReservations(ctx context.Context) error {
 	if !c.on() {
 		return nil
 	}
-	p := &reservationPort{tokens: c.tokens, log: s.log}
+	p := &reservationPort{tokens: c.tokens, every: s.config.tlsReload, log: s.log}
 	tokens, err := p.tokens.read()
 	if err != nil {
 		return usage(err)
@@ -82,6 +86,9 @@ func (s *server) openReservations(ctx context.Context) error {
 		return err
 	}
 	p.http = newHTTP(p.handler, s.log)
+	if p.http.TLSConfig, err = s.secure("reservation", c.tls, "h2", "http/1.1"); err != nil {
+		return err
+	}
 	p.http.ReadTimeout = reservationTimeout
 	p.http.IdleTimeout = reservationTimeout
 	// net/http would answer `OPTIONS *` by itself, without looking at the token.
@@ -97,7 +104,7 @@ func (p *reservationPort) run(ctx context.Context, g *group, l net.Listener) {
 	}
 	g.run("reservation", func() error { return serveHTTP(p.http, l) })
 	g.run("reservation tokens", func() error {
-		p.tokens.follow(ctx, tokenInterval, p.log, p.handler.SetTokens)
+		p.tokens.follow(ctx, p.every, p.log, p.handler.SetTokens)
 		return nil
 	})
 }
