@@ -1,7 +1,6 @@
 package reservation
 
 import (
-	"fmt"
 	"strings"
 
 	"understudy/authz"
@@ -58,18 +57,18 @@ const (
 	fieldCurrent = "current_lease"
 )
 
-// question reads a body. The error is a sentence for the caller.
+// question reads a body. The error is an *authz.BadRequest.
 func (c call) question(body any) (question, error) {
 	document, ok := body.(map[string]any)
 	if !ok {
-		return question{}, fmt.Errorf("The body is %s; it has to be an object with %s.", kindOf(body), c.fields())
+		return question{}, badRequest("The body is %s; it has to be an object with %s.", kindOf(body), strings.Join(c.fields(), ", "))
 	}
 	input := map[string]any{"operation": string(c.operation)}
 	objects := make(map[string]map[string]any)
 	for _, name := range c.fields() {
 		object, ok := document[name].(map[string]any)
 		if !ok {
-			return question{}, fmt.Errorf("The field %s is %s; it has to be an object.", name, kindOf(document[name]))
+			return question{}, badRequest("The field %s is %s; it has to be an object.", name, kindOf(document[name]))
 		}
 		input[name], objects[name] = object, object
 	}

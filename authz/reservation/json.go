@@ -7,21 +7,28 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"understudy/authz"
 )
 
 // maxDepth bounds how deep arrays and objects may be in each other. Blazar's are seven
 // deep.
 const maxDepth = 64
 
-// The errors of a body, as sentences for the caller.
+// The errors of a body.
 var (
-	errNotJSON = errors.New("The body is not JSON.")
-	errText    = errors.New("The body is not UTF-8.")
-	errDepth   = fmt.Errorf("The body has more than %d arrays and objects in each other.", maxDepth)
-	errTwice   = errors.New("An object in the body has a name twice; a name has one value.")
-	errMore    = errors.New("The body has something after its JSON value.")
-	errNumber  = errors.New("A number in the body is out of range.")
+	errNotJSON = badRequest("The body is not JSON.")
+	errText    = badRequest("The body is not UTF-8.")
+	errDepth   = badRequest("The body has more than %d arrays and objects in each other.", maxDepth)
+	errTwice   = badRequest("An object in the body has a name twice; a name has one value.")
+	errMore    = badRequest("The body has something after its JSON value.")
+	errNumber  = badRequest("A number in the body is out of range.")
 )
+
+// badRequest returns an error that is a sentence for the caller.
+func badRequest(format string, a ...any) error {
+	return &authz.BadRequest{Reason: fmt.Sprintf(format, a...)}
+}
 
 // parseJSON reads a text as one value in the types of encoding/json, with numbers as
 // they are written. It is stricter than encoding/json where two readers could take one

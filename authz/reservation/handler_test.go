@@ -1,0 +1,377 @@
+package reservation_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"understudy/authz"
+	"understudy/authz/reservation"
+)
+
+// small is the least that a create has.
+const small = `{"context": {"user_id": "u", "project_id": "p"}, "lease": {}}`
+
+// TestStatuses has a row for each status of the package's doc, and for what is
+// accepted beside it.
+func TestStatuses(t *testing.T) {
+	s, _, _ := sidecar(t, live(`allow if input.lease.name != "no"`))
+	p := serve(t, s, func(c *reservation.Config) { c.MaxBody = 8 << 10 })
+	update := strings.TrimSuffix(small, "}") + `, "current_lease": {}}`
+	deep := func(n int) string {
+		return `{"context": {}, "lease": {"name": "a", "x": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`
+	}
+	named := func(name string) string { return strings.Replace(small, "{}", `{"name": "`+name+`"}`, 1) }
+	for _, c := range []struct {
+		name string
+		call call
+		want int
+	}{
+		{"a create is allowed", call{body: named("a")}, 204},
+		{"a create is denied", call{body: named("no")}, 403},
+		{"a failure is a denial", call{body: small}, 403},
+		{"without the version", call{path: "/check-create", body: named("a")}, 204},
+		{"an update", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "a"}`, 1)}, 204},
+		{"an update is denied", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "no"}`, 1)}, 403},
+		{"an end", call{path: "/v1/on-end", body: named("no")}, 204},
+
+		{"unknown fields", call{body: `{"context": {"x": 1}, "lease": {"name": "a", "y": null}, "z": [], "current_lease": 7}`}, 204},
+		{"a character set", call{mediaType: "application/json; charset=UTF-8", body: named("a")}, 204},
+		{"a type in capitals", call{mediaType: "Application/JSON", body: named("a")}, 204},
+		{"space around it", call{body: " \n" + named("a") + "\n "}, 204},
+		{"as deep as may be", call{body: deep(62)}, 204},
+		{"as large as may be", call{body: named("a") + strings.Repeat(" ", 8<<10-len(named("a")))}, 204},
+
+		{"no token", call{token: none, body: named("a")}, 401},
+		{"a wrong token", call{token: "0123456789abcdeX", body: named("a")}, 401},
+		{"a token and more", call{token: token + "0", body: named("a")}, 401},
+		{"a wrong token, and all else too", call{token: "x", method: "GET", path: "/nothing", mediaType: "text/plain"}, 401},
+		{"another path", call{path: "/v1/check-delete", body: named("a")}, 404},
+		{"the version twice", call{path: "/v1/v1/check-create", body: named("a")}, 404},
+		{"a slash at the end", call{path: "/v1/check-create/", body: named("a")}, 404},
+		{"the API of policies", call{path: "/v1/projects/p1"}, 404},
+		{"GET", call{method: "GET"}, 405},
+		{"PUT", call{method: "PUT", body: named("a")}, 405},
+		{"OPTIONS", call{method: "OPTIONS"}, 405},
+		{"a form", call{mediaType: "application/x-www-form-urlencoded", body: named("a")}, 415},
+		{"no type", call{mediaType: none, body: named("a")}, 415},
+		{"another character set", call{mediaType: "application/json; charset=latin1", body: named("a")}, 415},
+		{"compressed", call{headers: map[string]string{"Content-Encoding": "gzip"}, body: named("a")}, 415},
+		{"too large", call{body: strings.Repeat(" ", 8<<10) + named("a")}, 413},
+
+		{"nothing", call{}, 400},
+		{"no JSON", call{body: "lease"}, 400},
+		{"JSON and more", call{body: named("a") + "{}"}, 400},
+		{"NaN", call{body: `{"context": {}, "lease": {"x": NaN}}`}, 400},
+		{"a comma too many", call{body: `{"context": {}, "lease": {"x": [1,]}}`}, 400},
+		{"a name twice", call{body: `{"context": {}, "lease": {"name": "no"}, "lease": {"name": "a"}}`}, 400},
+		{"a name twice, written in two ways", call{body: `{"context": {}, "lease": {"name": "no", "n\u0061me": "a"}}`}, 400},
+		{"no UTF-8", call{body: "{\"context\": {}, \"lease\": {\"name\": \"\xff\"}}"}, 400},
+		{"too deep", call{body: deep(63)}, 400},
+		{"far too deep", call{body: strings.Repeat("[", 8<<10)}, 400},
+		{"a number that is none", call{body: `{"context": {}, "lease": {"name": "a", "x": 1e999999999}}`}, 400},
+		{"an array", call{body: `[]`}, 400},
+		{"no context", call{body: `{"lease": {}}`}, 400},
+		{"no lease", call{body: `{"context": {}, "lease": null}`}, 400},
+		{"a lease that is a string", call{body: `{"context": {}, "lease": "a"}`}, 400},
+		{"an update without the current lease", call{path: "/v1/check-update", body: named("a")}, 400},
+		{"an update whose current lease is an array", call{path: "/v1/check-update",
+			body: `{"context": {}, "lease": {"name": "a"}, "current_lease": []}`}, 400},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			response := c.call.send(t, p)
+			if response.StatusCode != c.want {
+				t.Fatalf("got %s, want %d", response.Status, c.want)
+			}
+			if c.want != 204 {
+				told(t, response)
+				return
+			}
+			if content, err := io.ReadAll(response.Body); err != nil || len(content) > 0 || response.Header.Get("Content-Type") != "" {
+				t.Errorf("204 has the body %q of the type %q", content, response.Header.Get("Content-Type"))
+			}
+		})
+	}
+}
+
+// TestRefusalsNameTheRule reads what whoever runs Blazar finds in its log.
+func TestRefusalsNameTheRule(t *testing.T) {
+	p := serve(t, deciderFunc(yes), nil)
+	for _, c := range []struct {
+		call        call
+		want        string
+		header, has string
+	}{
+		{call{token: none}, "X-Auth-Token", "WWW-Authenticate", `X-Auth-Token realm="reservations"`},
+		{call{method: "GET"}, "POST", "Allow", "POST"},
+		{call{mediaType: none}, "application/json", "", ""},
+		{call{path: "/v1/check-update", body: small}, "The field current_lease is missing; it has to be an object.", "", ""},
+		{call{body: `"secret"`}, "The body is a string; it has to be an object with context, lease.", "", ""},
+	} {
+		response := c.call.send(t, p)
+		if message := told(t, response); !strings.Contains(message, c.want) || strings.Contains(message, "secret") {
+			t.Errorf("%s says %q, not %q", response.Status, message, c.want)
+		}
+		if got := response.Header.Get(c.header); got != c.has {
+			t.Errorf("%s has %s: %q, want %q", response.Status, c.header, got, c.has)
+		}
+	}
+}
+
+// TestTheTokenIsCheckedOnEachCall also rotates it.
+func TestTheTokenIsCheckedOnEachCall(t *testing.T) {
+	p := serve(t, deciderFunc(yes), func(c *reservation.Config) { c.Tokens = []string{"old", "new"} })
+	for _, step := range []struct {
+		tokens []string
+		want   map[string]int
+	}{
+		{nil, map[string]int{"old": 204, "new": 204, "newer": 401, "OLD": 401}},
+		{[]string{"new"}, map[string]int{"old": 401, "new": 204}},
+		{[]string{"newer", "new"}, map[string]int{"old": 401, "new": 204, "newer": 204}},
+	} {
+		if step.tokens != nil {
+			if err := p.SetTokens(step.tokens); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for token, want := range step.want {
+			for _, path := range []string{"/v1/check-create", "/v1/on-end"} {
+				if got := (call{path: path, token: token, body: small}).send(t, p).StatusCode; got != want {
+					t.Errorf("%s with the token %s is %d, want %d", path, token, got, want)
+				}
+			}
+			if got := (call{path: "/v1/check-update", token: token}).send(t, p).StatusCode; (got == 401) != (want == 401) {
+				t.Errorf("check-update with the token %s is %d", token, got)
+			}
+		}
+	}
+	if err := p.SetTokens([]string{"a", ""}); err == nil {
+		t.Error("an empty token is accepted")
+	}
+	if got := (call{token: "newer", body: small}).send(t, p).StatusCode; got != 204 {
+		t.Errorf("after tokens that are refused, the one before gets %d", got)
+	}
+	if err := p.SetTokens(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := (call{token: none, body: small}).send(t, p).StatusCode; got != 204 {
+		t.Errorf("where there are no tokens, a call without one gets %d", got)
+	}
+}
+
+// TestTwoTokensAreNone sends the header twice, of which two readers may take one each.
+func TestTwoTokensAreNone(t *testing.T) {
+	p := serve(t, deciderFunc(yes), nil)
+	request, err := http.NewRequest("POST", p.url+"/v1/check-create", strings.NewReader(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Content-Type": {"application/json"}, "X-Auth-Token": {token, token + "x"}}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != 401 {
+		t.Errorf("got %s", response.Status)
+	}
+}
+
+// TestMessages are what Blazar's user is told of a denial.
+func TestMessages(t *testing.T) {
+	long := strings.Repeat("é", 2000)
+	for _, c := range []struct {
+		name     string
+		decision authz.Decision
+		want     string
+	}{
+		{"the reason", authz.Decision{Reason: "Your project is limited to reserving 1 physical host."}, "Your project is limited to reserving 1 physical host."},
+		{"none", authz.Decision{}, "The policy does not allow this reservation."},
+		{"nothing to see", authz.Decision{Reason: " \t\u200b"}, "The policy does not allow this reservation."},
+		{"lines and tricks", authz.Decision{Reason: "one\r\ntwo\x1b[2J \u202ethree\xff<b>"}, "one  two [2J three<b>"},
+		{"too long", authz.Decision{Reason: long}, long[:1020] + "…"},
+		{"what is for Envoy", authz.Decision{Reason: "no", HTTPStatus: 404, Body: "not found"}, "no"},
+		{"what is wrong with the request", authz.Decision{Failure: authz.FailureRequest, Reason: "The lease's end_date is no date."}, "The lease's end_date is no date."},
+		{"a failure", authz.Decision{Failure: authz.FailureError, Reason: "eval_conflict_error: /secret.rego:7"},
+			"The policy could not decide about this reservation, so it is not allowed. Ask who runs this cloud."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision { return c.decision }), nil)
+			response := call{body: small}.send(t, p)
+			if response.StatusCode != 403 {
+				t.Fatalf("got %s", response.Status)
+			}
+			if message := told(t, response); message != c.want {
+				t.Errorf("got  %q\nwant %q", message, c.want)
+			}
+		})
+	}
+}
+
+// TestEndsAreToldNotAsked holds on-end to 204 whatever the policy makes of it.
+func TestEndsAreToldNotAsked(t *testing.T) {
+	for name, module := range map[string]string{
+		"denies": `allow := {"allowed": false, "reason": "no"}`, "undefined": `allow if input.nothing`, "wrong": `allow := 7`,
+		"broken": "allow := nonsense(", "conflict": "allow := true if input.lease\nallow := false if input.context",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, decisions := sidecar(t, live(module))
+			p := serve(t, s, nil)
+			if got := (call{path: "/v1/on-end", body: fixture(t, "spec-on-end")}).send(t, p).StatusCode; got != 204 {
+				t.Errorf("got %d", got)
+			}
+			if d := decisions.await(t); d.attributes["understudy.policy.result"] == "ALLOW" {
+				t.Errorf("the decision is %v", d.attributes)
+			}
+			if log := p.log.String(); !strings.Contains(log, "which ends all the same") || strings.Contains(log, "auth_url") {
+				t.Errorf("the log is %q", log)
+			}
+		})
+	}
+}
+
+// TestAnEndOfNothing is JSON that tells of no lease: it is no error of Blazar's API, but
+// no policy is asked.
+func TestAnEndOfNothing(t *testing.T) {
+	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision {
+		t.Error("the policy is asked")
+		return authz.Decision{}
+	}), nil)
+	for _, body := range []string{`{}`, `[]`, `{"context": {}}`, `{"context": {}, "lease": [1]}`, `{"context": {}, "lease": {"x": 1e999999999}}`} {
+		if got := (call{path: "/v1/on-end", body: body}).send(t, p).StatusCode; got != 204 {
+			t.Errorf("%s gets %d", body, got)
+		}
+	}
+	if log := p.log.String(); strings.Count(log, "no policy has heard of it") != 5 {
+		t.Errorf("the log is %q", log)
+	}
+	if got := (call{path: "/v1/on-end", body: `{"context"`}).send(t, p).StatusCode; got != 400 {
+		t.Errorf("what is no JSON gets %d", got)
+	}
+}
+
+// TestAnEndIsToldThoughItsCallerGoesAway cancels the call while it is decided.
+func TestAnEndIsToldThoughItsCallerGoesAway(t *testing.T) {
+	for path, outlives := range map[string]bool{"/v1/on-end": true, "/v1/check-create": false} {
+		asked, gone, result := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
+		p := serve(t, deciderFunc(func(ctx context.Context, _ *authz.Request) authz.Decision {
+			close(asked)
+			if outlives {
+				<-gone
+			} else {
+				<-ctx.Done()
+			}
+			result <- ctx.Err() == nil
+			return authz.Decision{}
+		}), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, "POST", p.url+path, strings.NewReader(small))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{"Content-Type": {"application/json"}, "X-Auth-Token": {token}}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		}()
+		<-asked
+		cancel()
+		<-done
+		close(gone)
+		if got := <-result; got != outlives {
+			t.Errorf("%s: the decision goes on: %v, want %v", path, got, outlives)
+		}
+	}
+}
+
+// TestAPanicIsADenial shows that Blazar gets an answer at all: it takes a connection
+// that is dropped worse than a denial.
+func TestAPanicIsADenial(t *testing.T) {
+	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision { panic("secret") }), nil)
+	response := call{body: small}.send(t, p)
+	if message := told(t, response); response.StatusCode != 403 || strings.Contains(message, "secret") {
+		t.Errorf("got %s %q", response.Status, message)
+	}
+	if got := (call{path: "/v1/on-end", body: small}).send(t, p).StatusCode; got != 204 {
+		t.Errorf("an end gets %d", got)
+	}
+}
+
+// TestTooManyCalls holds one call up, so that there is no room for another.
+func TestTooManyCalls(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision {
+		asked <- struct{}{}
+		<-release
+		return authz.Decision{Verdict: authz.Allow}
+	}), func(c *reservation.Config) { c.Concurrency = 1 })
+	first := make(chan int, 1)
+	go func() { first <- (call{body: small}).send(t, p).StatusCode }()
+	<-asked
+	for _, path := range []string{"/v1/check-create", "/v1/check-update", "/v1/on-end"} {
+		response := call{path: path, body: small}.send(t, p)
+		if response.StatusCode != 429 || response.Header.Get("Retry-After") == "" {
+			t.Errorf("%s gets %s", path, response.Status)
+		}
+		if got := (call{path: path, token: "x"}).send(t, p).StatusCode; got != 401 {
+			t.Errorf("%s without the token gets %d", path, got)
+		}
+	}
+	close(release)
+	if got := <-first; got != 204 {
+		t.Errorf("the first gets %d", got)
+	}
+	go func() { <-asked }()
+	if got := (call{body: small}).send(t, p).StatusCode; got != 204 {
+		t.Errorf("when there is room again, a call gets %d", got)
+	}
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	p := serve(t, deciderFunc(yes), func(c *reservation.Config) {
+		c.Meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	})
+	for _, c := range []call{{body: small}, {body: small}, {token: "x"}, {path: "/v1/on-end", body: "x"}, {path: "/x"}} {
+		c.send(t, p)
+	}
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int64)
+	for _, point := range data.ScopeMetrics[0].Metrics[0].Data.(metricdata.Sum[int64]).DataPoints {
+		name, _ := point.Attributes.Value("call")
+		status, _ := point.Attributes.Value("status")
+		got[name.AsString()+" "+status.Emit()] = point.Value
+	}
+	for labels, want := range map[string]int64{
+		"check-create 204": 2, "check-create 401": 1, "on-end 400": 1, " 404": 1, "check-update 401": 0, "check-update 429": 0,
+	} {
+		if n, there := got[labels]; !there || n != want {
+			t.Errorf("%q is %d, want %d", labels, n, want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for want, c := range map[string]reservation.Config{
+		"Policy":      {},
+		"BasePath":    {Policy: "p", BasePath: "blazar/"},
+		"MaxBody":     {Policy: "p", MaxBody: -1},
+		"Concurrency": {Policy: "p", Concurrency: -1},
+		"a token":     {Policy: "p", Tokens: []string{"a\nb"}},
+	} {
+		if _, err := reservation.New(deciderFunc(yes), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: the error is %v, want %s", c, err, want)
+		}
+	}
+}
