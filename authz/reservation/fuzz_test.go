@@ -2,7 +2,6 @@ package reservation_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -36,7 +35,10 @@ func FuzzBody(f *testing.F) {
 		r.Header = http.Header{"X-Auth-Token": {token}, "Content-Type": {mediaType}}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		response := w.Result()
+		response, err := readReply(w.Result())
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !slices.Contains(documented, response.StatusCode) {
 			t.Fatalf("the status is %d", response.StatusCode)
 		}
@@ -44,8 +46,8 @@ func FuzzBody(f *testing.F) {
 			t.Errorf("%q is no JSON, and gets %d", body, response.StatusCode)
 		}
 		if response.StatusCode == 204 {
-			if content, err := io.ReadAll(response.Body); err != nil || len(content) > 0 {
-				t.Errorf("204 has the body %q", content)
+			if response.Body != "" {
+				t.Errorf("204 has the body %q", response.Body)
 			}
 			return
 		}

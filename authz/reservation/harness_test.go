@@ -101,7 +101,7 @@ func (r recording) Export(_ context.Context, records []sdklog.Record) error {
 	for _, one := range records {
 		out := record{one.EventName(), one.Body().AsString(), make(map[string]string), one.TraceID().String()}
 		one.WalkAttributes(func(kv attribute.KeyValue) bool {
-			out.attributes[string(kv.Key)] = kv.Value.Emit()
+			out.attributes[string(kv.Key)] = kv.Value.String()
 			return true
 		})
 		select {
@@ -210,6 +210,20 @@ func serve(t testing.TB, d reservation.Decider, change func(*reservation.Config)
 	return p
 }
 
+// reply is an answer that was read to its end.
+type reply struct {
+	Status     string
+	StatusCode int
+	Header     http.Header
+	Body       string
+}
+
+func readReply(response *http.Response) (reply, error) {
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	return reply{response.Status, response.StatusCode, response.Header, string(content)}, err
+}
+
 // blazar asks as the filter in Blazar does.
 type blazar struct {
 	// base is external_service_base_endpoint, token external_service_token.
@@ -225,16 +239,12 @@ func (b blazar) ask(name, body string) (message string, err error) {
 	if err != nil {
 		return "", err
 	}
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", err
-	}
 	switch response.StatusCode {
 	case http.StatusNoContent:
 		return "", nil
 	case http.StatusForbidden:
 		var told map[string]any
-		if err := json.Unmarshal(content, &told); err != nil {
+		if err := json.Unmarshal([]byte(response.Body), &told); err != nil {
 			return generic, nil
 		}
 		if message, ok := told["message"].(string); ok {
@@ -246,16 +256,16 @@ func (b blazar) ask(name, body string) (message string, err error) {
 
 // post sends a call over a connection of its own, whole before it reads anything, and
 // waits for as long as it takes.
-func (b blazar) post(name, body string) (*http.Response, error) {
+func (b blazar) post(name, body string) (reply, error) {
 	base, err := url.Parse(b.base)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	// Python's urljoin replaces what is after the last slash, as RFC 3986 has it.
 	target := base.ResolveReference(&url.URL{Path: name})
 	conn, err := net.Dial("tcp", target.Host)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	header := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: python-requests/2.32.3\r\nAccept-Encoding: gzip, deflate\r\n"+
@@ -264,18 +274,16 @@ func (b blazar) post(name, body string) (*http.Response, error) {
 		header += "X-Auth-Token: " + b.token + "\r\n"
 	}
 	if _, err := io.WriteString(conn, header+"\r\n"); err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	if _, err := io.WriteString(conn, body); err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	content, err := io.ReadAll(response.Body)
-	response.Body = io.NopCloser(bytes.NewReader(content))
-	return response, err
+	return readReply(response)
 }
 
 // call makes a request as a test wants it. Fields that are empty are those of a good
@@ -288,7 +296,7 @@ type call struct {
 // none stands for a header that is not sent.
 const none = "-"
 
-func (c call) send(t testing.TB, p *port) *http.Response {
+func (c call) send(t testing.TB, p *port) reply {
 	t.Helper()
 	or := func(value, good string) string {
 		if value == "" {
@@ -312,32 +320,24 @@ func (c call) send(t testing.TB, p *port) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := io.ReadAll(response.Body)
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	answered, err := readReply(response)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response.Body = io.NopCloser(bytes.NewReader(content))
-	return response
+	return answered
 }
 
 // told returns the message of a refusal, which has to be all that it says.
-func told(t testing.TB, response *http.Response) string {
+func told(t testing.TB, response reply) string {
 	t.Helper()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var fields map[string]any
-	if err := json.Unmarshal(content, &fields); err != nil {
-		t.Fatalf("%d %q: %v", response.StatusCode, content, err)
+	if err := json.Unmarshal([]byte(response.Body), &fields); err != nil {
+		t.Fatalf("%d %q: %v", response.StatusCode, response.Body, err)
 	}
 	message, ok := fields["message"].(string)
 	if !ok || message == "" || len(fields) != 1 || response.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d says %q, of the type %q; want an object with a message and nothing else",
-			response.StatusCode, content, response.Header.Get("Content-Type"))
+			response.StatusCode, response.Body, response.Header.Get("Content-Type"))
 	}
 	return message
 }
