@@ -219,7 +219,6 @@ type reply struct {
 }
 
 func readReply(response *http.Response) (reply, error) {
-	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
 	return reply{response.Status, response.StatusCode, response.Header, string(content)}, err
 }
@@ -283,6 +282,7 @@ func (b blazar) post(name, body string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	defer func() { _ = response.Body.Close() }()
 	return readReply(response)
 }
 
@@ -320,6 +320,7 @@ func (c call) send(t testing.TB, p *port) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = response.Body.Close() }()
 	answered, err := readReply(response)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,87 @@
+# How much one lease of OpenStack Blazar may reserve: hosts at once, and hosts times
+# hours. The limits are in the data. Blazar's user reads the reason of a denial.
+package reservations
+
+# What cannot be read is not allowed.
+default allow := {"allowed": false, "reason": "The hosts or the dates of this lease cannot be read, so it is not allowed."}
+
+# An end is told, not asked.
+allow := {"allowed": true} if input.operation == "on_end"
+
+allow := {"allowed": true} if {
+	asked
+	hosts <= limit.hosts
+	hours <= limit.hours
+}
+
+allow := {"allowed": false, "reason": reason} if {
+	asked
+	hosts > limit.hosts
+	reason := sprintf("Your project is limited to %v physical hosts in a lease; this one has %v.", [limit.hosts, hosts])
+}
+
+allow := {"allowed": false, "reason": reason} if {
+	asked
+	hosts <= limit.hosts
+	hours > limit.hours
+	reason := sprintf("Your project is limited to %v host hours in a lease; this one has %v.", [limit.hours, ceil(hours)])
+}
+
+asked if input.operation in {"check_create", "check_update"}
+
+limit := object.get(data.limits, input.context.project_id, data.limits["default"])
+
+# It is undefined if that of any reservation is.
+hosts := sum(counts) if count(counts) == count(reservations)
+
+counts := [n | some r in reservations; n := hosts_of(r)]
+
+# Blazar looks for at most max hosts; those that it has chosen count too.
+hosts_of(r) := max([to_number(r.max), count(object.get(r, "allocations", []))]) if r.resource_type == "physical:host"
+
+hosts_of(r) := 0 if r.resource_type != "physical:host"
+
+# The reservations as they would be. An update has of a reservation what changes, and
+# its ID.
+reservations := array.concat(
+	[object.union(r, change_of(r)) | some r in current],
+	[r | some r in input.lease.reservations; not stored(r)],
+)
+
+change_of(r) := change if {
+	some change in input.lease.reservations
+	change.id == r.id
+} else := {}
+
+stored(r) if {
+	some c in current
+	c.id == r.id
+}
+
+default current := []
+
+current := input.current_lease.reservations
+
+# In hosts times hours.
+hours := (hosts * (end - start)) / 3600000000000 if end >= start
+
+start := moment(date_of(["start_date", "start_time"]))
+
+end := moment(date_of(["end_date", "end_time"]))
+
+# An update need not name a date that stays. Which one counts is settled before it is
+# read: one that cannot be read must not make way for another.
+date_of(names) := [date |
+	some lease in [input.lease, object.get(input, "current_lease", {})]
+	some name in names
+	date := lease[name]
+][0]
+
+# Blazar's dates have no zone and are UTC.
+moment(date) := ns if {
+	ns := time.parse_rfc3339_ns(date)
+} else := ns if {
+	ns := time.parse_ns("2006-01-02T15:04:05", date)
+} else := ns if {
+	ns := time.parse_ns("2006-01-02 15:04", date)
+}
