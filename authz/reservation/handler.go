@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
@@ -47,6 +48,8 @@ type Config struct {
 	// Propagator reads the span that a call belongs to from its headers. Nil means the
 	// W3C's traceparent.
 	Propagator propagation.TextMapPropagator
+	// Tracer makes a span of each decision, in the trace of its call. Nil means none.
+	Tracer trace.Tracer
 	// Logger tells of ends that a policy could not take. Nil means nothing is logged.
 	Logger *slog.Logger
 	// Meters makes the metrics. Nil means none.
@@ -211,7 +214,18 @@ func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d au
 	if call.tells() {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return h.decider.Check(ctx, r)
+	if h.config.Tracer == nil {
+		return h.decider.Check(ctx, r)
+	}
+	ctx = trace.ContextWithRemoteSpanContext(ctx, r.Span())
+	ctx, span := h.config.Tracer.Start(ctx, "reservation "+call.name, trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+	d = h.decider.Check(ctx, r)
+	span.SetAttributes(
+		attribute.String("understudy.decision_id", r.ID),
+		attribute.String("understudy.policy.result", d.Result()),
+	)
+	return d
 }
 
 // tell logs that a policy did not take the end of a lease well, which changes nothing.

@@ -1,13 +1,21 @@
 package reservation_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"understudy/authz"
 	"understudy/authz/reservation"
@@ -331,6 +339,51 @@ func TestTooManyCalls(t *testing.T) {
 	go func() { <-asked }()
 	if got := (call{body: small}).send(t, p).StatusCode; got != 204 {
 		t.Errorf("when there is room again, a call gets %d", got)
+	}
+}
+
+// TestABodyThatDoesNotCome ends before its length, or is not sent to its end in time.
+func TestABodyThatDoesNotCome(t *testing.T) {
+	h, err := reservation.New(deciderFunc(yes), reservation.Config{Policy: "leases"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = enough, 50*time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	for name, end := range map[string]func(*net.TCPConn) error{
+		"it ends": (*net.TCPConn).CloseWrite, "it waits": func(*net.TCPConn) error { return nil },
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(conn, "POST /v1/check-update HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+		if err := errors.Join(err, end(conn.(*net.TCPConn))); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := errors.Join(response.Body.Close(), conn.Close()); err != nil || response.StatusCode != 400 {
+			t.Errorf("%s: got %s, %v", name, response.Status, err)
+		}
+	}
+}
+
+// TestADecisionIsASpan of the call's own trace.
+func TestADecisionIsASpan(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	p := serve(t, deciderFunc(yes), func(c *reservation.Config) {
+		c.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test")
+	})
+	id := strings.Repeat("ab", 16)
+	call{body: small, headers: map[string]string{"traceparent": "00-" + id + "-" + strings.Repeat("cd", 8) + "-01"}}.send(t, p)
+	got := spans.GetSpans()
+	if len(got) != 1 || got[0].Name != "reservation check-create" || got[0].SpanContext.TraceID().String() != id {
+		t.Errorf("the spans are %v", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
 
 	"understudy/authz"
 	"understudy/authz/reservation"
@@ -25,6 +26,8 @@ type reservationConfig struct {
 	basePath string
 	tokens   []string
 	tls      tlsFiles
+	// concurrency is the calls that may be under way.
+	concurrency int
 }
 
 // bind declares the flags.
@@ -33,6 +36,7 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "reservation-addr", "127.0.0.1:9192", "where Blazar asks: host:port")
 	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
 	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
+	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way; more are answered with 429, which is a denial to Blazar")
 	f.StringVar(&c.tls.cert, "reservation-tls-cert", "", "a PEM file with the certificate chain of the port for reservation checks; it is read again when it changes")
 	f.StringVar(&c.tls.key, "reservation-tls-key", "", "a PEM file with its key")
 	f.StringVar(&c.tls.clientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
@@ -51,6 +55,7 @@ func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule st
 	check(idPattern.MatchString(c.policy), "reservation-policy", "an ID has letters, digits and characters of _.:-")
 	check(validAddress(c.addr), "reservation-addr", "it is host:port")
 	check(strings.HasPrefix(c.basePath, "/"), "reservation-base-path", "it begins with a slash, like /blazar")
+	check(c.concurrency > 0, "reservation-concurrency", "it is a number above zero, such as 64")
 	check(c.tls.complete(), "reservation-tls-cert", "it comes with --reservation-tls-key, and --reservation-tls-client-ca with both")
 	check(len(c.tokens) > 0 || loopback(c.addr), "reservation-addr",
 		"without a token whoever reaches the port is answered, so it listens on a loopback address; "+
@@ -79,11 +84,14 @@ func (s *server) openReservations(ctx context.Context) error {
 		return usage(err)
 	}
 	p.handler, err = reservation.New(s.sidecar, reservation.Config{
-		Policy: authz.PolicyID(c.policy), Tokens: tokens, BasePath: c.basePath,
-		Propagator: s.telemetry.context, Logger: s.log, Meters: s.telemetry.meters,
+		Policy: authz.PolicyID(c.policy), Tokens: tokens, BasePath: c.basePath, Concurrency: c.concurrency,
+		Propagator: s.telemetry.context, Tracer: s.reservationTracer(), Logger: s.log, Meters: s.telemetry.meters,
 	})
 	if err != nil {
 		return err
+	}
+	if len(tokens) == 0 {
+		s.log.Warn("whoever reaches the port for reservation checks is answered; --reservation-token-file asks for a token", "addr", c.addr)
 	}
 	p.http = newHTTP(p.handler, s.log)
 	if p.http.TLSConfig, err = s.secure("reservation", c.tls, "h2", "http/1.1"); err != nil {
@@ -95,6 +103,14 @@ func (s *server) openReservations(ctx context.Context) error {
 	p.http.DisableGeneralOptionsHandler = true
 	s.reservation = p
 	return s.bind(ctx, "reservation", c.addr)
+}
+
+// reservationTracer returns nil if there are no traces.
+func (s *server) reservationTracer() trace.Tracer {
+	if s.telemetry.traces == nil {
+		return nil
+	}
+	return s.telemetry.traces.Tracer("understudy/reservation")
 }
 
 // run serves the port until it is drained, and follows its tokens until ctx is done.

@@ -59,12 +59,14 @@ func (f tokenFiles) follow(ctx context.Context, every time.Duration, log *slog.L
 	if len(f) == 0 {
 		return
 	}
-	var known []string
-	failing := false
+	known, failing := []string(nil), false
 	for ticker := time.NewTicker(every); ; {
 		tokens, err := f.read()
 		if err == nil && !slices.Equal(tokens, known) {
 			err = set(tokens)
+			if known != nil {
+				log.Info("new tokens admit to reservation checks", "tokens", len(tokens))
+			}
 			known = tokens
 		}
 		if err != nil && !failing {
