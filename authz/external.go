@@ -142,13 +142,15 @@ func (e *external) ask(ctx context.Context, q question, c call) answer {
 	return a
 }
 
-// untold logs and counts that a rule could not be told of the end of a reservation.
-func (e *external) untold(ctx context.Context, rule string, d Decision) {
+// untold logs and counts that a rule could not be told of the end of a reservation,
+// by the decision that it failed in.
+func (e *external) untold(ctx context.Context, id, rule string, d Decision) {
 	if e == nil {
 		return
 	}
 	e.metrics.untold(ctx, d.Failure)
-	e.log.Warn("a rule could not be told of the end of a reservation", "rule", rule, "failure", string(d.Failure))
+	e.log.Warn("a rule could not be told of the end of a reservation",
+		"decision_id", id, "rule", rule, "failure", string(d.Failure))
 }
 
 // close lets go of the connections that no call uses.

@@ -10,7 +10,7 @@ func (p *Policy) notify(ctx context.Context, q question) Decision {
 			d := rule.tell(ctx, q)
 			// A rule that says nothing about ends is undefined for them.
 			if d.Failure != "" && d.Failure != FailureUndefined && !q.shadow {
-				q.external.untold(ctx, rule.id, d)
+				q.external.untold(ctx, q.request.ID, rule.id, d)
 			}
 		}
 	}

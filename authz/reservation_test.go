@@ -3,17 +3,11 @@ package authz_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
-
-// lease returns a request about a reservation.
-func lease() *authz.Request {
-	r := request("GET", nil)
-	r.Operation, r.Method, r.Reservation = authz.OperationCheckCreate, "check-create", &authz.Reservation{}
-	return r
-}
 
 // TestAReservationIsAllowedWithoutAPolicy beside a check of Envoy's, which is not.
 func TestAReservationIsAllowedWithoutAPolicy(t *testing.T) {
@@ -27,7 +21,7 @@ func TestAReservationIsAllowedWithoutAPolicy(t *testing.T) {
 		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Deny || !d.Default {
 			t.Errorf("%s: Envoy gets %+v", name, d)
 		}
-		if d := s.Check(t.Context(), lease()); d.Verdict != authz.Allow || !d.Default {
+		if d := s.Check(t.Context(), lease(creation, time.Hour)); d.Verdict != authz.Allow || !d.Default {
 			t.Errorf("%s: Blazar gets %+v", name, d)
 		}
 	}
@@ -49,7 +43,7 @@ func TestReservationsAreComparedByWhatBlazarIsTold(t *testing.T) {
 		want    map[string]string
 	}{
 		{request("GET", nil), map[string]string{"b": "RESPONSE_CHANGED", "r": "UNCHANGED"}},
-		{lease(), map[string]string{"b": "UNCHANGED", "r": "RESPONSE_CHANGED"}},
+		{lease(creation, time.Hour), map[string]string{"b": "UNCHANGED", "r": "RESPONSE_CHANGED"}},
 	} {
 		s.Check(t.Context(), c.request)
 		for _, r := range rec.await(t, 2)[2*i:] {

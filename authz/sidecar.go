@@ -251,7 +251,7 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout tim
 	q.external = s.external
 	d := p.evaluate(ctx, q)
 	if d.Default {
-		d.Verdict = r.defaultVerdict(s.config.Default)
+		d.Verdict = q.request.defaultVerdict(s.config.Default)
 	}
 	return d
 }

@@ -50,7 +50,7 @@ type Config struct {
 	Propagator propagation.TextMapPropagator
 	// Tracer makes a span of each decision, in the trace of its call. Nil means none.
 	Tracer trace.Tracer
-	// Logger tells of ends that a policy could not take. Nil means nothing is logged.
+	// Logger tells of ends that no policy heard of. Nil means nothing is logged.
 	Logger *slog.Logger
 	// Meters makes the metrics. Nil means none.
 	Meters metric.MeterProvider
@@ -228,11 +228,12 @@ func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d au
 	return d
 }
 
-// tell logs that a policy did not take the end of a lease well, which changes nothing.
+// tell logs that the end of a lease reached no policy, which changes nothing for Blazar.
+// The sidecar itself tells of single rules that it did not reach.
 func (h *Handler) tell(id string, d authz.Decision) {
 	if d.Verdict == authz.Allow {
 		return
 	}
-	h.config.Logger.Warn("the policy denies the end of a lease, which ends all the same",
-		"policy", string(h.config.Policy), "decision_id", id, "result", d.Result(), "failure", string(d.Failure), "rule", d.Rule)
+	h.config.Logger.Warn("the end of a lease could not be told to the policy; it ends all the same",
+		"policy", string(h.config.Policy), "decision_id", id, "failure", string(d.Failure))
 }
