@@ -26,7 +26,7 @@
 //	404  there is no such call
 //	405  the method is not POST
 //	415  the body is not application/json in UTF-8
-//	429  too many calls are under way
+//	429  too many calls are under way: of checks, or of ends
 //	413  the body is too large
 //	400  the body is not JSON, has a name twice in an object or is too deep; or a field
 //	     that the call needs is missing or no object

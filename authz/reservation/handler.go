@@ -40,8 +40,9 @@ type Config struct {
 	BasePath string
 	// MaxBody bounds a body, in bytes. Zero means 4 MiB.
 	MaxBody int64
-	// Concurrency bounds the calls that are read and decided at the same time; more are
-	// answered with 429. Zero means 64.
+	// Concurrency bounds the checks that are read and decided at the same time; more are
+	// answered with 429. Ends of leases have as much room beside them, so that checks
+	// that wait for someone cost no end. Zero means 64.
 	Concurrency int
 	// Now is the clock that calls are decided by. Nil means time.Now.
 	Now func() time.Time
@@ -86,9 +87,9 @@ type Handler struct {
 	base    string
 	// tokens is empty if callers need none.
 	tokens atomic.Pointer[tokens]
-	// slots has a place for each call under way.
-	slots chan struct{}
-	calls metric.Int64Counter
+	// checks and ends have a place for each call under way.
+	checks, ends chan struct{}
+	calls        metric.Int64Counter
 }
 
 // New returns a Handler that asks d. The error says which field of the configuration is
@@ -105,7 +106,7 @@ func New(d Decider, config Config) (*Handler, error) {
 	if config.MaxBody < 0 || config.Concurrency < 0 {
 		return nil, errors.New("reservation: Config.MaxBody and Concurrency are above zero")
 	}
-	h.slots = make(chan struct{}, config.Concurrency)
+	h.checks, h.ends = make(chan struct{}, config.Concurrency), make(chan struct{}, config.Concurrency)
 	if err := h.SetTokens(config.Tokens); err != nil {
 		return nil, err
 	}
@@ -138,9 +139,13 @@ func (h *Handler) answer(r *http.Request, call call, known bool) answer {
 	case !isJSON(r.Header):
 		return errMediaType
 	}
+	room := h.checks
+	if call.tells() {
+		room = h.ends
+	}
 	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
+	case room <- struct{}{}:
+		defer func() { <-room }()
 		return h.check(r, call)
 	default:
 		return errBusy

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,19 +314,35 @@ func TestAPanicIsADenial(t *testing.T) {
 	}
 }
 
-// TestTooManyCalls holds one call up, so that there is no room for another.
+// TestTooManyCalls is Z-38. It holds one call up, so that there is no room for another
+// of its kind; ends and checks do not take it from each other.
 func TestTooManyCalls(t *testing.T) {
+	checks, ends := []string{"/v1/check-create", "/check-update"}, []string{"/v1/on-end", "/on-end"}
+	for _, c := range []struct{ full, free []string }{{checks, ends}, {ends, checks}} {
+		testTooManyCalls(t, c.full, c.free)
+	}
+}
+
+func testTooManyCalls(t *testing.T, full, free []string) {
+	update := strings.Replace(small, "}}", "}, \"current_lease\": {}}", 1)
 	asked, release := make(chan struct{}), make(chan struct{})
-	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision {
-		asked <- struct{}{}
-		<-release
+	p := serve(t, deciderFunc(func(_ context.Context, r *authz.Request) authz.Decision {
+		if slices.Contains(full, r.Path) {
+			asked <- struct{}{}
+			<-release
+		}
 		return authz.Decision{Verdict: authz.Allow}
 	}), func(c *reservation.Config) { c.Concurrency = 1 })
 	first := make(chan int, 1)
-	go func() { first <- (call{body: small}).send(t, p).StatusCode }()
+	go func() { first <- (call{path: full[0], body: update}).send(t, p).StatusCode }()
 	<-asked
-	for _, path := range []string{"/v1/check-create", "/v1/check-update", "/v1/on-end"} {
-		response := call{path: path, body: small}.send(t, p)
+	for _, path := range free {
+		if got := (call{path: path, body: update}).send(t, p).StatusCode; got != 204 {
+			t.Errorf("beside %s, %s gets %d", full[0], path, got)
+		}
+	}
+	for _, path := range full {
+		response := call{path: path, body: update}.send(t, p)
 		if response.StatusCode != 429 || response.Header.Get("Retry-After") == "" {
 			t.Errorf("%s gets %s", path, response.Status)
 		}
@@ -338,7 +355,7 @@ func TestTooManyCalls(t *testing.T) {
 		t.Errorf("the first gets %d", got)
 	}
 	go func() { <-asked }()
-	if got := (call{body: small}).send(t, p).StatusCode; got != 204 {
+	if got := (call{path: full[0], body: update}).send(t, p).StatusCode; got != 204 {
 		t.Errorf("when there is room again, a call gets %d", got)
 	}
 }

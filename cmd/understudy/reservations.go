@@ -36,7 +36,7 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "reservation-addr", "127.0.0.1:9192", "where Blazar asks: host:port")
 	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
 	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
-	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way; more are answered with 429, which is a denial to Blazar")
+	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way, and ends of leases beside them; more are answered with 429, which is a denial to Blazar")
 	f.StringVar(&c.tls.cert, "reservation-tls-cert", "", "a PEM file with the certificate chain of the port for reservation checks; it is read again when it changes")
 	f.StringVar(&c.tls.key, "reservation-tls-key", "", "a PEM file with its key")
 	f.StringVar(&c.tls.clientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
