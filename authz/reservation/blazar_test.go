@@ -27,7 +27,7 @@ func exact(t *testing.T, text string) (value map[string]any) {
 	return value
 }
 
-// TestAPolicySeesWhatBlazarSent sends the examples of Blazar's specification and the
+// TestAPolicySeesWhatBlazarSent is Z-36. It sends the examples of Blazar's specification and the
 // bodies of its code, and reads the input in the decision log: what was sent, and the
 // operation.
 func TestAPolicySeesWhatBlazarSent(t *testing.T) {
@@ -251,7 +251,7 @@ func TestWithoutAPolicyBlazarIsAllowed(t *testing.T) {
 	}
 }
 
-// TestExperimentsAreRehearsed changes a limit, its message, and deletes the policy, each
+// TestExperimentsAreRehearsed is Z-37. It changes a limit, its message, and deletes the policy, each
 // as an experiment: the live policy decides.
 func TestExperimentsAreRehearsed(t *testing.T) {
 	limit := func(hosts, message string) string {

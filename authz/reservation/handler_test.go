@@ -25,8 +25,8 @@ import (
 // small is the least that a create has.
 const small = `{"context": {"user_id": "u", "project_id": "p"}, "lease": {}}`
 
-// TestStatuses has a row for each status of the package's doc, and for what is
-// accepted beside it.
+// TestStatuses has a row for each status of the package's doc, with the requirement that
+// it is, and for what is accepted beside it.
 func TestStatuses(t *testing.T) {
 	s, _, _ := sidecar(t, live(`allow if input.lease.name != "no"`))
 	p := serve(t, s, func(c *reservation.Config) { c.MaxBody = 8 << 10 })
@@ -40,40 +40,40 @@ func TestStatuses(t *testing.T) {
 		call call
 		want int
 	}{
-		{"a create is allowed", call{body: named("a")}, 204},
-		{"a create is denied", call{body: named("no")}, 403},
-		{"a failure is a denial", call{body: small}, 403},
+		{"Z-30 a create is allowed", call{body: named("a")}, 204},
+		{"Z-31 a create is denied", call{body: named("no")}, 403},
+		{"Z-31 a failure is a denial", call{body: small}, 403},
 		{"without the version", call{path: "/check-create", body: named("a")}, 204},
-		{"an update", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "a"}`, 1)}, 204},
-		{"an update is denied", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "no"}`, 1)}, 403},
-		{"an end", call{path: "/v1/on-end", body: named("no")}, 204},
+		{"Z-32 an update", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "a"}`, 1)}, 204},
+		{"Z-32 an update is denied", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "no"}`, 1)}, 403},
+		{"Z-33 an end", call{path: "/v1/on-end", body: named("no")}, 204},
 
-		{"unknown fields", call{body: `{"context": {"x": 1}, "lease": {"name": "a", "y": null}, "z": [], "current_lease": 7}`}, 204},
+		{"Z-35 unknown fields", call{body: `{"context": {"x": 1}, "lease": {"name": "a", "y": null}, "z": [], "current_lease": 7}`}, 204},
 		{"a character set", call{mediaType: "application/json; charset=UTF-8", body: named("a")}, 204},
 		{"a type in capitals", call{mediaType: "Application/JSON", body: named("a")}, 204},
 		{"space around it", call{body: " \n" + named("a") + "\n "}, 204},
 		{"as deep as may be", call{body: deep(62)}, 204},
 		{"as large as may be", call{body: named("a") + strings.Repeat(" ", 8<<10-len(named("a")))}, 204},
 
-		{"no token", call{token: none, body: named("a")}, 401},
-		{"a wrong token", call{token: "0123456789abcdeX", body: named("a")}, 401},
+		{"Z-34 no token", call{token: none, body: named("a")}, 401},
+		{"Z-34 a wrong token", call{token: "0123456789abcdeX", body: named("a")}, 401},
 		{"a token and more", call{token: token + "0", body: named("a")}, 401},
 		{"a wrong token, and all else too", call{token: "x", method: "GET", path: "/nothing", mediaType: "text/plain"}, 401},
 		{"another path", call{path: "/v1/check-delete", body: named("a")}, 404},
 		{"the version twice", call{path: "/v1/v1/check-create", body: named("a")}, 404},
 		{"a slash at the end", call{path: "/v1/check-create/", body: named("a")}, 404},
 		{"the API of policies", call{path: "/v1/projects/p1"}, 404},
-		{"GET", call{method: "GET"}, 405},
+		{"Z-35 GET", call{method: "GET"}, 405},
 		{"PUT", call{method: "PUT", body: named("a")}, 405},
 		{"OPTIONS", call{method: "OPTIONS"}, 405},
-		{"a form", call{mediaType: "application/x-www-form-urlencoded", body: named("a")}, 415},
+		{"Z-35 a form", call{mediaType: "application/x-www-form-urlencoded", body: named("a")}, 415},
 		{"no type", call{mediaType: none, body: named("a")}, 415},
 		{"another character set", call{mediaType: "application/json; charset=latin1", body: named("a")}, 415},
 		{"compressed", call{headers: map[string]string{"Content-Encoding": "gzip"}, body: named("a")}, 415},
 		{"too large", call{body: strings.Repeat(" ", 8<<10) + named("a")}, 413},
 
 		{"nothing", call{}, 400},
-		{"no JSON", call{body: "lease"}, 400},
+		{"Z-35 no JSON", call{body: "lease"}, 400},
 		{"JSON and more", call{body: named("a") + "{}"}, 400},
 		{"NaN", call{body: `{"context": {}, "lease": {"x": NaN}}`}, 400},
 		{"a comma too many", call{body: `{"context": {}, "lease": {"x": [1,]}}`}, 400},
@@ -87,7 +87,7 @@ func TestStatuses(t *testing.T) {
 		{"no context", call{body: `{"lease": {}}`}, 400},
 		{"no lease", call{body: `{"context": {}, "lease": null}`}, 400},
 		{"a lease that is a string", call{body: `{"context": {}, "lease": "a"}`}, 400},
-		{"an update without the current lease", call{path: "/v1/check-update", body: named("a")}, 400},
+		{"Z-32 an update without the current lease", call{path: "/v1/check-update", body: named("a")}, 400},
 		{"an update whose current lease is an array", call{path: "/v1/check-update",
 			body: `{"context": {}, "lease": {"name": "a"}, "current_lease": []}`}, 400},
 	} {
@@ -131,7 +131,7 @@ func TestRefusalsNameTheRule(t *testing.T) {
 	}
 }
 
-// TestTheTokenIsCheckedOnEachCall also rotates it.
+// TestTheTokenIsCheckedOnEachCall is Z-34. It also rotates it.
 func TestTheTokenIsCheckedOnEachCall(t *testing.T) {
 	p := serve(t, deciderFunc(yes), func(c *reservation.Config) { c.Tokens = []string{"old", "new"} })
 	for _, step := range []struct {

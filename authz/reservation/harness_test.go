@@ -128,17 +128,21 @@ func (r recording) await(t *testing.T) record {
 
 // sidecar runs a real one until the test ends. It denies where there is no policy, as
 // it does for Envoy.
-func sidecar(t testing.TB, feed authz.Feed) (s *authz.Sidecar, previews, decisions recording) {
+func sidecar(t testing.TB, feed authz.Feed, changes ...func(*authz.Config)) (s *authz.Sidecar, previews, decisions recording) {
 	t.Helper()
 	previews, decisions = make(recording, 1000), make(recording, 1000)
 	provider := func(r recording) *sdklog.LoggerProvider {
 		return sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(r)))
 	}
-	s, err := authz.NewSidecar(authz.Config{
+	config := authz.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
 		Recorder:    authz.NewRecorder(provider(previews)),
 		DecisionLog: authz.DecisionLogConfig{Provider: provider(decisions)},
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	s, err := authz.NewSidecar(config)
 	if err != nil {
 		t.Fatal(err)
 	}
