@@ -98,7 +98,7 @@ type running struct {
 }
 
 // startServer runs serve until the test ends.
-func startServer(t *testing.T, change func(*config)) *running {
+func startServer(t testing.TB, change func(*config)) *running {
 	t.Helper()
 	c := demoConfig(t.TempDir())
 	c.location = "projects/p1/locations/l1"
@@ -133,7 +133,7 @@ func startServer(t *testing.T, change func(*config)) *running {
 }
 
 // call makes a REST call and returns status and body.
-func (r *running) call(t *testing.T, server, method, path, body string) (int, string) {
+func (r *running) call(t testing.TB, server, method, path, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.bound[server]+path, strings.NewReader(body))
 	if err != nil {
