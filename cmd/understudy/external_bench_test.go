@@ -29,7 +29,7 @@ const callers = 200
 //	go test ./cmd/understudy -run '^$' -bench BesideAServiceThatHangs -benchtime 20000x -count 5
 func BenchmarkCheckBesideAServiceThatHangs(b *testing.B) {
 	for _, c := range []struct {
-		name string
+		name   string
 		caller func(*testing.B, *running) wait
 	}{
 		{"alone", nil},
