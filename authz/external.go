@@ -23,7 +23,8 @@ import (
 type ExternalConfig struct {
 	// Tokens :: host, or host:port, of a service → the token that it is sent as
 	// X-Auth-Token. A host without a port is that host at any port. No other host ever
-	// gets a token.
+	// gets a token. A token goes over TLS alone, for it is the policy that chooses the
+	// scheme: over http:// its service is not called, unless its key begins so too.
 	Tokens map[string]TokenSource
 	// AllowHosts are hosts that may be on this machine or its link (loopback and
 	// link-local addresses). Instance metadata stays refused.

@@ -118,7 +118,7 @@ var embeddings = map[netip.Prefix]int{
 	netip.MustParsePrefix("::/96"):           12, // IPv4-compatible (RFC 4291)
 	netip.MustParsePrefix("::ffff:0:0:0/96"): 12, // IPv4-translated (RFC 7915)
 	netip.MustParsePrefix("64:ff9b::/96"):    12, // NAT64 (RFC 6052)
-	netip.MustParsePrefix("64:ff9b:1::/48"):  12, // local NAT64 (RFC 8215)
+	netip.MustParsePrefix("64:ff9b:1::/48"):  12, // local NAT64 (RFC 8215), as a prefix of 96 bits
 	netip.MustParsePrefix("2002::/16"):       2,  // 6to4 (RFC 3056)
 }
 

@@ -39,7 +39,7 @@ const (
 	callTLS callOutcome = "tls"
 	// callBroken: the connection broke, or what came is no HTTP.
 	callBroken callOutcome = "broken"
-	// callToken: the token for the service cannot be read.
+	// callToken: the token for the service cannot be read, or would go in the clear.
 	callToken callOutcome = "token"
 	// callBusy: too many calls are under way.
 	callBusy callOutcome = "busy"

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -24,14 +26,23 @@ type endpoint struct {
 	url, path string
 	// name is the last part of the path.
 	name string
-	// host is the name alone, authority as in the URL: both as hostName has them.
+	// host is the name alone, authority has the port too: both as hostName has them.
 	host, authority string
+	// clear says that what is sent can be read on the way.
+	clear bool
 }
 
 func newEndpoint(u *url.URL) endpoint {
+	host, port, clear := hostName(u.Hostname()), u.Port(), u.Scheme == "http"
+	switch {
+	case port == "" && clear:
+		port = "80"
+	case port == "":
+		port = "443"
+	}
 	return endpoint{
 		url: u.String(), path: "/" + strings.TrimPrefix(u.Path, "/"), name: path.Base(u.Path),
-		host: hostName(u.Hostname()), authority: hostName(u.Host),
+		host: host, authority: net.JoinHostPort(host, port), clear: clear,
 	}
 }
 
@@ -124,15 +135,35 @@ func (e *external) send(ctx context.Context, c call) answer {
 // headerToken carries the token (Blazar's external service API).
 const headerToken = "X-Auth-Token"
 
+// errClear is the error of a token that would be sent in the clear.
+var errClear = errors.New("the token of the host goes over https alone")
+
+// inClear is before the host of a token that may be read on the way.
+const inClear = "http://"
+
+// tokenFor returns the token of a service; nil if it has none.
+func (c ExternalConfig) tokenFor(to endpoint) (TokenSource, error) {
+	for _, name := range []string{to.authority, to.host} {
+		if source, ok := c.Tokens[inClear+name]; ok {
+			return source, nil
+		}
+		source, ok := c.Tokens[name]
+		switch {
+		case ok && to.clear:
+			return nil, errClear
+		case ok:
+			return source, nil
+		}
+	}
+	return nil, nil
+}
+
 // authenticate puts the token of the host on a request, if the server's configuration
 // has one.
 func (e *external) authenticate(request *http.Request, to endpoint) error {
-	source, ok := e.config.Tokens[to.authority]
-	if !ok {
-		source, ok = e.config.Tokens[to.host]
-	}
-	if !ok {
-		return nil
+	source, err := e.config.tokenFor(to)
+	if source == nil {
+		return err
 	}
 	token, err := source()
 	if err != nil {

@@ -116,7 +116,7 @@ func TestAServiceThatFailsIsLoggedOnce(t *testing.T) {
 	out := &lockedBuffer{}
 	s, _ := deciding(t, rules("", serviceRule(service.URL, false)), func(c *authz.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		c.External.Tokens = map[string]authz.TokenSource{"127.0.0.1": func() (string, error) { return "s3cr3t", nil }}
+		c.External.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "s3cr3t", nil }}
 	})
 	for _, state := range []bool{true, true, false, false, true} {
 		down.Store(state)

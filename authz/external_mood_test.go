@@ -152,10 +152,16 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 		{"without TLS", "https://" + plain.authority(), "tls", nil},
 		{"of no such name", "http://usage.invalid", "connect", noNames},
 		{"without its token", plain.URL, "token", func(c *authz.ExternalConfig) {
-			c.Tokens = map[string]authz.TokenSource{"127.0.0.1": func() (string, error) { return "", errors.New("no file") }}
+			c.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "", errors.New("no file") }}
+		}},
+		{"with a token that would go in the clear", plain.URL, "token", func(c *authz.ExternalConfig) {
+			c.Tokens = map[string]authz.TokenSource{"127.0.0.1": func() (string, error) { return "secret", nil }}
+		}},
+		{"with a token of its port that would go in the clear", plain.URL, "token", func(c *authz.ExternalConfig) {
+			c.Tokens = map[string]authz.TokenSource{plain.authority(): func() (string, error) { return "secret", nil }}
 		}},
 		{"with a token that is no header", plain.URL, "broken", func(c *authz.ExternalConfig) {
-			c.Tokens = map[string]authz.TokenSource{"127.0.0.1": func() (string, error) { return "a\r\nX: y", nil }}
+			c.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "a\r\nX: y", nil }}
 		}},
 		{"on this machine", plain.URL, "address_refused", func(c *authz.ExternalConfig) { c.AllowAddresses = nil }},
 	} {
@@ -212,7 +218,7 @@ func TestTokensGoToTheirHostAlone(t *testing.T) {
 	service := newService(t, http.RedirectHandler(other.URL+"/v1/check-create", http.StatusTemporaryRedirect).ServeHTTP)
 	s, _ := deciding(t, rules("", serviceRuleNamed("a", service.URL)), func(c *authz.Config) {
 		c.External.Tokens = map[string]authz.TokenSource{
-			strings.ToUpper(service.authority()): func() (string, error) { return "secret", nil },
+			strings.ToUpper("http://" + service.authority()): func() (string, error) { return "secret", nil },
 		}
 	})
 	if d := s.Check(t.Context(), lease(creation, time.Hour)); d.Failure != authz.FailureExternal {
@@ -226,7 +232,7 @@ func TestTokensGoToTheirHostAlone(t *testing.T) {
 	}
 	s, _ = deciding(t, rules("", serviceRule(other.URL, false)), func(c *authz.Config) {
 		c.External.Tokens = map[string]authz.TokenSource{
-			service.authority(): func() (string, error) { return "secret", nil },
+			"http://" + service.authority(): func() (string, error) { return "secret", nil },
 		}
 	})
 	s.Check(t.Context(), lease(creation, time.Hour))

@@ -172,7 +172,7 @@ func TestTheServiceIsAskedAsBlazarDoes(t *testing.T) {
 		for operation, name := range map[authz.Operation]string{creation: "check-create", change: "check-update", ending: "on-end"} {
 			s, _ := deciding(t, rules("", serviceRule(base, false)), func(c *authz.Config) {
 				c.External.Tokens = map[string]authz.TokenSource{
-					service.authority(): func() (string, error) { return "secret", nil },
+					"http://" + service.authority(): func() (string, error) { return "secret", nil },
 				}
 			})
 			r := lease(operation, time.Hour)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
@@ -16,7 +14,8 @@ import (
 // externalConfig is what `serve` can be told of the external services that policies
 // name.
 type externalConfig struct {
-	// tokenFiles are HOST=FILE or HOST:PORT=FILE.
+	// tokenFiles are HOST=FILE or HOST:PORT=FILE, with http:// before what may be sent in
+	// the clear.
 	tokenFiles []string
 	// allow are hosts and prefixes of addresses.
 	allow       []string
@@ -27,7 +26,7 @@ type externalConfig struct {
 
 // bind declares the flags.
 func (c *externalConfig) bind(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.tokenFiles, "external-token-file", nil, "the token for an external service that a policy names: HOST=FILE or HOST:PORT=FILE; the file is read for each call")
+	f.StringSliceVar(&c.tokenFiles, "external-token-file", nil, "the token for an external service that a policy names: HOST=FILE or HOST:PORT=FILE, sent over https alone, or http://HOST=FILE; the file is read for each call")
 	f.StringSliceVar(&c.allow, "external-allow", nil, "what external services may be although it is this machine or its link: a HOST, or addresses such as 127.0.0.0/8")
 	f.DurationVar(&c.timeout, "external-timeout", 2*time.Second, "the longest time for one call of an external service")
 	f.IntVar(&c.concurrency, "external-concurrency", 64, "calls under way to one external service; what is beyond fails at once")
@@ -38,10 +37,11 @@ func (c *externalConfig) bind(f *pflag.FlagSet) {
 func (c *externalConfig) check(check func(ok bool, flag, rule string)) {
 	for _, entry := range c.tokenFiles {
 		host, file, _ := strings.Cut(entry, "=")
-		check(validHost(host) && file != "", "external-token-file", "it is HOST=FILE or HOST:PORT=FILE")
-		if validHost(host) && file != "" {
+		valid := validHost(strings.TrimPrefix(host, "http://")) && file != ""
+		check(valid, "external-token-file", "it is HOST=FILE or HOST:PORT=FILE, with http:// before it if the token may go in the clear")
+		if valid {
 			_, err := readToken(file)
-			check(err == nil, "external-token-file", fmt.Sprintf("the file for %s: %v", host, err))
+			check(err == nil, "external-token-file", fmt.Sprintf("for %s: %v", host, err))
 		}
 	}
 	for _, entry := range c.allow {
@@ -69,27 +69,6 @@ func prefixOf(entry string) (netip.Prefix, bool) {
 		return netip.PrefixFrom(address, address.BitLen()), true
 	}
 	return netip.Prefix{}, false
-}
-
-// maxToken bounds a token, in bytes. Keystone's are far below.
-const maxToken = 8 << 10
-
-// readToken returns the token in a file. No error quotes it.
-func readToken(file string) (string, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(content))
-	if token == "" || len(token) > maxToken {
-		return "", errors.New("it has no token, or more than one can be")
-	}
-	for _, c := range []byte(token) {
-		if c <= ' ' || c >= 0x7f {
-			return "", errors.New("a token has printable ASCII characters only, and stands alone in its file")
-		}
-	}
-	return token, nil
 }
 
 // external returns what the sidecar is told.

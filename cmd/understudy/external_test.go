@@ -65,7 +65,7 @@ func TestAnExternalServiceDecides(t *testing.T) {
 	u.change(t, file, "first")
 	host := strings.TrimPrefix(service.URL, "http://")
 	r := startServer(t, func(c *config) {
-		c.external.tokenFiles, c.external.allow = []string{host + "=" + file}, []string{"127.0.0.1"}
+		c.external.tokenFiles, c.external.allow = []string{"http://" + host + "=" + file}, []string{"127.0.0.1"}
 	})
 	create := func(endpoint string) (int, string) {
 		return r.call(t, "admin", "POST", policies+"?policyId=shop",

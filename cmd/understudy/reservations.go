@@ -18,6 +18,10 @@ import (
 // reservationTimeout bounds how long Blazar may take to send one call whole.
 const reservationTimeout = 30 * time.Second
 
+// maxReservationHeader bounds the headers of a call, in bytes: Blazar's are few, and a
+// token has at most maxTokenFile.
+const maxReservationHeader = 32 << 10
+
 // reservationConfig is what `serve` can be told of reservation checks. They are off
 // without a policy.
 type reservationConfig struct {
@@ -98,6 +102,7 @@ func (s *server) openReservations(ctx context.Context) error {
 		return err
 	}
 	p.http.ReadTimeout = reservationTimeout
+	p.http.MaxHeaderBytes = maxReservationHeader
 	p.http.IdleTimeout = reservationTimeout
 	// net/http would answer `OPTIONS *` by itself, without looking at the token.
 	p.http.DisableGeneralOptionsHandler = true

@@ -306,7 +306,7 @@ func (s *server) run(ctx context.Context) error {
 	defer stopFollowing()
 	if s.sidecar != nil {
 		g.run("sidecar", func() error { return s.sidecar.Run(following) })
-		g.run("authz", func() error { return s.authz.Serve(s.listeners["authz"]) })
+		g.run("authz", func() error { return serveGRPC(s.authz, s.listeners["authz"]) })
 		if s.authzHTTP != nil {
 			g.run("http-authz", func() error { return serveHTTP(s.authzHTTP, s.listeners["http-authz"]) })
 		}
@@ -337,6 +337,14 @@ func (s *server) becomeReady(ctx context.Context) {
 		s.authzHealth.SetServingStatus(authv3.Authorization_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 		s.log.Info("ready")
 	}
+}
+
+// serveGRPC serves until the server is stopped, which may be before it began.
+func serveGRPC(s *grpc.Server, l net.Listener) error {
+	if err := s.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
 }
 
 // serveHTTP speaks TLS if the server has a configuration for it.

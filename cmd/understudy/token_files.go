@@ -17,25 +17,34 @@ const maxTokenFile = 8 << 10
 // tokenFiles are files with one token each.
 type tokenFiles []string
 
-// read returns the tokens, without the space around them. Its errors quote nothing of a
-// file.
+// read returns the tokens.
 func (f tokenFiles) read() ([]string, error) {
 	tokens := make([]string, len(f))
 	for i, path := range f {
-		content, err := readBounded(path)
+		token, err := readToken(path)
 		if err != nil {
-			return nil, fmt.Errorf("--reservation-token-file: %w; name a file that this process may read", err)
+			return nil, fmt.Errorf("--reservation-token-file: %w", err)
 		}
-		if len(content) > maxTokenFile {
-			return nil, fmt.Errorf("--reservation-token-file %s: it has more than %d bytes; it holds one token", path, maxTokenFile)
-		}
-		token := bytes.TrimSpace(content)
-		if !oneWord(token) {
-			return nil, fmt.Errorf("--reservation-token-file %s: it holds one token of printable ASCII, without a space in it", path)
-		}
-		tokens[i] = string(token)
+		tokens[i] = token
 	}
 	return tokens, nil
+}
+
+// readToken returns the token in a file, without the space around it. Its errors name the
+// file and quote nothing of it.
+func readToken(path string) (string, error) {
+	content, err := readBounded(path)
+	if err != nil {
+		return "", fmt.Errorf("%w; name a file that this process may read", err)
+	}
+	if len(content) > maxTokenFile {
+		return "", fmt.Errorf("%s: it has more than %d bytes; it holds one token", path, maxTokenFile)
+	}
+	token := bytes.TrimSpace(content)
+	if !oneWord(token) {
+		return "", fmt.Errorf("%s: it holds one token of printable ASCII, without a space in it", path)
+	}
+	return string(token), nil
 }
 
 // readBounded returns a file's content, a byte more than the bound if it is larger.
