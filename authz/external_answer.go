@@ -53,6 +53,17 @@ func (o callOutcome) denies() bool { return o == callDeny || o == callSilent }
 // fails reports whether the service gave no decision.
 func (o callOutcome) fails() bool { return o != callPass && !o.denies() }
 
+// cause says more of an outcome that the server's configuration may be to blame for.
+func (o callOutcome) cause() string {
+	switch o {
+	case callToken:
+		return ": the token for its host cannot be read, or is not allowed to go over http"
+	case callAddress:
+		return ": its name leads to this machine, its link, a group or instance metadata, which is not allowed"
+	}
+	return ""
+}
+
 // answer is what a service said.
 type answer struct {
 	outcome callOutcome

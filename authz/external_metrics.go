@@ -70,7 +70,7 @@ func (m *externalMetrics) note(host string, o callOutcome) (label string) {
 	m.mu.Unlock()
 	switch {
 	case now && !before:
-		m.log.Warn("an external service gives no decisions", "host", host, "outcome", string(o))
+		m.log.Warn("an external service gives no decisions"+o.cause(), "host", host, "outcome", string(o))
 	case before && !now:
 		m.log.Info("an external service decides again", "host", host)
 	}

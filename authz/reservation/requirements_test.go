@@ -376,3 +376,52 @@ func TestAServiceThatHangsCostsNoEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesOfTheChainAreRehearsed has an experiment for each thing that an operator
+// changes of a chain: order, limit, exemption, delegation. Blazar is answered by the live
+// one.
+func TestChangesOfTheChainAreRehearsed(t *testing.T) {
+	service := newService(t, says(500, ""))
+	chain := func(text string, exempted ...string) *adminpb.Policy {
+		return &adminpb.Policy{
+			Name: leases, Etag: "live", Rules: filters(t, text, service.URL), ExemptedProjects: exempted,
+			Modules: map[string]string{"m.rego": someRules},
+		}
+	}
+	live := chain("usage allow; length 12h; rego one")
+	candidates := map[string]struct {
+		policy *adminpb.Policy
+		want   string
+	}{
+		"same":       {chain("usage allow; length 12h; rego one"), "UNCHANGED"},
+		"order":      {chain("usage allow; rego one; length 12h"), "RESPONSE_CHANGED"},
+		"limit":      {chain("usage allow; length 48h"), "NEWLY_ALLOWED"},
+		"exemption":  {chain("usage allow; length 12h; rego one", project), "NEWLY_ALLOWED"},
+		"delegation": {chain("usage; length 12h"), "FAILED"},
+		"deletion":   {&adminpb.Policy{Name: leases}, "NEWLY_ALLOWED"},
+	}
+	state := authz.PolicyState{Policy: live}
+	want := make(map[string]string)
+	for id, c := range candidates {
+		want[id] = c.want
+		state.Experiments = append(state.Experiments, &adminpb.PolicyExperiment{Name: leases + "/experiments/" + id, Etag: id, Policy: c.policy})
+	}
+	s, previews, _ := sidecar(t, policies{leases: state}, onThisMachine)
+	p := serve(t, s, nil)
+	ask := update(t, time.Hour, 24*time.Hour)
+	message, err := blazar{p.url + "/v1/", token}.ask(ask.name, ask.body)
+	if err != nil || message != "The reservation exceeds the maximum length of 12 hours." {
+		t.Errorf("got %q, %v", message, err)
+	}
+	got := make(map[string]string)
+	for range candidates {
+		a := previews.await(t).attributes
+		got[a["understudy.experiment.etag"]] = a["understudy.preview.difference"]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := len(service.calls()); n != 1 {
+		t.Errorf("the service is called %d times, want 1", n)
+	}
+}

@@ -42,11 +42,13 @@ hosts_of(r) := max([to_number(r.max), count(object.get(r, "allocations", []))]) 
 hosts_of(r) := 0 if r.resource_type != "physical:host"
 
 # The reservations as they would be. An update has of a reservation what changes, and
-# its ID.
+# its ID; where there are no IDs, as in Blazar's specification, it has all of them whole.
 reservations := array.concat(
-	[object.union(r, change_of(r)) | some r in current],
+	[object.union(r, change_of(r)) | some r in input.current_lease.reservations; r.id],
 	[r | some r in input.lease.reservations; not stored(r)],
-)
+) if {
+	input.lease.reservations
+} else := input.current_lease.reservations
 
 change_of(r) := change if {
 	some change in input.lease.reservations
@@ -54,13 +56,9 @@ change_of(r) := change if {
 } else := {}
 
 stored(r) if {
-	some c in current
+	some c in input.current_lease.reservations
 	c.id == r.id
 }
-
-default current := []
-
-current := input.current_lease.reservations
 
 # In hosts times hours.
 hours := (hosts * (end - start)) / 3600000000000 if end >= start

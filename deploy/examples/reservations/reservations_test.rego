@@ -67,6 +67,7 @@ test_an_update_counts_as_it_would_be if {
 	allowed(update({"reservations": [{"id": "r1", "max": 2, "allocations": []}]}))
 	denied(update({"reservations": [{"id": "r1", "max": 3, "allocations": []}]}))
 	denied(update({"reservations": [{"id": "r2", "max": 2}, object.union(hosts(1), {"id": "r1"})]}))
+	allowed(update({"reservations": []}))
 	allowed(update({"end_date": "2026-11-22T12:00:00"}))
 	denied(update({"end_date": "2026-11-23T12:00:00"}))
 	denied(update({"end_time": "2026-11-23 12:00"}))
@@ -80,6 +81,12 @@ test_an_update_may_shrink_what_is_too_large if {
 	}
 	smaller := {"reservations": [{"id": "r1", "max": 2, "allocations": [{}, {}]}]}
 	allowed({"operation": "check_update", "context": {"project_id": "p"}, "lease": smaller, "current_lease": large})
+}
+
+test_an_update_without_ids_is_whole if {
+	allowed(whole_update({"reservations": [hosts(1)]}, {"reservations": [hosts(2)]}))
+	denied(whole_update({"reservations": [hosts(1)]}, {"reservations": [hosts(2), hosts(1)]}))
+	denied(whole_update({"reservations": [hosts(3)]}, {}))
 }
 
 test_an_end_is_never_denied if {
@@ -116,3 +123,11 @@ update(changes) := {
 		"reservations": [object.union(hosts(1), {"id": "r1", "allocations": [{"id": "1"}]})],
 	},
 }
+
+# An update in the form of Blazar's specification.
+whole_update(from, to) := {
+	"operation": "check_update", "context": {"project_id": "p"},
+	"lease": object.union(dates, to), "current_lease": object.union(dates, from),
+}
+
+dates := {"start_date": "2026-11-21 00:00", "end_time": "2026-11-21 01:00"}
