@@ -2,11 +2,15 @@ package authz
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	adminpb "understudy/admin/v1"
 )
 
 func TestRefusedAddresses(t *testing.T) {
@@ -75,6 +79,52 @@ func TestBulkhead(t *testing.T) {
 	if len(b.taken) != 0 {
 		t.Errorf("%v is left behind", b.taken)
 	}
+}
+
+// TestNoProxy: one would connect in our place, to addresses that are refused.
+func TestNoProxy(t *testing.T) {
+	transport := newExternalClient(ExternalConfig{}.withDefaults()).Transport.(*http.Transport)
+	if transport.Proxy != nil || transport.DialTLSContext != nil {
+		t.Error("there is another way to connect than by the address that is judged")
+	}
+}
+
+// FuzzEndpoint: where an endpoint is accepted, its calls go to its host and port and to
+// the paths of the calls, with nothing of it sent elsewhere.
+func FuzzEndpoint(f *testing.F) {
+	for _, seed := range []string{
+		"https://usage.example.com", "http://a:80/", "http://[::1]:8080/base", "https://a/../..", "https://a/%2e%2e/%2F", "https://a/b//c",
+		"https://a\\@b", "https://a@b", "https://a#@b", "https://a?b", "http:a", "//a", "https://a:0", "https://a%00", "https://[fe80::1%25eth0]", "HTTPS://A.",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		rule := &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_ExternalService{
+			ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: text},
+		}}
+		if text == "" || len(externalProblems("f", rule)) > 0 {
+			return
+		}
+		for operation, to := range newExternalFilter(nil, rule).(externalFilter).endpoints {
+			given, sent := parseURL(t, text), parseURL(t, to.url)
+			if sent.Host != given.Host || sent.Scheme != given.Scheme || sent.User != nil || sent.RawQuery != "" || sent.Fragment != "" ||
+				!strings.HasSuffix(sent.Path, "/v1/"+calledFor[operation]) || hostName(sent.Hostname()) != to.host || to.clear != (sent.Scheme == "http") {
+				t.Errorf("%q is called at %q, as %+v", text, to.url, to)
+			}
+			if _, err := http.NewRequest(http.MethodPost, to.url, nil); err != nil {
+				t.Errorf("%q is accepted, but cannot be called: %v", text, err)
+			}
+		}
+	})
+}
+
+func parseURL(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 // FuzzDenial: whatever a service sends with a 403, what is shown is one bounded line of
