@@ -78,8 +78,8 @@ func checkCount(field string, n, limit int) []violation {
 func checkExempted(field string, projects []string) []violation {
 	var out []violation
 	for i, p := range projects {
-		name, domain, named := strings.Cut(p, "@")
-		if name == "" || named && domain == "" || utf8.RuneCountInString(p) > 255 {
+		at := strings.LastIndexByte(p, '@')
+		if p == "" || at == 0 || at == len(p)-1 || utf8.RuneCountInString(p) > 255 {
 			out = append(out, violation{fmt.Sprintf("%s.exempted_projects[%d]", field, i),
 				"A project is an ID, or name@domain, of at most 255 characters."})
 		}

@@ -21,12 +21,13 @@ const (
 // name and domain.
 type exemption Project
 
-// newExemptions reads the texts of a policy: an ID, or name@domain.
+// newExemptions reads the texts of a policy: an ID, or name@domain. The last @ is before
+// the domain, for a project may be named like an address of mail.
 func newExemptions(texts []string) []exemption {
 	var out []exemption
 	for _, text := range texts {
-		if name, domain, named := strings.Cut(text, "@"); named {
-			out = append(out, exemption{Name: name, Domain: domain})
+		if at := strings.LastIndexByte(text, '@'); at >= 0 {
+			out = append(out, exemption{Name: text[:at], Domain: text[at+1:]})
 			continue
 		}
 		out = append(out, exemption{ID: text})

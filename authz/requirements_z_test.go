@@ -127,6 +127,8 @@ func TestExemptedProjects(t *testing.T) {
 		{"by the ID of the context", []string{"p"}, with(lease(creation, time.Hour), func(r *authz.Reservation) { r.Project = "" }), authz.Allow},
 		{"another", []string{"P"}, lease(creation, time.Hour), authz.Deny},
 		{"by name and domain", []string{"lab@Default"}, named(lease(creation, time.Hour), "lab", "Default"), authz.Allow},
+		{"by a name with @", []string{"me@lab.example@Default"}, named(lease(creation, time.Hour), "me@lab.example", "Default"), authz.Allow},
+		{"by a domain with @", []string{"me@lab.example@Default"}, named(lease(creation, time.Hour), "me", "lab.example@Default"), authz.Deny},
 		{"another domain", []string{"lab@Default"}, named(lease(creation, time.Hour), "lab", "Other"), authz.Deny},
 		{"no domain", []string{"lab@Default"}, named(lease(creation, time.Hour), "lab", ""), authz.Deny},
 		{"a name is no ID", []string{"lab"}, named(lease(creation, time.Hour), "lab", "Default"), authz.Deny},
