@@ -2,11 +2,8 @@ package reservation_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +11,6 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/reservation"
 )
 
 // someRules are those that the chains below name.
@@ -182,199 +178,6 @@ func TestRequirementsOfTheChain(t *testing.T) {
 		{id: "Z-13 none at all", chain: "length 24h", asks: from(map[string]any{"end_date": nil}),
 			message: untold + "it needs a start_date and an end_date."},
 	})
-}
-
-// TestRequirementsOfTheExternalService has a row for each mood of a service: the answer
-// that Blazar's user gets, and that with allow_on_error.
-func TestRequirementsOfTheExternalService(t *testing.T) {
-	const silent = "The external service denied the request."
-	const failure = "The policy could not decide about this reservation, so it is not allowed. Ask who runs this cloud."
-	large := strings.Repeat("x", 10<<20)
-	other := newService(t, nil)
-	var rows []requirement
-	for _, mood := range []struct {
-		id      string
-		service http.HandlerFunc
-		// message is that without allow_on_error.
-		message string
-		change  func(*authz.Config)
-	}{
-		{"Z-15 204", says(204, ""), "", nil},
-		{"Z-15 403 with a message", says(403, `{"message": "Your project has used its budget."}`), "Your project has used its budget.", nil},
-		{"Z-15 403 without a body", says(403, ""), silent, nil},
-		{"Z-15 403 without JSON", says(403, "oops"), silent, nil},
-		{"Z-15 403 with an array", says(403, `["oops"]`), silent, nil},
-		{"403 of 10 MB", says(403, `{"message": "`+large+`"}`), silent, nil},
-		{"403 that says to be longer than it is", writes("HTTP/1.1 403 X\r\nContent-Length: 99\r\n\r\noops"), silent, nil},
-		{"Z-17 200", says(200, `{"message": "oops"}`), failure, nil},
-		{"Z-17 404", says(404, "oops"), failure, nil},
-		{"Z-17 500", says(500, "oops"), failure, nil},
-		{"200 of 10 MB", says(200, large), failure, nil},
-		{"Z-17 slow", hangs, failure, impatient},
-		{"resetting", resets, failure, nil},
-		{"not HTTP", writes("oops"), failure, nil},
-		{"a header of 10 MB", writes("HTTP/1.1 204 X\r\nX: " + large + "\r\n\r\n"), failure, nil},
-		{"an answer of two lengths", writes("HTTP/1.1 200 X\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"), failure, nil},
-		{"Z-19 a redirect", http.RedirectHandler(other.URL+"/v1/check-create", http.StatusTemporaryRedirect).ServeHTTP, failure, nil},
-	} {
-		row := requirement{id: mood.id, chain: "usage", asks: create(t, nil), message: mood.message, asked: 1, service: mood.service, change: mood.change}
-		rows = append(rows, row)
-		if row.id, row.chain = "Z-18 Z-45 allowed: "+mood.id, "usage allow"; mood.message == failure {
-			row.message = ""
-		}
-		rows = append(rows, row)
-	}
-	t.Run("moods", func(t *testing.T) { run(t, rows) })
-	if n := len(other.calls()); n != 0 {
-		t.Errorf("the redirect is followed %d times", n)
-	}
-	silentService, down := newService(t, nil), newService(t, nil)
-	down.Close()
-	for id, url := range map[string]string{
-		"Z-17 down": down.URL, "Z-17 of no such name": "http://usage.invalid",
-		"Z-17 without TLS": "https://" + strings.TrimPrefix(silentService.URL, "http://"),
-		"this machine":     strings.Replace(silentService.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1),
-	} {
-		row := requirement{chain: "usage", asks: create(t, nil), message: failure}
-		if id == "this machine" {
-			row.change = func(c *authz.Config) { c.External.AllowAddresses = nil }
-		}
-		t.Run(id, func(t *testing.T) { row.check(t, silentService, url) })
-		row.chain, row.message = "usage allow", ""
-		t.Run("Z-18 allowed: "+id, func(t *testing.T) { row.check(t, silentService, url) })
-	}
-	unset := newService(t, nil)
-	for _, chain := range []string{"usage", "length; usage", "length; usage allow"} {
-		t.Run("Z-2 Z-16 Z-44 no endpoint: "+chain, func(t *testing.T) {
-			requirement{chain: chain, asks: create(t, lasts(87600*time.Hour))}.check(t, unset, "")
-		})
-	}
-}
-
-// TestTheServiceHearsWhatBlazarSaid is Z-14 and Z-36: the examples of the specification
-// and the bodies of Blazar's code go on to a service behind, at each base URL, with the
-// server's token in place of Blazar's.
-func TestTheServiceHearsWhatBlazarSaid(t *testing.T) {
-	for _, base := range []string{"", "/", "/usage", "/usage/"} {
-		service := newService(t, nil)
-		live := &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "usage", service.URL+base)}
-		s, _, _ := sidecar(t, policies{leases: {Policy: live}}, onThisMachine)
-		p := serve(t, s, nil)
-		names := slices.Sorted(maps.Keys(operations))
-		for _, source := range []string{"spec", "blazar"} {
-			for _, name := range names {
-				sent := fixture(t, source+"-"+name)
-				if message, err := (blazar{p.url + "/v1/", token}).ask(name, sent); err != nil || message != "" {
-					t.Fatalf("denied with %q, %v", message, err)
-				}
-				calls := service.calls()
-				got := calls[len(calls)-1]
-				if want := strings.TrimSuffix(base, "/") + "/v1/" + name; got.path != want || got.token != "ours" {
-					t.Errorf("%s is called with the token %q, want %s", got.path, got.token, want)
-				}
-				if diff := cmp.Diff(exact(t, sent), exact(t, got.body)); diff != "" {
-					t.Errorf("%s %s (-want +got):\n%s", source, name, diff)
-				}
-			}
-		}
-		if n := len(service.calls()); n != 6 {
-			t.Errorf("the service is called %d times for 6 calls", n)
-		}
-	}
-}
-
-// TestTheLiveAnswerIsReused is Z-37: an experiment around the same service asks it
-// nothing, one around another service neither unless the server allows it, and an end is
-// told once.
-func TestTheLiveAnswerIsReused(t *testing.T) {
-	for _, allowed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("shadow calls %v", allowed), func(t *testing.T) {
-			service, other := newService(t, says(403, `{"message": "no"}`)), newService(t, nil)
-			candidate := func(id, chain, url string) *adminpb.PolicyExperiment {
-				return &adminpb.PolicyExperiment{Name: leases + "/experiments/" + id, Etag: id, Policy: &adminpb.Policy{
-					Rules: filters(t, chain, url), Modules: map[string]string{"m.rego": someRules}}}
-			}
-			feed := policies{leases: {
-				Policy: &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "length; usage", service.URL)},
-				Experiments: []*adminpb.PolicyExperiment{
-					candidate("allow", "usage allow", service.URL), candidate("other", "usage", other.URL),
-					candidate("stricter", "rego one; usage", service.URL), candidate("without", "rego yes", ""),
-				},
-			}}
-			s, previews, _ := sidecar(t, feed, onThisMachine, func(c *authz.Config) { c.External.ShadowCalls = allowed })
-			p := serve(t, s, nil)
-			differences := func(name string) map[string]string {
-				if _, err := (blazar{p.url + "/v1/", token}).ask(name, fixture(t, "blazar-"+name)); err != nil {
-					t.Fatal(err)
-				}
-				got := make(map[string]string)
-				for range 4 {
-					a := previews.await(t).attributes
-					got[a["understudy.experiment.etag"]] = a["understudy.preview.difference"]
-				}
-				return got
-			}
-			want := map[string]string{"allow": "UNCHANGED", "other": "FAILED", "stricter": "RESPONSE_CHANGED", "without": "NEWLY_ALLOWED"}
-			if allowed {
-				want["other"] = "NEWLY_ALLOWED"
-			}
-			if diff := cmp.Diff(want, differences("check-create")); diff != "" {
-				t.Errorf("create (-want +got):\n%s", diff)
-			}
-			want = map[string]string{"allow": "UNCHANGED", "other": "UNCHANGED", "stricter": "UNCHANGED", "without": "UNCHANGED"}
-			if diff := cmp.Diff(want, differences("on-end")); diff != "" {
-				t.Errorf("end (-want +got):\n%s", diff)
-			}
-			shadow := map[bool]int{true: 1}[allowed]
-			if n, m := len(service.calls()), len(other.calls()); n != 2 || m != shadow {
-				t.Errorf("the services are called %d and %d times, want 2 and %d", n, m, shadow)
-			}
-		})
-	}
-}
-
-// TestAServiceThatHangsCostsNoEnd fills the port with checks that wait for a service, and
-// tells it of an end.
-func TestAServiceThatHangsCostsNoEnd(t *testing.T) {
-	const room = 8
-	arrived, release := make(chan struct{}, room), make(chan struct{})
-	service := newService(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "check-create") {
-			arrived <- struct{}{}
-			<-release
-		}
-		w.WriteHeader(204)
-	})
-	live := &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "usage", service.URL)}
-	s, _, _ := sidecar(t, policies{leases: {Policy: live}}, onThisMachine)
-	p := serve(t, s, func(c *reservation.Config) { c.Concurrency = room })
-	client := blazar{p.url + "/v1/", token}
-	results := make(chan string, room)
-	for range room {
-		go func() {
-			message, err := client.ask("check-create", fixture(t, "blazar-check-create"))
-			results <- fmt.Sprint(message, err)
-		}()
-	}
-	for range room {
-		<-arrived
-	}
-	if response, err := client.post("check-create", fixture(t, "blazar-check-create")); err != nil || response.StatusCode != 429 {
-		t.Errorf("a check without room gets %q, %v", response.Status, err)
-	}
-	response, err := client.post("on-end", fixture(t, "blazar-on-end"))
-	if err != nil || response.StatusCode != 204 {
-		t.Errorf("an end gets %q, %v", response.Status, err)
-	}
-	if calls := service.calls(); calls[len(calls)-1].path != "/v1/on-end" {
-		t.Errorf("the service was told %s last", calls[len(calls)-1].path)
-	}
-	close(release)
-	for range room {
-		if got := <-results; got != fmt.Sprint("", error(nil)) {
-			t.Errorf("a check is denied with %s", got)
-		}
-	}
 }
 
 // TestChangesOfTheChainAreRehearsed has an experiment for each thing that an operator

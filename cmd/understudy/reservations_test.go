@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -254,5 +255,53 @@ func TestAPortBeyondThisMachineNeedsAToken(t *testing.T) {
 		if code != 2 || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v ends with %d, and no %q: %s", c.flags, code, c.want, out.String())
 		}
+	}
+}
+
+// TestAReservationAsksAService goes the whole way: the chain of a file, a call of
+// Blazar's, and a service that is sent its own token and the lease.
+func TestAReservationAsksAService(t *testing.T) {
+	asked := make(chan string, 3)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked <- r.URL.Path + " " + r.Header.Get("X-Auth-Token") + " " + strconv.FormatBool(strings.Contains(string(body), `"physical:host"`))
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"message": "Your project has used its budget."}`)
+	}))
+	t.Cleanup(service.Close)
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		keep(t, path, content)
+		return path
+	}
+	r := startServer(t, func(c *config) {
+		withReservations(file("blazar", "from-blazar"))(c)
+		c.external.tokenFiles, c.external.allow = []string{"http://127.0.0.1=" + file("usage", "to-usage")}, []string{"127.0.0.1"}
+	})
+	r.command(t, "apply", "leases", "-f", file("policy.yaml", `
+rules:
+  - {ruleId: length, maximumReservationLength: {reservationMaxLength: 3600s}}
+  - {ruleId: usage, externalService: {endpointUrl: "`+service.URL+`"}}
+`))
+	base := "http://" + r.bound["reservation"] + "/"
+	if code, body := r.reserve(t, http.DefaultClient, base, "from-blazar", "1"); code != 403 || body != `{"message":"Your project has used its budget."}`+"\n" {
+		t.Errorf("got %d %s", code, body)
+	}
+	if got := <-asked; got != "/v1/check-create to-usage true" {
+		t.Errorf("the service is asked %s", got)
+	}
+	r.command(t, "apply", "leases", "-f", file("exempt.yaml", `
+rules: [{externalService: {endpointUrl: "`+service.URL+`"}}]
+exemptedProjects: [p]
+`))
+	if code, body := r.reserve(t, http.DefaultClient, base, "from-blazar", "1"); code != 204 {
+		t.Errorf("an exempt project gets %d %s", code, body)
+	}
+	if len(asked) != 0 {
+		t.Errorf("the service is asked about an exempt project: %s", <-asked)
 	}
 }
