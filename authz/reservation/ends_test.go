@@ -1,0 +1,90 @@
+package reservation_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"understudy/authz"
+)
+
+// TestEndsAreToldNotAsked holds on-end to 204 whatever the policy makes of it (Z-33).
+// One that cannot be loaded has not heard of it, and that is logged.
+func TestEndsAreToldNotAsked(t *testing.T) {
+	for name, module := range map[string]string{
+		"denies": `allow := {"allowed": false, "reason": "no"}`, "undefined": `allow if input.nothing`, "wrong": `allow := 7`,
+		"broken": "allow := nonsense(", "conflict": "allow := true if input.lease\nallow := false if input.context",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, decisions := sidecar(t, live(module))
+			p := serve(t, s, nil)
+			if got := (call{path: "/v1/on-end", body: fixture(t, "spec-on-end")}).send(t, p).StatusCode; got != 204 {
+				t.Errorf("got %d", got)
+			}
+			if d := decisions.await(t); (d.attributes["understudy.policy.result"] == "ALLOW") != (name != "broken") {
+				t.Errorf("the decision is %v", d.attributes)
+			}
+			if log := p.log.String(); strings.Contains(log, "it ends all the same") != (name == "broken") || strings.Contains(log, "auth_url") {
+				t.Errorf("the log is %q", log)
+			}
+		})
+	}
+}
+
+// TestAnEndOfNothing is JSON that tells of no lease: it is no error of Blazar's API, but
+// no policy is asked.
+func TestAnEndOfNothing(t *testing.T) {
+	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision {
+		t.Error("the policy is asked")
+		return authz.Decision{}
+	}), nil)
+	for _, body := range []string{`{}`, `[]`, `{"context": {}}`, `{"context": {}, "lease": [1]}`, `{"context": {}, "lease": {"x": 1e999999999}}`} {
+		if got := (call{path: "/v1/on-end", body: body}).send(t, p).StatusCode; got != 204 {
+			t.Errorf("%s gets %d", body, got)
+		}
+	}
+	if log := p.log.String(); strings.Count(log, "no policy has heard of it") != 5 {
+		t.Errorf("the log is %q", log)
+	}
+	if got := (call{path: "/v1/on-end", body: `{"context"`}).send(t, p).StatusCode; got != 400 {
+		t.Errorf("what is no JSON gets %d", got)
+	}
+}
+
+// TestAnEndIsToldThoughItsCallerGoesAway cancels the call while it is decided.
+func TestAnEndIsToldThoughItsCallerGoesAway(t *testing.T) {
+	for path, outlives := range map[string]bool{"/v1/on-end": true, "/v1/check-create": false} {
+		asked, gone, result := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
+		p := serve(t, deciderFunc(func(ctx context.Context, _ *authz.Request) authz.Decision {
+			close(asked)
+			if outlives {
+				<-gone
+			} else {
+				<-ctx.Done()
+			}
+			result <- ctx.Err() == nil
+			return authz.Decision{}
+		}), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, "POST", p.url+path, strings.NewReader(small))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{"Content-Type": {"application/json"}, "X-Auth-Token": {token}}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		}()
+		<-asked
+		cancel()
+		<-done
+		close(gone)
+		if got := <-result; got != outlives {
+			t.Errorf("%s: the decision goes on: %v, want %v", path, got, outlives)
+		}
+	}
+}
