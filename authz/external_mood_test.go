@@ -44,8 +44,8 @@ func reset(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }
 
 const response = "HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s"
 
-// TestServicesInAllTheirMoods is Z-15, Z-17, Z-18 and Z-45, and the faults of the
-// issue: each answer with what it means, and with what it means if errors are allowed.
+// TestServicesInAllTheirMoods is Z-15, Z-17, Z-18 and Z-45, and the faults of a
+// service: each answer with what it means, and with what it means if errors are allowed.
 func TestServicesInAllTheirMoods(t *testing.T) {
 	t.Parallel()
 	const generic, failed = "The external service denied the request.", "The external service gave no decision."

@@ -55,6 +55,9 @@ func TestRequirementsOfTheExternalService(t *testing.T) {
 		{"Z-19 a redirect", http.RedirectHandler(other.URL+"/v1/check-create", http.StatusTemporaryRedirect).ServeHTTP, failure, nil},
 	} {
 		row := requirement{id: mood.id, chain: "usage", asks: create(t, nil), message: mood.message, asked: 1, service: mood.service, change: mood.change}
+		if mood.change != nil {
+			row.asked = -1 // its time may be over before the call arrives
+		}
 		rows = append(rows, row)
 		if row.id, row.chain = "Z-18 Z-45 allowed: "+mood.id, "usage allow"; mood.message == failure {
 			row.message = ""
