@@ -136,7 +136,7 @@ func sidecar(t testing.TB, feed authz.Feed, changes ...func(*authz.Config)) (s *
 	}
 	config := authz.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
-		Recorder:    authz.NewRecorder(provider(previews)),
+		Recorder:    authz.NewRecorder(provider(previews), authz.PreviewLog{}),
 		DecisionLog: authz.DecisionLogConfig{Provider: provider(decisions)},
 	}
 	for _, change := range changes {
