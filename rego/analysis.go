@@ -48,8 +48,9 @@ func (u *unit) alias(v ast.Var) ([]string, bool) {
 }
 
 // analyse looks at all rules and puts our built-ins in the place of those that read
-// the clock, where that is sound. If opaque is set, nothing is known of any rule.
-func analyse(compiler *ast.Compiler, opaque bool) *analysis {
+// the clock, where that is sound for evaluations from the references. If opaque is set,
+// nothing is known of any rule.
+func analyse(compiler *ast.Compiler, from []ast.Ref, opaque bool) *analysis {
 	a := &analysis{
 		compiler: compiler, units: make(map[*ast.Rule]*unit),
 		inputRules: make(map[string][]string), clockRules: make(map[string]clockForm),
@@ -70,8 +71,9 @@ func analyse(compiler *ast.Compiler, opaque bool) *analysis {
 		a.findInputRule(rule)
 	}
 	a.findClockRules(rules)
+	mocked := a.mocked(from)
 	for _, rule := range rules {
-		a.clock(rule)
+		a.clock(rule, mocked)
 	}
 	return a
 }

@@ -99,23 +99,18 @@ func parse(ctx context.Context, sources map[string]string) (map[string]*ast.Modu
 
 // prepare makes the query of each path, and finds out what it reads.
 func (p *Program) prepare(ctx context.Context, source Source) error {
-	p.queries = make(map[string]query, len(source.Paths))
-	known := analyse(p.compiler, usesLocalNames(source.Modules))
+	refs, problems := source.refs(p.compiler)
+	if len(problems) > 0 {
+		return newCompileError(problems)
+	}
+	known := analyse(p.compiler, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
 	p.substitutes = known.ours.builtins
-	var problems []Problem
-	for _, path := range source.asked(p.compiler) {
+	p.queries = make(map[string]query, len(refs))
+	for path, ref := range refs {
 		if ctx.Err() != nil {
 			return ended(ctx)
 		}
-		ref, problem := resolve(p.compiler, source.Data, path)
-		if problem != nil {
-			problems = append(problems, *problem)
-			continue
-		}
 		p.queries[path] = newQuery(ref, known)
-	}
-	if len(problems) > 0 {
-		return newCompileError(problems)
 	}
 	return nil
 }

@@ -23,6 +23,22 @@ func (s Source) asked(compiler *ast.Compiler) []string {
 	return paths
 }
 
+// refs returns the references of all paths that are asked :: path → reference, and the
+// problems of those that name nothing.
+func (s *Source) refs(compiler *ast.Compiler) (map[string]ast.Ref, []Problem) {
+	out := make(map[string]ast.Ref)
+	var problems []Problem
+	for _, path := range s.asked(compiler) {
+		ref, problem := resolve(compiler, s.Data, path)
+		if problem != nil {
+			problems = append(problems, *problem)
+			continue
+		}
+		out[path] = ref
+	}
+	return out, problems
+}
+
 // exists reports whether there is a rule, a package or a document.
 func exists(compiler *ast.Compiler, data map[string]any, ref ast.Ref) bool {
 	return len(compiler.GetRules(ref)) > 0 || inData(data, ref)

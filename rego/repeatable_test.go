@@ -65,8 +65,13 @@ func signedToken(claims map[string]any, secret string) string {
 	if err != nil {
 		panic(err)
 	}
+	return sign(`{"alg":"HS256","typ":"JWT"}`, string(text), secret)
+}
+
+// sign returns a token of HS256 with a header and a payload.
+func sign(header, payload, secret string) string {
 	part := base64.RawURLEncoding.EncodeToString
-	signed := part([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + part(text)
+	signed := part([]byte(header)) + "." + part([]byte(payload))
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(signed))
 	return signed + "." + part(mac.Sum(nil))

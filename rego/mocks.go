@@ -1,0 +1,58 @@
+package rego
+
+import "github.com/open-policy-agent/opa/v1/ast"
+
+// A modifier such as `with io.jwt.decode_verify as fake` replaces a built-in for all
+// that its expression reaches. It would not meet one of ours that stands in the place
+// of that built-in, so nothing is substituted where such a modifier may be evaluated.
+// The rules of a policy's tests are full of them, but a decision does not reach those.
+
+// mocked reports whether an evaluation from one of the references may meet a modifier
+// that replaces a built-in which one of ours may stand in for.
+func (a *analysis) mocked(from []ast.Ref) bool {
+	found := false
+	seen := make(map[*ast.Rule]bool)
+	var follow func(ref ast.Ref)
+	visitor := ast.NewGenericVisitor(func(x any) bool {
+		switch x := x.(type) {
+		case *ast.With:
+			found = found || substitutable(x.Target)
+		case ast.Ref:
+			follow(x)
+		}
+		return false
+	})
+	follow = func(ref ast.Ref) {
+		if !ref[0].Equal(ast.DefaultRootDocument) {
+			return
+		}
+		for _, rule := range a.rulesAt(ref) {
+			if !seen[rule] {
+				seen[rule] = true
+				visitor.Walk(rule)
+				visitor.Walk(rule.Head.Reference)
+			}
+		}
+	}
+	for _, ref := range from {
+		follow(ref)
+	}
+	return found
+}
+
+// substitutable reports whether the target of a modifier is a built-in that one of
+// ours may stand in for.
+func substitutable(target *ast.Term) bool {
+	name := target.String()
+	return comparisons[name] || tokenBuiltins[name]
+}
+
+// verifiesToken reports whether a rule calls io.jwt.decode_verify, which reads the
+// clock.
+func verifiesToken(rule *ast.Rule) bool {
+	found := false
+	eachExpr(rule, func(e *ast.Expr) {
+		found = found || isCall(e, ast.JWTDecodeVerify.Name, 2) || isCall(e, ast.JWTDecodeVerify.Name, 3)
+	})
+	return found
+}

@@ -1,0 +1,164 @@
+package rego_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/open-policy-agent/opa/v1/ast"
+	oparego "github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"understudy/rego"
+)
+
+// plainData is the data of the policies of testdata/plain.txtar.
+var plainData = map[string]any{"d": map[string]any{
+	"x": 1, "k": true, "list": []any{"a", "b", "c"}, "n": []any{"zero", "one"},
+}}
+
+// plainNeighbour is a package that the policies can refer to.
+const plainNeighbour = `package q
+ok if input.o.b == 1
+h := input.a
+g(x) := x.b
+now := time.now_ns()
+before(x) if now < x
+`
+
+// TestPlainRego holds the shortcuts against plain OPA: whatever a policy of
+// testdata/plain.txtar says, it gives the same with ours as with OPA, the same from its
+// read set as from the whole input, and the same as long as it is remembered.
+func TestPlainRego(t *testing.T) {
+	archive, err := txtar.ParseFile(filepath.Join("testdata", "plain.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range archive.Files {
+		t.Run(file.Name, func(t *testing.T) {
+			t.Parallel()
+			modules := map[string]string{"p.rego": "package p\n" + string(file.Data), "q.rego": plainNeighbour}
+			ours, err := rego.Compile(context.Background(), rego.Source{Modules: modules, Data: plainData, Paths: []string{"p/allow"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opa := prepareOPA(t, modules)
+			for i, in := range plainInputs() {
+				for second := range 13 {
+					c := plainCase{t, ours, opa, i, in, time.Unix(epoch+int64(second), 0)}
+					c.check()
+				}
+			}
+		})
+	}
+}
+
+// plainInputs are inputs that the policies tell apart.
+func plainInputs() []map[string]any {
+	token := signedToken(map[string]any{"exp": epoch + 5, "nbf": epoch + 2}, "s")
+	return []map[string]any{
+		{
+			"a": map[string]any{"b": 1}, "o": map[string]any{"b": 1}, "y": 1, "x": "k", "l": []any{1, 2, "x"}, "t": epoch + 5,
+			"token": token, "bad": brokenToken(), "nested": nestedToken(token),
+		},
+		{
+			"a": map[string]any{"b": 2}, "o": map[string]any{"b": 2}, "y": 2, "x": "k", "l": []any{map[string]any{"b": []any{0, 1}}},
+			"t": (epoch + 5) * int64(1e9), "token": token, "bad": "a.b.c", "nested": "a.b",
+		},
+		{"a": "s", "y": 0, "x": "h", "l": map[string]any{"a": 1, "0": 1}, "o": map[string]any{"b": 1, "0": 1}, "0": 1},
+		{"a": nil, "y": []any{}, "l": []any{}},
+		{},
+	}
+}
+
+// brokenToken has a header that OPA's io.jwt.decode takes for text.
+func brokenToken() string {
+	part := base64.RawURLEncoding.EncodeToString
+	return part([]byte(`{"alg":"HS256","cty":1}`)) + "." + part([]byte(`{}`)) + "." + part([]byte("x"))
+}
+
+// nestedToken signs a token within a token.
+func nestedToken(inner string) string {
+	return sign(`{"alg":"HS256","cty":"JWT"}`, inner, "s")
+}
+
+// plainCase is a policy with an input at a moment.
+type plainCase struct {
+	*testing.T
+	ours  *rego.Program
+	opa   oparego.PreparedEvalQuery
+	index int
+	input map[string]any
+	now   time.Time
+}
+
+func (c plainCase) check() {
+	c.Helper()
+	want := c.plain(c.now)
+	got, until := c.decide(c.input)
+	if diff := cmp.Diff(want, got); diff != "" {
+		c.Errorf("input %d at %v: plain OPA is -, ours is +:\n%s", c.index, c.now.Unix(), diff)
+	}
+	reads := c.ours.Reads("p/allow")
+	projected, _ := project(c.input, reads).(map[string]any)
+	if got, _ := c.decide(projected); got != want {
+		c.Errorf("input %d at %v: %s from the read set %s, %s from the whole", c.index, c.now.Unix(), got, reads, want)
+	}
+	if !c.ours.Repeatable("p/allow") {
+		return
+	}
+	for _, later := range []time.Duration{1, time.Second - 1, time.Second, 4 * time.Second, 5*time.Second - 1, 6 * time.Second, time.Hour} {
+		if at := c.now.Add(later); at.Before(until) && c.plain(at) != want {
+			c.Errorf("input %d at %v: %s is remembered until %v, but is %s after %v", c.index, c.now.Unix(), want, until, c.plain(at), later)
+		}
+	}
+}
+
+// prepareOPA compiles a policy with nothing of ours.
+func prepareOPA(t *testing.T, modules map[string]string) oparego.PreparedEvalQuery {
+	options := []func(*oparego.Rego){
+		oparego.Query("data.p.allow"), oparego.Store(inmem.NewFromObject(plainData)), oparego.SetRegoVersion(ast.RegoV1),
+	}
+	for file, text := range modules {
+		options = append(options, oparego.Module(file, text))
+	}
+	prepared, err := oparego.New(options...).PrepareForEval(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prepared
+}
+
+// plain asks OPA.
+func (c plainCase) plain(now time.Time) string {
+	results, err := c.opa.Eval(context.Background(), oparego.EvalInput(c.input), oparego.EvalTime(now))
+	switch {
+	case err != nil:
+		return "error"
+	case len(results) == 0:
+		return "undefined"
+	}
+	return fmt.Sprint(results[0].Expressions[0].Value)
+}
+
+// decide asks ours about an input.
+func (c plainCase) decide(document map[string]any) (string, time.Time) {
+	in, err := rego.NewInput(document)
+	if err != nil {
+		c.Fatal(err)
+	}
+	result, err := c.ours.Eval(context.Background(), "p/allow", in, c.now)
+	switch {
+	case err != nil:
+		return "error", c.now
+	case !result.Defined:
+		return "undefined", result.Until
+	}
+	return strings.TrimSpace(fmt.Sprint(result.Value)), result.Until
+}
