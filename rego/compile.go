@@ -20,6 +20,9 @@ func Compile(ctx context.Context, source Source) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	if problem := tooMuch(modules); problem != nil {
+		return nil, newCompileError([]Problem{*problem})
+	}
 	store := newStore(source.Data)
 	// The transaction is that of all evaluations: nobody ever writes to the store.
 	txn, err := store.NewTransaction(ctx)
