@@ -21,7 +21,8 @@ import (
 //
 // A request is known by the SHA-256 of its projection, so that a caller, who chooses
 // the input, cannot make two requests share a decision, and no token stays in memory
-// longer than its request. A decision is used from the moment at which it was made
+// longer than its request. What is kept is bounded in bytes as well as in number, for
+// a policy may make its decisions of what the caller sends. A decision is used from the moment at which it was made
 // until the first moment at which it would be another. Failures to evaluate are never
 // kept.
 //
@@ -39,11 +40,20 @@ type fingerprint [sha256.Size]byte
 type remembered struct {
 	decision    *Decision
 	from, until int64
+	// weight is about the size of the decision, in bytesPerDecision.
+	weight uint32
 }
 
-// newMemory returns a memory of a number of decisions.
+// bytesPerDecision is the room that a memory has for each of its decisions, in the
+// bytes of the canonical form. A larger one takes the room of several.
+const bytesPerDecision = 1 << 10
+
+// newMemory returns a memory of a number of decisions; of fewer if they are large.
 func newMemory(size int) (*memory, error) {
-	cache, err := otter.New(&otter.Options[fingerprint, remembered]{MaximumSize: size})
+	cache, err := otter.New(&otter.Options[fingerprint, remembered]{
+		MaximumWeight: uint64(size),
+		Weigher:       func(_ fingerprint, r remembered) uint32 { return r.weight },
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +78,18 @@ func (m *memory) keep(f fingerprint, d Decision, now time.Time) Decision {
 	if !d.until.After(now) || !lasting(d.Failure) {
 		return d
 	}
-	one := m.distinct.one(d)
-	m.decisions.Set(f, remembered{decision: one, from: now.UnixNano(), until: d.until.UnixNano()})
+	until := d.until.UnixNano()
+	d.until = time.Time{}
+	form, shareable := canonical(d)
+	one := &d
+	if shareable && len(form) <= bytesPerDecision {
+		one = m.distinct.one(d, form)
+	} else {
+		d.rendering = &Rendering{}
+	}
+	m.decisions.Set(f, remembered{
+		decision: one, from: now.UnixNano(), until: until, weight: uint32(1 + len(form)/bytesPerDecision),
+	})
 	return *one
 }
 
@@ -78,23 +98,23 @@ func (m *memory) keep(f fingerprint, d Decision, now time.Time) Decision {
 const maxDistinct = 4096
 
 // distinct holds one of all decisions that are equal: a policy makes few that are not.
+// It holds no large ones, since it forgets none.
 type distinct struct {
 	mu sync.Mutex
 	// known :: canonical form → the decision.
 	known map[string]*Decision
 }
 
-// one returns a decision that is equal to d and may be shared.
-func (s *distinct) one(d Decision) *Decision {
-	d.until = time.Time{}
-	form, ok := canonical(d)
+// one returns a decision that is equal to d, whose canonical form is given, and may be
+// shared.
+func (s *distinct) one(d Decision, form string) *Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.known[form]; ok && known != nil {
+	if known := s.known[form]; known != nil {
 		return known
 	}
 	d.rendering = &Rendering{}
-	if ok && len(s.known) < maxDistinct {
+	if len(s.known) < maxDistinct {
 		if s.known == nil {
 			s.known = make(map[string]*Decision)
 		}
