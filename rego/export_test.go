@@ -7,3 +7,13 @@ func Builtins() (all []string, isPure, isImpure map[string]bool) {
 	}
 	return all, pure, impure
 }
+
+// RememberedTokens returns about how many bytes the answers about tokens take, and the
+// most that they may.
+func RememberedTokens() (bytes, limit uint64) {
+	tokens.CleanUp()
+	for _, a := range tokens.All() {
+		bytes += uint64(a.weight)
+	}
+	return bytes, tokenBytes
+}

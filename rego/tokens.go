@@ -3,28 +3,54 @@ package rego
 import (
 	"crypto/sha256"
 	"io"
+	"math"
 
 	"github.com/maypok86/otter/v2"
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// tokenSize is how many answers about tokens are remembered, in all programs
-// together: a caller sends the same token with every request.
-const tokenSize = 2048
+// tokenBytes bounds the answers about tokens that are remembered, in all programs
+// together: a caller sends the same token with every request. It is room for several
+// thousand tokens of the usual size. It counts bytes, since a token that nobody has
+// checked yet may be as long as its sender likes.
+const tokenBytes = 32 << 20
+
+// termBytes is about what a term takes beside its text.
+const termBytes = 128
 
 // tokens remembers what the built-ins for JSON Web Tokens said: to decode a token or
 // to check its signature is most of the work of many policies, and the answer is a
 // function of the operands, which are compared by their SHA-256. So it is shared by
 // all programs. It is not OPA's own cache for tokens, which on a hit does not look at
 // the algorithm that is asked for.
-var tokens = otter.Must(&otter.Options[[sha256.Size]byte, answer]{MaximumSize: tokenSize})
+var tokens = otter.Must(&otter.Options[[sha256.Size]byte, answer]{
+	MaximumWeight: tokenBytes,
+	Weigher:       func(_ [sha256.Size]byte, a answer) uint32 { return a.weight },
+})
 
 // answer is what a built-in said. It is right for moments from and until which it
 // would be said again, in nanoseconds since 1970.
 type answer struct {
 	value       *ast.Term
 	from, until int64
+	// weight is about its size, in bytes.
+	weight uint32
+}
+
+func newAnswer(value *ast.Term, from, until int64) answer {
+	weight := 0
+	ast.WalkTerms(value, func(t *ast.Term) bool {
+		weight += termBytes
+		switch v := t.Value.(type) {
+		case ast.String:
+			weight += len(v)
+		case ast.Number:
+			weight += len(v)
+		}
+		return false
+	})
+	return answer{value, from, until, uint32(min(weight, math.MaxUint32))}
 }
 
 // tokenBuiltins are the built-ins whose answers are remembered. That of decode_verify
@@ -74,7 +100,7 @@ func (s *substitutes) askToken(e *ast.Expr) {
 		h.until = min(h.until, own.until)
 		return ask(bctx, operands, func(value *ast.Term) error {
 			if own.until > own.now {
-				tokens.Set(key, answer{value, own.now, own.until})
+				tokens.Set(key, newAnswer(value, own.now, own.until))
 			}
 			return iter(value)
 		})

@@ -53,3 +53,24 @@ stronger if io.jwt.verify_hs512(input.token, input.secret)
 		}
 	}
 }
+
+// TestTokensAreBoundedInBytes: whoever sends long tokens that nobody has signed must
+// not fill the memory of the sidecar.
+func TestTokensAreBoundedInBytes(t *testing.T) {
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": "package p\nallow if io.jwt.decode(input.token)[1].a"}, Paths: []string{"p/allow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := make([]int, 20_000)
+	for i := range 200 {
+		in := input(t, fmt.Sprintf(`{"token": %q}`, signedToken(map[string]any{"a": i, "long": long}, "s")))
+		if _, err := p.Eval(context.Background(), "p/allow", in, time.Unix(epoch, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bytes, limit := rego.RememberedTokens(); bytes > limit || bytes == 0 {
+		t.Errorf("%d bytes are remembered, want at most %d", bytes, limit)
+	}
+}
