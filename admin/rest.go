@@ -34,7 +34,7 @@ func (s *Server) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	rpc := s.newGRPC()
-	rest := s.checkBody(checkQuery(rawPath(gateway)))
+	rest := s.guardBrowsers(documented(s.checkBody(checkQuery(rawPath(gateway)))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGRPC(r) {
 			rpc.ServeHTTP(w, r)
@@ -43,13 +43,20 @@ func (s *Server) Handler() (http.Handler, error) {
 		defer s.recoverREST(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		// No http.ServeMux here: it would answer a path like a//b with a redirect.
+		rest.ServeHTTP(w, r)
+	}), nil
+}
+
+// documented serves the OpenAPI document beside the API. It is no http.ServeMux, which
+// would answer a path like a//b with a redirect.
+func documented(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Path == "/openapi.json" {
 			serveOpenAPI(w)
 			return
 		}
-		rest.ServeHTTP(w, r)
-	}), nil
+		next.ServeHTTP(w, r)
+	})
 }
 
 // rawPath has the gateway see the path as it was sent. It decodes what it matches,

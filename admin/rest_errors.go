@@ -31,6 +31,8 @@ const (
 	reasonUnexpectedBody       reason = "UNEXPECTED_BODY"
 	reasonBodyTooLarge         reason = "BODY_TOO_LARGE"
 	reasonUnsupportedMediaType reason = "UNSUPPORTED_MEDIA_TYPE"
+	reasonForeignOrigin        reason = "FOREIGN_ORIGIN"
+	reasonForeignHost          reason = "FOREIGN_HOST"
 )
 
 func invalidJSON(description string) error {

@@ -53,6 +53,9 @@ type Config struct {
 	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
 	// its modules. One without tests is accepted.
 	RequirePassingTests bool
+	// Hosts are the names by which REST may be asked, in lower case, beside localhost and
+	// addresses. Nil means any name: for a server that strangers' pages cannot reach.
+	Hosts []string
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time
 }
@@ -66,6 +69,8 @@ type Server struct {
 	store Store
 	log   *slog.Logger
 	now   func() time.Time
+	// hosts are as in Config.
+	hosts []string
 	// testing lets one policy's tests run at a time; nil if none are to be run.
 	testing chan struct{}
 	// health is that of the gRPC services.
@@ -77,7 +82,7 @@ func NewServer(config Config) (*Server, error) {
 	if config.Store == nil {
 		return nil, errors.New("admin: Config.Store is required")
 	}
-	s := &Server{store: config.Store, log: config.Logger, now: config.Now, health: newHealth()}
+	s := &Server{store: config.Store, log: config.Logger, hosts: config.Hosts, now: config.Now, health: newHealth()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

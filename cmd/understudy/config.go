@@ -56,6 +56,7 @@ type config struct {
 	reservations    reservationConfig
 
 	allowUnauthenticatedAdmin bool
+	adminHosts                []string
 	drainDelay                time.Duration
 	requirePassingTests       bool
 	shutdownTimeout           time.Duration
@@ -94,6 +95,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	c.external.bind(f)
 	c.reservations.bind(f)
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
+	f.StringSliceVar(&c.adminHosts, "admin-host", nil, "a name by which the admin API may be asked on a loopback address, beside localhost: that of a proxy that keeps the Host it was asked by")
 	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
@@ -274,6 +276,20 @@ func (c *config) level() slog.Level {
 		return slog.LevelInfo
 	}
 	return l
+}
+
+// restHosts are the names by which the admin API may be asked; nil is any. Pages in a
+// browser of this machine can reach a loopback address; what is before another one
+// asks who comes.
+func (c *config) restHosts() []string {
+	if !loopback(c.adminAddr) {
+		return nil
+	}
+	hosts := []string{}
+	for _, name := range c.adminHosts {
+		hosts = append(hosts, strings.ToLower(name))
+	}
+	return hosts
 }
 
 func oneOf(value string, allowed ...string) bool { return slices.Contains(allowed, value) }

@@ -267,7 +267,7 @@ func (s *server) secure(port string, files tlsFiles, protocols ...string) (*tls.
 func (s *server) openAdmin(ctx context.Context, st store) error {
 	var err error
 	if s.admin, err = admin.NewServer(admin.Config{
-		Store: st, Logger: s.log, RequirePassingTests: s.config.requirePassingTests,
+		Store: st, Logger: s.log, RequirePassingTests: s.config.requirePassingTests, Hosts: s.config.restHosts(),
 	}); err != nil {
 		return err
 	}
