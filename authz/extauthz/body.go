@@ -8,6 +8,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,7 +79,31 @@ func parseJSON(body []byte) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, badRequest("The body has something after its JSON value.")
 	}
+	if hasLongNumber(value) {
+		return nil, badRequest("The body has a number of more than 1000 digits.")
+	}
 	return value, nil
+}
+
+// maxDigits is the length of the longest number in a body, as it is written. To
+// compare one takes the square of its length: a megabyte keeps a processor busy for
+// seconds, which no deadline ends.
+const maxDigits = 1000
+
+func hasLongNumber(value any) bool {
+	switch v := value.(type) {
+	case json.Number:
+		return len(v) > maxDigits
+	case []any:
+		return slices.ContainsFunc(v, hasLongNumber)
+	case map[string]any:
+		for _, field := range v {
+			if hasLongNumber(field) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // parseForm returns an object :: name → its values in order.

@@ -88,8 +88,13 @@ func New(d Decider, options ...Option) *Server {
 }
 
 // Check answers one request. The error is nil unless OnFailureError is set.
-func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
+	defer func() {
+		if recover() != nil {
+			response, err = s.respond(id, panicked)
+		}
+	}()
 	d := emptyRequest
 	if check.GetAttributes() != nil {
 		d = s.decide(ctx, s.request(id, check))
@@ -149,6 +154,10 @@ func (s *Server) span(headers propagation.TextMapCarrier) trace.SpanContext {
 var emptyRequest = authz.Decision{
 	Failure: authz.FailureRequest, HTTPStatus: 400, Reason: "The request has no attributes.",
 }
+
+// panicked is the decision on a request that broke something on the way to its policy
+// or back. gRPC would end the process with it.
+var panicked = authz.Decision{Failure: authz.FailurePanic, Reason: "The check panicked."}
 
 // failureCode returns the gRPC code of a failure, for OnFailureError.
 func failureCode(f authz.Failure) codes.Code {

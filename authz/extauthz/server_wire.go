@@ -15,7 +15,12 @@ import (
 
 // checkEnvelope answers a request on the wire by one on the wire. A request that a view
 // reads is decoded only if a policy, or a log, asks for all of it.
-func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (*envelope, error) {
+func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope, err error) {
+	defer func() {
+		if recover() != nil {
+			out, err = s.answer(newID(), panicked)
+		}
+	}()
 	if v := newView(string(in.wire)); v != nil {
 		return s.checkView(ctx, in.wire, v)
 	}

@@ -59,9 +59,26 @@ func (v *view) bodyText() string {
 const maxGlance = 64 << 10
 
 // validJSON reports whether a body is a JSON value. One with an exponent may be out
-// of the bounds of numbers; and one that is not UTF-8 is read in ways of its own.
+// of the bounds of numbers, as may a long one; and one that is not UTF-8 is read in
+// ways of its own.
 func validJSON(body string) bool {
-	return len(body) <= maxGlance && !hasExponent(body) && json.Valid([]byte(body))
+	return len(body) <= maxGlance && !hasExponent(body) && !hasDigits(body, maxDigits) && json.Valid([]byte(body))
+}
+
+// hasDigits reports whether there are n characters in a row that may be a number.
+func hasDigits(body string, n int) bool {
+	run := 0
+	for i := range len(body) {
+		if c := body[i]; c >= '0' && c <= '9' || c == '.' || c == '-' {
+			run++
+		} else {
+			run = 0
+		}
+		if run >= n {
+			return true
+		}
+	}
+	return false
 }
 
 // hasExponent reports whether there may be a number with an exponent.
