@@ -1,0 +1,111 @@
+package extauthz_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Wires that no encoder writes, but any client of the port can.
+
+// in is a field that holds bytes: a text or a message of further fields.
+func in(number protowire.Number, parts ...string) string {
+	content := ""
+	for _, part := range parts {
+		content += part
+	}
+	return string(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), content))
+}
+
+// num is a field that holds a number.
+func num(number protowire.Number, value uint64) string {
+	return string(protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.VarintType), value))
+}
+
+// oddHTTP is a request with fields of its HTTP message.
+func oddHTTP(fields ...string) string { return in(1, in(4, in(2, fields...))) }
+
+func header(name, value string) string { return in(3, in(1, name), in(2, value)) }
+
+// TestViewOfOddWires: what occurs twice is merged, or its last occurrence counts, in a
+// view as in the full decode.
+func TestViewOfOddWires(t *testing.T) {
+	sets := someReads(t)
+	const path, method, size, body, rawBody = 4, 2, 9, 11, 12
+	plainText := in(2, in(3, "x"))
+	read := 0
+	for name, wire := range map[string]string{
+		"attributes twice":        oddHTTP(in(path, "/a")) + oddHTTP(in(method, "GET")),
+		"attributes, then none":   oddHTTP(in(path, "/a")) + in(1),
+		"request twice":           in(1, in(4, in(2, in(path, "/a"))), in(4, in(2, in(path, "/b")))),
+		"http twice":              in(1, in(4, in(2, in(path, "/a"), header("a", "b")), in(2, header("c", "d")))),
+		"path twice":              oddHTTP(in(path, "/admin"), in(path, "/public")),
+		"path, then none":         oddHTTP(in(path, "/admin"), in(path, ""), header(":path", "/public")),
+		"header twice":            oddHTTP(header("authorization", "y"), header("authorization", "x")),
+		"header of two names":     oddHTTP(in(3, in(1, "a"), in(1, "authorization"), in(2, "x"))),
+		"header of two values":    oddHTTP(in(3, in(1, "authorization"), in(2, "y"), in(2, "x"))),
+		"header backwards":        oddHTTP(in(3, in(2, "x"), in(1, "authorization"))),
+		"header without a name":   oddHTTP(in(3, in(2, "x")), header("", "y")),
+		"header without a value":  oddHTTP(in(3, in(1, "authorization"))),
+		"empty header":            oddHTTP(in(3)),
+		"header in capitals":      oddHTTP(header("Content-Type", "application/json"), header("AUTHORIZATION", "x"), in(body, `{"a":1}`)),
+		"header of long s":        oddHTTP(header("authori\u017fation", "x"), header("content-type", "application/j\u017fon"), in(body, `{"a":1}`)),
+		"content type twice":      oddHTTP(header("content-type", "text/plain"), header("content-type", "application/json"), in(body, `{"a":1}`)),
+		"partial body in capital": oddHTTP(header("x-envoy-auth-partial-body", "TRUE"), header("content-type", "application/json"), in(body, `{"a":`)),
+		"both bodies":             oddHTTP(header("content-type", "application/json"), in(body, `{"a":1}`), in(rawBody, `{"a":2}`)),
+		"body, then none":         oddHTTP(header("content-type", "application/json"), in(body, `{"a":1}`), in(body), in(rawBody, `{"a":2}`)),
+		"raw body of no text":     oddHTTP(header("content-type", "application/json"), in(rawBody, "{\"a\":\"\xff\"}")),
+		"body with a mark":        oddHTTP(header("content-type", "application/json"), in(body, "\ufeff{\"a\":1}")),
+		"body of two names":       oddHTTP(header("content-type", "application/json"), in(body, `{"a":2,"a":1}`)),
+		"body and more":           oddHTTP(header("content-type", "application/json"), in(body, `{"a":1} {"a":2}`)),
+		"length below the body":   oddHTTP(header("content-type", "application/json"), header("content-length", "-1"), in(body, `{"a":1}`)),
+		"length above the body":   oddHTTP(header("content-type", "application/json"), header("content-length", "99"), in(body, `{"a":1}`)),
+		"length of nothing":       oddHTTP(header("content-type", "application/json"), header("content-length", ""), in(body, `{"a":1}`)),
+		"size in long form":       oddHTTP(in(path, "/a"), "\x48\x83\x80\x80\x00"),
+		"size twice":              oddHTTP(num(size, 3), num(size, 0)),
+		"size below zero":         oddHTTP(num(size, 1<<64-1)),
+		"size as text":            oddHTTP(in(size, "3")),
+		"unknown field":           oddHTTP(in(path, "/a"), in(99, "x")),
+		"field of number zero":    oddHTTP(in(path, "/a"), "\x02\x01a"),
+		"raw headers":             oddHTTP(header("authorization", "x"), in(13, in(1, in(1, "authorization"), in(2, "y")))),
+		"address of two kinds":    in(1, in(2, in(1, in(1, in(2, "1.2.3.4"), num(3, 1)), in(2, in(1, "/sock"))))),
+		"address merged":          in(1, in(2, in(1, in(1, in(2, "1.2.3.4")), in(1, num(3, 1))))),
+		"port of two kinds":       in(1, in(2, in(1, in(1, in(2, "1.2.3.4"), num(3, 1), in(4, "http"))))),
+		"destination twice":       in(1, in(2, in(1, in(1, num(3, 1)))), in(2, in(4, "p"))),
+		"source twice":            in(1, in(1, in(4, "admin")), in(1, in(4, "a"))),
+		"source, then none":       in(1, in(1, in(4, "a")), in(1, in(4, ""))),
+		"label twice":             in(1, in(1, in(3, in(1, "a"), in(2, "b")), in(3, in(1, "a"), in(2, "c")))),
+		"extension twice":         in(1, in(10, in(1, "policy"), in(2, "b")), in(10, in(1, "policy"), in(2, "a"))),
+		"metadata name twice":     in(1, in(11, in(1, in(1, "a"), in(2, in(1, in(1, "b"), plainText))), in(1, in(1, "a"), in(2, in(1, in(1, "c"), plainText))))),
+		"metadata value merged":   in(1, in(11, in(1, in(1, "a"), in(2, in(1, in(1, "b"), plainText)), in(2, in(1, in(1, "c"), plainText))))),
+		"metadata of two kinds":   in(1, in(11, in(1, in(1, "a"), in(2, in(1, in(1, "b"), in(2, in(3, "x"), num(4, 1))))))),
+		"metadata of no kind":     in(1, in(11, in(1, in(1, "a"), in(2, in(1, in(1, "b"), in(2)))))),
+		"metadata twice":          in(1, in(11, in(1, in(1, "a"), in(2))), in(11, in(1, in(1, "b"), in(2)))),
+		"TLS twice":               in(1, in(12, in(1, "b")), in(12)),
+		"time below zero":         in(1, in(4, in(1, num(1, 1<<64-1)))),
+		"time of large nanos":     in(1, in(4, in(1, num(2, 1<<40+1)))),
+		"path without a slash":    oddHTTP(in(path, "a/b")),
+		"path of slashes":         oddHTTP(in(path, "///a//b/")),
+		"path of encoded slashes": oddHTTP(in(path, "/%2F/a%2fb/..%2f%2e%2e")),
+		"path of encoded query":   oddHTTP(in(path, "/a%3Fb=c/x/y?b=c")),
+		"path of a query alone":   oddHTTP(in(path, "?b=c")),
+		"path of two queries":     oddHTTP(in(path, "/a?b=c?b=d")),
+		"path of bad escapes":     oddHTTP(in(path, "/a%zz/b")),
+		"path of no text":         oddHTTP(in(path, "/a%ff/x/%c0%ae")),
+		"path of a plus":          oddHTTP(in(path, "/a+b/%2B?b=+c&b=%2B")),
+		"query of a semicolon":    oddHTTP(in(path, "/a?b=c;d=e")),
+		"query of one name twice": oddHTTP(in(path, "/a?b=d&b=c&B=c")),
+		"path with a NUL":         oddHTTP(in(path, "/a\x00/b%00")),
+		"path in the header":      oddHTTP(header(":path", "/a/b?b=c"), header(":method", "GET")),
+		"method twice":            oddHTTP(in(method, "POST"), in(method, "GET")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if holdsView(t, []byte(wire), sets) {
+				read++
+			}
+		})
+	}
+	if read < 40 {
+		t.Errorf("only %d requests were read by a view", read)
+	}
+}
