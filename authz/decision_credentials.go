@@ -19,7 +19,10 @@ const minSecret = 8
 // credentialHeaders carry what proves an identity: who reads it can use it.
 var credentialHeaders = []string{
 	"authorization", "proxy-authorization", "cookie", "cookie2", "set-cookie", "set-cookie2",
-	"x-api-key", "x-auth-token", "x-amz-security-token", "x-forwarded-access-token",
+	"x-api-key", "x-auth-token", "x-access-token", "x-id-token", "x-amz-security-token", "x-forwarded-access-token",
+	"x-forwarded-id-token", "x-amzn-oidc-accesstoken", "x-amzn-oidc-data", "x-goog-iap-jwt-assertion",
+	"cf-access-jwt-assertion", "x-ms-token-aad-access-token", "x-ms-token-aad-id-token", "x-vault-token", "private-token",
+	"x-csrf-token", "x-xsrf-token",
 }
 
 // credentials are the names of the headers that are hidden in events.

@@ -80,7 +80,11 @@ func FuzzCredentialsAreHidden(f *testing.F) {
 	const secret = "s3cr3t-T0ken/0123456789+="
 	names := []string{
 		"authorization", "proxy-authorization", "cookie", "cookie2", "set-cookie", "set-cookie2", "x-api-key", "x-auth-token",
+		"x-goog-iap-jwt-assertion", "x-amzn-oidc-data", "private-token", "x-csrf-token",
 		"x-amz-security-token", "x-forwarded-access-token",
+	}
+	for i := range names {
+		f.Add(uint8(0), uint8(i), uint64(0), "", "")
 	}
 	p := policy("live", echo)
 	p.Modules["log.rego"] = carry
