@@ -51,11 +51,16 @@ func syntaxError(body []byte) error {
 
 var quoted = regexp.MustCompile(`"[^"]*"`)
 
-// bodyError tells in which field a body differs from the API's messages. The text
-// of protojson has a prefix and spaces that vary on purpose.
-func bodyError(err error) error {
+// protoText is the text of an error of protojson, without its prefix and the spaces
+// that vary on purpose.
+func protoText(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "proto:"))
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "proto:"))
+}
+
+// bodyError tells in which field a body differs from the API's messages.
+func bodyError(err error) error {
+	text := protoText(err)
 	if strings.Contains(text, "unknown field") {
 		field := strings.Trim(quoted.FindString(text), `"`)
 		return invalid(reasonUnknownField, violation{field, "The body has a field that the API does not have: " + text + "."})

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
@@ -34,7 +35,21 @@ func (s *Server) validatePolicy(ctx context.Context, field string, p *adminpb.Po
 	if err := checkAnnotations(field, p.GetAnnotations()); err != nil {
 		return err
 	}
+	if err := checkJSON(field, p); err != nil {
+		return err
+	}
 	return s.compile(ctx, field, p)
+}
+
+// checkJSON refuses what gRPC can carry and REST cannot: a number that is not finite, a
+// value of no kind. Stored, it would break every list that it is in.
+func checkJSON(field string, p *adminpb.Policy) error {
+	_, err := protojson.Marshal(policyContent(p))
+	if err == nil {
+		return nil
+	}
+	return invalid(reasonInvalidField, violation{field, "The policy has a value that is not JSON: " + protoText(err) +
+		". Leave it out, or write it as text."})
 }
 
 // compile is the last check of a policy, by the very code that will decide by it,
