@@ -72,7 +72,7 @@ type Decision struct {
 	until time.Time
 	// exempt says that no rule was asked, because of the project.
 	exempt bool
-	// rendering is set if the decision is remembered.
+	// rendering is set if the decision is remembered and not large.
 	rendering *Rendering
 }
 

@@ -82,16 +82,19 @@ func (m *memory) keep(f fingerprint, d Decision, now time.Time) Decision {
 	d.until = time.Time{}
 	form, shareable := canonical(d)
 	one := &d
-	if shareable && len(form) <= bytesPerDecision {
+	if shareable && len(form) <= maxShared {
 		one = m.distinct.one(d, form)
-	} else {
-		d.rendering = &Rendering{}
 	}
 	m.decisions.Set(f, remembered{
 		decision: one, from: now.UnixNano(), until: until, weight: uint32(1 + len(form)/bytesPerDecision),
 	})
 	return *one
 }
+
+// maxShared is the size of the largest decision that is kept once for all requests and
+// has a rendering, in bytes. Whatever else is made of decisions hangs on renderings, so
+// that none of it holds large ones.
+const maxShared = 4 << 10
 
 // maxDistinct is how many decisions are kept apart. Policies whose decisions differ
 // more than that, such as by a header for each user, share none of the rest.
@@ -179,7 +182,8 @@ func (r *Rendering) Load() any { return r.value.Load() }
 // Store stores a value, always of the same type.
 func (r *Rendering) Store(value any) { r.value.Store(value) }
 
-// Rendering returns the place of a decision that is remembered; nil if it is not.
+// Rendering returns the place of a decision that is remembered; nil if it is not, or is
+// large.
 func (d Decision) Rendering() *Rendering { return d.rendering }
 
 // forever is the until of a decision that changes only with its input.

@@ -21,7 +21,10 @@ func TestMemoryIsBoundedInBytes(t *testing.T) {
 		var f fingerprint
 		binary.LittleEndian.PutUint64(f[:], i)
 		name := string(binary.AppendUvarint([]byte("n"), i))
-		m.keep(f, Decision{Verdict: Allow, Headers: []Field{{name, long}}, until: now.Add(time.Hour)}, now)
+		d := m.keep(f, Decision{Verdict: Allow, Headers: []Field{{name, long}}, until: now.Add(time.Hour)}, now)
+		if d.Rendering() != nil {
+			t.Fatal("a large decision has a rendering, by which others would hold it")
+		}
 	}
 	m.decisions.CleanUp()
 	kept := 0
