@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -54,16 +55,18 @@ func (r *Recorder) record(ctx context.Context, config Config, request *Request, 
 	event.SetSeverity(severity)
 	event.SetSeverityText(severityText)
 	event.SetBody(told.body)
-	event.AddAttributes(r.attributes(config, request, c.difference, told.attributes)...)
+	scratch := attributes.Get().(*[]attribute.KeyValue)
+	*scratch = r.describe(append((*scratch)[:0], told.attributes...), config, request, c.difference)
+	event.AddAttributes(*scratch...) // copies
+	attributes.Put(scratch)
 	r.logger.Emit(ctx, event)
 }
 
-// requestAttributes is how many attributes come to those of a comparison.
-const requestAttributes = 8
+// attributes are buffers for the attributes of a record.
+var attributes = sync.Pool{New: func() any { return new([]attribute.KeyValue) }}
 
-// attributes are those of a comparison, and those of the request.
-func (r *Recorder) attributes(config Config, request *Request, d Difference, told []attribute.KeyValue) []attribute.KeyValue {
-	out := append(make([]attribute.KeyValue, 0, len(told)+requestAttributes), told...)
+// describe appends the attributes that a record has of the request.
+func (r *Recorder) describe(out []attribute.KeyValue, config Config, request *Request, d Difference) []attribute.KeyValue {
 	out = append(out,
 		attribute.String("understudy.decision_id", request.ID),
 		attribute.String("understudy.location", string(config.Location)),

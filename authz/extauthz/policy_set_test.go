@@ -34,7 +34,13 @@ func sidecarOf(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *authz
 	for id, p := range policies {
 		set.Policies[location.Policy(id)] = authz.PolicyState{Policy: p}
 	}
-	s, err := authz.NewSidecar(authz.Config{Feed: set, Location: location, Node: "test"})
+	return runSidecar(t, authz.Config{Feed: set, Location: location, Node: "test"})
+}
+
+// runSidecar runs a sidecar until the test ends.
+func runSidecar(t testing.TB, config authz.Config) *authz.Sidecar {
+	t.Helper()
+	s, err := authz.NewSidecar(config)
 	if err != nil {
 		t.Fatal(err)
 	}
