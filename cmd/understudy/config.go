@@ -359,7 +359,7 @@ the ports close and requests under way are answered. A second signal ends it at 
 				console = newConsole(cmd.OutOrStdout())
 			}
 			c.decisionLog.out = cmd.OutOrStdout()
-			tuneGC()
+			tuneGC(newLogger(c, cmd.ErrOrStderr()))
 			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
 		},
 	}
