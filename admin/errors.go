@@ -47,6 +47,7 @@ const (
 	reasonPreviewNotStarted  reason = "PREVIEW_NOT_STARTED"
 	reasonExperimentLimit    reason = "EXPERIMENT_LIMIT"
 	reasonNoNextLocation     reason = "NO_NEXT_LOCATION"
+	reasonRevisionActive     reason = "REVISION_ACTIVE"
 	reasonNodeFailed         reason = "NODE_FAILED"
 	reasonUnimplemented      reason = "METHOD_UNIMPLEMENTED"
 	reasonStoreUnavailable   reason = "STORE_UNAVAILABLE"
@@ -109,6 +110,9 @@ func notFound(name Key) error {
 		facts{"resource": string(name)},
 		&errdetails.ResourceInfo{ResourceType: typeOf(name), ResourceName: string(name)})
 }
+
+// isNotFound reports whether err is that of a resource that is not there.
+func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
 // alreadyExists is ALREADY_EXISTS of a resource. The hint says what to do.
 func alreadyExists(name Key, why reason, hint string) error {

@@ -30,7 +30,7 @@ func (s *Server) PromotePolicies(
 		return nil, err
 	}
 	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		p, err := s.readPromotion(ctx, from, names)
+		p, err := s.readPromotion(ctx, from, names, false)
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +77,9 @@ type promoted struct {
 }
 
 // readPromotion reads the configuration of a location, its policies, which are all
-// that are live if no names are given, and those of the next location.
-func (s *Server) readPromotion(ctx context.Context, from Key, names []Key) (*promotion, error) {
+// that are live if no names are given, and those of the next location. With replace,
+// what is soft-deleted there gives its ID up.
+func (s *Server) readPromotion(ctx context.Context, from Key, names []Key, replace bool) (*promotion, error) {
 	records, err := s.store.Get(ctx, append([]Key{configOf(from)}, names...)...)
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the policies of "+string(from), err)
@@ -99,7 +100,7 @@ func (s *Server) readPromotion(ctx context.Context, from Key, names []Key) (*pro
 	if err != nil {
 		return nil, err
 	}
-	return p, s.readTargets(ctx, p)
+	return p, s.readTargets(ctx, p, replace)
 }
 
 // addAll adds the live policies of a location. The conditions say that it has just
@@ -146,8 +147,8 @@ func (p *promotion) add(source storedPolicy) {
 }
 
 // readTargets reads what of the policies is in the next location. A policy that is
-// soft-deleted there keeps its ID, so nothing can take its place.
-func (s *Server) readTargets(ctx context.Context, p *promotion) error {
+// soft-deleted there keeps its ID, so nothing can take its place unless replace says so.
+func (s *Server) readTargets(ctx context.Context, p *promotion, replace bool) error {
 	names := make([]Key, len(p.pairs))
 	for i, pair := range p.pairs {
 		names[i] = pair.name
@@ -163,8 +164,11 @@ func (s *Server) readTargets(ctx context.Context, p *promotion) error {
 			return err
 		case !target.exists():
 			p.conditions = append(p.conditions, Absent{names[i]})
-		case !target.live():
+		case !target.live() && !replace:
 			return policyDeleted(names[i])
+		case !target.live():
+			p.conditions = append(p.conditions, target.unchanged())
+			target = storedPolicy{}
 		default:
 			p.conditions = append(p.conditions, target.unchanged())
 		}

@@ -20,13 +20,14 @@ import (
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
 	"cmd/understudy": {
-		"admin", "admin/boltstore", "admin/redisstore", "admin/v1", "authz", "authz/extauthz", "authz/reservation", "deploy/examples",
+		"admin", "admin/boltstore", "admin/policyfile", "admin/redisstore", "admin/v1", "authz", "authz/extauthz", "authz/reservation", "deploy/examples",
 		"rego", // `import` and `test` read bundles and run tests
 	},
 	"admin":             {"admin/aip", "admin/v1", "authz", "rego"}, // rego for the results of tests
 	"admin/aip":         {},
 	"admin/v1":          {},
 	"admin/boltstore":   {"admin", "admin/v1", "authz"},
+	"admin/policyfile":  {"admin", "admin/v1", "authz", "rego"}, // rego for the packages of modules
 	"admin/redisstore":  {"admin", "admin/v1", "authz"},
 	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
 	"authz":             {"admin/v1", "rego"},

@@ -59,6 +59,7 @@ type config struct {
 	adminHosts                []string
 	drainDelay                time.Duration
 	requirePassingTests       bool
+	policyfileRevisionIDs     string
 	shutdownTimeout           time.Duration
 	logFormat                 string
 	logLevel                  string
@@ -99,6 +100,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
+	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 	c.bindListening(f)
@@ -160,6 +162,7 @@ func (c *config) finish() error {
 	check(oneOf(c.defaultDecision, "deny", "allow"), "default-decision", "it is deny or allow")
 	check(oneOf(c.logFormat, "text", "json"), "log-format", "it is text or json")
 	check(oneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
+	check(oneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
 	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
 	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")

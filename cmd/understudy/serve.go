@@ -23,6 +23,7 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/boltstore"
+	"understudy/admin/policyfile"
 	"understudy/admin/redisstore"
 	"understudy/authz"
 	"understudy/authz/extauthz"
@@ -271,7 +272,7 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 	}); err != nil {
 		return err
 	}
-	handler, err := s.admin.Handler()
+	handler, err := s.adminHandler()
 	if err != nil {
 		return err
 	}
@@ -280,6 +281,25 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 		return err
 	}
 	return s.bind(ctx, "admin", s.config.adminAddr)
+}
+
+// adminHandler is the admin API and, beside it, the Policyfile API, whose paths
+// without an organization are about the project of this location.
+func (s *server) adminHandler() (http.Handler, error) {
+	rest, err := s.admin.Handler()
+	if err != nil {
+		return nil, err
+	}
+	api, err := policyfile.New(policyfile.Config{
+		Admin:            s.admin,
+		Project:          strings.Split(s.config.location, "/")[1],
+		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
+		Logger:           s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.Handler(rest), nil
 }
 
 // newHTTP returns a server that speaks HTTP/1 and HTTP/2, which gRPC needs, with and

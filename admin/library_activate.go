@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// Add stores a lock, which nothing enforces by that. The error is ALREADY_EXISTS if
+// its revision is known, and INVALID_ARGUMENT if it does not compile.
+func (l *Library) Add(ctx context.Context, lock Lock) error {
+	return l.commit(ctx, l.nameKey(lock.Policy), func(ctx context.Context) (Txn, error) {
+		k, err := l.find(ctx, lock.Policy, lock.Revision)
+		if err != nil {
+			return Txn{}, err
+		}
+		if k.known() {
+			return Txn{}, alreadyExists(l.revisionKey(lock.Policy, lock.Revision), reasonAlreadyExists,
+				"A revision cannot be changed.")
+		}
+		if _, err := l.admitted(ctx, lock); err != nil {
+			return Txn{}, err
+		}
+		return Txn{
+			Conditions: []Condition{Absent{l.lockKey(lock.Policy, lock.Revision)}},
+			Writes:     l.lockWrites(lock),
+		}, nil
+	})
+}
+
+// Put makes a lock active in a group, and stores it if its revision is not known; if
+// it is, the stored document is meant, whatever the given one says (RFC-042). It
+// returns the lock that is active and whether none of the policy was before.
+func (l *Library) Put(ctx context.Context, group GroupID, lock Lock) (active Lock, created bool, err error) {
+	return l.activate(ctx, group, lock)
+}
+
+// Activate makes a known revision active in a group. The error is NOT_FOUND if it is
+// not known.
+func (l *Library) Activate(
+	ctx context.Context, group GroupID, policy authz.PolicyID, revision RevisionID,
+) (active Lock, created bool, err error) {
+	return l.activate(ctx, group, Lock{Policy: policy, Revision: revision})
+}
+
+func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (active Lock, created bool, err error) {
+	name := l.policyKey(group, given.Policy)
+	_, err = l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
+		stored, err := l.s.readPolicy(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		a, err := l.resolve(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		active, created = a.lock, !stored.live()
+		if stored.live() && stored.revision() == given.Revision {
+			c := unchangedResource(verbUpdate, stored.record, stored.policy)
+			c.conditions = append(c.conditions, a.conditions...)
+			return c, nil
+		}
+		return l.activation(ctx, name, stored, a)
+	})
+	return active, created, err
+}
+
+// activated is the lock that a call means.
+type activated struct {
+	lock       Lock
+	conditions []Condition
+	// writes put what the library has of it.
+	writes []Write
+}
+
+// resolve finds the lock that a call means: the known one, else the one that is given.
+func (l *Library) resolve(ctx context.Context, given Lock) (activated, error) {
+	k, err := l.find(ctx, given.Policy, given.Revision)
+	if err != nil {
+		return activated{}, err
+	}
+	switch {
+	case k.document.Key != "":
+		lock, err := k.lock(l.format)
+		return activated{
+			lock:       lock,
+			conditions: []Condition{Exists{k.document.Key, k.document.Etag}},
+			writes:     l.marks(given.Policy, given.Revision),
+		}, err
+	case k.known():
+		lock, err := k.lock(l.format)
+		source := k.active()[0]
+		return activated{lock: lock, conditions: []Condition{source.unchanged()}}, err
+	case given.Document == nil:
+		return activated{}, notFound(l.revisionKey(given.Policy, given.Revision))
+	}
+	lock, err := l.admitted(ctx, given)
+	return activated{
+		lock:       lock,
+		conditions: []Condition{Absent{l.lockKey(lock.Policy, lock.Revision)}},
+		writes:     l.lockWrites(lock),
+	}, err
+}
+
+// admitted is a new lock, with its content, once all about it was checked.
+func (l *Library) admitted(ctx context.Context, lock Lock) (Lock, error) {
+	if err := l.format.Admit(lock); err != nil {
+		return lock, err
+	}
+	content, err := l.format.Content(lock.Document)
+	if err != nil {
+		return lock, err
+	}
+	lock.Content = content
+	return lock, l.s.validatePolicy(ctx, "lock", content)
+}
+
+// marks are the writes that say that a revision exists, and lose against which a
+// removal must.
+func (l *Library) marks(policy authz.PolicyID, revision RevisionID) []Write {
+	return []Write{present(l.nameKey(policy)), present(l.revisionKey(policy, revision))}
+}
+
+func (l *Library) lockWrites(lock Lock) []Write {
+	return append(l.marks(lock.Policy, lock.Revision), Put{
+		Key: l.lockKey(lock.Policy, lock.Revision), Value: lock.Document, Etag: documentEtag(lock.Document),
+	})
+}
+
+// activation works out how a lock becomes a location's live policy. One that is
+// soft-deleted is replaced: it keeps its ID from the other API only.
+func (l *Library) activation(ctx context.Context, name Key, stored storedPolicy, a activated) (*change, error) {
+	now := timestamppb.New(l.s.now())
+	v := verbCreate
+	policy := &adminpb.Policy{Name: string(name), Uid: newID(), CreateTime: now}
+	if stored.live() {
+		v, policy = verbUpdate, proto.CloneOf(stored.policy)
+	}
+	copyContent(policy, a.lock.Content)
+	policy.UpdateTime = now
+	if err := l.s.validatePolicy(ctx, "lock", policy); err != nil {
+		return nil, err
+	}
+	if err := nameContent(policy, string(a.lock.Revision)); err != nil {
+		return nil, err
+	}
+	writes, err := l.policyPuts(ctx, stored, policy)
+	if err != nil {
+		return nil, err
+	}
+	return &change{
+		target:     name,
+		verb:       v,
+		conditions: append([]Condition{unchangedRecord(name, stored.record)}, a.conditions...),
+		writes:     append(append(writes, a.writes...), present(l.groupKey(groupOf(name)))),
+		response:   policy,
+		revision:   policy.Revision,
+	}, nil
+}
+
+func (l *Library) policyPuts(ctx context.Context, stored storedPolicy, policy *adminpb.Policy) ([]Write, error) {
+	if stored.live() {
+		return l.s.policyWrites(ctx, policy)
+	}
+	return newPolicyWrites(policy)
+}
+
+// commit makes a Txn of the library, which no sidecar has to apply before the caller
+// is answered. workOut is called again whenever it loses a race.
+func (l *Library) commit(ctx context.Context, what Key, workOut func(context.Context) (Txn, error)) error {
+	for range maxAttempts {
+		txn, err := workOut(ctx)
+		if err != nil {
+			return err
+		}
+		txn.ID, txn.Project = newID(), l.root.project()
+		_, err = l.s.store.Commit(ctx, txn)
+		if failed := (*ConditionError)(nil); asCondition(err, &failed) {
+			continue
+		}
+		if err != nil {
+			return l.s.storeFailed(ctx, "changing "+string(what), err)
+		}
+		return nil
+	}
+	return concurrentChange(what)
+}

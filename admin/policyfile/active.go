@@ -1,0 +1,87 @@
+package policyfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"understudy/admin"
+)
+
+// getActive is all that a client needs to do its work.
+func getActive(c *call) (*reply, error) {
+	lock, err := c.library.Active(c.context, c.group(), c.policy())
+	if err != nil {
+		return nil, orMissing(err, c.notActive())
+	}
+	return c.reply(http.StatusOK, lock)
+}
+
+// putActive makes the lock in the body active, or the stored one if its revision is
+// known.
+func putActive(c *call) (*reply, error) {
+	lock, err := c.lock()
+	if err != nil {
+		return nil, err
+	}
+	active, created, err := c.library.Put(c.context, c.group(), lock)
+	if err != nil {
+		return nil, err
+	}
+	return c.reply(activated(created), active)
+}
+
+// activate makes a known revision active.
+func activate(c *call) (*reply, error) {
+	id, err := c.revisionID()
+	if err != nil {
+		return nil, err
+	}
+	active, created, err := c.library.Activate(c.context, c.group(), c.policy(), id)
+	if err != nil {
+		return nil, orMissing(err, fmt.Sprintf("Cannot load revision %s of policy %s", id, c.policy()))
+	}
+	return c.reply(activated(created), active)
+}
+
+// activated is 201 if the group had no revision of the policy before.
+func activated(created bool) int {
+	if created {
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+// revisionID reads {"revision_id":ID}; other fields mean nothing.
+func (c *call) revisionID() (admin.RevisionID, error) {
+	fields, err := members(c.body)
+	if err != nil {
+		return "", invalid("invalid JSON")
+	}
+	for _, f := range fields {
+		if f.name == "revision_id" {
+			return readID(f.value)
+		}
+	}
+	return "", invalid("Field 'revision_id' missing")
+}
+
+func readID(value json.RawMessage) (admin.RevisionID, error) {
+	id, ok := text(value)
+	if !ok || !validRevision(id) {
+		return "", invalidField("revision_id")
+	}
+	return admin.RevisionID(id), nil
+}
+
+func deactivate(c *call) (*reply, error) {
+	lock, err := c.library.Deactivate(c.context, c.group(), c.policy())
+	if err != nil {
+		return nil, orMissing(err, c.notActive())
+	}
+	return c.reply(http.StatusOK, lock)
+}
+
+func (c *call) notActive() string {
+	return fmt.Sprintf("Cannot load policy %s in policy group %s", c.policy(), c.group())
+}

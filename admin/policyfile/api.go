@@ -1,0 +1,185 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+
+	"understudy/admin"
+)
+
+// maxBody is the size of the largest document, in bytes: that of Chef's server.
+const maxBody = 1_000_000
+
+// Config is what an API needs.
+type Config struct {
+	// Admin has the libraries. Required.
+	Admin *admin.Server
+	// Project is the ID of the project that paths without /organizations/{org} are
+	// about.
+	Project string
+	// TrustRevisionIDs takes the revision_id of a new lock as it is, as Chef's server
+	// does. Otherwise it is computed, and a wrong one is refused.
+	TrustRevisionIDs bool
+	// Logger gets what callers are not told. Nil means none.
+	Logger *slog.Logger
+}
+
+// API is the Policyfile HTTP API. It is safe for concurrent use.
+type API struct {
+	admin   *admin.Server
+	project string
+	format  format
+	log     *slog.Logger
+}
+
+// New returns an API.
+func New(c Config) (*API, error) {
+	if c.Admin == nil {
+		return nil, errors.New("policyfile: Config.Admin is required")
+	}
+	a := &API{admin: c.Admin, project: c.Project, format: format{c.TrustRevisionIDs}, log: c.Logger}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	return a, nil
+}
+
+// Handler serves the API, and leaves to next what is not below /policies,
+// /policy_groups or /organizations.
+func (a *API) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); first {
+		case "policies", "policy_groups", "organizations":
+			a.serve(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (a *API) serve(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			a.log.ErrorContext(r.Context(), "a call panicked", "cause", cause, "stack", string(debug.Stack()))
+			write(w, problemReply(problem(http.StatusInternalServerError, "internal service error")))
+		}
+	}()
+	answer, err := a.answer(w, r)
+	if err != nil {
+		p := problemOf(err)
+		if p.Status == http.StatusInternalServerError {
+			a.log.ErrorContext(r.Context(), "a call failed", "error", err)
+		}
+		answer = problemReply(p)
+	}
+	write(w, answer)
+}
+
+// answer finds the route of a request, reads its body and runs it.
+func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
+	path := r.URL.EscapedPath()
+	project, prefix := a.project, ""
+	if rest, ok := strings.CutPrefix(path, "/organizations/"); ok {
+		org, below, _ := strings.Cut(rest, "/")
+		name, err := url.PathUnescape(org)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "the path cannot be read")
+		}
+		project, prefix, path = name, "/organizations/"+org, "/"+below
+	}
+	match, err := find(r.Method, path)
+	if allowed := (*notAllowed)(nil); errors.As(err, &allowed) {
+		w.Header().Set("Allow", allowed.methods)
+	}
+	if err != nil {
+		return nil, err
+	}
+	library, err := a.admin.Library(project, a.format)
+	if err != nil {
+		return nil, orMissing(err, "organization '"+project+"' does not exist")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return match.run(&call{
+		context: r.Context(), library: library, origin: origin(r), base: origin(r) + prefix,
+		parameters: match.parameters, query: r.URL.Query(), body: body,
+	})
+}
+
+// origin is the scheme and the host that the caller used.
+func origin(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// readBody reads the body of a method that has one.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Method != http.MethodPost && r.Method != http.MethodPut {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("JSON must be no more than %d bytes.", maxBody))
+	case err != nil:
+		return nil, problem(http.StatusBadRequest, "the body could not be read to its end")
+	case len(body) > 0 && !isJSON(r.Header.Get("Content-Type")):
+		return nil, problem(http.StatusUnsupportedMediaType, "the body has to be JSON: send Content-Type: application/json")
+	case len(body) > 0 && !wellFormed(body):
+		return nil, invalid("invalid JSON")
+	}
+	return body, nil
+}
+
+// isJSON refuses the types that a browser sends to any site without asking it.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// reply is an answer: a document as it is, or a value that becomes JSON.
+type reply struct {
+	status   int
+	document []byte
+	value    any
+	header   http.Header
+}
+
+func problemReply(p *Problem) *reply {
+	return &reply{status: p.Status, value: map[string][]string{"error": p.Texts}}
+}
+
+func write(w http.ResponseWriter, r *reply) {
+	body := r.document
+	if body == nil {
+		encoded, err := encode(r.value)
+		if err != nil {
+			r.status, encoded = http.StatusInternalServerError, []byte(`{"error":["internal service error"]}`)
+		}
+		body = append(encoded, '\n')
+	}
+	for name, values := range r.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(r.status)
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,153 @@
+package policyfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"understudy/admin"
+	"understudy/rego"
+)
+
+// lockVersion is the version of a cookbook that is a module: only its hash tells it
+// from others.
+const lockVersion = "1.0.0"
+
+// document is a lock in the order in which people read it.
+type document struct {
+	RevisionID string                      `json:"revision_id"`
+	Name       string                      `json:"name"`
+	RunList    []string                    `json:"run_list"`
+	Cookbooks  map[string]documentCookbook `json:"cookbook_locks"`
+}
+
+type documentCookbook struct {
+	Version    string `json:"version"`
+	Identifier string `json:"identifier"`
+	Rego       string `json:"rego"`
+}
+
+// Compose makes a lock of modules, by file, and of the paths of the rules that
+// decide, such as envoy/authz/allow, in order. A cookbook is a module, named by its
+// package; further modules of the package are named by their files as well.
+func Compose(ctx context.Context, name string, modules map[string]string, rules []string) ([]byte, error) {
+	cookbooks, err := cookbooksOf(ctx, modules)
+	if err != nil {
+		return nil, err
+	}
+	d := document{Name: name, RunList: []string{}, Cookbooks: map[string]documentCookbook{}}
+	for cookbook, module := range cookbooks {
+		d.Cookbooks[cookbook] = documentCookbook{lockVersion, Identifier(module), module}
+	}
+	for _, rule := range rules {
+		r, err := recipeOf(rule)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := cookbooks[r.Cookbook]; !ok {
+			return nil, fmt.Errorf("the rule %s is in no package of the modules: there is %s", rule,
+				strings.Join(slices.Sorted(maps.Keys(cookbooks)), ", "))
+		}
+		d.RunList = append(d.RunList, r.String())
+	}
+	return d.seal()
+}
+
+// seal computes the revision_id.
+func (d document) seal() ([]byte, error) {
+	d.RevisionID = "0"
+	draft, err := d.encode()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := Parse(draft)
+	if err != nil {
+		return nil, err
+	}
+	d.RevisionID = lock.ComputeRevisionID()
+	return d.encode()
+}
+
+func (d document) encode() ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(d)
+	return out.Bytes(), err
+}
+
+// cookbooksOf names modules by their packages.
+func cookbooksOf(ctx context.Context, modules map[string]string) (map[string]string, error) {
+	packages, err := rego.Packages(ctx, modules)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(modules))
+	for _, file := range slices.Sorted(maps.Keys(modules)) {
+		name := strings.ReplaceAll(packages[file], "/", ".")
+		if _, taken := out[name]; taken || name == "" {
+			name += "-" + notInNames.ReplaceAllString(strings.TrimSuffix(file, path.Ext(file)), "_")
+		}
+		if !cookbookGrammar.MatchString(name) {
+			return nil, fmt.Errorf("%s: its package %s cannot name a cookbook, which has letters, digits and characters of _.-", file, packages[file])
+		}
+		if _, taken := out[name]; taken {
+			return nil, fmt.Errorf("%s: another module is the cookbook %s already; rename the file", file, name)
+		}
+		out[name] = modules[file]
+	}
+	return out, nil
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
+
+// recipeOf turns the path of a rule into a recipe.
+func recipeOf(rule string) (Recipe, error) {
+	cookbook, name, _ := cutLast(rule, "/")
+	r := Recipe{strings.ReplaceAll(cookbook, "/", "."), name}
+	if !recipeGrammar.MatchString(r.String()) {
+		return r, fmt.Errorf("the rule %s cannot be a recipe: it is like envoy/authz/allow, of letters, digits and characters of _-", rule)
+	}
+	return r, nil
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+// describe writes the lock of a revision that the other API made. It says what the
+// policy says, as far as a lock can: data, exemptions and annotations are not in it.
+// Its revision_id is that of the revision, and need not be the hash of the lock.
+func describe(ctx context.Context, lock admin.Lock) ([]byte, error) {
+	d := document{
+		RevisionID: string(lock.Revision), Name: string(lock.Policy),
+		RunList: []string{}, Cookbooks: map[string]documentCookbook{},
+	}
+	cookbooks, err := cookbooksOf(ctx, lock.Content.GetModules())
+	if err != nil {
+		cookbooks = lock.Content.GetModules()
+	}
+	for cookbook, module := range cookbooks {
+		d.Cookbooks[notInNames.ReplaceAllString(cookbook, "_")] = documentCookbook{lockVersion, Identifier(module), module}
+	}
+	for _, rule := range lock.Content.GetRules() {
+		path := rule.GetRego().GetPath()
+		if path == "" {
+			path = "envoy/authz/allow"
+		}
+		cookbook, name, _ := cutLast(path, "/")
+		d.RunList = append(d.RunList, Recipe{strings.ReplaceAll(cookbook, "/", "."), name}.String())
+	}
+	return d.encode()
+}

@@ -1,0 +1,186 @@
+package policyfile
+
+import (
+	"fmt"
+	"net/http"
+
+	"understudy/admin"
+	"understudy/authz"
+)
+
+// reservedGroup is no group: the library is there.
+const reservedGroup = "global"
+
+// activeRevision is what a list says of a policy in a group. Chef's clients decode
+// it as an object of texts, so it has nothing else.
+type activeRevision struct {
+	RevisionID admin.RevisionID `json:"revision_id"`
+}
+
+func activeSet(g admin.Group) map[authz.PolicyID]activeRevision {
+	out := make(map[authz.PolicyID]activeRevision)
+	for policy, revision := range g.Active {
+		out[policy] = activeRevision{revision}
+	}
+	return out
+}
+
+// groupDocument is a group: what RFC-042 says of its promotion, and what Chef's server
+// says of it.
+type groupDocument struct {
+	Name     admin.GroupID                     `json:"name"`
+	Next     admin.GroupID                     `json:"next_group_name,omitempty"`
+	URI      string                            `json:"uri"`
+	Policies map[authz.PolicyID]activeRevision `json:"policies"`
+}
+
+func (c *call) document(g admin.Group) groupDocument {
+	return groupDocument{g.ID, g.Next, c.uri("policy_groups", string(g.ID)), activeSet(g)}
+}
+
+// listGroups leaves policies out of a group that has none, as Chef's server does.
+func listGroups(c *call) (*reply, error) {
+	groups, err := c.library.Groups(c.context)
+	if err != nil {
+		return nil, err
+	}
+	type entry struct {
+		URI      string                            `json:"uri"`
+		Policies map[authz.PolicyID]activeRevision `json:"policies,omitempty"`
+	}
+	out := make(map[admin.GroupID]entry)
+	for _, g := range groups {
+		out[g.ID] = entry{c.uri("policy_groups", string(g.ID)), activeSet(g)}
+	}
+	return &reply{status: http.StatusOK, value: out}, nil
+}
+
+func getGroup(c *call) (*reply, error) {
+	g, err := c.library.Group(c.context, c.group())
+	if err != nil {
+		return nil, orMissing(err, c.noGroup())
+	}
+	return &reply{status: http.StatusOK, value: c.document(g)}, nil
+}
+
+// putGroup takes what getGroup says, changed or not, and goes by its name and its
+// next_group_name.
+func putGroup(c *call) (*reply, error) {
+	next, err := c.nextGroup()
+	if err != nil {
+		return nil, err
+	}
+	created, err := c.library.SetGroup(c.context, c.group(), next)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := getGroup(c)
+	if err == nil && created {
+		answer.status = http.StatusCreated
+	}
+	return answer, err
+}
+
+func (c *call) nextGroup() (admin.GroupID, error) {
+	fields, err := members(c.body)
+	if err != nil {
+		return "", invalid("invalid JSON")
+	}
+	next := ""
+	for _, f := range fields {
+		value, ok := text(f.value)
+		switch f.name {
+		case "name":
+			if !ok {
+				return "", invalidField("name")
+			}
+			if value != string(c.group()) {
+				return "", invalid(fmt.Sprintf("Field 'name' invalid : %s does not match %s", c.group(), value))
+			}
+		case "next_group_name":
+			if !ok && string(f.value) != "null" || value != "" && !validName(value) {
+				return "", invalidField("next_group_name")
+			}
+			if value == reservedGroup {
+				return "", invalid("Field 'next_group_name' invalid : " + reservedGroup + " is reserved")
+			}
+			next = value
+		case "uri", "policies":
+		default:
+			return "", invalid("Field '" + f.name + "' invalid : a policy group has name and next_group_name")
+		}
+	}
+	return admin.GroupID(next), nil
+}
+
+func deleteGroup(c *call) (*reply, error) {
+	g, err := c.library.RemoveGroup(c.context, c.group())
+	if err != nil {
+		return nil, orMissing(err, c.noGroup())
+	}
+	return &reply{status: http.StatusOK, value: c.document(g)}, nil
+}
+
+func listActive(c *call) (*reply, error) {
+	g, err := c.library.Group(c.context, c.group())
+	if err != nil {
+		return nil, orMissing(err, c.noGroup())
+	}
+	return &reply{status: http.StatusOK, value: activeSet(g)}, nil
+}
+
+// listNodes is {NODE:URI}; the URI is that of the node in the other API.
+func listNodes(c *call) (*reply, error) {
+	policy := c.query.Get("policy_name")
+	if c.query.Has("policy_name") && !validName(policy) {
+		return nil, invalidField("policy_name")
+	}
+	nodes, err := c.library.Nodes(c.context, c.group(), authz.PolicyID(policy))
+	if err != nil {
+		return nil, orMissing(err, c.noGroup())
+	}
+	out := make(map[string]string)
+	for _, n := range nodes {
+		out[n] = c.origin + "/v1/" + c.library.NodeName(c.group(), n)
+	}
+	return &reply{status: http.StatusOK, value: out}, nil
+}
+
+// promote takes policy_names, or all if the body leaves them out. It refuses other
+// fields: a slip of the pen must not promote everything.
+func promote(c *call) (*reply, error) {
+	var body struct {
+		Policies *[]authz.PolicyID `json:"policy_names"`
+	}
+	if len(c.body) > 0 {
+		if err := decodeStrict(c.body, &body); err != nil {
+			return nil, invalid(`Field 'policy_names' invalid : the body is {"policy_names":["NAME"]}, or {} for all policies`)
+		}
+	}
+	var policies []authz.PolicyID
+	if body.Policies != nil {
+		policies = *body.Policies
+		if len(policies) == 0 {
+			return nil, invalid("Field 'policy_names' invalid : it names none; leave it out to promote all")
+		}
+	}
+	for _, p := range policies {
+		if !validName(string(p)) {
+			return nil, invalidField("policy_names")
+		}
+	}
+	g, err := c.library.Group(c.context, c.group())
+	if err != nil {
+		return nil, orMissing(err, c.noGroup())
+	}
+	if g.Next == "" {
+		return nil, invalid(fmt.Sprintf("policy_group '%s' has no next_group_name: PUT it first", c.group()))
+	}
+	next, err := c.library.Promote(c.context, c.group(), policies)
+	if err != nil {
+		return nil, orMissing(err, fmt.Sprintf("Cannot load policy %s in policy group %s", missing(err), c.group()))
+	}
+	return &reply{status: http.StatusOK, value: c.document(next)}, nil
+}
+
+func (c *call) noGroup() string { return fmt.Sprintf("policy_group '%s' not found", c.group()) }

@@ -1,0 +1,149 @@
+package policyfile
+
+import (
+	"fmt"
+	"net/http"
+
+	"understudy/admin"
+)
+
+// empty is the {} that stands for a revision in a list.
+type empty struct{}
+
+// revisionList is {"revisions":{ID:{}}}. Without revisions Chef's server says {}.
+func revisionList(ids []admin.RevisionID) map[string]any {
+	out := map[string]any{}
+	if revisions := revisionSet(ids); len(revisions) > 0 {
+		out["revisions"] = revisions
+	}
+	return out
+}
+
+func revisionSet(ids []admin.RevisionID) map[string]empty {
+	out := make(map[string]empty)
+	for _, id := range ids {
+		out[string(id)] = empty{}
+	}
+	return out
+}
+
+// listPolicies leaves out a policy without revisions, as Chef's server does.
+func listPolicies(c *call) (*reply, error) {
+	policies, err := c.library.Policies(c.context)
+	if err != nil {
+		return nil, err
+	}
+	type entry struct {
+		URI       string           `json:"uri"`
+		Revisions map[string]empty `json:"revisions"`
+	}
+	out := make(map[string]entry)
+	for name, revisions := range policies {
+		if len(revisions) > 0 {
+			out[string(name)] = entry{c.uri("policies", string(name)), revisionSet(revisions)}
+		}
+	}
+	return &reply{status: http.StatusOK, value: out}, nil
+}
+
+func getPolicy(c *call) (*reply, error) {
+	revisions, err := c.library.Policy(c.context, c.policy())
+	if err != nil {
+		return nil, orMissing(err, c.noPolicy())
+	}
+	return &reply{status: http.StatusOK, value: revisionList(revisions)}, nil
+}
+
+func deletePolicy(c *call) (*reply, error) {
+	revisions, err := c.library.RemovePolicy(c.context, c.policy())
+	if err != nil {
+		return nil, orMissing(err, c.noPolicy())
+	}
+	return &reply{status: http.StatusOK, value: revisionList(revisions)}, nil
+}
+
+// createRevision stores a lock that nothing enforces by that.
+func createRevision(c *call) (*reply, error) {
+	lock, err := c.lock()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.library.Add(c.context, lock); err != nil {
+		if p := problemOf(err); p.Status == http.StatusConflict {
+			return nil, problem(http.StatusConflict, fmt.Sprintf("Revision %s of policy %s already exists", lock.Revision, lock.Policy))
+		}
+		return nil, err
+	}
+	return &reply{status: http.StatusCreated, document: lock.Document, header: http.Header{
+		"Location": {c.uri("policies", string(lock.Policy), "revisions", string(lock.Revision))},
+	}}, nil
+}
+
+// lock reads the body as a lock of the policy in the path.
+func (c *call) lock() (admin.Lock, error) {
+	parsed, err := Parse(c.body)
+	if err != nil {
+		return admin.Lock{}, err
+	}
+	if name := string(c.policy()); parsed.Name != name {
+		return admin.Lock{}, invalid(fmt.Sprintf("Field 'name' invalid : %s does not match %s", name, parsed.Name))
+	}
+	return admin.Lock{Policy: c.policy(), Revision: admin.RevisionID(parsed.RevisionID), Document: c.body}, nil
+}
+
+func getRevision(c *call) (*reply, error) {
+	lock, groups, err := c.library.Revision(c.context, c.policy(), c.revision())
+	if err != nil {
+		return nil, orMissing(err, c.noRevision())
+	}
+	answer, err := c.reply(http.StatusOK, lock)
+	if err != nil {
+		return nil, err
+	}
+	answer.document, err = withMember(answer.document, "policy_group_list", groups)
+	return answer, err
+}
+
+// deleteRevision refuses to take what is active away (Chef's server takes it).
+func deleteRevision(c *call) (*reply, error) {
+	lock, err := c.library.RemoveRevision(c.context, c.policy(), c.revision())
+	if err != nil {
+		if p := problemOf(err); p.Status == http.StatusConflict {
+			return nil, problem(http.StatusConflict, fmt.Sprintf(
+				"Revision %s of policy %s is active in a policy group", c.revision(), c.policy()))
+		}
+		return nil, orMissing(err, c.noRevision())
+	}
+	return c.reply(http.StatusOK, lock)
+}
+
+func listGroupsOfRevision(c *call) (*reply, error) {
+	_, groups, err := c.library.Revision(c.context, c.policy(), c.revision())
+	if err != nil {
+		return nil, orMissing(err, c.noRevision())
+	}
+	return &reply{status: http.StatusOK, value: groups}, nil
+}
+
+// reply is the answer with a lock, byte for byte as it was stored.
+func (c *call) reply(status int, lock admin.Lock) (*reply, error) {
+	document := lock.Document
+	if document == nil {
+		var err error
+		if document, err = describe(c.context, lock); err != nil {
+			return nil, err
+		}
+	}
+	return &reply{status: status, document: document, header: http.Header{
+		enforcementHeader: {enforcement(lock)},
+	}}, nil
+}
+
+// enforcementHeader tells whether sidecars enforce a lock, and if not, why.
+const enforcementHeader = "Understudy-Enforcement"
+
+func (c *call) noPolicy() string { return fmt.Sprintf("Cannot load policy %s", c.policy()) }
+
+func (c *call) noRevision() string {
+	return fmt.Sprintf("Cannot load revision %s of policy %s", c.revision(), c.policy())
+}

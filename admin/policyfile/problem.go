@@ -1,0 +1,98 @@
+package policyfile
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Problem is an error for callers, in the shape of Chef's server: {"error":[…]}.
+type Problem struct {
+	// Status is that of HTTP.
+	Status int
+	Texts  []string
+}
+
+func (p *Problem) Error() string { return strings.Join(p.Texts, "; ") }
+
+func problem(status int, text string) *Problem { return &Problem{status, []string{text}} }
+
+// statuses :: code of the domain → status of HTTP. A state that forbids a change is a
+// conflict here.
+var statuses = map[codes.Code]int{
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.FailedPrecondition: http.StatusConflict,
+	codes.Aborted:            http.StatusConflict,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+	codes.Canceled:           http.StatusServiceUnavailable,
+}
+
+// problemOf turns any error into that of the API. What is no error for callers says
+// nothing of itself.
+func problemOf(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	st, ok := status.FromError(err)
+	code := statuses[st.Code()]
+	if !ok || code == 0 {
+		return problem(http.StatusInternalServerError, "internal service error")
+	}
+	if texts := violations(st); len(texts) > 0 {
+		return &Problem{code, texts}
+	}
+	return problem(code, st.Message())
+}
+
+// violations tells what is wrong with fields by the names that they have here.
+func violations(st *status.Status) (texts []string) {
+	for _, d := range st.Details() {
+		bad, ok := d.(*errdetails.BadRequest)
+		if !ok {
+			continue
+		}
+		for _, v := range bad.FieldViolations {
+			texts = append(texts, "Field '"+fieldOf(v.Field)+"' invalid : "+v.Description)
+		}
+	}
+	return texts
+}
+
+func fieldOf(field string) string {
+	switch {
+	case field == "config.next_location":
+		return "next_group_name"
+	case strings.HasPrefix(field, "lock.rules"):
+		return "run_list"
+	case strings.HasPrefix(field, "lock"):
+		return "cookbook_locks"
+	}
+	return field
+}
+
+// orMissing gives NOT_FOUND a text of this API.
+func orMissing(err error, text string) error {
+	if status.Code(err) == codes.NotFound {
+		return problem(http.StatusNotFound, text)
+	}
+	return err
+}
+
+// missing returns the ID of the resource that NOT_FOUND is about.
+func missing(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if about, ok := d.(*errdetails.ResourceInfo); ok {
+			return about.ResourceName[strings.LastIndexByte(about.ResourceName, '/')+1:]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,136 @@
+package policyfile
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"understudy/admin"
+	"understudy/authz"
+)
+
+// call is one request, routed and read.
+type call struct {
+	context context.Context
+	library *admin.Library
+	// origin is the scheme and the host, base the origin with the organization.
+	origin, base string
+	parameters   map[string]string
+	query        url.Values
+	body         []byte
+}
+
+func (c *call) group() admin.GroupID       { return admin.GroupID(c.parameters[":group"]) }
+func (c *call) policy() authz.PolicyID     { return authz.PolicyID(c.parameters[":policy"]) }
+func (c *call) revision() admin.RevisionID { return admin.RevisionID(c.parameters[":revision"]) }
+
+func (c *call) uri(segments ...string) string {
+	uri := c.base
+	for _, s := range segments {
+		uri += "/" + url.PathEscape(s)
+	}
+	return uri
+}
+
+type handler func(*call) (*reply, error)
+
+// routes :: path, in which a segment with a colon is a name → method → handler.
+var routes = map[string]map[string]handler{
+	"/policies":                                           {"GET": listPolicies},
+	"/policies/:policy":                                   {"GET": getPolicy, "DELETE": deletePolicy},
+	"/policies/:policy/_acl":                              {"GET": getPolicyACL},
+	"/policies/:policy/_acl/:permission":                  {},
+	"/policies/:policy/revisions":                         {"GET": getPolicy, "POST": createRevision},
+	"/policies/:policy/revisions/:revision":               {"GET": getRevision, "DELETE": deleteRevision},
+	"/policies/:policy/revisions/:revision/policy_groups": {"GET": listGroupsOfRevision},
+	"/policy_groups":                                      {"GET": listGroups},
+	"/policy_groups/:group":                               {"GET": getGroup, "PUT": putGroup, "DELETE": deleteGroup},
+	"/policy_groups/:group/_acl":                          {"GET": getGroupACL},
+	"/policy_groups/:group/_acl/:permission":              {},
+	"/policy_groups/:group/nodes":                         {"GET": listNodes},
+	"/policy_groups/:group/promote":                       {"POST": promote},
+	"/policy_groups/:group/policies":                      {"GET": listActive},
+	"/policy_groups/:group/policies/:policy": {
+		"GET": getActive, "PUT": putActive, "POST": activate, "DELETE": deactivate,
+	},
+}
+
+// found is a route with the names in the path.
+type found struct {
+	run        handler
+	parameters map[string]string
+}
+
+// notAllowed is the error of a method that a path does not have.
+type notAllowed struct{ methods string }
+
+func (e *notAllowed) Error() string { return "the method is not allowed" }
+
+func (e *notAllowed) Unwrap() error {
+	text := "the path does not have this method; it has " + e.methods
+	if e.methods == "" {
+		text = "permissions cannot be changed: this server has none yet"
+	}
+	return problem(http.StatusMethodNotAllowed, text)
+}
+
+// find returns the route of a path as it was sent. One slash at its end is left out.
+func find(method, path string) (found, error) {
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	for template, methods := range routes {
+		parameters, ok := match(strings.Split(template, "/"), segments)
+		if !ok {
+			continue
+		}
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		run, ok := methods[method]
+		if !ok {
+			return found{}, &notAllowed{strings.Join(slices.Sorted(maps.Keys(methods)), ", ")}
+		}
+		return found{run, parameters}, checkNames(parameters)
+	}
+	return found{}, problem(http.StatusNotFound, "there is nothing at this path")
+}
+
+// match compares the segments of a path with a template. No path has two.
+func match(template, segments []string) (map[string]string, bool) {
+	if len(template) != len(segments) {
+		return nil, false
+	}
+	parameters := make(map[string]string)
+	for i, want := range template {
+		segment, err := url.PathUnescape(segments[i])
+		if err != nil || segment == "" && i > 0 {
+			return nil, false
+		}
+		if strings.HasPrefix(want, ":") {
+			parameters[want] = segment
+		} else if segment != want {
+			return nil, false
+		}
+	}
+	return parameters, true
+}
+
+// checkNames holds the names in a path to the grammar of those in a document.
+func checkNames(parameters map[string]string) error {
+	for parameter, name := range parameters {
+		switch {
+		case parameter == ":permission":
+		case parameter == ":group" && name == reservedGroup:
+			return invalid("Field 'policy_group' invalid : " + reservedGroup + " is reserved")
+		case parameter == ":group" && !validName(name):
+			return invalidField("policy_group")
+		case parameter == ":policy" && !validName(name):
+			return invalidField("name")
+		case parameter == ":revision" && !validRevision(name):
+			return invalidField("revision_id")
+		}
+	}
+	return nil
+}
