@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
@@ -86,4 +87,17 @@ func (t transport) config() (*tls.Config, error) {
 	}
 	config.Certificates = []tls.Certificate{pair}
 	return config, nil
+}
+
+// http returns the origin of a server and who calls it over HTTP.
+func (t transport) http(addr string) (origin string, caller *http.Client, err error) {
+	host, https := strings.CutPrefix(strings.TrimSuffix(addr, "/"), httpsScheme)
+	if !https {
+		return httpScheme + strings.TrimPrefix(host, httpScheme), &http.Client{Transport: &http.Transport{}}, nil
+	}
+	config, err := t.config()
+	if err != nil {
+		return "", nil, err
+	}
+	return httpsScheme + host, &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
 }

@@ -89,7 +89,7 @@ Start with:
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w (see `%s --help`)", err, c.CommandPath()))
 	})
-	root.AddCommand(newServe(), newCheck(), newDemo(), newImport(), newTest())
+	root.AddCommand(newServe(), newCheck(), newDemo(), newImport(), newTest(), newLock())
 	root.AddCommand(clientCommands()...)
 	root.AddCommand(stageCommands()...)
 	return root

@@ -19,7 +19,7 @@ policies of its own. --location says from where policies are promoted.`
 
 // stageCommands are the commands about locations, revisions and nodes.
 func stageCommands() []*cobra.Command {
-	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes()}
+	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes(), newPush()}
 }
 
 func newNext() *cobra.Command {

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"understudy/admin/policyfile"
+	adminpb "understudy/admin/v1"
+)
+
+const (
+	// pushTime bounds one call of the Policyfile API.
+	pushTime = 30 * time.Second
+	// applyPoll is how often a push asks whether the sidecars have applied it.
+	applyPoll = 200 * time.Millisecond
+)
+
+func newPush() *cobra.Command {
+	var allowNoOp bool
+	cmd, _ := command("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
+		`LOCK is a file that 'understudy lock' wrote, or - for standard input. GROUP is a
+policy group, such as dev: the ID of a location, in the project of --location, or its
+whole resource name. Group, policy and revision are made as needed.
+
+A revision is what its revision_id says. If the server knows it already, it makes the
+lock active that it has. Promote it from there with 'understudy promote'.
+
+A lock of which nothing can be enforced, such as one of Chef's, would leave requests
+to the default decision. It is pushed with --allow-no-op only.`,
+		cobra.ExactArgs(2), func(c *client, ctx context.Context, args []string) error {
+			document, err := readFile(args[1], c.in)
+			if err != nil {
+				return usage(err)
+			}
+			lock, err := policyfile.Parse(document)
+			if err != nil {
+				return usage(fmt.Errorf("%s is no Policyfile lock: %w", args[1], err))
+			}
+			if _, err := lock.Policy(); err != nil && !allowNoOp {
+				return fmt.Errorf("nothing of %s can be enforced: %w; push it all the same with --allow-no-op", args[1], err)
+			}
+			return c.push(ctx, c.sibling(args[0]), args[1], lock, document)
+		})
+	cmd.Example = `  understudy lock ./policy --name web > web.lock.json
+  understudy push dev web.lock.json
+  understudy next --location projects/default/locations/dev prod
+  understudy promote --location projects/default/locations/dev web`
+	cmd.Flags().BoolVar(&allowNoOp, "allow-no-op", false, "push a lock of which nothing can be enforced")
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+// pushed is what a push did, as it is printed with -o json.
+type pushed struct {
+	Group       string `json:"policy_group"`
+	Name        string `json:"name"`
+	RevisionID  string `json:"revision_id"`
+	Created     bool   `json:"created"`
+	Enforcement string `json:"enforcement"`
+}
+
+// push puts a lock that was read from a file into a location.
+func (c *client) push(ctx context.Context, location, file string, lock *policyfile.Lock, document []byte) error {
+	segments := strings.Split(location, "/")
+	if len(segments) != 4 || segments[0] != "projects" || segments[2] != "locations" {
+		return usage(fmt.Errorf("%s is no policy group: it is like dev, or projects/default/locations/dev", location))
+	}
+	path := "/organizations/" + url.PathEscape(segments[1]) + "/policy_groups/" + url.PathEscape(segments[3]) +
+		"/policies/" + url.PathEscape(lock.Name)
+	response, active, err := c.put(ctx, path, document)
+	if err != nil {
+		return err
+	}
+	if !sameDocument(active, document) {
+		fmt.Fprintf(c.err, "the server knows the revision %s already: what it has is active, and differs from %s\n", lock.RevisionID, file)
+	}
+	if err := c.awaitApplied(ctx, location+"/policies/"+lock.Name); err != nil {
+		return err
+	}
+	return c.showPushed(pushed{
+		segments[3], lock.Name, lock.RevisionID, response.StatusCode == http.StatusCreated,
+		response.Header.Get("Understudy-Enforcement"),
+	})
+}
+
+// put sends a document to the Policyfile API and returns its answer.
+func (c *client) put(ctx context.Context, path string, document []byte) (*http.Response, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, pushTime)
+	defer cancel()
+	base, caller, err := c.transport.http(c.addr)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("--admin: %w", err))
+	}
+	defer caller.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, base+path, bytes.NewReader(document))
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("--admin: %w", err))
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := caller.Do(request)
+	if err != nil {
+		return nil, nil, fmt.Errorf("calling the Policyfile API: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxMessage))
+	if err != nil {
+		return nil, nil, fmt.Errorf("calling the Policyfile API: %w", err)
+	}
+	if response.StatusCode/100 != 2 {
+		return nil, nil, refusedPush(response, answer)
+	}
+	return response, answer, nil
+}
+
+// refusedPush is what the API says against a lock.
+func refusedPush(response *http.Response, answer []byte) error {
+	var problem struct {
+		Error []string `json:"error"`
+	}
+	if err := json.Unmarshal(answer, &problem); err != nil || len(problem.Error) == 0 {
+		return fmt.Errorf("the Policyfile API answers %s", response.Status)
+	}
+	return errors.New(strings.Join(problem.Error, "\n  "))
+}
+
+// awaitApplied waits until every live sidecar has the policy, if the user wants that.
+func (c *client) awaitApplied(ctx context.Context, policy string) error {
+	ticker := time.NewTicker(applyPoll)
+	defer ticker.Stop()
+	for told := false; c.wait; told = true {
+		p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
+		if err != nil || !p.Reconciling {
+			return err
+		}
+		if !told {
+			fmt.Fprintln(c.err, "stored; waiting for sidecars to apply it")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+func (c *client) showPushed(p pushed) error {
+	if c.output == "json" {
+		out, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.out, string(out))
+		return err
+	}
+	_, err := fmt.Fprintf(c.out, "%s is active in the policy group %s at revision %s; %s\n",
+		p.Name, p.Group, shortID(p.RevisionID), p.Enforcement)
+	return err
+}
