@@ -1,0 +1,201 @@
+package policyfile_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"understudy/admin"
+	"understudy/admin/boltstore"
+	"understudy/admin/policyfile"
+	"understudy/admin/redisstore"
+	"understudy/admin/storetest"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// patience bounds each wait for something that has to happen.
+const patience = 20 * time.Second
+
+// stores is what both stores implement.
+type stores interface {
+	admin.Store
+	authz.Feed
+	Close() error
+}
+
+// backend opens a store for one test. Redis is one server for all, which have a
+// project each.
+type backend struct {
+	name string
+	open func(t *testing.T) stores
+}
+
+func backends(t *testing.T) []backend {
+	url := storetest.Redis(t)
+	return []backend{
+		{"redis", func(t *testing.T) stores {
+			store, err := redisstore.Open(t.Context(), url)
+			return opened(t, store, err)
+		}},
+		{"bolt", func(t *testing.T) stores {
+			store, err := boltstore.Open(filepath.Join(t.TempDir(), "understudy.db"))
+			return opened(t, store, err)
+		}},
+	}
+}
+
+func opened[S stores](t *testing.T, store S, err error) stores {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// server is the API on a store, over real HTTP.
+type server struct {
+	*testing.T
+	store   stores
+	project string
+	// prefix is that of an organization, or empty.
+	prefix string
+	admin  *admin.Server
+	*httptest.Server
+}
+
+func serve(t *testing.T, store stores, project string, trust bool) *server {
+	t.Helper()
+	s, err := admin.NewServer(admin.Config{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, err := s.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := policyfile.New(policyfile.Config{Admin: s, Project: project, TrustRevisionIDs: trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listening := httptest.NewServer(api.Handler(rest))
+	t.Cleanup(listening.Close)
+	return &server{T: t, store: store, project: project, admin: s, Server: listening}
+}
+
+// answer is what a call came back with.
+type answer struct {
+	status int
+	body   []byte
+	header http.Header
+}
+
+// call calls a path of the API as it is written.
+func (s *server) call(method, path, body string) answer {
+	s.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+s.prefix+path, content)
+	if err != nil {
+		s.Fatal(err)
+	}
+	// What Chef's clients send.
+	for name, value := range map[string]string{
+		"Accept": "application/json", "Content-Type": "application/json", "X-Chef-Version": "18.0.0",
+		"X-Ops-Server-API-Version": "1", "X-Ops-UserId": "pivotal", "X-Ops-Sign": "algorithm=sha1;version=1.0",
+	} {
+		r.Header.Set(name, value)
+	}
+	response, err := s.Client().Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answered, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer{response.StatusCode, answered, response.Header}
+}
+
+// must is call for what has to succeed.
+func (s *server) must(method, path, body string) answer {
+	s.Helper()
+	a := s.call(method, path, body)
+	if a.status/100 != 2 {
+		s.Fatalf("%s %s: %d %s", method, path, a.status, a.body)
+	}
+	return a
+}
+
+// startNode runs a sidecar of a group until the test ends.
+func (s *server) startNode(group, node string) *authz.Sidecar {
+	s.Helper()
+	sidecar, err := authz.NewSidecar(authz.Config{
+		Feed: s.store, Location: authz.Location("projects/" + s.project + "/locations/" + group), Policy: "web", Node: node,
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- sidecar.Run(ctx) }()
+	s.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	select {
+	case <-sidecar.Ready():
+	case <-time.After(patience):
+		s.Fatal("the sidecar does not become ready")
+	}
+	name := "projects/" + s.project + "/locations/" + group + "/nodes/" + node
+	s.await(func() bool {
+		_, err := s.admin.GetNode(s.Context(), &adminpb.GetNodeRequest{Name: name})
+		return err == nil
+	}, "the sidecar does not report")
+	return sidecar
+}
+
+// await waits until something holds.
+func (s *server) await(holds func() bool, problem string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	for ticker := time.NewTicker(5 * time.Millisecond); !holds(); {
+		select {
+		case <-ctx.Done():
+			s.Fatal(problem)
+		case <-ticker.C:
+		}
+	}
+}
+
+// seal puts the right revision_id into a lock that has none.
+func seal(t *testing.T, document string) string {
+	t.Helper()
+	draft := []byte(`{"revision_id":"0",` + strings.TrimPrefix(strings.TrimSpace(document), "{"))
+	lock, err := policyfile.Parse(draft)
+	if err != nil {
+		t.Fatalf("%v in %s", err, document)
+	}
+	return string(bytes.Replace(draft, []byte(`"0"`), []byte(`"`+lock.ComputeRevisionID()+`"`), 1))
+}
+
+func idOf(t *testing.T, document string) string {
+	t.Helper()
+	lock, err := policyfile.Parse([]byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock.RevisionID
+}
