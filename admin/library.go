@@ -363,8 +363,8 @@ func (p storedPolicy) revision() RevisionID { return RevisionID(Key(p.policy.Rev
 type knowledge struct {
 	policy   authz.PolicyID
 	revision RevisionID
-	// mark and document are records of the library; empty if the revision is not in it.
-	mark, document Record
+	// document is the record of the library; empty if the revision is not in it.
+	document Record
 	// policies are those of its name, in all groups.
 	policies []storedPolicy
 }
@@ -376,11 +376,11 @@ func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision Revi
 		return knowledge{}, err
 	}
 	key := l.lockKey(policy, revision)
-	records, err := l.s.store.Get(ctx, l.revisionKey(policy, revision), key)
+	records, err := l.s.store.Get(ctx, key)
 	if err != nil {
 		return knowledge{}, l.s.storeFailed(ctx, "reading "+string(key), err)
 	}
-	return knowledge{policy, revision, records[0], records[1], policies}, nil
+	return knowledge{policy, revision, records[0], policies}, nil
 }
 
 // active returns the policies whose active revision it is.

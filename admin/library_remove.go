@@ -39,6 +39,11 @@ func (l *Library) RemoveRevision(
 	var was Lock
 	key := l.revisionKey(policy, revision)
 	err := l.commit(ctx, key, func(ctx context.Context) (Txn, error) {
+		// The mark first: whatever is made live from here on changes it.
+		marks, err := l.s.store.Get(ctx, key)
+		if err != nil {
+			return Txn{}, l.s.storeFailed(ctx, "reading "+string(key), err)
+		}
 		k, err := l.find(ctx, policy, revision)
 		if err != nil {
 			return Txn{}, err
@@ -52,7 +57,7 @@ func (l *Library) RemoveRevision(
 		if was, err = k.lock(l.format); err != nil {
 			return Txn{}, err
 		}
-		return l.revisionRemoval(k), nil
+		return l.revisionRemoval(k, marks[0]), nil
 	})
 	return was, err
 }
@@ -60,11 +65,11 @@ func (l *Library) RemoveRevision(
 // revisionRemoval removes what the library has of a revision, and what locations
 // could roll back to. It depends on every policy of the name: none of them may have
 // become this revision, and if it was made live in a new place, its mark changed.
-func (l *Library) revisionRemoval(k knowledge) Txn {
-	mark := l.revisionKey(k.policy, k.revision)
+func (l *Library) revisionRemoval(k knowledge, mark Record) Txn {
+	key := l.revisionKey(k.policy, k.revision)
 	txn := Txn{
-		Conditions: []Condition{unchangedRecord(mark, k.mark)},
-		Writes:     []Write{Delete{k.document.Key}, Delete{mark}},
+		Conditions: []Condition{unchangedRecord(key, mark)},
+		Writes:     []Write{Delete{k.document.Key}, Delete{key}},
 	}
 	for _, p := range k.policies {
 		txn.Conditions = append(txn.Conditions, p.unchanged())

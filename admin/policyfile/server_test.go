@@ -151,17 +151,23 @@ func (s *server) startNode(group, node string) *authz.Sidecar {
 	go func() { done <- sidecar.Run(ctx) }()
 	s.Cleanup(func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			s.Errorf("the sidecar %s: %v", node, err)
+		}
 	})
 	select {
 	case <-sidecar.Ready():
 	case <-time.After(patience):
 		s.Fatal("the sidecar does not become ready")
 	}
-	name := "projects/" + s.project + "/locations/" + group + "/nodes/" + node
+	location := authz.Location("projects/" + s.project + "/locations/" + group)
+	head, err := s.store.Load(s.Context(), location)
+	if err != nil {
+		s.Fatal(err)
+	}
 	s.await(func() bool {
-		_, err := s.admin.GetNode(s.Context(), &adminpb.GetNodeRequest{Name: name})
-		return err == nil
+		n, err := s.admin.GetNode(s.Context(), &adminpb.GetNodeRequest{Name: string(location) + "/nodes/" + node})
+		return err == nil && n.AppliedSequence >= head.Cursor.Sequence
 	}, "the sidecar does not report")
 	return sidecar
 }

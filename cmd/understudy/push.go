@@ -82,49 +82,55 @@ func (c *client) push(ctx context.Context, location, file string, lock *policyfi
 	}
 	path := "/organizations/" + url.PathEscape(segments[1]) + "/policy_groups/" + url.PathEscape(segments[3]) +
 		"/policies/" + url.PathEscape(lock.Name)
-	response, active, err := c.put(ctx, path, document)
+	active, err := c.put(ctx, path, document)
 	if err != nil {
 		return err
 	}
-	if !sameDocument(active, document) {
+	if !sameDocument(active.document, document) {
 		fmt.Fprintf(c.err, "the server knows the revision %s already: what it has is active, and differs from %s\n", lock.RevisionID, file)
 	}
 	if err := c.awaitApplied(ctx, location+"/policies/"+lock.Name); err != nil {
 		return err
 	}
 	return c.showPushed(pushed{
-		segments[3], lock.Name, lock.RevisionID, response.StatusCode == http.StatusCreated,
-		response.Header.Get("Understudy-Enforcement"),
+		segments[3], lock.Name, lock.RevisionID, active.created, active.enforcement,
 	})
 }
 
-// put sends a document to the Policyfile API and returns its answer.
-func (c *client) put(ctx context.Context, path string, document []byte) (*http.Response, []byte, error) {
+// activeLock is what the Policyfile API answers.
+type activeLock struct {
+	document    []byte
+	created     bool
+	enforcement string
+}
+
+// put sends a document to the Policyfile API.
+func (c *client) put(ctx context.Context, path string, document []byte) (activeLock, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
 	base, caller, err := c.transport.http(c.addr)
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("--admin: %w", err))
+		return activeLock{}, usage(fmt.Errorf("--admin: %w", err))
 	}
 	defer caller.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, base+path, bytes.NewReader(document))
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("--admin: %w", err))
+		return activeLock{}, usage(fmt.Errorf("--admin: %w", err))
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := caller.Do(request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("calling the Policyfile API: %w", err)
+		return activeLock{}, fmt.Errorf("calling the Policyfile API: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxMessage))
 	if err != nil {
-		return nil, nil, fmt.Errorf("calling the Policyfile API: %w", err)
+		return activeLock{}, fmt.Errorf("calling the Policyfile API: %w", err)
 	}
 	if response.StatusCode/100 != 2 {
-		return nil, nil, refusedPush(response, answer)
+		return activeLock{}, refusedPush(response, answer)
 	}
-	return response, answer, nil
+	return activeLock{answer, response.StatusCode == http.StatusCreated, response.Header.Get("Understudy-Enforcement")}, nil
 }
 
 // refusedPush is what the API says against a lock.
