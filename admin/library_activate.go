@@ -22,7 +22,10 @@ func (l *Library) Add(ctx context.Context, lock Lock) error {
 			return Txn{}, alreadyExists(l.revisionKey(lock.Policy, lock.Revision), reasonAlreadyExists,
 				"A revision cannot be changed.")
 		}
-		if _, err := l.admitted(ctx, lock); err != nil {
+		if lock, err = l.admitted(lock); err != nil {
+			return Txn{}, err
+		}
+		if err := l.s.validatePolicy(ctx, "lock", lock.Content); err != nil {
 			return Txn{}, err
 		}
 		return Txn{
@@ -32,10 +35,19 @@ func (l *Library) Add(ctx context.Context, lock Lock) error {
 	})
 }
 
+// Activation is a lock that was made active in a group.
+type Activation struct {
+	Lock Lock
+	// Created says that no revision of the policy was active before.
+	Created bool
+	// Operation is the name of the operation that is done when the sidecars have
+	// applied it.
+	Operation string
+}
+
 // Put makes a lock active in a group, and stores it if its revision is not known; if
-// it is, the stored document is meant, whatever the given one says (RFC-042). It
-// returns the lock that is active and whether none of the policy was before.
-func (l *Library) Put(ctx context.Context, group GroupID, lock Lock) (active Lock, created bool, err error) {
+// it is, the stored document is meant, whatever the given one says (RFC-042).
+func (l *Library) Put(ctx context.Context, group GroupID, lock Lock) (Activation, error) {
 	return l.activate(ctx, group, lock)
 }
 
@@ -43,13 +55,14 @@ func (l *Library) Put(ctx context.Context, group GroupID, lock Lock) (active Loc
 // not known.
 func (l *Library) Activate(
 	ctx context.Context, group GroupID, policy authz.PolicyID, revision RevisionID,
-) (active Lock, created bool, err error) {
+) (Activation, error) {
 	return l.activate(ctx, group, Lock{Policy: policy, Revision: revision})
 }
 
-func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (active Lock, created bool, err error) {
+func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (Activation, error) {
+	var done Activation
 	name := l.policyKey(group, given.Policy)
-	_, err = l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
+	op, err := l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
 		stored, err := l.s.readPolicy(ctx, name)
 		if err != nil {
 			return nil, err
@@ -58,7 +71,7 @@ func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (acti
 		if err != nil {
 			return nil, err
 		}
-		active, created = a.lock, !stored.live()
+		done = Activation{Lock: a.lock, Created: !stored.live()}
 		if stored.live() && stored.revision() == given.Revision {
 			c := unchangedResource(verbUpdate, stored.record, stored.policy)
 			c.conditions = append(c.conditions, a.conditions...)
@@ -66,7 +79,8 @@ func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (acti
 		}
 		return l.activation(ctx, name, stored, a)
 	})
-	return active, created, err
+	done.Operation = op.GetName()
+	return done, err
 }
 
 // activated is the lock that a call means.
@@ -98,7 +112,7 @@ func (l *Library) resolve(ctx context.Context, given Lock) (activated, error) {
 	case given.Document == nil:
 		return activated{}, notFound(l.revisionKey(given.Policy, given.Revision))
 	}
-	lock, err := l.admitted(ctx, given)
+	lock, err := l.admitted(given)
 	return activated{
 		lock:       lock,
 		conditions: []Condition{Absent{l.lockKey(lock.Policy, lock.Revision)}},
@@ -106,17 +120,13 @@ func (l *Library) resolve(ctx context.Context, given Lock) (activated, error) {
 	}, err
 }
 
-// admitted is a new lock, with its content, once all about it was checked.
-func (l *Library) admitted(ctx context.Context, lock Lock) (Lock, error) {
+// admitted is a new lock with its content, which is not compiled yet.
+func (l *Library) admitted(lock Lock) (_ Lock, err error) {
 	if err := l.format.Admit(lock); err != nil {
 		return lock, err
 	}
-	content, err := l.format.Content(lock.Document)
-	if err != nil {
-		return lock, err
-	}
-	lock.Content = content
-	return lock, l.s.validatePolicy(ctx, "lock", content)
+	lock.Content, err = l.format.Content(lock.Document)
+	return lock, err
 }
 
 // marks are the writes that say that a revision exists, and lose against which a

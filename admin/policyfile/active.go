@@ -24,11 +24,11 @@ func putActive(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	active, created, err := c.library.Put(c.context, c.group(), lock)
+	active, err := c.library.Put(c.context, c.group(), lock)
 	if err != nil {
 		return nil, err
 	}
-	return c.reply(activated(created), active)
+	return c.activated(active)
 }
 
 // activate makes a known revision active.
@@ -37,19 +37,24 @@ func activate(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	active, created, err := c.library.Activate(c.context, c.group(), c.policy(), id)
+	active, err := c.library.Activate(c.context, c.group(), c.policy(), id)
 	if err != nil {
 		return nil, orMissing(err, fmt.Sprintf("Cannot load revision %s of policy %s", id, c.policy()))
 	}
-	return c.reply(activated(created), active)
+	return c.activated(active)
 }
 
-// activated is 201 if the group had no revision of the policy before.
-func activated(created bool) int {
-	if created {
-		return http.StatusCreated
+// activated answers 201 if the group had no revision of the policy before.
+func (c *call) activated(a admin.Activation) (*reply, error) {
+	status := http.StatusOK
+	if a.Created {
+		status = http.StatusCreated
 	}
-	return http.StatusOK
+	answer, err := c.reply(status, a.Lock)
+	if err == nil {
+		answer.header.Set(OperationHeader, a.Operation)
+	}
+	return answer, err
 }
 
 // revisionID reads {"revision_id":ID}; other fields mean nothing.

@@ -74,9 +74,11 @@ func createRevision(c *call) (*reply, error) {
 		}
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, document: lock.Document, header: http.Header{
-		"Location": {c.uri("policies", string(lock.Policy), "revisions", string(lock.Revision))},
-	}}, nil
+	answer, err := c.reply(http.StatusCreated, lock)
+	if err == nil {
+		answer.header.Set("Location", c.uri("policies", string(lock.Policy), "revisions", string(lock.Revision)))
+	}
+	return answer, err
 }
 
 // lock reads the body as a lock of the policy in the path.
@@ -135,12 +137,18 @@ func (c *call) reply(status int, lock admin.Lock) (*reply, error) {
 		}
 	}
 	return &reply{status: status, document: document, header: http.Header{
-		enforcementHeader: {enforcement(lock)},
+		EnforcementHeader: {enforcement(lock)},
 	}}, nil
 }
 
-// enforcementHeader tells whether sidecars enforce a lock, and if not, why.
-const enforcementHeader = "Understudy-Enforcement"
+// Headers beyond RFC-042.
+const (
+	// EnforcementHeader tells whether sidecars enforce a lock, and if not, why.
+	EnforcementHeader = "Understudy-Enforcement"
+	// OperationHeader names the operation of the other API that is done when every
+	// live sidecar of the group has applied the lock.
+	OperationHeader = "Understudy-Operation"
+)
 
 func (c *call) noPolicy() string { return fmt.Sprintf("Cannot load policy %s", c.policy()) }
 

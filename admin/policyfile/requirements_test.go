@@ -18,6 +18,8 @@
 //	NAME = TEXT             a variable, $NAME
 //	NAME = seal TEXT        a lock with the revision_id that it has to have, which is $NAME.id
 //	NAME = repeat TEXT N    a long text
+//	NAME = active GROUP POLICY
+//	                        the revision_id of what is active
 //	trust                   from here on, the server trusts revision IDs
 //	node GROUP NODE         runs a sidecar
 //	admin METHOD PATH BODY  a call of the other API; it has to succeed
@@ -147,6 +149,15 @@ func (r *row) execute(line string) bool {
 func (r *row) assign(name, value string) {
 	word, rest, _ := strings.Cut(value, " ")
 	switch word {
+	case "active":
+		group, policy, _ := strings.Cut(rest, " ")
+		var active struct {
+			ID string `json:"revision_id"`
+		}
+		if err := json.Unmarshal(r.must("GET", "/policy_groups/"+group+"/policies/"+policy, "").body, &active); err != nil {
+			r.Fatal(err)
+		}
+		value = active.ID
 	case "seal":
 		value = seal(r.T, r.expand(rest))
 	case "repeat":

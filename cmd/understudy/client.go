@@ -111,21 +111,30 @@ func (c *client) name(short string) string {
 
 func isExperiment(name string) bool { return strings.Contains(name, "/experiments/") }
 
-// finish waits for an operation, telling of its progress, and prints its result.
-func (c *client) finish(ctx context.Context, op *longrunningpb.Operation, err error) error {
-	if err != nil {
-		return err
-	}
+// await waits for an operation, telling of its progress, unless the user does not
+// want to.
+func (c *client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
 	for c.wait && !op.Done {
 		fmt.Fprintln(c.err, progressOf(op))
 		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
 			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
 		}); err != nil {
-			return err
+			return op, err
 		}
 	}
 	if failure := op.GetError(); failure != nil {
-		return status.FromProto(failure).Err()
+		return op, status.FromProto(failure).Err()
+	}
+	return op, nil
+}
+
+// finish waits for an operation, telling of its progress, and prints its result.
+func (c *client) finish(ctx context.Context, op *longrunningpb.Operation, err error) error {
+	if err != nil {
+		return err
+	}
+	if op, err = c.await(ctx, op); err != nil {
+		return err
 	}
 	if c.output == "json" {
 		return c.print(op)

@@ -157,6 +157,7 @@ func (c *config) finish() error {
 		}
 	}
 	check(locationName.MatchString(c.location), "location", "it is like projects/default/locations/local")
+	check(!strings.HasSuffix(c.location, "/locations/global"), "location", "global is reserved: Policyfile locks are kept there")
 	check(idPattern.MatchString(c.policy), "policy", "an ID has letters, digits and characters of _.:-")
 	check(idPattern.MatchString(c.node), "node", "an ID has letters, digits and characters of _.:-")
 	check(oneOf(c.defaultDecision, "deny", "allow"), "default-decision", "it is deny or allow")

@@ -12,18 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/spf13/cobra"
 
 	"understudy/admin/policyfile"
-	adminpb "understudy/admin/v1"
 )
 
-const (
-	// pushTime bounds one call of the Policyfile API.
-	pushTime = 30 * time.Second
-	// applyPoll is how often a push asks whether the sidecars have applied it.
-	applyPoll = 200 * time.Millisecond
-)
+// pushTime bounds one call of the Policyfile API.
+const pushTime = 30 * time.Second
 
 func newPush() *cobra.Command {
 	var allowNoOp bool
@@ -89,7 +85,7 @@ func (c *client) push(ctx context.Context, location, file string, lock *policyfi
 	if !sameDocument(active.document, document) {
 		fmt.Fprintf(c.err, "the server knows the revision %s already: what it has is active, and differs from %s\n", lock.RevisionID, file)
 	}
-	if err := c.awaitApplied(ctx, location+"/policies/"+lock.Name); err != nil {
+	if err := c.awaitApplied(ctx, active.operation); err != nil {
 		return err
 	}
 	return c.showPushed(pushed{
@@ -102,6 +98,7 @@ type activeLock struct {
 	document    []byte
 	created     bool
 	enforcement string
+	operation   string
 }
 
 // put sends a document to the Policyfile API.
@@ -130,7 +127,10 @@ func (c *client) put(ctx context.Context, path string, document []byte) (activeL
 	if response.StatusCode/100 != 2 {
 		return activeLock{}, refusedPush(response, answer)
 	}
-	return activeLock{answer, response.StatusCode == http.StatusCreated, response.Header.Get("Understudy-Enforcement")}, nil
+	return activeLock{
+		answer, response.StatusCode == http.StatusCreated,
+		response.Header.Get(policyfile.EnforcementHeader), response.Header.Get(policyfile.OperationHeader),
+	}, nil
 }
 
 // refusedPush is what the API says against a lock.
@@ -144,25 +144,14 @@ func refusedPush(response *http.Response, answer []byte) error {
 	return errors.New(strings.Join(problem.Error, "\n  "))
 }
 
-// awaitApplied waits until every live sidecar has the policy, if the user wants that.
-func (c *client) awaitApplied(ctx context.Context, policy string) error {
-	ticker := time.NewTicker(applyPoll)
-	defer ticker.Stop()
-	for told := false; c.wait; told = true {
-		p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
-		if err != nil || !p.Reconciling {
-			return err
-		}
-		if !told {
-			fmt.Fprintln(c.err, "stored; waiting for sidecars to apply it")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
+// awaitApplied waits until every live sidecar has the lock.
+func (c *client) awaitApplied(ctx context.Context, operation string) error {
+	op, err := c.operations.GetOperation(ctx, &longrunningpb.GetOperationRequest{Name: operation})
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = c.await(ctx, op)
+	return err
 }
 
 func (c *client) showPushed(p pushed) error {

@@ -1,0 +1,120 @@
+package policyfile_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"understudy/admin"
+	"understudy/admin/boltstore"
+	"understudy/admin/policyfile"
+	"understudy/admin/redisstore"
+	"understudy/admin/storetest"
+)
+
+// TestBodies refuses what a browser sends to any site, and what is no JSON.
+func TestBodies(t *testing.T) {
+	s := serve(t, backends(t)[1].open(t), "p-bodies", false)
+	s.must("PUT", "/policy_groups/dev", `{"name":"dev"}`)
+	for contentType, want := range map[string]int{
+		"text/plain": 415, "application/x-www-form-urlencoded": 415, "nonsense;": 415, "application/json; charset=utf-8": 200, "": 200,
+	} {
+		t.Run(contentType, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), "PUT", s.URL+"/policy_groups/dev", strings.NewReader(`{"name":"dev"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", contentType)
+			response, err := s.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			if response.StatusCode != want {
+				t.Errorf("the status is %d, want %d", response.StatusCode, want)
+			}
+		})
+	}
+}
+
+// TestOrganizations has two organizations that know nothing of one another, and one
+// that cannot be.
+func TestOrganizations(t *testing.T) {
+	s := serve(t, backends(t)[0].open(t), "p-own", false)
+	s.must("PUT", "/organizations/p-a/policy_groups/dev", `{"name":"dev"}`)
+	for path, want := range map[string]string{
+		"/organizations/p-a/policy_groups": `{"dev":`, "/organizations/p-b/policy_groups": "{}\n", "/policy_groups": "{}\n",
+		"/organizations/p-own/policy_groups": "{}\n",
+	} {
+		if got := string(s.must("GET", path, "").body); !strings.HasPrefix(got, want) {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	for _, path := range []string{"/organizations", "/organizations/", "/organizations/p-a", "/organizations/NO/policies", "/organizations/a%2Fb/policies"} {
+		if a := s.call("GET", path, ""); a.status != 404 {
+			t.Errorf("%s is answered by %d %s", path, a.status, a.body)
+		}
+	}
+}
+
+// TestStoreAway says that nothing was changed, and not what the store is made of.
+func TestStoreAway(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	store, err := redisstore.Open(t.Context(), redis.URL())
+	s := serve(t, opened(t, store, err), "p-away", false)
+	lock := version(t, "web", 1)
+	s.must("PUT", "/policy_groups/dev/policies/web", lock)
+	redis.Stop()
+	for _, c := range [][3]string{
+		{"GET", "/policies", ""}, {"GET", "/policy_groups/dev/policies/web", ""}, {"PUT", "/policy_groups/dev/policies/web", lock},
+		{"POST", "/policies/web/revisions", lock}, {"DELETE", "/policies/web", ""}, {"POST", "/policy_groups/dev/promote", "{}"},
+	} {
+		a := s.call(c[0], c[1], c[2])
+		if a.status != 503 || !strings.Contains(string(a.body), "nothing was changed") || strings.Contains(strings.ToLower(string(a.body)), "redis") {
+			t.Errorf("%s %s: %d %s", c[0], c[1], a.status, a.body)
+		}
+	}
+}
+
+// FuzzRequest sends anything to the API: it answers with JSON, and never fails.
+func FuzzRequest(f *testing.F) {
+	store, err := boltstore.Open(filepath.Join(f.TempDir(), "understudy.db"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = store.Close() })
+	server, err := admin.NewServer(admin.Config{Store: store})
+	if err != nil {
+		f.Fatal(err)
+	}
+	api, err := policyfile.New(policyfile.Config{Admin: server, Project: "p-fuzz"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	handler := api.Handler(http.NotFoundHandler())
+	for _, seed := range [][3]string{
+		{"GET", "/policies", ""}, {"PUT", "/policy_groups/dev", `{"name":"dev","next_group_name":"qa"}`},
+		{"POST", "/policy_groups/dev/promote", `{"policy_names":["web"]}`}, {"GET", "/organizations/p/policy_groups/%2e%2e/policies/%zz", ""},
+		{"POST", "/policy_groups/dev/policies/web", `{"revision_id":"00"}`}, {"DELETE", "/policies/web/revisions/x", ""},
+		{"PUT", "/policy_groups/dev/policies/web", `{"revision_id":"0","name":"web","run_list":[],"cookbook_locks":{}}`},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, method, path, body string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://x/"+strings.TrimPrefix(path, "/"), strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code >= 500 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if w.Header().Get("Content-Type") == "application/json" && !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("the answer is no JSON: %s", w.Body)
+		}
+	})
+}
