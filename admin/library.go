@@ -147,34 +147,67 @@ func (l *Library) Groups(ctx context.Context) ([]Group, error) {
 	return out, nil
 }
 
-// Group returns one group. The error is NOT_FOUND if there is none.
+// Group returns one group as it was at one instant. The error is NOT_FOUND if there is
+// none.
 func (l *Library) Group(ctx context.Context, id GroupID) (Group, error) {
+	g, err := l.readGroup(ctx, id)
+	if err == nil && !g.exists() {
+		return Group{}, notFound(l.locationOf(id))
+	}
+	return g.Group, err
+}
+
+// storedGroup is a group as it was read, or the knowledge that there is none.
+type storedGroup struct {
+	Group
+	mark   Record
+	config storedConfig
+	// policies are those of its location, also the soft-deleted.
+	policies []storedPolicy
+}
+
+func (g storedGroup) exists() bool { return g.mark.Key != "" || len(g.Active) > 0 }
+
+// readGroup reads all of a group at one instant: what makes a group, and what removes
+// it, changes its mark.
+func (l *Library) readGroup(ctx context.Context, id GroupID) (storedGroup, error) {
+	for range maxAttempts {
+		g, err := l.readGroupOnce(ctx, id)
+		if err != nil {
+			return g, err
+		}
+		again, err := l.s.store.Get(ctx, l.groupKey(id))
+		if err != nil {
+			return g, l.s.storeFailed(ctx, "reading "+string(l.groupKey(id)), err)
+		}
+		if again[0].Key == g.mark.Key && again[0].Sequence == g.mark.Sequence {
+			return g, nil
+		}
+	}
+	return storedGroup{}, concurrentChange(l.locationOf(id))
+}
+
+func (l *Library) readGroupOnce(ctx context.Context, id GroupID) (storedGroup, error) {
+	g := storedGroup{Group: Group{ID: id, Active: map[authz.PolicyID]RevisionID{}}}
 	location := l.locationOf(id)
 	records, err := l.s.store.Get(ctx, l.groupKey(id), configOf(location))
 	if err != nil {
-		return Group{}, l.s.storeFailed(ctx, "reading "+string(location), err)
+		return g, l.s.storeFailed(ctx, "reading "+string(location), err)
 	}
-	config, err := l.s.asConfig(ctx, configOf(location), records[1])
-	if err != nil {
-		return Group{}, err
+	g.mark = records[0]
+	if g.config, err = l.s.asConfig(ctx, configOf(location), records[1]); err != nil {
+		return g, err
 	}
-	g := Group{ID: id, Active: map[authz.PolicyID]RevisionID{}}
-	if next := config.next(); next != "" {
+	if next := g.config.next(); next != "" {
 		g.Next = GroupID(next.id())
 	}
-	policies, err := l.policiesIn(ctx, location.in("policies"))
-	if err != nil {
-		return Group{}, err
-	}
-	for _, p := range policies {
+	g.policies, err = l.policiesIn(ctx, location.in("policies"))
+	for _, p := range g.policies {
 		if p.live() {
 			g.Active[p.id()] = p.revision()
 		}
 	}
-	if records[0].Key == "" && len(g.Active) == 0 {
-		return Group{}, notFound(location)
-	}
-	return g, nil
+	return g, err
 }
 
 // Policies returns the revisions of all policies: those with a document, and those
@@ -211,34 +244,53 @@ func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID
 // Policy returns the revisions of one policy. The error is NOT_FOUND if there is no
 // policy of the name.
 func (l *Library) Policy(ctx context.Context, id authz.PolicyID) ([]RevisionID, error) {
-	name := l.nameKey(id)
-	names, err := l.s.store.Get(ctx, name)
-	if err != nil {
-		return nil, l.s.storeFailed(ctx, "reading "+string(name), err)
+	n, err := l.readName(ctx, id)
+	if err == nil && !n.exists() {
+		return nil, notFound(l.nameKey(id))
 	}
+	return n.revisions(), err
+}
+
+// storedName is what there is of a policy's name.
+type storedName struct {
+	// mark was read first: what of the library has changed since then changed it.
+	mark      Record
+	documents []RevisionID
+	// policies are those of the name in all groups, also the soft-deleted.
+	policies []storedPolicy
+}
+
+func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, error) {
+	name := l.nameKey(id)
+	marks, err := l.s.store.Get(ctx, name)
+	if err != nil {
+		return storedName{}, l.s.storeFailed(ctx, "reading "+string(name), err)
+	}
+	n := storedName{mark: marks[0]}
 	documents, err := l.list(ctx, name.in("revisions"))
 	if err != nil {
-		return nil, err
+		return n, err
 	}
-	policies, err := l.named(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	var out []RevisionID
 	for _, r := range documents {
-		out = append(out, RevisionID(r.Key.id()))
+		n.documents = append(n.documents, RevisionID(r.Key.id()))
 	}
-	known := names[0].Key != ""
-	for _, p := range policies {
-		known = known || p.live()
+	n.policies, err = l.named(ctx, id)
+	return n, err
+}
+
+func (n storedName) exists() bool {
+	return n.mark.Key != "" || slices.ContainsFunc(n.policies, storedPolicy.live)
+}
+
+// revisions returns those with a document, and those that are active.
+func (n storedName) revisions() []RevisionID {
+	out := slices.Clone(n.documents)
+	for _, p := range n.policies {
 		if p.live() && !slices.Contains(out, p.revision()) {
 			out = append(out, p.revision())
 		}
 	}
-	if !known {
-		return nil, notFound(name)
-	}
-	return out, nil
+	return out
 }
 
 // Revision returns a revision and the groups in which it is active, in order. The
@@ -246,15 +298,28 @@ func (l *Library) Policy(ctx context.Context, id authz.PolicyID) ([]RevisionID, 
 func (l *Library) Revision(
 	ctx context.Context, policy authz.PolicyID, revision RevisionID,
 ) (Lock, []GroupID, error) {
-	k, err := l.find(ctx, policy, revision)
-	if err != nil {
-		return Lock{}, nil, err
+	key := l.revisionKey(policy, revision)
+	for range maxAttempts {
+		k, err := l.find(ctx, policy, revision)
+		switch {
+		case err != nil:
+			return Lock{}, nil, err
+		case !k.known():
+			return Lock{}, nil, notFound(key)
+		case k.document.Key != "":
+			lock, err := k.lock(l.format)
+			return lock, k.groups(), err
+		}
+		// It has no document, or lost it since the policies were read.
+		lock, stored, err := l.readActive(ctx, k.active()[0].record.Key)
+		if err != nil && !isNotFound(err) {
+			return Lock{}, nil, err
+		}
+		if err == nil && stored.revision() == revision {
+			return lock, k.groups(), nil
+		}
 	}
-	if !k.known() {
-		return Lock{}, nil, notFound(l.revisionKey(policy, revision))
-	}
-	lock, err := k.lock(l.format)
-	return lock, k.groups(), err
+	return Lock{}, nil, concurrentChange(key)
 }
 
 // Active returns the revision of a policy that is active in a group. The error is

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -179,11 +180,18 @@ func (l *Library) policyPuts(ctx context.Context, stored storedPolicy, policy *a
 	return newPolicyWrites(policy)
 }
 
+// errChanged says that what was read is of two instants. A condition would not tell:
+// what was absent at first may be absent again.
+var errChanged = errors.New("it changed while it was read")
+
 // commit makes a Txn of the library, which no sidecar has to apply before the caller
 // is answered. workOut is called again whenever it loses a race.
 func (l *Library) commit(ctx context.Context, what Key, workOut func(context.Context) (Txn, error)) error {
 	for range maxAttempts {
 		txn, err := workOut(ctx)
+		if errors.Is(err, errChanged) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -11,35 +11,33 @@ import (
 )
 
 // SetGroup makes a group, if there is none yet, and says where its policies are
-// promoted to; empty means nowhere. It reports whether it made one. The error is
-// INVALID_ARGUMENT if they would come back.
-func (l *Library) SetGroup(ctx context.Context, group, next GroupID) (created bool, err error) {
-	location := l.locationOf(group)
-	err = l.commit(ctx, location, func(ctx context.Context) (Txn, error) {
-		_, err := l.Group(ctx, group)
-		if created = isNotFound(err); err != nil && !created {
+// promoted to; empty means nowhere. It returns the group and whether it made it. The
+// error is INVALID_ARGUMENT if the policies would come back.
+func (l *Library) SetGroup(ctx context.Context, group, next GroupID) (_ Group, created bool, err error) {
+	var g storedGroup
+	err = l.commit(ctx, l.groupKey(group), func(ctx context.Context) (_ Txn, err error) {
+		if g, err = l.readGroup(ctx, group); err != nil {
 			return Txn{}, err
 		}
-		return l.groupUpdate(ctx, location, next)
+		created, g.Next = !g.exists(), next
+		return l.groupUpdate(ctx, g, next)
 	})
-	return created, err
+	return g.Group, created, err
 }
 
-func (l *Library) groupUpdate(ctx context.Context, location Key, next GroupID) (Txn, error) {
-	stored, err := l.s.readConfig(ctx, configOf(location))
-	if err != nil {
-		return Txn{}, err
-	}
-	config := proto.CloneOf(stored.config)
+// groupUpdate works out the change of a group's configuration.
+func (l *Library) groupUpdate(ctx context.Context, g storedGroup, next GroupID) (Txn, error) {
+	location := l.locationOf(g.ID)
+	config := proto.CloneOf(g.config.config)
 	config.NextLocation = ""
 	if next != "" {
 		config.NextLocation = string(l.locationOf(next))
 	}
 	txn := Txn{
-		Conditions: []Condition{stored.unchanged()},
-		Writes:     []Write{present(l.groupKey(GroupID(location.id())))},
+		Conditions: []Condition{unchangedRecord(l.groupKey(g.ID), g.mark), g.config.unchanged()},
+		Writes:     []Write{present(l.groupKey(g.ID))},
 	}
-	if config.NextLocation == stored.config.NextLocation {
+	if config.NextLocation == g.config.config.NextLocation {
 		return txn, nil
 	}
 	chain, err := l.s.checkNext(ctx, location, config.NextLocation)

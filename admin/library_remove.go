@@ -51,6 +51,9 @@ func (l *Library) RemoveRevision(
 		if !k.known() {
 			return Txn{}, notFound(key)
 		}
+		if k.document.Key != "" && marks[0].Key == "" {
+			return Txn{}, errChanged
+		}
 		if len(k.active()) > 0 {
 			return Txn{}, precondition(key, reasonRevisionActive, "It is active in a group. Make another one active there first.")
 		}
@@ -69,7 +72,7 @@ func (l *Library) revisionRemoval(k knowledge, mark Record) Txn {
 	key := l.revisionKey(k.policy, k.revision)
 	txn := Txn{
 		Conditions: []Condition{unchangedRecord(key, mark)},
-		Writes:     []Write{Delete{k.document.Key}, Delete{key}},
+		Writes:     []Write{Delete{k.document.Key}, Delete{key}, present(l.nameKey(k.policy))},
 	}
 	for _, p := range k.policies {
 		txn.Conditions = append(txn.Conditions, p.unchanged())
@@ -84,35 +87,35 @@ func (l *Library) RemovePolicy(ctx context.Context, policy authz.PolicyID) ([]Re
 	var had []RevisionID
 	name := l.nameKey(policy)
 	err := l.commit(ctx, name, func(ctx context.Context) (Txn, error) {
-		records, err := l.s.store.Get(ctx, name)
-		if err != nil {
-			return Txn{}, l.s.storeFailed(ctx, "reading "+string(name), err)
+		n, err := l.readName(ctx, policy)
+		switch {
+		case err != nil:
+			return Txn{}, err
+		case !n.exists():
+			return Txn{}, notFound(name)
+		case n.mark.Key == "" && len(n.documents) > 0:
+			return Txn{}, errChanged
 		}
-		if had, err = l.Policy(ctx, policy); err != nil {
+		had = n.revisions()
+		txn, err := l.nameRemoval(name, n)
+		if err != nil {
 			return Txn{}, err
 		}
-		policies, err := l.named(ctx, policy)
-		if err != nil {
-			return Txn{}, err
-		}
-		txn, err := l.policyRemoval(name, records[0], policies)
-		if err != nil {
-			return Txn{}, err
-		}
-		guards, err := l.notPromoted(ctx, policies)
+		guards, err := l.notPromoted(ctx, n.policies)
 		txn.Conditions = append(txn.Conditions, guards...)
 		return txn, err
 	})
 	return had, err
 }
 
-// policyRemoval soft-deletes a policy in every location in which it is live.
-func (l *Library) policyRemoval(name Key, mark Record, policies []storedPolicy) (Txn, error) {
+// nameRemoval removes what the library has of a policy, and soft-deletes it in every
+// location in which it is live.
+func (l *Library) nameRemoval(name Key, n storedName) (Txn, error) {
 	txn := Txn{
-		Conditions: []Condition{unchangedRecord(name, mark)},
+		Conditions: []Condition{unchangedRecord(name, n.mark)},
 		Writes:     []Write{DeleteCollection{name.in("revisions")}, DeleteCollection{name.in("locks")}, Delete{name}},
 	}
-	for _, p := range policies {
+	for _, p := range n.policies {
 		txn.Conditions = append(txn.Conditions, p.unchanged())
 		if !p.live() {
 			continue
@@ -157,24 +160,21 @@ func (l *Library) RemoveGroup(ctx context.Context, group GroupID) (Group, error)
 	var was Group
 	location := l.locationOf(group)
 	_, err := l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
-		policies, err := l.policiesIn(ctx, location.in("policies"))
+		g, err := l.readGroup(ctx, group)
 		if err != nil {
 			return nil, err
 		}
-		records, err := l.s.store.Get(ctx, l.groupKey(group), configOf(location))
-		if err != nil {
-			return nil, l.s.storeFailed(ctx, "reading "+string(location), err)
+		if !g.exists() {
+			return nil, notFound(location)
 		}
-		if was, err = l.Group(ctx, group); err != nil {
-			return nil, err
-		}
+		was = g.Group
 		c := &change{target: location, verb: verbDelete, response: &emptypb.Empty{}, settled: noSequence}
 		c.conditions = []Condition{
-			unchangedRecord(l.groupKey(group), records[0]), unchangedRecord(configOf(location), records[1]),
-			FewerThan{location.in("policies"), len(policies) + 1},
+			unchangedRecord(l.groupKey(group), g.mark), g.config.unchanged(),
+			FewerThan{location.in("policies"), len(g.policies) + 1},
 		}
-		c.writes = []Write{Delete{l.groupKey(group)}, Delete{configOf(location)}}
-		return c, l.removeAll(c, policies)
+		c.writes = []Write{Delete{l.groupKey(group)}, Delete{g.config.name}}
+		return c, l.removeAll(c, g.policies)
 	})
 	return was, err
 }

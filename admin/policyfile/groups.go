@@ -70,15 +70,15 @@ func putGroup(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	created, err := c.library.SetGroup(c.context, c.group(), next)
+	g, created, err := c.library.SetGroup(c.context, c.group(), next)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := getGroup(c)
-	if err == nil && created {
+	answer := &reply{status: http.StatusOK, value: c.document(g)}
+	if created {
 		answer.status = http.StatusCreated
 	}
-	return answer, err
+	return answer, nil
 }
 
 func (c *call) nextGroup() (admin.GroupID, error) {
