@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -9,6 +10,111 @@ import (
 
 	"understudy/authz"
 )
+
+// Group is a policy group and what is active in it.
+type Group struct {
+	ID GroupID
+	// Next is where its policies are promoted to; empty if nowhere. A list of groups
+	// leaves it out.
+	Next GroupID
+	// Active :: policy → its active revision.
+	Active map[authz.PolicyID]RevisionID
+}
+
+// Groups returns all groups in the order of their names.
+func (l *Library) Groups(ctx context.Context) ([]Group, error) {
+	records, err := l.list(ctx, l.root.in("groups"))
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[GroupID]Group)
+	for _, r := range records {
+		id := GroupID(r.Key.id())
+		groups[id] = Group{ID: id, Active: map[authz.PolicyID]RevisionID{}}
+	}
+	policies, err := l.policies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range policies {
+		if !p.live() {
+			continue
+		}
+		id := groupOf(p.record.Key)
+		if _, known := groups[id]; !known {
+			groups[id] = Group{ID: id, Active: map[authz.PolicyID]RevisionID{}}
+		}
+		groups[id].Active[p.id()] = p.revision()
+	}
+	out := make([]Group, 0, len(groups))
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		out = append(out, groups[id])
+	}
+	return out, nil
+}
+
+// Group returns one group as it was at one instant. The error is NOT_FOUND if there is
+// none.
+func (l *Library) Group(ctx context.Context, id GroupID) (Group, error) {
+	g, err := l.readGroup(ctx, id)
+	if err == nil && !g.exists() {
+		return Group{}, notFound(l.locationOf(id))
+	}
+	return g.Group, err
+}
+
+// storedGroup is a group as it was read, or the knowledge that there is none.
+type storedGroup struct {
+	Group
+	mark   Record
+	config storedConfig
+	// policies are those of its location, also the soft-deleted.
+	policies []storedPolicy
+}
+
+func (g storedGroup) exists() bool { return g.mark.Key != "" || len(g.Active) > 0 }
+
+// readGroup reads all of a group at one instant: what makes a group, and what removes
+// it, changes its mark.
+func (l *Library) readGroup(ctx context.Context, id GroupID) (storedGroup, error) {
+	for range maxAttempts {
+		g, err := l.readGroupOnce(ctx, id)
+		if err != nil {
+			return g, err
+		}
+		again, err := l.s.store.Get(ctx, l.groupKey(id))
+		if err != nil {
+			return g, l.s.storeFailed(ctx, "reading "+string(l.groupKey(id)), err)
+		}
+		if again[0].Key == g.mark.Key && again[0].Sequence == g.mark.Sequence {
+			return g, nil
+		}
+	}
+	return storedGroup{}, concurrentChange(l.locationOf(id))
+}
+
+func (l *Library) readGroupOnce(ctx context.Context, id GroupID) (storedGroup, error) {
+	g := storedGroup{Group: Group{ID: id, Active: map[authz.PolicyID]RevisionID{}}}
+	location := l.locationOf(id)
+	records, err := l.s.store.Get(ctx, l.groupKey(id), configOf(location))
+	if err != nil {
+		return g, l.s.storeFailed(ctx, "reading "+string(location), err)
+	}
+	g.mark = records[0]
+	if g.config, err = l.s.asConfig(ctx, configOf(location), records[1]); err != nil {
+		return g, err
+	}
+	if next := g.config.next(); next != "" {
+		g.Next = GroupID(next.id())
+	}
+	g.policies, err = l.policiesIn(ctx, location.in("policies"))
+	for _, p := range g.policies {
+		if p.live() {
+			g.Active[p.id()] = p.revision()
+		}
+	}
+	return g, err
+}
 
 // SetGroup makes a group, if there is none yet, and says where its policies are
 // promoted to; empty means nowhere. It returns the group and whether it made it. The
@@ -87,4 +193,29 @@ func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.P
 		return c, nil
 	})
 	return next, err
+}
+
+// Nodes returns the IDs of the sidecars of a group; if a policy is given, of those
+// that enforce it. The error is NOT_FOUND if there is neither a group nor a sidecar.
+func (l *Library) Nodes(ctx context.Context, group GroupID, policy authz.PolicyID) ([]string, error) {
+	nodes, err := l.s.readNodes(ctx, authz.Location(l.locationOf(group)))
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		_, err := l.Group(ctx, group)
+		return nil, err
+	}
+	var out []string
+	for _, n := range nodes {
+		if policy == "" || slices.Contains(n.Policies, string(l.policyKey(group, policy))) {
+			out = append(out, Key(n.Name).id())
+		}
+	}
+	return out, nil
+}
+
+// NodeName returns the resource name of a sidecar.
+func (l *Library) NodeName(group GroupID, node string) string {
+	return string(l.locationOf(group).in("nodes").key(node))
 }

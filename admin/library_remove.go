@@ -68,7 +68,7 @@ func (l *Library) RemoveRevision(
 // revisionRemoval removes what the library has of a revision, and what locations
 // could roll back to. It depends on every policy of the name: none of them may have
 // become this revision, and if it was made live in a new place, its mark changed.
-func (l *Library) revisionRemoval(k knowledge, mark Record) Txn {
+func (l *Library) revisionRemoval(k storedRevision, mark Record) Txn {
 	key := l.revisionKey(k.policy, k.revision)
 	txn := Txn{
 		Conditions: []Condition{unchangedRecord(key, mark)},
