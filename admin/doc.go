@@ -10,6 +10,9 @@
 // location has applied the change; that is computed on read from what the sidecars
 // report, so there is no background work to lose.
 //
+// A [Library] is the same policies as RFC-042 sees them, for the Policyfile API in
+// [understudy/admin/policyfile].
+//
 // The package guarantees that nothing is stored that does not compile, that every
 // error has one machine-readable reason (AIP-193), and that a call with
 // validate_only stores nothing (AIP-163). How records are kept is left to the

@@ -40,6 +40,26 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestForeignPages refuses a promotion that a page of another site asks for, which
+// needs neither a body nor the browser's leave.
+func TestForeignPages(t *testing.T) {
+	s := serve(t, backends(t)[1].open(t), "p-foreign", false)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/policy_groups/dev/promote", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Origin", "https://elsewhere.example.com")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	response, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("the status is %d, want 403", response.StatusCode)
+	}
+}
+
 // TestOrganizations has two organizations that know nothing of one another, and one
 // that cannot be.
 func TestOrganizations(t *testing.T) {
