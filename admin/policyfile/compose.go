@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"understudy/admin"
+	adminpb "understudy/admin/v1"
 	"understudy/rego"
 )
 
@@ -127,8 +129,9 @@ func cutLast(s, separator string) (before, after string, found bool) {
 }
 
 // describe writes the lock of a revision that the other API made. It says what the
-// policy says, as far as a lock can: data, exemptions and annotations are not in it.
-// Its revision_id is that of the revision, and need not be the hash of the lock.
+// policy says, as far as a lock can: data, exemptions, annotations and filters other
+// than Rego are not in it. Its revision_id is that of the revision, and need not be
+// the hash of the lock.
 func describe(ctx context.Context, lock admin.Lock) ([]byte, error) {
 	d := document{
 		RevisionID: string(lock.Revision), Name: string(lock.Policy),
@@ -142,12 +145,25 @@ func describe(ctx context.Context, lock admin.Lock) ([]byte, error) {
 		d.Cookbooks[notInNames.ReplaceAllString(cookbook, "_")] = documentCookbook{lockVersion, Identifier(module), module}
 	}
 	for _, rule := range lock.Content.GetRules() {
-		path := rule.GetRego().GetPath()
-		if path == "" {
-			path = "envoy/authz/allow"
-		}
-		cookbook, name, _ := cutLast(path, "/")
-		d.RunList = append(d.RunList, Recipe{strings.ReplaceAll(cookbook, "/", "."), name}.String())
+		d.RunList = append(d.RunList, describeRule(rule).String())
 	}
 	return d.encode()
 }
+
+// describeRule names the recipe of a rule. A filter that is no Rego is the recipe of
+// its kind, of a cookbook that no lock has.
+func describeRule(rule *adminpb.PolicyRule) Recipe {
+	filter := rule.GetRego()
+	if filter == nil {
+		m, kind := rule.ProtoReflect(), "filter"
+		if field := m.WhichOneof(m.Descriptor().Oneofs().ByName("filter")); field != nil {
+			kind = string(field.Name())
+		}
+		return Recipe{"understudy", kind}
+	}
+	cookbook, name, _ := cutLast(cmp.Or(filter.GetPath(), usualRule), "/")
+	return Recipe{strings.ReplaceAll(cookbook, "/", "."), name}
+}
+
+// usualRule is the rule that a Rego filter asks if it names none.
+const usualRule = "envoy/authz/allow"
