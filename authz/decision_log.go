@@ -167,7 +167,6 @@ func (l *decisionLog) dropped(why dropReason, n int64) {
 // log is off.
 func (l *decisionLog) offer(ctx context.Context, begin time.Time, d decided) {
 	if l != nil {
-		d.request.share()
 		d.trace, d.took = trace.SpanContextFromContext(ctx), time.Since(begin)
 		l.pool.offer(d)
 	}

@@ -70,11 +70,11 @@ type Request struct {
 	input rego.Input
 	err   error
 
-	// projected is what the live policy reads. It is set before the request is handed
-	// to anyone else.
-	projected *projection
-	// shared says that the request was handed on.
-	shared bool
+	projecting sync.Mutex
+	// projected is what the policies that were asked so far read. Most read the same.
+	projected []*projection
+	// room is for the first of them: mostly there is no other.
+	room [1]*projection
 	// answers are those of the external services that were asked about the request.
 	answers answers
 }
@@ -105,23 +105,37 @@ type projection struct {
 var keys = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
 
 // project returns what a set takes of the request; nil if it takes the whole, or more
-// than the input: a reservation. What the live policy took is kept for the
-// experiments, which mostly take the same.
+// than the input: a reservation. It is made once for all policies that take the same.
 func (r *Request) project(set *ReadSet) *projection {
-	if r.Projector == nil || r.Reservation != nil || set == nil || set.Whole() {
+	if !r.projects(set) {
 		return nil
 	}
-	if r.projected != nil && r.projected.set.name == set.name {
-		return r.projected
+	r.projecting.Lock()
+	defer r.projecting.Unlock()
+	for _, p := range r.projected {
+		if p.set.name == set.name {
+			return p
+		}
 	}
-	p := &projection{set: set, projector: r.Projector}
+	if r.projected == nil {
+		r.projected = r.room[:0]
+	}
+	p := newProjection(r.Projector, set)
+	r.projected = append(r.projected, p)
+	return p
+}
+
+// projects reports whether a set takes less than the whole request.
+func (r *Request) projects(set *ReadSet) bool {
+	return r.Projector != nil && r.Reservation == nil && set != nil && !set.Whole()
+}
+
+func newProjection(projector Projector, set *ReadSet) *projection {
+	p := &projection{set: set, projector: projector}
 	buffer := keys.Get().(*[]byte)
-	*buffer = r.Projector.Key(set, (*buffer)[:0])
+	*buffer = projector.Key(set, (*buffer)[:0])
 	p.fingerprint = sha256.Sum256(*buffer)
 	keys.Put(buffer)
-	if !r.shared {
-		r.projected = p
-	}
 	return p
 }
 
@@ -141,14 +155,6 @@ func (r *Request) span(check trace.SpanContext) trace.SpanContext {
 		return check
 	}
 	return r.Span()
-}
-
-// share hands the request to other goroutines.
-func (r *Request) share() {
-	// Whoever has it already may be reading this.
-	if !r.shared {
-		r.shared = true
-	}
 }
 
 // Input returns the input document, made on first use and shared by all policies

@@ -39,12 +39,7 @@ func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 
 // offer hands a request over without ever waiting.
 func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision) {
-	s.enqueue(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live})
-}
-
-func (s *shadow) enqueue(job rehearsal) {
-	job.request.share()
-	s.pool.offer(job)
+	s.pool.offer(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live})
 }
 
 // comparisons is how many there are to make.

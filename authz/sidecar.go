@@ -211,7 +211,7 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 		s.shadow.offer(ctx, e, r, d)
 	}
 	if s.dueForVerification(e, r, d) {
-		s.shadow.enqueue(rehearsal{entry: e, request: r, live: d, verify: true})
+		s.shadow.pool.offer(rehearsal{entry: e, request: r, live: d, verify: true})
 	}
 	return d
 }

@@ -34,7 +34,8 @@ func sameDecision(a, b Decision) bool {
 // dueForVerification reports whether a decision is the one in so many that is decided
 // again.
 func (s *Sidecar) dueForVerification(e *entry, r *Request, d Decision) bool {
-	if r.projected == nil || !lasting(d.Failure) || e.live.policy.distrusted.Load() {
+	p := e.live.policy
+	if p == nil || !r.projects(p.reads) || !lasting(d.Failure) || p.distrusted.Load() {
 		return false
 	}
 	return s.shortcuts.Add(1)%verifyEvery == 0
