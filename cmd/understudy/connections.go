@@ -58,10 +58,16 @@ func (c connections) validate(check func(ok bool, flag, rule string)) {
 	check(c.maxStreams > 0, "authz-max-concurrent-streams", "it is a number above zero, such as 1000")
 }
 
+// streamWorkers is how many goroutines answer one request after the other; what is
+// under way beside these gets one of its own. A goroutine that has answered before has
+// the stack that an answer needs: growing one for each request is a fifth of a check.
+const streamWorkers = 64
+
 func (c connections) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(c.maxMessage),
 		grpc.MaxConcurrentStreams(c.maxStreams),
+		grpc.NumStreamWorkers(streamWorkers),
 		// Bounds the TLS handshake too.
 		grpc.ConnectionTimeout(headerTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
