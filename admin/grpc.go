@@ -12,7 +12,7 @@ import (
 
 // newGRPC serves the API to gRPC clients, with health and reflection.
 func (s *Server) newGRPC() *grpc.Server {
-	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.UnaryInterceptor(s.recoverRPC))
+	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(s.maxBody()), grpc.UnaryInterceptor(s.recoverRPC))
 	adminpb.RegisterPolicyPreviewServer(rpc, s)
 	longrunningpb.RegisterOperationsServer(rpc, s)
 	grpc_health_v1.RegisterHealthServer(rpc, s.health)

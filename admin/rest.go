@@ -23,7 +23,7 @@ import (
 
 // maxBody is the size of the largest request, in bytes: a policy at its limit, with
 // room for how JSON writes it.
-const maxBody = 4 * maxPolicySize
+func (s *Server) maxBody() int { return 4 * s.maxPolicySize }
 
 // Handler serves the API on one port: gRPC to clients that speak it, REST to
 // others, and the OpenAPI document at /openapi.json. A server without TLS has to
@@ -121,11 +121,11 @@ func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
 // large, broken or misplaced one is refused as what it is.
 func (s *Server) checkBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.maxBody())))
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.As(err, &tooLarge):
-			writeStatus(w, http.StatusRequestEntityTooLarge, bodyTooLarge())
+			writeStatus(w, http.StatusRequestEntityTooLarge, bodyTooLarge(s.maxBody()))
 		case err != nil:
 			writeStatus(w, http.StatusBadRequest, invalidJSON("The body could not be read to its end."))
 		case len(body) == 0:

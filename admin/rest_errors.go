@@ -73,8 +73,8 @@ func unexpectedBody(method string) error {
 		method + " has no body. Send the fields as query parameters."})
 }
 
-func bodyTooLarge() error {
-	return invalid(reasonBodyTooLarge, violation{"body", fmt.Sprintf("The body is larger than %d bytes.", maxBody)})
+func bodyTooLarge(limit int) error {
+	return invalid(reasonBodyTooLarge, violation{"body", fmt.Sprintf("The body is larger than %d bytes.", limit)})
 }
 
 func unsupportedMediaType() error {

@@ -24,8 +24,8 @@ const (
 	maxRules       = 100
 	maxExempted    = 100
 	maxDisplayName = 63
-	// maxPolicySize is the size of a policy as a marshalled message, in bytes.
-	maxPolicySize = 4 << 20
+	// defaultPolicySize is the limit of Config.MaxPolicySize.
+	defaultPolicySize = 4 << 20
 	// maxAnnotationsSize bounds all keys and values of a resource, in bytes.
 	maxAnnotationsSize = 256 << 10
 
@@ -53,6 +53,9 @@ type Config struct {
 	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
 	// its modules. One without tests is accepted.
 	RequirePassingTests bool
+	// MaxPolicySize bounds a policy as a marshalled message, in bytes. Each of its
+	// revisions and operations is kept at its size. Zero means 4 MiB.
+	MaxPolicySize int
 	// Hosts are the names by which REST may be asked, in lower case, beside localhost and
 	// addresses. Nil means any name: for a server that strangers' pages cannot reach.
 	Hosts []string
@@ -69,8 +72,9 @@ type Server struct {
 	store Store
 	log   *slog.Logger
 	now   func() time.Time
-	// hosts are as in Config.
-	hosts []string
+	// maxPolicySize and hosts are as in Config.
+	maxPolicySize int
+	hosts         []string
 	// testing lets one policy's tests run at a time; nil if none are to be run.
 	testing chan struct{}
 	// health is that of the gRPC services.
@@ -88,6 +92,9 @@ func NewServer(config Config) (*Server, error) {
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.maxPolicySize = config.MaxPolicySize; s.maxPolicySize == 0 {
+		s.maxPolicySize = defaultPolicySize
 	}
 	if config.RequirePassingTests {
 		s.testing = make(chan struct{}, 1)

@@ -19,9 +19,9 @@ import (
 // validatePolicy checks what a caller may set in a policy and compiles it, so that
 // what cannot run is never stored. field is the path of the policy in the request.
 func (s *Server) validatePolicy(ctx context.Context, field string, p *adminpb.Policy) error {
-	if size := proto.Size(policyContent(p)); size > maxPolicySize {
+	if size := proto.Size(policyContent(p)); size > s.maxPolicySize {
 		return invalid(reasonPolicyTooLarge, violation{field, fmt.Sprintf(
-			"The policy has %d bytes; the limit is %d. Move large data out of it, or split it.", size, maxPolicySize)})
+			"The policy has %d bytes; the limit is %d. Move large data out of it, or split it; --max-policy-size raises the limit.", size, s.maxPolicySize)})
 	}
 	violations := slices.Concat(
 		checkDisplayName(field, p.GetDisplayName()),

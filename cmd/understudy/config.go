@@ -59,6 +59,7 @@ type config struct {
 	adminHosts                []string
 	drainDelay                time.Duration
 	requirePassingTests       bool
+	maxPolicySize             int
 	policyfileRevisionIDs     string
 	shutdownTimeout           time.Duration
 	logFormat                 string
@@ -101,6 +102,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
+	f.IntVar(&c.maxPolicySize, "max-policy-size", 4<<20, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size")
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 	c.bindListening(f)
@@ -165,6 +167,7 @@ func (c *config) finish() error {
 	check(oneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
 	check(oneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
 	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
+	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
 	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
 	c.validateListening(check)

@@ -269,6 +269,7 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 	var err error
 	if s.admin, err = admin.NewServer(admin.Config{
 		Store: st, Logger: s.log, RequirePassingTests: s.config.requirePassingTests, Hosts: s.config.restHosts(),
+		MaxPolicySize: s.config.maxPolicySize,
 	}); err != nil {
 		return err
 	}
