@@ -18,21 +18,28 @@ import (
 // page of elsewhere, and everything is refused that is asked by a name which is not
 // the server's.
 
-// guardBrowsers refuses what a page of strangers has a browser send.
+// CheckCaller returns PERMISSION_DENIED for a request that a page of strangers has, or
+// may have, a browser send. It is the one rule of all APIs on the server's port.
+func (s *Server) CheckCaller(r *http.Request) error {
+	if !s.answersTo(r.Host) {
+		return fail(codes.PermissionDenied, reasonForeignHost,
+			"The header Host names another server. Ask by localhost or by an address, or start the server with --admin-host.", nil)
+	}
+	if s.origins.Check(r) != nil {
+		return fail(codes.PermissionDenied, reasonForeignOrigin,
+			"A browser sent this for a page that is not of this server. Ask by a program, or from the same origin.", nil)
+	}
+	return nil
+}
+
+// guardBrowsers is CheckCaller before REST.
 func (s *Server) guardBrowsers(next http.Handler) http.Handler {
-	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeStatus(w, http.StatusForbidden, fail(codes.PermissionDenied, reasonForeignOrigin,
-			"A browser sent this for a page that is not of this server. Ask by a program, or from the same origin.", nil))
-	}))
-	guarded := origins.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.answersTo(r.Host) {
-			writeStatus(w, http.StatusForbidden, fail(codes.PermissionDenied, reasonForeignHost,
-				"The header Host names another server. Ask by localhost or by an address, or start the server with --admin-host.", nil))
+		if err := s.CheckCaller(r); err != nil {
+			writeStatus(w, http.StatusForbidden, err)
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 

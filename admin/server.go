@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -75,6 +76,8 @@ type Server struct {
 	// maxPolicySize and hosts are as in Config.
 	maxPolicySize int
 	hosts         []string
+	// origins tells which changes the pages of other sites ask for.
+	origins *http.CrossOriginProtection
 	// testing lets one policy's tests run at a time; nil if none are to be run.
 	testing chan struct{}
 	// health is that of the gRPC services.
@@ -86,7 +89,10 @@ func NewServer(config Config) (*Server, error) {
 	if config.Store == nil {
 		return nil, errors.New("admin: Config.Store is required")
 	}
-	s := &Server{store: config.Store, log: config.Logger, hosts: config.Hosts, now: config.Now, health: newHealth()}
+	s := &Server{
+		store: config.Store, log: config.Logger, now: config.Now, health: newHealth(),
+		hosts: config.Hosts, origins: http.NewCrossOriginProtection(),
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -37,8 +37,6 @@ type API struct {
 	project string
 	format  format
 	log     *slog.Logger
-	// foreign refuses changes that a browser is made to ask for by another site.
-	foreign *http.CrossOriginProtection
 }
 
 // New returns an API.
@@ -46,10 +44,7 @@ func New(c Config) (*API, error) {
 	if c.Admin == nil {
 		return nil, errors.New("policyfile: Config.Admin is required")
 	}
-	a := &API{
-		admin: c.Admin, project: c.Project, format: format{c.TrustRevisionIDs}, log: c.Logger,
-		foreign: http.NewCrossOriginProtection(),
-	}
+	a := &API{admin: c.Admin, project: c.Project, format: format{c.TrustRevisionIDs}, log: c.Logger}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -89,8 +84,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 
 // answer finds the route of a request, reads its body and runs it.
 func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
-	if err := a.foreign.Check(r); err != nil {
-		return nil, problem(http.StatusForbidden, "a page of another site cannot change anything here")
+	if err := a.admin.CheckCaller(r); err != nil {
+		return nil, err
 	}
 	path := r.URL.EscapedPath()
 	project, prefix := a.project, ""

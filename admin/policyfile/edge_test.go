@@ -40,23 +40,48 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestForeignPages refuses a promotion that a page of another site asks for, which
-// needs neither a body nor the browser's leave.
+// TestForeignPages: what a page of strangers has a browser send is refused by the rule
+// of the other API. A promotion needs neither a body nor the browser's leave; a name
+// that was made to point here needs not even another origin.
 func TestForeignPages(t *testing.T) {
-	s := serve(t, backends(t)[1].open(t), "p-foreign", false)
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/policy_groups/dev/promote", nil)
+	store := backends(t)[1].open(t)
+	server, err := admin.NewServer(admin.Config{Store: store, Hosts: []string{"admin.example.com"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Origin", "https://elsewhere.example.com")
-	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	response, err := s.Client().Do(r)
+	api, err := policyfile.New(policyfile.Config{Admin: server, Project: "p-foreign"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusForbidden {
-		t.Errorf("the status is %d, want 403", response.StatusCode)
+	handler := api.Handler(http.NotFoundHandler())
+	elsewhere := map[string]string{"Origin": "https://elsewhere.example.com"}
+	for name, tt := range map[string]struct {
+		method, path, host string
+		headers            map[string]string
+		want               int
+	}{
+		"a program":                     {"GET", "/policies", "localhost:8181", nil, 200},
+		"a name that is allowed":        {"GET", "/policies", "Admin.example.com", nil, 200},
+		"a page that reads":             {"GET", "/policies", "localhost:8181", elsewhere, 200},
+		"a promotion by a page":         {"POST", "/policy_groups/dev/promote", "localhost:8181", elsewhere, 403},
+		"a deletion that is marked":     {"DELETE", "/policies/web", "localhost:8181", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"a rebound name":                {"GET", "/policies", "evil.example.com:8181", nil, 403},
+		"a rebound name, organization":  {"GET", "/organizations/p/policies", "evil.example.com:8181", nil, 403},
+		"a rebound name, its own page":  {"POST", "/policy_groups/dev/promote", "evil.example.com", map[string]string{"Origin": "http://evil.example.com"}, 403},
+		"a rebound name, unknown paths": {"GET", "/policies/a/b/c/d", "evil.example.com", nil, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(tt.method, tt.path, nil)
+			r.Host = tt.host
+			for name, value := range tt.headers {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != tt.want || w.Code == 403 && !strings.HasPrefix(w.Body.String(), `{"error":["`) {
+				t.Errorf("the answer is %d %s, want %d", w.Code, w.Body, tt.want)
+			}
+		})
 	}
 }
 
