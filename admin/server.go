@@ -57,8 +57,8 @@ type Config struct {
 	// MaxPolicySize bounds a policy as a marshalled message, in bytes. Each of its
 	// revisions and operations is kept at its size. Zero means 4 MiB.
 	MaxPolicySize int
-	// Hosts are the names by which REST may be asked, in lower case, beside localhost and
-	// addresses. Nil means any name: for a server that strangers' pages cannot reach.
+	// Hosts are the names by which HTTP may ask, in lower case, beside localhost and addresses.
+	// Nil means any name: for a server that strangers' pages cannot reach.
 	Hosts []string
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time
@@ -77,7 +77,8 @@ type Server struct {
 	maxPolicySize int
 	hosts         []string
 	// origins tells which changes the pages of other sites ask for.
-	origins *http.CrossOriginProtection
+	origins   *http.CrossOriginProtection
+	compilers *compilers
 	// testing lets one policy's tests run at a time; nil if none are to be run.
 	testing chan struct{}
 	// health is that of the gRPC services.
@@ -91,7 +92,7 @@ func NewServer(config Config) (*Server, error) {
 	}
 	s := &Server{
 		store: config.Store, log: config.Logger, now: config.Now, health: newHealth(),
-		hosts: config.Hosts, origins: http.NewCrossOriginProtection(),
+		hosts: config.Hosts, origins: http.NewCrossOriginProtection(), compilers: newCompilers(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

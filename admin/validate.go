@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
 )
 
 // validatePolicy checks what a caller may set in a policy and compiles it, so that
@@ -55,7 +54,7 @@ func checkJSON(field string, p *adminpb.Policy) error {
 // compile is the last check of a policy, by the very code that will decide by it,
 // and by its own tests if the server is told to run them.
 func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) error {
-	if _, err := authz.Compile(ctx, p); err != nil {
+	if err := s.compilers.compile(ctx, p); err != nil {
 		return s.refused(ctx, field, p, err)
 	}
 	return s.selfTest(ctx, field, p)

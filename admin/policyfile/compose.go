@@ -39,7 +39,11 @@ type documentCookbook struct {
 // decide, such as envoy/authz/allow, in order. A cookbook is a module, named by its
 // package; further modules of the package are named by their files as well.
 func Compose(ctx context.Context, name string, modules map[string]string, rules []string) ([]byte, error) {
-	cookbooks, err := cookbooksOf(ctx, modules)
+	packages, err := rego.Packages(ctx, modules)
+	if err != nil {
+		return nil, err
+	}
+	cookbooks, err := cookbooksOf(modules, packages)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +90,7 @@ func (d document) encode() ([]byte, error) {
 }
 
 // cookbooksOf names modules by their packages.
-func cookbooksOf(ctx context.Context, modules map[string]string) (map[string]string, error) {
-	packages, err := rego.Packages(ctx, modules)
-	if err != nil {
-		return nil, err
-	}
+func cookbooksOf(modules, packages map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(modules))
 	for _, file := range slices.Sorted(maps.Keys(modules)) {
 		name := strings.ReplaceAll(packages[file], "/", ".")
@@ -128,21 +128,26 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	return s[:i], s[i+len(separator):], true
 }
 
-// describe writes the lock of a revision that the other API made. It says what the
-// policy says, as far as a lock can: data, exemptions, annotations and filters other
-// than Rego are not in it. Its revision_id is that of the revision, and need not be
-// the hash of the lock.
-func describe(ctx context.Context, lock admin.Lock) ([]byte, error) {
+// describe writes the lock of a revision that the other API made, of whose modules it
+// is given the packages. It says what the policy says, as far as a lock can: data,
+// exemptions, annotations and filters other than Rego are not in it. Its revision_id is
+// that of the revision, and need not be the hash of the lock.
+func describe(lock admin.Lock, packages map[string]string) ([]byte, error) {
 	d := document{
 		RevisionID: string(lock.Revision), Name: string(lock.Policy),
 		RunList: []string{}, Cookbooks: map[string]documentCookbook{},
 	}
-	cookbooks, err := cookbooksOf(ctx, lock.Content.GetModules())
+	modules := lock.Content.GetModules()
+	cookbooks, err := cookbooksOf(modules, packages)
 	if err != nil {
-		cookbooks = lock.Content.GetModules()
+		cookbooks = modules
 	}
-	for cookbook, module := range cookbooks {
-		d.Cookbooks[notInNames.ReplaceAllString(cookbook, "_")] = documentCookbook{lockVersion, Identifier(module), module}
+	for _, cookbook := range slices.Sorted(maps.Keys(cookbooks)) {
+		name := notInNames.ReplaceAllString(cookbook, "_")
+		for _, taken := d.Cookbooks[name]; taken; _, taken = d.Cookbooks[name] {
+			name += "_"
+		}
+		d.Cookbooks[name] = documentCookbook{lockVersion, Identifier(cookbooks[cookbook]), cookbooks[cookbook]}
 	}
 	for _, rule := range lock.Content.GetRules() {
 		d.RunList = append(d.RunList, describeRule(rule).String())

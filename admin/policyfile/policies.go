@@ -131,8 +131,11 @@ func listGroupsOfRevision(c *call) (*reply, error) {
 func (c *call) reply(status int, lock admin.Lock) (*reply, error) {
 	document := lock.Document
 	if document == nil {
-		var err error
-		if document, err = describe(c.context, lock); err != nil {
+		packages, err := c.library.Packages(c.context, lock)
+		if err != nil {
+			return nil, err
+		}
+		if document, err = describe(lock, packages); err != nil {
 			return nil, err
 		}
 	}

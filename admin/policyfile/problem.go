@@ -34,6 +34,7 @@ var statuses = map[codes.Code]int{
 	codes.Unavailable:        http.StatusServiceUnavailable,
 	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
 	codes.Canceled:           http.StatusServiceUnavailable,
+	codes.Internal:           http.StatusInternalServerError,
 }
 
 // problemOf turns any error into that of the API. What is no error for callers says

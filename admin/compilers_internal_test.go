@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	adminpb "understudy/admin/v1"
+)
+
+// TestCompilersWait has as many compilations at once as there are processors. Whoever
+// waits does so no longer than its context.
+func TestCompilersWait(t *testing.T) {
+	c := newCompilers()
+	started, release := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	work := func() error {
+		started <- struct{}{}
+		<-release
+		return nil
+	}
+	for range runtime.GOMAXPROCS(0) {
+		go func() { done <- c.run(t.Context(), work) }()
+		<-started
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() {
+		waiting <- c.compile(gone, &adminpb.Policy{Modules: map[string]string{"web.rego": "package web\n\nallow := true\n"}})
+	}()
+	cancel()
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("what waits for its turn ends with %v, want the error of its context", err)
+	}
+	go func() { done <- c.run(t.Context(), work) }()
+	close(release)
+	<-started
+	for range runtime.GOMAXPROCS(0) + 1 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCompiledIsKnown compiles no content twice, forgets what does not compile, and
+// remembers a bounded number.
+func TestCompiledIsKnown(t *testing.T) {
+	c := newCompilers()
+	good := &adminpb.Policy{Name: "a", Modules: map[string]string{"web.rego": "package web\n\nallow := true\n"}}
+	bad := &adminpb.Policy{Modules: map[string]string{"web.rego": "package"}}
+	for range 2 {
+		if err := c.compile(t.Context(), good); err != nil {
+			t.Error(err)
+		}
+		if err := c.compile(t.Context(), bad); err == nil {
+			t.Error("what does not compile does the second time")
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.compile(gone, &adminpb.Policy{Name: "b", Modules: good.Modules}); err != nil {
+		t.Errorf("the same content of another name is compiled again: %v", err)
+	}
+	for i := range 2 * maxCompiled {
+		c.note(fmt.Sprint(i))
+	}
+	if n := len(c.compiled); n > maxCompiled {
+		t.Errorf("%d contents are known, want at most %d", n, maxCompiled)
+	}
+}
