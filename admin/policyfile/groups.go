@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -146,28 +147,10 @@ func listNodes(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: out}, nil
 }
 
-// promote takes policy_names, or all if the body leaves them out. It refuses other
-// fields: a slip of the pen must not promote everything.
 func promote(c *call) (*reply, error) {
-	var body struct {
-		Policies *[]authz.PolicyID `json:"policy_names"`
-	}
-	if len(c.body) > 0 {
-		if err := decodeStrict(c.body, &body); err != nil {
-			return nil, invalid(`Field 'policy_names' invalid : the body is {"policy_names":["NAME"]}, or {} for all policies`)
-		}
-	}
-	var policies []authz.PolicyID
-	if body.Policies != nil {
-		policies = *body.Policies
-		if len(policies) == 0 {
-			return nil, invalid("Field 'policy_names' invalid : it names none; leave it out to promote all")
-		}
-	}
-	for _, p := range policies {
-		if !validName(string(p)) {
-			return nil, invalidField("policy_names")
-		}
+	policies, err := c.promoted()
+	if err != nil {
+		return nil, err
 	}
 	g, err := c.library.Group(c.context, c.group())
 	if err != nil {
@@ -181,6 +164,37 @@ func promote(c *call) (*reply, error) {
 		return nil, orMissing(err, fmt.Sprintf("Cannot load policy %s in policy group %s", missing(err), c.group()))
 	}
 	return &reply{status: http.StatusOK, value: c.document(next)}, nil
+}
+
+// promoted reads policy_names, or nil for all policies, if the body leaves them out. It
+// refuses other fields, and null: a slip of the pen must not promote everything.
+func (c *call) promoted() ([]authz.PolicyID, error) {
+	if len(c.body) == 0 {
+		return nil, nil
+	}
+	const form = `Field 'policy_names' invalid : the body is {"policy_names":["NAME"]}, or {} for all policies`
+	fields, err := members(c.body)
+	switch {
+	case err != nil || len(fields) > 1:
+		return nil, invalid(form)
+	case len(fields) == 0:
+		return nil, nil
+	}
+	var names []*string
+	if err := json.Unmarshal(fields[0].value, &names); err != nil || names == nil || fields[0].name != "policy_names" {
+		return nil, invalid(form)
+	}
+	if len(names) == 0 {
+		return nil, invalid("Field 'policy_names' invalid : it names none; leave it out to promote all")
+	}
+	policies := make([]authz.PolicyID, len(names))
+	for i, name := range names {
+		if name == nil || !validName(*name) {
+			return nil, invalidField("policy_names")
+		}
+		policies[i] = authz.PolicyID(*name)
+	}
+	return policies, nil
 }
 
 func (c *call) noGroup() string { return fmt.Sprintf("policy_group '%s' not found", c.group()) }
