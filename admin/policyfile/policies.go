@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"understudy/admin"
 )
 
@@ -68,10 +71,11 @@ func createRevision(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.library.Add(c.context, lock); err != nil {
-		if p := problemOf(err); p.Status == http.StatusConflict {
-			return nil, problem(http.StatusConflict, fmt.Sprintf("Revision %s of policy %s already exists", lock.Revision, lock.Policy))
-		}
+	err = c.library.Add(c.context, lock)
+	if status.Code(err) == codes.AlreadyExists {
+		return nil, problem(http.StatusConflict, fmt.Sprintf("Revision %s of policy %s already exists", lock.Revision, lock.Policy))
+	}
+	if err != nil {
 		return nil, err
 	}
 	answer, err := c.reply(http.StatusCreated, lock)
@@ -109,11 +113,11 @@ func getRevision(c *call) (*reply, error) {
 // deleteRevision refuses to take what is active away (Chef's server takes it).
 func deleteRevision(c *call) (*reply, error) {
 	lock, err := c.library.RemoveRevision(c.context, c.policy(), c.revision())
+	if status.Code(err) == codes.FailedPrecondition {
+		return nil, problem(http.StatusConflict, fmt.Sprintf(
+			"Revision %s of policy %s is active in a policy group", c.revision(), c.policy()))
+	}
 	if err != nil {
-		if p := problemOf(err); p.Status == http.StatusConflict {
-			return nil, problem(http.StatusConflict, fmt.Sprintf(
-				"Revision %s of policy %s is active in a policy group", c.revision(), c.policy()))
-		}
 		return nil, orMissing(err, c.noRevision())
 	}
 	return c.reply(http.StatusOK, lock)

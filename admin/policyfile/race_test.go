@@ -1,11 +1,14 @@
 package policyfile_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 )
 
@@ -175,6 +178,31 @@ func (s *server) checkDocuments(locks ...string) {
 				s.Errorf("in %s, the lock %s is %s", name, id, got)
 			}
 			s.must("GET", "/policies/web/revisions/"+id, "")
+		}
+	}
+}
+
+// losing is a store on which every change loses its race.
+type losing struct{ stores }
+
+func (losing) Commit(context.Context, admin.Txn) (int64, error) {
+	return 0, &admin.ConditionError{Condition: admin.Absent{}}
+}
+
+// TestLostRaces says of a change that never wins that it lost, not that what it wants is
+// there, or in use.
+func TestLostRaces(t *testing.T) {
+	store := backends(t)[1].open(t)
+	lock := version(t, "web", 1)
+	serve(t, store, "p-lost", false).must("POST", "/policies/web/revisions", lock)
+	s := serve(t, losing{store}, "p-lost", false)
+	for _, c := range [][3]string{
+		{"POST", "/policies/web/revisions", version(t, "web", 2)}, {"DELETE", "/policies/web/revisions/" + idOf(t, lock), ""},
+		{"PUT", "/policy_groups/dev/policies/web", lock}, {"PUT", "/policy_groups/dev", `{"name":"dev"}`}, {"DELETE", "/policies/web", ""},
+	} {
+		a := s.call(c[0], c[1], c[2])
+		if a.status != 409 || !strings.Contains(string(a.body), "again") {
+			t.Errorf("%s %s: %d %s", c[0], c[1], a.status, a.body)
 		}
 	}
 }
