@@ -103,23 +103,30 @@ func unchangedRecord(key Key, r Record) Condition {
 }
 
 func (l *Library) list(ctx context.Context, c Collection) ([]Record, error) {
-	records, err := l.s.store.List(ctx, Query{Collection: c})
+	return l.query(ctx, Query{Collection: c})
+}
+
+func (l *Library) query(ctx context.Context, q Query) ([]Record, error) {
+	records, err := l.s.store.List(ctx, q)
 	if err != nil {
-		return nil, l.s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, l.s.storeFailed(ctx, "listing "+string(q.Collection), err)
 	}
 	return records, nil
 }
 
 // policies returns the policies of all groups, also those that are soft-deleted.
-func (l *Library) policies(ctx context.Context) ([]storedPolicy, error) {
-	all, err := l.policiesIn(ctx, l.locationOf(wildcard).in("policies"))
+func (l *Library) policies(ctx context.Context) ([]storedPolicy, error) { return l.named(ctx, "") }
+
+// named returns the policies of this name in all groups; of any if it is empty.
+func (l *Library) named(ctx context.Context, policy authz.PolicyID) ([]storedPolicy, error) {
+	all, err := l.policiesIn(ctx, Query{Collection: l.locationOf(wildcard).in("policies"), ID: string(policy)})
 	return slices.DeleteFunc(all, func(p storedPolicy) bool {
 		return groupOf(p.record.Key) == libraryLocation
 	}), err
 }
 
-func (l *Library) policiesIn(ctx context.Context, c Collection) ([]storedPolicy, error) {
-	records, err := l.list(ctx, c)
+func (l *Library) policiesIn(ctx context.Context, q Query) ([]storedPolicy, error) {
+	records, err := l.query(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +137,6 @@ func (l *Library) policiesIn(ctx context.Context, c Collection) ([]storedPolicy,
 		}
 	}
 	return out, nil
-}
-
-// named returns the policies of this name in all groups.
-func (l *Library) named(ctx context.Context, policy authz.PolicyID) ([]storedPolicy, error) {
-	all, err := l.policies(ctx)
-	return slices.DeleteFunc(all, func(p storedPolicy) bool { return p.id() != policy }), err
 }
 
 func groupOf(policy Key) GroupID { return GroupID(Key(policy.location()).id()) }

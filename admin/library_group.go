@@ -107,7 +107,7 @@ func (l *Library) readGroupOnce(ctx context.Context, id GroupID) (storedGroup, e
 	if next := g.config.next(); next != "" {
 		g.Next = GroupID(next.id())
 	}
-	g.policies, err = l.policiesIn(ctx, location.in("policies"))
+	g.policies, err = l.policiesIn(ctx, Query{Collection: location.in("policies")})
 	for _, p := range g.policies {
 		if p.live() {
 			g.Active[p.id()] = p.revision()

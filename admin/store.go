@@ -158,6 +158,8 @@ var ErrOutcomeUnknown = errors.New("the store was lost while the change was bein
 type Query struct {
 	// Collection may have wildcards.
 	Collection Collection
+	// ID is that of the records, the last segment of their keys; empty means any.
+	ID string
 	// After is the key behind which the answer starts; empty means the beginning.
 	After Key
 	// Limit is the number of records returned at most; 0 means all.

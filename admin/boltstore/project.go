@@ -127,6 +127,8 @@ func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit fu
 // pattern matches the keys of a collection, in which - stands for any segment.
 type pattern struct {
 	segments []string
+	// id is the last segment of the keys; empty means any.
+	id string
 	// prefix begins every key that can match.
 	prefix string
 }
@@ -145,6 +147,9 @@ func newPattern(c admin.Collection) pattern {
 func (p pattern) matches(key string) bool {
 	segments := strings.Split(key, "/")
 	if len(segments) != len(p.segments)+1 {
+		return false
+	}
+	if p.id != "" && p.id != segments[len(segments)-1] {
 		return false
 	}
 	for i, s := range p.segments {

@@ -118,7 +118,9 @@ func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error)
 	now := s.now()
 	err := s.view(ctx, "listing", func(tx *bbolt.Tx) error {
 		p := openProject(tx, projectOf(string(q.Collection)))
-		return p.scan(newPattern(q.Collection), q.After, now, func(r admin.Record) bool {
+		wanted := newPattern(q.Collection)
+		wanted.id = q.ID
+		return p.scan(wanted, q.After, now, func(r admin.Record) bool {
 			out = append(out, r)
 			return q.Limit == 0 || len(out) < q.Limit
 		})

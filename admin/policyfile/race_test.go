@@ -206,3 +206,50 @@ func TestLostRaces(t *testing.T) {
 		}
 	}
 }
+
+// listening notes what is read in lists.
+type listening struct {
+	stores
+	mu   sync.Mutex
+	read []admin.Key
+}
+
+func (l *listening) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
+	records, err := l.stores.List(ctx, q)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range records {
+		l.read = append(l.read, r.Key)
+	}
+	return records, err
+}
+
+// TestOneNameIsRead: a call about one policy does not read what all others say, of which
+// there may be more than fits into memory.
+func TestOneNameIsRead(t *testing.T) {
+	for _, b := range backends(t) {
+		t.Run(b.name, func(t *testing.T) {
+			store := &listening{stores: b.open(t)}
+			s := serve(t, store, "p-names", false)
+			for _, group := range []string{"dev", "qa"} {
+				s.must("PUT", "/policy_groups/"+group+"/policies/other", version(t, "other", 1))
+			}
+			lock := version(t, "web", 1)
+			revision := "/policies/web/revisions/" + idOf(t, lock)
+			for _, c := range [][3]string{
+				{"POST", "/policies/web/revisions", lock}, {"PUT", "/policy_groups/dev/policies/web", lock},
+				{"POST", "/policy_groups/qa/policies/web", `{"revision_id":"` + idOf(t, lock) + `"}`},
+				{"GET", revision, ""}, {"GET", revision + "/policy_groups", ""}, {"GET", "/policies/web", ""},
+				{"GET", "/policy_groups/qa/policies/web", ""}, {"DELETE", "/policy_groups/qa/policies/web", ""}, {"DELETE", "/policies/web", ""},
+			} {
+				store.read = nil
+				s.must(c[0], c[1], c[2])
+				for _, key := range store.read {
+					if strings.HasSuffix(string(key), "/policies/other") {
+						t.Errorf("%s %s reads %s", c[0], c[1], key)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -91,8 +92,8 @@ func newSpan(q admin.Query) span {
 	fixed, wild, _ := strings.Cut(string(q.Collection)+"/", "/-/")
 	prefix := strings.TrimSuffix(fixed, "/") + "/"
 	s := span{limit: q.Limit}
-	if wild != "" || strings.HasSuffix(string(q.Collection), "/-") {
-		s.pattern = luaPattern(q.Collection)
+	if wild != "" || strings.HasSuffix(string(q.Collection), "/-") || q.ID != "" {
+		s.pattern = luaPattern(q)
 	}
 	first := kind(string(q.Collection)) + " "
 	s.min, s.max = "["+first+prefix, "("+first+after(prefix)
@@ -106,20 +107,21 @@ func newSpan(q admin.Query) span {
 // with a slash.
 func after(prefix string) string { return strings.TrimSuffix(prefix, "/") + string('/'+1) }
 
-// luaPattern returns the Lua pattern of the names in a collection, in which - is
-// any segment.
-func luaPattern(c admin.Collection) string {
+// luaPattern returns the Lua pattern of the names that a query is about. In its
+// collection - is any segment.
+func luaPattern(q admin.Query) string {
+	const any = "[^/]+"
 	var b strings.Builder
 	b.WriteByte('^')
-	for segment := range strings.SplitSeq(string(c), "/") {
+	for segment := range strings.SplitSeq(string(q.Collection), "/") {
 		if segment == "-" {
-			b.WriteString("[^/]+")
+			b.WriteString(any)
 		} else {
 			b.WriteString(luaLiteral(segment))
 		}
 		b.WriteByte('/')
 	}
-	b.WriteString("[^/]+$")
+	b.WriteString(cmp.Or(luaLiteral(q.ID), any) + "$")
 	return b.String()
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"understudy/admin"
 )
@@ -13,6 +14,7 @@ var readTests = []test{
 	{"Get", testGet},
 	{"Order", testOrder},
 	{"Wildcards", testWildcards},
+	{"IDs", testIDs},
 	{"Pages", testPages},
 	{"After", testAfter},
 	{"Many", testMany},
@@ -85,6 +87,33 @@ func testWildcards(s *subject) {
 		names := s.names(admin.Query{Collection: admin.Collection(project + test.collection)})
 		if len(names) != test.count || !slices.IsSorted(names) {
 			s.Errorf("%s: %d records in this order: %v", test.collection, len(names), names)
+		}
+	}
+}
+
+// Of a collection, with or without wildcards, the records of one ID.
+func testIDs(s *subject) {
+	project := admin.Key("projects/" + s.project)
+	key := func(location, policy string) admin.Key { return project + admin.Key("/locations/"+location+"/policies/"+policy) }
+	for _, location := range []string{"l1", "l2", "l.1"} {
+		for _, policy := range []string{"p", "p1", "p.1", "px1", "1"} {
+			s.put(admin.Put{Key: key(location, policy)}, admin.Put{Key: key(location, policy) + "/experiments/p1"})
+		}
+	}
+	for _, test := range []struct {
+		q    admin.Query
+		want []admin.Key
+	}{
+		{admin.Query{Collection: "-", ID: "p1"}, []admin.Key{key("l.1", "p1"), key("l1", "p1"), key("l2", "p1")}},
+		{admin.Query{Collection: "-", ID: "p.1"}, []admin.Key{key("l.1", "p.1"), key("l1", "p.1"), key("l2", "p.1")}},
+		{admin.Query{Collection: "l1", ID: "p1"}, []admin.Key{key("l1", "p1")}},
+		{admin.Query{Collection: "-", ID: "p1", Limit: 2}, []admin.Key{key("l.1", "p1"), key("l1", "p1")}},
+		{admin.Query{Collection: "-", ID: "p1", After: key("l1", "p1")}, []admin.Key{key("l2", "p1")}},
+		{admin.Query{Collection: "-", ID: "none"}, nil},
+	} {
+		test.q.Collection = admin.Collection(project) + "/locations/" + test.q.Collection + "/policies"
+		if diff := cmp.Diff(test.want, s.names(test.q), cmpopts.EquateEmpty()); diff != "" {
+			s.Errorf("%+v: %s", test.q, diff)
 		}
 	}
 }
