@@ -48,6 +48,11 @@ func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...stri
 	return l, nil
 }
 
+// maxPageBytes is the size of a page, unless that is of one item: less than the 4 MiB
+// that clients of gRPC take if they are not told otherwise. AIP-158 lets a page be
+// smaller than was asked for.
+const maxPageBytes = 3 << 20
+
 // page returns the page of the items that the filter matches.
 func page[M proto.Message](l listing, items []M) ([]M, string, error) {
 	var matching []M
@@ -57,10 +62,24 @@ func page[M proto.Message](l listing, items []M) ([]M, string, error) {
 		}
 	}
 	out, next, err := aip.Page(matching, l.order, l.size, l.token, l.query...)
+	if fitting := fit(out); err == nil && fitting < len(out) {
+		out, next, err = aip.Page(matching, l.order, fitting, l.token, l.query...)
+	}
 	if err != nil {
 		return nil, "", invalid(reasonInvalidPageToken, violation{"page_token", err.Error()})
 	}
 	return out, next, nil
+}
+
+// fit returns how many of the items are a page, at least one.
+func fit[M proto.Message](items []M) int {
+	size := 0
+	for i, m := range items {
+		if size += proto.Size(m); size > maxPageBytes && i > 0 {
+			return i
+		}
+	}
+	return len(items)
 }
 
 var (

@@ -94,7 +94,9 @@ func testWildcards(s *subject) {
 // Of a collection, with or without wildcards, the records of one ID.
 func testIDs(s *subject) {
 	project := admin.Key("projects/" + s.project)
-	key := func(location, policy string) admin.Key { return project + admin.Key("/locations/"+location+"/policies/"+policy) }
+	key := func(location, policy string) admin.Key {
+		return project + admin.Key("/locations/"+location+"/policies/"+policy)
+	}
 	for _, location := range []string{"l1", "l2", "l.1"} {
 		for _, policy := range []string{"p", "p1", "p.1", "px1", "1"} {
 			s.put(admin.Put{Key: key(location, policy)}, admin.Put{Key: key(location, policy) + "/experiments/p1"})

@@ -199,6 +199,20 @@ func promotedOf(r *adminpb.PromotePoliciesResponse) string {
 	return strings.Join(ids, ", ")
 }
 
+// all reads the pages of a list, each by the token of the one before.
+func all[T any](list func(token string) (items []T, next string, err error)) (out []T, err error) {
+	for token := ""; ; {
+		items, next, err := list(token)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, items...)
+		if token = next; token == "" {
+			return out, nil
+		}
+	}
+}
+
 // print prints a message as JSON.
 func (c *client) print(m proto.Message) error {
 	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(m)

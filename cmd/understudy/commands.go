@@ -38,43 +38,42 @@ func newList() *cobra.Command {
 }
 
 func (c *client) listPolicies(ctx context.Context, filter string) error {
-	all := &adminpb.ListPoliciesResponse{}
-	for token := ""; ; {
+	policies, err := all(func(token string) ([]*adminpb.Policy, string, error) {
 		page, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{
 			Parent: c.location, Filter: filter, PageToken: token, PageSize: 1000,
 		})
-		if err != nil {
-			return err
-		}
-		all.Policies = append(all.Policies, page.Policies...)
-		if token = page.NextPageToken; token == "" {
-			break
-		}
+		return page.GetPolicies(), page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
 	}
 	if c.output == "json" {
-		return c.print(all)
+		return c.print(&adminpb.ListPoliciesResponse{Policies: policies})
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tETAG\tUPDATED\tRECONCILING")
-	for _, p := range all.Policies {
+	for _, p := range policies {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%v\n", lastSegment(p.Name), len(p.Rules), p.Etag, when(p.UpdateTime), p.Reconciling)
 	}
 	return t.Flush()
 }
 
 func (c *client) listExperiments(ctx context.Context, policy, filter string) error {
-	all, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{
-		Parent: policy, Filter: filter, PageSize: 1000,
+	experiments, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {
+		page, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{
+			Parent: policy, Filter: filter, PageToken: token, PageSize: 1000,
+		})
+		return page.GetPolicyExperiments(), page.GetNextPageToken(), err
 	})
 	if err != nil {
 		return err
 	}
 	if c.output == "json" {
-		return c.print(all)
+		return c.print(&adminpb.ListPolicyExperimentsResponse{PolicyExperiments: experiments})
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tETAG\tSTARTED\tUPDATED")
-	for _, e := range all.PolicyExperiments {
+	for _, e := range experiments {
 		state := "never previewed"
 		if m := e.PreviewMetadata; m != nil {
 			state = m.State.String()

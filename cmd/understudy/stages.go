@@ -122,19 +122,22 @@ latest.`, cobra.RangeArgs(1, 2), func(c *client, ctx context.Context, args []str
 }
 
 // readRevisions reads all revisions of a policy, newest first.
-func (c *client) readRevisions(ctx context.Context, policy, filter string) (*adminpb.ListPolicyRevisionsResponse, error) {
-	return c.policies.ListPolicyRevisions(ctx, &adminpb.ListPolicyRevisionsRequest{
-		Parent: policy, Filter: filter, PageSize: 1000,
+func (c *client) readRevisions(ctx context.Context, policy, filter string) ([]*adminpb.PolicyRevision, error) {
+	return all(func(token string) ([]*adminpb.PolicyRevision, string, error) {
+		page, err := c.policies.ListPolicyRevisions(ctx, &adminpb.ListPolicyRevisionsRequest{
+			Parent: policy, Filter: filter, PageToken: token, PageSize: 1000,
+		})
+		return page.GetPolicyRevisions(), page.GetNextPageToken(), err
 	})
 }
 
 func (c *client) listRevisions(ctx context.Context, policy, filter string) error {
-	all, err := c.readRevisions(ctx, policy, filter)
+	revisions, err := c.readRevisions(ctx, policy, filter)
 	if err != nil {
 		return err
 	}
 	if c.output == "json" {
-		return c.print(all)
+		return c.print(&adminpb.ListPolicyRevisionsResponse{PolicyRevisions: revisions})
 	}
 	live, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
 	if err != nil {
@@ -142,7 +145,7 @@ func (c *client) listRevisions(ctx context.Context, policy, filter string) error
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REVISION\tLIVE\tCREATED\tRULES\tDISPLAY NAME")
-	for _, r := range all.PolicyRevisions {
+	for _, r := range revisions {
 		mark := "-"
 		if r.Name == live.Revision && live.DeleteTime == nil {
 			mark = "live"
@@ -173,13 +176,13 @@ func (c *client) revision(ctx context.Context, policy, given string) (string, er
 	if err != nil {
 		return "", err
 	}
-	switch len(found.PolicyRevisions) {
+	switch len(found) {
 	case 1:
-		return found.PolicyRevisions[0].Name, nil
+		return found[0].Name, nil
 	case 0:
 		return "", fmt.Errorf("%s has no revision that begins with %q; see `understudy revisions %s`", name, given, policy)
 	default:
-		return "", fmt.Errorf("%d revisions of %s begin with %q: give more of the ID", len(found.PolicyRevisions), name, given)
+		return "", fmt.Errorf("%d revisions of %s begin with %q: give more of the ID", len(found), name, given)
 	}
 }
 
@@ -235,25 +238,21 @@ func (c *client) node(short string) string {
 }
 
 func (c *client) listNodes(ctx context.Context, filter string) error {
-	all := &adminpb.ListNodesResponse{}
-	for token := ""; ; {
+	nodes, err := all(func(token string) ([]*adminpb.Node, string, error) {
 		page, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{
 			Parent: c.location, Filter: filter, PageToken: token, PageSize: 1000,
 		})
-		if err != nil {
-			return err
-		}
-		all.Nodes = append(all.Nodes, page.Nodes...)
-		if token = page.NextPageToken; token == "" {
-			break
-		}
+		return page.GetNodes(), page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
 	}
 	if c.output == "json" {
-		return c.print(all)
+		return c.print(&adminpb.ListNodesResponse{Nodes: nodes})
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tPOLICIES\tAPPLIED\tSTARTED\tSEEN\tERROR")
-	for _, n := range all.Nodes {
+	for _, n := range nodes {
 		failure := "-"
 		if n.Error != nil {
 			failure = n.Error.Message
