@@ -41,6 +41,7 @@ func (c *client) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.bindConnection(f)
 	f.StringVarP(&c.output, "output", "o", "text", "text or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // bindConnection declares those that say where the API is and how it is used.
@@ -56,6 +57,7 @@ func command(use, short, long string, args cobra.PositionalArgs, do func(*client
 	c := &client{}
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n\n" + long, Args: usageArgs(args),
+		ValidArgsFunction: cobra.NoFileCompletions, // its arguments are names of resources
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.in, c.out, c.err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if !oneOf(c.output, "text", "json") {

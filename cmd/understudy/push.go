@@ -74,7 +74,7 @@ type pushed struct {
 func (c *client) push(ctx context.Context, location, file string, lock *policyfile.Lock, document []byte) error {
 	segments := strings.Split(location, "/")
 	if len(segments) != 4 || segments[0] != "projects" || segments[2] != "locations" {
-		return usage(fmt.Errorf("%s is no policy group: it is like dev, or projects/default/locations/dev", location))
+		return usage(fmt.Errorf("%s is no policy group: it is like dev, in the project of --location %s, or projects/default/locations/dev", location, c.location))
 	}
 	path := "/organizations/" + url.PathEscape(segments[1]) + "/policy_groups/" + url.PathEscape(segments[3]) +
 		"/policies/" + url.PathEscape(lock.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -164,10 +165,16 @@ func shortID(name string) string {
 	return id[:min(len(id), shownID)]
 }
 
+// revisionGrammar is that of an ID or the beginning of one.
+var revisionGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
+
 // revision returns the name of a policy's revision, of which an ID, the beginning of
 // one or the alias latest is given.
 func (c *client) revision(ctx context.Context, policy, given string) (string, error) {
 	name := c.name(policy)
+	if !revisionGrammar.MatchString(given) {
+		return "", usage(fmt.Errorf("%q is no revision: it is an ID, the beginning of one, or latest", given))
+	}
 	filter := fmt.Sprintf("name = %q", name+"/revisions/"+given+"*")
 	if given == "latest" {
 		filter = "alternate_ids:latest"
