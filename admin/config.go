@@ -148,8 +148,8 @@ func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condit
 	if to.project() != from.project() {
 		return nil, invalid(reasonInvalidField, violation{field, "It has to be a location of the same project, " + from.project() + "."})
 	}
-	if to.id() == libraryLocation {
-		return nil, invalid(reasonInvalidField, violation{field, "The location " + libraryLocation + " is reserved: nothing is enforced there."})
+	if err := notReserved(field, to); err != nil {
+		return nil, err
 	}
 	var conditions []Condition
 	for at := to; at != ""; {

@@ -23,6 +23,14 @@ import (
 // sequence of the record, loses against what it has not seen.
 const libraryLocation = "global"
 
+// notReserved refuses the reserved location, named by a field, for what is to be live.
+func notReserved(field string, location Key) error {
+	if location.id() != libraryLocation {
+		return nil
+	}
+	return invalid(reasonInvalidField, violation{field, "The location " + libraryLocation + " is reserved: nothing is enforced there."})
+}
+
 type (
 	// GroupID is the name of a policy group of RFC-042: the ID of a location.
 	GroupID string

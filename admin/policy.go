@@ -176,6 +176,9 @@ func (s *Server) creation(
 	policy := proto.CloneOf(given)
 	aip.ClearOutputOnly(policy)
 	policy.Name = string(name)
+	if err := notReserved("parent", Key(name.location())); err != nil {
+		return nil, err
+	}
 	if err := s.validatePolicy(ctx, "policy", policy); err != nil {
 		return nil, err
 	}
