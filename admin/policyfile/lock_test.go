@@ -41,6 +41,13 @@ func TestRevisionID(t *testing.T) {
 			"override_attributes":{"n":0.1,"m":-3}}`,
 			"e6a0c70ffd1da6779b183a5f49632a20a89c9154b58ebfa19aacbf6072f0091c",
 		},
+		// name:web
+		// default_attributes:{"a":[0,-0,-1]}
+		// override_attributes:{}
+		"zeros": {
+			`{"revision_id":"0","name":"web","run_list":[],"cookbook_locks":{},"default_attributes":{"a":[-0,-0.0,-1]}}`,
+			"13d8fb7b48e0d43358c1621d6dfb4e7206123dd22d964e83c79494d60e3e4a43",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lock, err := policyfile.Parse([]byte(test.document))

@@ -91,9 +91,12 @@ func canonicalValue(b *strings.Builder, value any) {
 	}
 }
 
-// canonicalNumber is an integer as it was written, and any other number with fifteen
-// digits.
+// canonicalNumber is an integer as it was written, but that it has no negative zero, and
+// any other number with fifteen digits.
 func canonicalNumber(n json.Number) string {
+	if n == "-0" {
+		return "0"
+	}
 	if !strings.ContainsAny(n.String(), ".eE") {
 		return n.String()
 	}
