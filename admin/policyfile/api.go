@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -35,8 +36,10 @@ type Config struct {
 type API struct {
 	admin   *admin.Server
 	project string
-	format  format
-	log     *slog.Logger
+	trust   bool
+	// turns bounds the documents that are being read.
+	turns chan struct{}
+	log   *slog.Logger
 }
 
 // New returns an API.
@@ -44,7 +47,10 @@ func New(c Config) (*API, error) {
 	if c.Admin == nil {
 		return nil, errors.New("policyfile: Config.Admin is required")
 	}
-	a := &API{admin: c.Admin, project: c.Project, format: format{c.TrustRevisionIDs}, log: c.Logger}
+	a := &API{
+		admin: c.Admin, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger,
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -104,7 +110,8 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	library, err := a.admin.Library(project, a.format)
+	f := &format{trust: a.trust, turns: a.turns}
+	library, err := a.admin.Library(project, f)
 	if err != nil {
 		return nil, orMissing(err, "organization '"+project+"' does not exist")
 	}
@@ -113,7 +120,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
 		return nil, err
 	}
 	return match.run(&call{
-		context: r.Context(), library: library, origin: origin(r), base: origin(r) + prefix,
+		context: r.Context(), library: library, format: f, origin: origin(r), base: origin(r) + prefix,
 		parameters: match.parameters, query: r.URL.Query(), body: body,
 	})
 }

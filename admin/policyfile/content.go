@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"understudy/admin"
 	adminpb "understudy/admin/v1"
 )
 
@@ -56,58 +55,4 @@ func (r Recipe) rule() *adminpb.PolicyRule {
 		RuleId: r.Cookbook + "::" + r.Name,
 		Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: strings.ReplaceAll(r.Cookbook, ".", "/") + "/" + r.Name}},
 	}
-}
-
-// format is what the library is told of documents.
-type format struct {
-	// trust takes any revision_id, as Chef's server does.
-	trust bool
-}
-
-// Content implements [admin.LockFormat].
-func (f format) Content(document []byte) (*adminpb.Policy, error) {
-	lock, err := Parse(document)
-	if err != nil {
-		return nil, fmt.Errorf("reading a stored lock: %w", err)
-	}
-	policy, err := lock.Policy()
-	if err != nil {
-		return &adminpb.Policy{}, nil
-	}
-	return policy, nil
-}
-
-// Admit implements [admin.LockFormat]: a server must compute the revision_id of a new
-// lock and refuse a wrong one (RFC-042).
-func (f format) Admit(given admin.Lock) error {
-	if f.trust {
-		return nil
-	}
-	lock, err := Parse(given.Document)
-	if err != nil {
-		return err
-	}
-	if computed := lock.ComputeRevisionID(); computed != lock.RevisionID {
-		return invalid(fmt.Sprintf("Field 'revision_id' invalid : %s does not match %s, the hash of the document",
-			lock.RevisionID, computed))
-	}
-	return nil
-}
-
-// enforcement tells, for people and scripts, what sidecars do with a lock.
-func enforcement(lock admin.Lock) string {
-	if lock.Document == nil {
-		if len(lock.Content.GetRules()) == 0 {
-			return "no-op; the policy has no rules"
-		}
-		return "enforced"
-	}
-	parsed, err := Parse(lock.Document)
-	if err == nil {
-		_, err = parsed.Policy()
-	}
-	if err != nil {
-		return "no-op; " + err.Error()
-	}
-	return "enforced"
 }

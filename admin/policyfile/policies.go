@@ -87,7 +87,7 @@ func createRevision(c *call) (*reply, error) {
 
 // lock reads the body as a lock of the policy in the path.
 func (c *call) lock() (admin.Lock, error) {
-	parsed, err := Parse(c.body)
+	parsed, err := c.format.parse(c.body)
 	if err != nil {
 		return admin.Lock{}, err
 	}
@@ -144,7 +144,7 @@ func (c *call) reply(status int, lock admin.Lock) (*reply, error) {
 		}
 	}
 	return &reply{status: status, document: document, header: http.Header{
-		EnforcementHeader: {enforcement(lock)},
+		EnforcementHeader: {c.format.enforcement(lock)},
 	}}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 type call struct {
 	context context.Context
 	library *admin.Library
+	format  *format
 	// origin is the scheme and the host, base the origin with the organization.
 	origin, base string
 	parameters   map[string]string

@@ -1,0 +1,96 @@
+package policyfile
+
+import (
+	"bytes"
+	"fmt"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+)
+
+// format is what the library of one call is told of documents. It reads the same
+// document once, however often it is asked, and as many calls read at a time as have
+// turns: a document of the largest size takes sixty times that of memory while it is
+// read, and the processors belong to those who decide. It is for one goroutine.
+type format struct {
+	// trust takes any revision_id, as Chef's server does.
+	trust bool
+	// turns has a token for each document that is being read.
+	turns chan struct{}
+	// last is the document that was read last.
+	last reading
+}
+
+// reading is what came of a document.
+type reading struct {
+	document []byte
+	lock     *Lock
+	err      error
+}
+
+// parse is [Parse].
+func (f *format) parse(document []byte) (*Lock, error) {
+	if f.last.document == nil || !bytes.Equal(f.last.document, document) {
+		f.inTurn(func() {
+			lock, err := Parse(document)
+			f.last = reading{document, lock, err}
+		})
+	}
+	return f.last.lock, f.last.err
+}
+
+func (f *format) inTurn(work func()) {
+	f.turns <- struct{}{}
+	defer func() { <-f.turns }()
+	work()
+}
+
+// Content implements [admin.LockFormat].
+func (f *format) Content(document []byte) (*adminpb.Policy, error) {
+	lock, err := f.parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading a stored lock: %w", err)
+	}
+	policy, err := lock.Policy()
+	if err != nil {
+		return &adminpb.Policy{}, nil
+	}
+	return policy, nil
+}
+
+// Admit implements [admin.LockFormat]: a server must compute the revision_id of a new
+// lock and refuse a wrong one (RFC-042).
+func (f *format) Admit(given admin.Lock) error {
+	if f.trust {
+		return nil
+	}
+	lock, err := f.parse(given.Document)
+	if err != nil {
+		return err
+	}
+	computed := ""
+	f.inTurn(func() { computed = lock.ComputeRevisionID() })
+	if computed != lock.RevisionID {
+		return invalid(fmt.Sprintf("Field 'revision_id' invalid : %s does not match %s, the hash of the document",
+			lock.RevisionID, computed))
+	}
+	return nil
+}
+
+// enforcement tells, for people and scripts, what sidecars do with a lock.
+func (f *format) enforcement(lock admin.Lock) string {
+	if lock.Document == nil {
+		if len(lock.Content.GetRules()) == 0 {
+			return "no-op; the policy has no rules"
+		}
+		return "enforced"
+	}
+	parsed, err := f.parse(lock.Document)
+	if err == nil {
+		_, err = parsed.Policy()
+	}
+	if err != nil {
+		return "no-op; " + err.Error()
+	}
+	return "enforced"
+}

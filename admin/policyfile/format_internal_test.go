@@ -1,0 +1,37 @@
+package policyfile
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestDocumentsAreReadOnce reads a document once in a call, and in turn with others.
+func TestDocumentsAreReadOnce(t *testing.T) {
+	document := []byte(`{"revision_id":"0","name":"web","run_list":[],"cookbook_locks":{}}`)
+	f := &format{turns: make(chan struct{}, 1)}
+	first, err := f.parse(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.turns <- struct{}{} // Somebody else reads.
+	if again, err := f.parse(slices.Clone(document)); again != first || err != nil {
+		t.Errorf("the same document is read again (%v)", err)
+	}
+	other := make(chan *Lock)
+	go func() {
+		lock, _ := f.parse([]byte(`{"revision_id":"1","name":"web","run_list":[],"cookbook_locks":{}}`))
+		other <- lock
+	}()
+	select {
+	case <-other:
+		t.Error("another document is read out of turn")
+	default:
+	}
+	<-f.turns
+	if lock := <-other; lock == nil || lock.RevisionID != "1" {
+		t.Errorf("another document is read as %+v", lock)
+	}
+	if _, err := f.parse([]byte(`{}`)); err == nil || len(f.turns) > 0 {
+		t.Errorf("what is no lock is read (%v), or keeps its turn", err)
+	}
+}
