@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -9,6 +10,9 @@ import (
 	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
 )
+
+// maxChain is the number of locations that may be promoted through, from any one on.
+const maxChain = 100
 
 // GetConfig implements AIP-156: every location has a configuration, also one that
 // nobody has set yet.
@@ -162,6 +166,10 @@ func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condit
 			return nil, err
 		}
 		conditions = append(conditions, stored.unchanged())
+		if len(conditions) >= maxChain {
+			return nil, invalid(reasonInvalidField, violation{field, fmt.Sprintf("With it, more than %d locations "+
+				"would form one chain. Leave some out.", maxChain)})
+		}
 		at = stored.next()
 	}
 	return conditions, nil

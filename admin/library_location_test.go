@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -41,5 +43,30 @@ func TestReservedLocation(t *testing.T) {
 				t.Errorf("the answer is %v, want INVALID_ARGUMENT", err)
 			}
 		})
+	}
+}
+
+// TestChainIsBounded: a change of a location's configuration reads the chain that begins
+// there, so no chain may be arbitrarily long.
+func TestChainIsBounded(t *testing.T) {
+	server, err := admin.NewServer(admin.Config{Store: newBoltStore(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	location := func(i int) string { return fmt.Sprintf("projects/default/locations/l%d", i) }
+	link := func(i int) error {
+		_, err := server.UpdateConfig(t.Context(), &adminpb.UpdateConfigRequest{
+			Config: &adminpb.Config{Name: location(i) + "/config", NextLocation: location(i - 1)},
+		})
+		return err
+	}
+	const most = 100
+	for i := 1; i < most; i++ {
+		if err := link(i); err != nil {
+			t.Fatalf("a chain of %d: %v", i+1, err)
+		}
+	}
+	if err := link(most); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "100") {
+		t.Errorf("a chain of %d is answered by %v, want INVALID_ARGUMENT", most+1, err)
 	}
 }
