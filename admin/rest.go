@@ -121,7 +121,7 @@ func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
 // large, broken or misplaced one is refused as what it is.
 func (s *Server) checkBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.maxBody())))
+		body, err := ReadBody(w, r, s.maxBody())
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.As(err, &tooLarge):
