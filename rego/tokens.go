@@ -2,7 +2,7 @@ package rego
 
 import (
 	"crypto/sha256"
-	"io"
+	"encoding/binary"
 	"math"
 
 	"github.com/maypok86/otter/v2"
@@ -108,13 +108,19 @@ func (s *substitutes) askToken(e *ast.Expr) {
 }
 
 // tokenKey is what an answer is known by: the built-in and its operands, each with its
-// length by way of its quotes.
-func tokenKey(name string, operands []*ast.Term) (key [sha256.Size]byte) {
-	h := sha256.New()
-	_, _ = io.WriteString(h, name)
+// kind and length before it, so that no two lists of operands are written alike.
+func tokenKey(name string, operands []*ast.Term) [sha256.Size]byte {
+	buffer := append(make([]byte, 0, 1024), name...)
 	for _, o := range operands {
-		_, _ = io.WriteString(h, o.Value.String())
+		kind, text := byte('v'), ""
+		if s, ok := o.Value.(ast.String); ok {
+			kind, text = 's', string(s)
+		} else {
+			text = o.Value.String()
+		}
+		buffer = append(buffer, kind)
+		buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(text)))
+		buffer = append(buffer, text...)
 	}
-	h.Sum(key[:0])
-	return key
+	return sha256.Sum256(buffer)
 }
