@@ -46,8 +46,8 @@ func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 		if ctx.Err() != nil {
 			return Cursor{}, false
 		}
-		s.reached(err)
 		restore()
+		s.reached(err)
 		if !sleep(ctx, pause) {
 			return Cursor{}, false
 		}

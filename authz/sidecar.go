@@ -301,10 +301,18 @@ func (s *Sidecar) reached(err error) {
 	s.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		s.log.Warn("the store does not answer; deciding by the last policies", "error", err)
+		s.log.Warn("the store does not answer"+s.meanwhile(), "error", err)
 	case err == nil && before != nil:
 		s.log.Info("the store answers again")
 	}
+}
+
+// meanwhile says how requests are decided without the store.
+func (s *Sidecar) meanwhile() string {
+	if s.current.Load() == nil {
+		return ", and there are no policies yet: every request is denied"
+	}
+	return "; deciding by the last policies"
 }
 
 // startTime is the create_time of the node.
