@@ -78,7 +78,7 @@ func bodyTooLarge(limit int) error {
 }
 
 func unsupportedMediaType() error {
-	return invalid(reasonUnsupportedMediaType, violation{"body", "The body has to be application/json."})
+	return invalid(reasonUnsupportedMediaType, violation{"body", "The body has to be application/json: send it with that Content-Type, as `curl --json` does."})
 }
 
 func unknownParameter(name string) error {
