@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -18,16 +20,18 @@ import (
 func newApply() *cobra.Command {
 	var file string
 	var validateOnly bool
-	cmd, _ := command("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
+	cmd, _ := changing("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
 `+nameHelp,
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
+			if file == "" {
+				return usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
+			}
 			return c.apply(ctx, c.name(args[0]), file, validateOnly)
 		})
-	cmd.Flags().StringVarP(&file, "file", "f", "", "the resource as YAML or JSON; - is standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the resource as YAML or JSON; - is standard input (required)")
 	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
-	_ = cmd.MarkFlagRequired("file")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	return cmd
 }
@@ -52,7 +56,7 @@ func (c *client) applyResource(ctx context.Context, name, from string, resource 
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
 		if err := protojson.Unmarshal(resource, e); err != nil {
-			return usage(fmt.Errorf("%s: it is no PolicyExperiment: %w", from, err))
+			return usage(fmt.Errorf("%s: it is no experiment: %w", from, misfit(err, "what an experiment tries stands below policy")))
 		}
 		e.Name = name
 		if e.Policy != nil && e.Policy.Name == "" {
@@ -65,13 +69,24 @@ func (c *client) applyResource(ctx context.Context, name, from string, resource 
 	}
 	p := &adminpb.Policy{}
 	if err := protojson.Unmarshal(resource, p); err != nil {
-		return usage(fmt.Errorf("%s: it is no Policy: %w", from, err))
+		return usage(fmt.Errorf("%s: it is no policy: %w", from, misfit(err, "an experiment is named POLICY/EXPERIMENT, such as web/strict")))
 	}
 	p.Name = name
 	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{
 		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
 	})
 	return c.finish(ctx, op, err)
+}
+
+var unknownField = regexp.MustCompile(`unknown field ("[^"]*")`)
+
+// misfit tells why JSON is not a resource. The places that its parser names are those
+// of JSON that nobody has seen, where the file is YAML.
+func misfit(err error, hint string) error {
+	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("it has no field %s; %s", m[1], hint)
+	}
+	return err
 }
 
 func policyOf(experiment string) string {

@@ -91,7 +91,7 @@ func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer)
 	defer cancel()
 	response, err := authv3.NewAuthorizationClient(conn).Check(ctx, request)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", f.addr, err)
+		return notAsked(f.addr, err)
 	}
 	if err := f.print(stdout, response); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -48,8 +47,12 @@ func (c *client) bind(cmd *cobra.Command) {
 func (c *client) bindConnection(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "admin", envOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
 	f.StringVar(&c.location, "location", envOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
-	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied a change")
 	c.transport.bind(f)
+}
+
+// bindWait declares the flag of the commands that change something.
+func (c *client) bindWait(f *pflag.FlagSet) {
+	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied the change")
 }
 
 // command makes a client command of what it does.
@@ -67,10 +70,17 @@ func command(use, short, long string, args cobra.PositionalArgs, do func(*client
 				return usage(err)
 			}
 			defer func() { _ = c.conn.Close() }()
-			return do(c, cmd.Context(), args)
+			return c.unanswered(do(c, cmd.Context(), args))
 		},
 	}
 	c.bind(cmd)
+	return cmd, c
+}
+
+// changing makes a client command that changes something.
+func changing(use, short, long string, args cobra.PositionalArgs, do func(*client, context.Context, []string) error) (*cobra.Command, *client) {
+	cmd, c := command(use, short, long, args, do)
+	c.bindWait(cmd.Flags())
 	return cmd, c
 }
 
@@ -78,7 +88,8 @@ func command(use, short, long string, args cobra.PositionalArgs, do func(*client
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+			line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			return usage(fmt.Errorf("the arguments do not fit: it is `%s` (see `%s --help`)", line, cmd.CommandPath()))
 		}
 		return nil
 	}
@@ -106,9 +117,23 @@ func (c *client) name(short string) string {
 	policy, experiment, isExperiment := strings.Cut(short, "/")
 	name := c.location + "/policies/" + policy
 	if isExperiment {
-		name += "/experiments/" + experiment
+		name += "/experiments/" + strings.TrimPrefix(experiment, "experiments/")
 	}
 	return name
+}
+
+// experiment is name of an argument that has to be an experiment.
+func (c *client) experiment(short string) (string, error) {
+	if name := c.name(short); isExperiment(name) {
+		return name, nil
+	}
+	return "", usage(fmt.Errorf("%q names no experiment: that is POLICY/EXPERIMENT, such as web/strict", short))
+}
+
+// short turns the resource name of an experiment in the client's location into the
+// form that name takes.
+func (c *client) short(name string) string {
+	return strings.Replace(strings.TrimPrefix(name, c.location+"/policies/"), "/experiments/", "/", 1)
 }
 
 func isExperiment(name string) bool { return strings.Contains(name, "/experiments/") }
@@ -175,7 +200,7 @@ func summaryOf(op *longrunningpb.Operation) string {
 		return "valid; nothing was changed"
 	}
 	m := commonMetadata(op)
-	text := fmt.Sprintf("%s of %s is done on %d sidecars", m.GetVerb(), m.GetTarget(), m.GetAppliedNodeCount())
+	text := fmt.Sprintf("%s of %s is %s", m.GetVerb(), m.GetTarget(), doneOn(m.GetAppliedNodeCount()))
 	response, err := op.GetResponse().UnmarshalNew()
 	if err != nil {
 		return text
@@ -187,6 +212,18 @@ func summaryOf(op *longrunningpb.Operation) string {
 		text += "; live there: " + promotedOf(r)
 	}
 	return text
+}
+
+// doneOn says where a change is in force.
+func doneOn(sidecars int32) string {
+	switch sidecars {
+	case 0:
+		return "stored; no sidecar is live in the location"
+	case 1:
+		return "done on 1 sidecar"
+	default:
+		return fmt.Sprintf("done on %d sidecars", sidecars)
+	}
 }
 
 // promotedOf names the policies of a promotion.
@@ -223,22 +260,4 @@ func (c *client) print(m proto.Message) error {
 	}
 	_, err = fmt.Fprintln(c.out, string(out))
 	return err
-}
-
-// describe writes an error for people: that of a call with its violations, one a
-// line.
-func describe(err error) string {
-	st, ok := status.FromError(err)
-	if !ok {
-		return err.Error()
-	}
-	text := st.Message()
-	for _, d := range st.Details() {
-		if bad, ok := d.(*errdetails.BadRequest); ok && len(bad.FieldViolations) > 1 {
-			for _, v := range bad.FieldViolations {
-				text += "\n  " + v.Field + ": " + v.Description
-			}
-		}
-	}
-	return text
 }

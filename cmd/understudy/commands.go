@@ -78,7 +78,7 @@ func (c *client) listExperiments(ctx context.Context, policy, filter string) err
 		if m := e.PreviewMetadata; m != nil {
 			state = m.State.String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", strings.TrimPrefix(e.Name, c.location+"/policies/"), state, e.Etag,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, e.Etag,
 			when(e.PreviewMetadata.GetStartTime()), when(e.UpdateTime))
 	}
 	return t.Flush()
@@ -114,21 +114,27 @@ func newGet() *cobra.Command {
 }
 
 func newStart() *cobra.Command {
-	cmd, _ := command("start EXPERIMENT", "Start to preview an experiment",
+	cmd, _ := changing("start EXPERIMENT", "Start the preview of an experiment",
 		"From then on every request that its policy decides is decided by it too, without effect.",
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
-			op, err := c.policies.StartPreviewPolicyExperiment(ctx,
-				&adminpb.StartPreviewPolicyExperimentRequest{Name: c.name(args[0])})
+			name, err := c.experiment(args[0])
+			if err != nil {
+				return err
+			}
+			op, err := c.policies.StartPreviewPolicyExperiment(ctx, &adminpb.StartPreviewPolicyExperimentRequest{Name: name})
 			return c.finish(ctx, op, err)
 		})
 	return cmd
 }
 
 func newStop() *cobra.Command {
-	cmd, _ := command("stop EXPERIMENT", "Stop to preview an experiment", nameHelp,
+	cmd, _ := changing("stop EXPERIMENT", "End the preview of an experiment", "The experiment stays, and can be started again.\n"+nameHelp,
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
-			op, err := c.policies.StopPreviewPolicyExperiment(ctx,
-				&adminpb.StopPreviewPolicyExperimentRequest{Name: c.name(args[0])})
+			name, err := c.experiment(args[0])
+			if err != nil {
+				return err
+			}
+			op, err := c.policies.StopPreviewPolicyExperiment(ctx, &adminpb.StopPreviewPolicyExperimentRequest{Name: name})
 			return c.finish(ctx, op, err)
 		})
 	return cmd
@@ -137,15 +143,19 @@ func newStop() *cobra.Command {
 func newCommit() *cobra.Command {
 	var etag, parentEtag string
 	var validateOnly bool
-	cmd, _ := command("commit EXPERIMENT --etag ETAG", "Put an experiment live and delete it",
+	cmd, _ := changing("commit EXPERIMENT --etag ETAG", "Put an experiment live and delete it",
 		`The etag says which version was previewed: 'understudy get' and every preview record
 show it. If the experiment has changed since, nothing is committed.`,
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
+			name, err := c.experiment(args[0])
+			if err != nil {
+				return err
+			}
 			if etag == "" {
 				return usage(fmt.Errorf("--etag is required: it says which version was previewed; see `understudy get %s`", args[0]))
 			}
 			op, err := c.policies.CommitPolicyExperiment(ctx, &adminpb.CommitPolicyExperimentRequest{
-				Name: c.name(args[0]), Etag: etag, ParentEtag: parentEtag, ValidateOnly: validateOnly,
+				Name: name, Etag: etag, ParentEtag: parentEtag, ValidateOnly: validateOnly,
 			})
 			return c.finish(ctx, op, err)
 		})
@@ -157,7 +167,7 @@ show it. If the experiment has changed since, nothing is committed.`,
 
 func newDelete() *cobra.Command {
 	var etag string
-	cmd, _ := command("delete NAME", "Delete a policy with its experiments, or an experiment",
+	cmd, _ := changing("delete NAME", "Delete a policy with its experiments, or an experiment",
 		"A deleted policy can be restored for 30 days; an experiment cannot.\n"+nameHelp,
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
 			name := c.name(args[0])
@@ -174,7 +184,7 @@ func newDelete() *cobra.Command {
 }
 
 func newUndelete() *cobra.Command {
-	cmd, _ := command("undelete POLICY", "Restore a deleted policy", "Its experiments do not come back.",
+	cmd, _ := changing("undelete POLICY", "Restore a deleted policy", "Its experiments do not come back.",
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
 			op, err := c.policies.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: c.name(args[0])})
 			return c.finish(ctx, op, err)

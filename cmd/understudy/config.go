@@ -122,7 +122,7 @@ func (c *config) bindListening(f *pflag.FlagSet) {
 	f.StringVar(&c.tlsMinVersion, "tls-min-version", "1.2", "the oldest TLS that is spoken: 1.2, which Envoy asks by unless told otherwise, or 1.3")
 	f.DurationVar(&c.tlsReload, "tls-reload-interval", 5*time.Second, "how often files of certificates and tokens are looked at")
 	c.connections.bind(f)
-	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests; "+descriptorHelp)
+	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
 }
 
 // fromEnvironment sets the flags that were not given from their variables.
@@ -139,6 +139,28 @@ func fromEnvironment(f *pflag.FlagSet) error {
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// ofService matches the variables that Kubernetes sets for a Service, in each
+// container beside it.
+var ofService = regexp.MustCompile(`_(PORT|SERVICE_HOST|SERVICE_PORT)(_|$)`)
+
+// strayVariables are those that begin as the variables of flags do and are no flag's,
+// nor read by a command: probably misspelt.
+func strayVariables(f *pflag.FlagSet) []string {
+	known := map[string]bool{"CA_CERT": true, "CLIENT_CERT": true, "CLIENT_KEY": true}
+	f.VisitAll(func(flag *pflag.Flag) {
+		known[strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))] = true
+	})
+	var stray []string
+	for _, variable := range os.Environ() {
+		full, _, _ := strings.Cut(variable, "=")
+		name, ours := strings.CutPrefix(full, envPrefix)
+		if ours && !known[name] && !ofService.MatchString("_"+name) {
+			stray = append(stray, full)
+		}
+	}
+	return stray
 }
 
 var (
@@ -366,11 +388,16 @@ the ports close and requests under way are answered. A second signal ends it at 
 				console = newConsole(cmd.OutOrStdout())
 			}
 			c.decisionLog.out = cmd.OutOrStdout()
-			tuneGC(newLogger(c, cmd.ErrOrStderr()))
+			logger := newLogger(c, cmd.ErrOrStderr())
+			for _, name := range strayVariables(cmd.Flags()) {
+				logger.Warn("no flag has this variable; it is ignored", "variable", name)
+			}
+			tuneGC(logger)
 			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
 		},
 	}
 	c.bind(cmd.Flags())
+	cmd.SetUsageFunc(groupedUsage(serveFlags))
 	return cmd
 }
 

@@ -276,14 +276,14 @@ func (d *demo) experiment() string { return d.policy() + "/experiments/" + demoE
 // status is the expected one.
 func (d *demo) expect(ctx context.Context, status int, method, path string, body []byte) ([]byte, error) {
 	shown := "curl"
-	if method != http.MethodGet {
+	if method != http.MethodGet && method != http.MethodPost {
 		shown += " -X " + method
 	}
 	switch {
 	case len(body) > 100:
-		shown += " -d @…"
+		shown += " --json @…" // which makes it a POST
 	case len(body) > 0:
-		shown += " -d '" + string(body) + "'"
+		shown += " --json '" + string(body) + "'"
 	}
 	fmt.Fprintln(d.out, "   "+d.colour.dim("$ "+shown+" '"+d.admin+path+"'"))
 	r, err := http.NewRequestWithContext(ctx, method, d.admin+path, bytes.NewReader(body))

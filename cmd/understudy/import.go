@@ -68,6 +68,7 @@ func (f *importFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.source.bind(flags)
 	f.client.bindConnection(flags)
+	f.client.bindWait(flags)
 	flags.StringVar(&f.id, "id", "", "the policy, such as web, or the experiment, such as web/next, that it is to be")
 	flags.StringVarP(&f.client.output, "output", "o", "yaml", "yaml or json")
 	flags.StringVarP(&f.write, "write", "w", "", "the file to write instead of standard output")

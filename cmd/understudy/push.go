@@ -23,7 +23,7 @@ const pushTime = 30 * time.Second
 
 func newPush() *cobra.Command {
 	var allowNoOp bool
-	cmd, _ := command("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
+	cmd, _ := changing("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
 		`LOCK is a file that 'understudy lock' wrote, or - for standard input. GROUP is a
 policy group, such as dev: the ID of a location, in the project of --location, or its
 whole resource name. Group, policy and revision are made as needed.

@@ -22,6 +22,9 @@ const reservationTimeout = 30 * time.Second
 // token has at most maxTokenFile.
 const maxReservationHeader = 32 << 10
 
+// reservationAddr is where Blazar asks unless it is told otherwise.
+const reservationAddr = "127.0.0.1:9192"
+
 // reservationConfig is what `serve` can be told of reservation checks. They are off
 // without a policy.
 type reservationConfig struct {
@@ -37,7 +40,7 @@ type reservationConfig struct {
 // bind declares the flags.
 func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.policy, "reservation-policy", "", "the ID of the policy that answers OpenStack Blazar's reservation checks (default they are not served)")
-	f.StringVar(&c.addr, "reservation-addr", "127.0.0.1:9192", "where Blazar asks: host:port")
+	f.StringVar(&c.addr, "reservation-addr", reservationAddr, "where Blazar asks: host:port")
 	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
 	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
 	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way, and ends of leases beside them; more are answered with 429, which is a denial to Blazar")
@@ -52,6 +55,7 @@ func (c *reservationConfig) on() bool { return c.policy != "" }
 func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule string)) {
 	if !c.on() {
 		check(len(c.tokens) == 0, "reservation-token-file", "reservation checks are served only with --reservation-policy")
+		check(c.addr == reservationAddr, "reservation-addr", "reservation checks are served only with --reservation-policy")
 		check(!c.tls.given(), "reservation-tls-cert", "reservation checks are served only with --reservation-policy")
 		return
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is set by the linker.
@@ -76,21 +78,51 @@ request by the live policy and, in shadow, by each experiment that is being
 previewed; it records where they differ; and a commit puts an experiment live on
 every sidecar at once.
 
-Start with:
-  understudy demo            see all of it in ten seconds
-  understudy serve           run the sidecar and the admin API on this machine
-  understudy check           send one request and see the decision
-  understudy import          make a policy of an OPA bundle or folder
-  understudy test            run the tests of a policy`,
-		Version:       version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+'understudy demo' shows all of it in ten seconds.`,
+		Version:                    version,
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		Args:                       knownCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(fmt.Errorf("%w (see `%s --help`)", err, c.CommandPath()))
-	})
-	root.AddCommand(newServe(), newCheck(), newDemo(), newImport(), newTest(), newLock())
-	root.AddCommand(clientCommands()...)
-	root.AddCommand(stageCommands()...)
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageFunc(groupedUsage(connectionFlags))
+	addGroup(root, "run", "Run it:", newDemo(), newServe(), newCheck())
+	addGroup(root, "change", "Policies and experiments:", clientCommands()...)
+	addGroup(root, "stages", "Stages, revisions and sidecars:", stageCommands()...)
+	addGroup(root, "files", "Policies in files:", newImport(), newTest(), newLock(), newPush())
 	return root
+}
+
+// addGroup adds commands that a help shows together.
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+	}
+	root.AddCommand(commands...)
+}
+
+// knownCommand refuses what is no command, and names those that are like it.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("there is no command %q", args[0])
+	if like := root.SuggestionsFor(args[0]); len(like) > 0 {
+		text += "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return usage(fmt.Errorf("%s (see `%s --help`)", text, root.CommandPath()))
+}
+
+// flagError is a mistake in a flag, with the flag that was probably meant.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if like := likeFlag(c.Flags(), unknown.GetSpecifiedName()); like != "" {
+			err = fmt.Errorf("%w; did you mean --%s?", err, like)
+		}
+	}
+	return usage(fmt.Errorf("%w (see `%s --help`)", err, c.CommandPath()))
 }

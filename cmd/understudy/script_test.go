@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -33,6 +35,7 @@ func TestMain(m *testing.M) {
 //	                       standard output, from 1
 //	etag NAME              sets $ETAG to that of the JSON on the last standard output
 //	certificates           writes ca.pem, and certificate and key of a server and an envoy that it signed
+//	exits CODE COMMAND...  runs a command that ends with this exit code
 //	bundle FILE FOLDER     packs a folder as an OPA bundle
 func TestScripts(t *testing.T) {
 	redis := storetest.Redis(t)
@@ -57,6 +60,7 @@ func TestScripts(t *testing.T) {
 				ca.client(ts, "envoy", time.Hour)
 			},
 			"bundle": makeBundle,
+			"exits":  exits,
 		},
 	})
 }
@@ -102,6 +106,17 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: await FILE REGEXP")
 	}
 	readLine(ts, args[0], args[1])
+}
+
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
+		ts.Fatalf("%s ended with %v, not %s", strings.Join(args[1:], " "), err, args[0])
+	}
 }
 
 var address = regexp.MustCompile(`\b(authz|http_authz|admin|health)=(\S+)`)

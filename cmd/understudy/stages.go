@@ -20,7 +20,7 @@ policies of its own. --location says from where policies are promoted.`
 
 // stageCommands are the commands about locations, revisions and nodes.
 func stageCommands() []*cobra.Command {
-	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes(), newPush()}
+	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes()}
 }
 
 func newNext() *cobra.Command {
@@ -80,7 +80,7 @@ func (c *client) sibling(short string) string {
 
 func newPromote() *cobra.Command {
 	var validateOnly bool
-	cmd, _ := command("promote [POLICY...]", "Make the policies of a location live in its next one",
+	cmd, _ := changing("promote [POLICY...]", "Make the policies of a location live in its next one",
 		`What is live here becomes live there: the policies that are named, or all, in one
 step and without uploading anything. Either all of them are promoted or none.
 `+stagesHelp, cobra.ArbitraryArgs, func(c *client, ctx context.Context, args []string) error {
@@ -196,7 +196,7 @@ func (c *client) revision(ctx context.Context, policy, given string) (string, er
 func newRollback() *cobra.Command {
 	var etag string
 	var validateOnly bool
-	cmd, _ := command("rollback POLICY REVISION", "Make an earlier revision of a policy live again",
+	cmd, _ := changing("rollback POLICY REVISION", "Make an earlier revision of a policy live again",
 		`REVISION is an ID of 'understudy revisions POLICY', or the beginning of one. The
 policy's experiments stay.`, cobra.ExactArgs(2), func(c *client, ctx context.Context, args []string) error {
 			name, err := c.revision(ctx, args[0], args[1])

@@ -250,7 +250,7 @@ func (f *testFlags) print(name string, report rego.TestReport) {
 			f.printTest(t)
 		}
 	}
-	counts := fmt.Sprintf("%d tests", len(report.Tests))
+	counts := testCount(len(report.Tests))
 	if bad > 0 {
 		counts = fmt.Sprintf("%d of %d tests do not pass", bad, len(report.Tests))
 	}
@@ -316,4 +316,11 @@ func ranges(rows []int) string {
 		i = j + 1
 	}
 	return strings.Join(out, ",")
+}
+
+func testCount(n int) string {
+	if n == 1 {
+		return "1 test"
+	}
+	return fmt.Sprintf("%d tests", n)
 }
