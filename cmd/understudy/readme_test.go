@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var (
+	commandLine = regexp.MustCompile("(?m)(?:^ +|`|\\| )(?:bin/)?understudy ([a-z]+)(.*)$")
+	flagName    = regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]+)`)
+	serveFlag   = regexp.MustCompile("`--([a-z][a-z-]+)")
+)
+
+// foreignFlags are those of other programs that the documents mention.
+var foreignFlags = map[string]bool{"json": true, "include": true, "build": true, "help": true}
+
+// TestDocumentsNameWhatIsThere reads every command line and every flag of the
+// documents: a command that was renamed, or a flag that went away, is found here.
+func TestDocumentsNameWhatIsThere(t *testing.T) {
+	for _, file := range []string{
+		"README.md", "deploy/README.md", "deploy/istio/README.md", "envoy/README.md",
+		"admin/policyfile/README.md", "authz/reservation/README.md",
+	} {
+		content, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := newRoot()
+		text := strings.ReplaceAll(string(content), "\\\n", "")
+		for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
+			command, _, err := root.Find([]string{m[1]})
+			if err != nil || command == root {
+				t.Errorf("%s: there is no command %s", file, m[1])
+				continue
+			}
+			line, _, _ := strings.Cut(m[2], "`")
+			line, _, _ = strings.Cut(line, "#")
+			for _, f := range flagName.FindAllStringSubmatch(line, -1) {
+				if command.Flags().Lookup(f[1]) == nil && !foreignFlags[f[1]] {
+					t.Errorf("%s: %s has no flag --%s", file, m[1], f[1])
+				}
+			}
+		}
+		for _, m := range serveFlag.FindAllStringSubmatch(text, -1) {
+			if !anyHas(root, m[1]) {
+				t.Errorf("%s: no command has a flag --%s", file, m[1])
+			}
+		}
+	}
+}
+
+// anyHas reports whether a command has the flag, or flags that begin so, as in
+// --authz-tls-….
+func anyHas(root *cobra.Command, name string) bool {
+	found := foreignFlags[name]
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			found = found || f.Name == name || strings.HasSuffix(name, "-") && strings.HasPrefix(f.Name, name)
+		})
+	}
+	return found
+}
+
+// TestHelpGroupsEveryFlag: a flag of serve that is in no group would stand first,
+// under Flags.
+func TestHelpGroupsEveryFlag(t *testing.T) {
+	serve, seen := newServe(), make(map[string]bool)
+	for _, g := range serveFlags {
+		if !g.take(serve.Flags(), seen).HasFlags() {
+			t.Errorf("the group %q has no flags", g.title)
+		}
+	}
+	serve.Flags().VisitAll(func(f *pflag.Flag) {
+		if !seen[f.Name] {
+			t.Errorf("--%s is in no group of serveFlags", f.Name)
+		}
+	})
+}
+
+func TestLikeFlag(t *testing.T) {
+	flags := newServe().Flags()
+	for name, want := range map[string]string{
+		"polcy": "policy", "preview-consol": "preview-console", "authz-adr": "authz-addr",
+		"default_decision": "default-decision", "x": "", "zzzzzz": "",
+	} {
+		if got := likeFlag(flags, name); got != want {
+			t.Errorf("--%s is like --%s, want %q", name, got, want)
+		}
+	}
+}
