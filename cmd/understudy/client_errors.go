@@ -36,7 +36,7 @@ func (c *client) unanswered(err error) error {
 	}
 	switch st.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("no answer from the admin API at %s: %s", c.addr, unreachable(st, "--admin"))
+		return fmt.Errorf("no answer from the admin API at %s: %s", c.addr, unreachable(st, c.addr, "--admin"))
 	case codes.Unimplemented:
 		return fmt.Errorf("what answers at %s is no admin API: %s; --admin names it", c.addr, causeOf(st))
 	}
@@ -48,7 +48,7 @@ func notAsked(addr string, err error) error {
 	st, _ := status.FromError(err)
 	switch st.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("no answer from the sidecar at %s: %s", addr, unreachable(st, "--addr"))
+		return fmt.Errorf("no answer from the sidecar at %s: %s", addr, unreachable(st, addr, "--addr"))
 	case codes.Unimplemented:
 		return fmt.Errorf("what answers at %s is no ext_authz server: --addr names the port that Envoy asks", addr)
 	}
@@ -56,12 +56,16 @@ func notAsked(addr string, err error) error {
 }
 
 // unreachable is why a server does not answer, and the mend.
-func unreachable(st *status.Status, flag string) string {
+func unreachable(st *status.Status, addr, flag string) string {
 	cause := causeOf(st)
-	if strings.HasPrefix(cause, "dial ") {
+	switch {
+	case strings.HasPrefix(cause, "dial "):
 		return cause + "; start it with `understudy serve`, or name another with " + flag
+	case strings.HasPrefix(addr, httpsScheme):
+		return cause + "; --ca-cert names who signed its certificate, --client-cert and --client-key what it may ask for"
+	default:
+		return cause + "; if it speaks TLS, write https:// before the address"
 	}
-	return cause + "; if it speaks TLS, its address begins with https://, and it may ask for a --client-cert"
 }
 
 // causeOf is the message of a status without what gRPC wraps a network's error in.
