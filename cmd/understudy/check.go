@@ -63,6 +63,7 @@ that there was no answer.`,
 	flags.StringArrayVar(&f.contextExtension, "context", nil, "a context extension like key=value; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the answer")
 	f.transport.bind(flags)
+	completeOutput(cmd, "text", "json")
 	return cmd
 }
 

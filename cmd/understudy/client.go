@@ -40,7 +40,7 @@ func (c *client) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.bindConnection(f)
 	f.StringVarP(&c.output, "output", "o", "text", "text or json")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	completeOutput(cmd, "text", "json")
 }
 
 // bindConnection declares those that say where the API is and how it is used.
@@ -60,7 +60,6 @@ func command(use, short, long string, args cobra.PositionalArgs, do func(*client
 	c := &client{}
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n\n" + long, Args: usageArgs(args),
-		ValidArgsFunction: cobra.NoFileCompletions, // its arguments are names of resources
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.in, c.out, c.err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if !oneOf(c.output, "text", "json") {
@@ -73,6 +72,7 @@ func command(use, short, long string, args cobra.PositionalArgs, do func(*client
 			return c.unanswered(do(c, cmd.Context(), args))
 		},
 	}
+	cmd.ValidArgsFunction = c.completion(use)
 	c.bind(cmd)
 	return cmd, c
 }
@@ -146,7 +146,7 @@ func (c *client) await(ctx context.Context, op *longrunningpb.Operation) (_ *lon
 		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
 			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
 		}); err != nil {
-			return op, err
+			return op, leftOff(ctx, op, err)
 		}
 	}
 	if failure := op.GetError(); failure != nil {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,6 +43,15 @@ func (c *client) unanswered(err error) error {
 		return fmt.Errorf("what answers at %s is no admin API: %s; --admin names it", c.addr, causeOf(st))
 	}
 	return err
+}
+
+// leftOff is the error of a wait for an operation. One that was interrupted leaves
+// the operation as it is: stored.
+func leftOff(ctx context.Context, op *longrunningpb.Operation, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("no longer waiting; the change is stored, and sidecars go on to apply it: %s", op.Name)
 }
 
 // notAsked is the error of a check without an answer.

@@ -79,7 +79,7 @@ func (f *importFlags) bind(cmd *cobra.Command) {
 	flags.BoolVar(&f.validateOnly, "validate-only", false, "with --apply: check everything and change nothing")
 	_ = cmd.MarkFlagFilename("opa-config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("verification-key")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	completeOutput(cmd, "yaml", "json")
 }
 
 // check refuses flags that make no sense together.

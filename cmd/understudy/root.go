@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // version is set by the linker.
@@ -64,6 +66,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		code = exit.code
 	}
 	if exit == nil || exit.cause != nil {
+		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
+			err = errors.New("interrupted")
+		}
 		fmt.Fprintln(stderr, "understudy:", describe(err))
 	}
 	return code
