@@ -143,10 +143,11 @@ func isExperiment(name string) bool { return strings.Contains(name, "/experiment
 func (c *client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
 	for c.wait && !op.Done {
 		fmt.Fprintln(c.err, progressOf(op))
+		name := op.Name
 		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
 			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
 		}); err != nil {
-			return op, leftOff(ctx, op, err)
+			return op, leftOff(ctx, name, err)
 		}
 	}
 	if failure := op.GetError(); failure != nil {

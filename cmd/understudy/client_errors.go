@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -47,11 +46,11 @@ func (c *client) unanswered(err error) error {
 
 // leftOff is the error of a wait for an operation. One that was interrupted leaves
 // the operation as it is: stored.
-func leftOff(ctx context.Context, op *longrunningpb.Operation, err error) error {
+func leftOff(ctx context.Context, operation string, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("no longer waiting; the change is stored, and sidecars go on to apply it: %s", op.Name)
+	return fmt.Errorf("no longer waiting; the change is stored, and sidecars go on to apply it: %s", operation)
 }
 
 // notAsked is the error of a check without an answer.
