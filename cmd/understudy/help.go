@@ -33,7 +33,7 @@ var serveFlags = []flagGroup{
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
 	{"Decisions", []string{"default-decision", "decision-timeout", "fail-with-error", "grpc-descriptor-set", "decision-memory"}},
-	{"What the admin API takes", []string{"require-passing-tests", "policyfile-revision-ids"}},
+	{"What the admin API takes", []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
 	{"Previews", []string{"preview-console", "preview-*"}},
 	{"Decision log", []string{"decision-log", "decision-log-*"}},
 	{"External services that policies name", []string{"external-*"}},
