@@ -145,11 +145,11 @@ func appendTexts(texts []string, value any) []string {
 }
 
 // appendSecrets appends what a header's value gives away: the value, the credentials
-// after a scheme, and the values of cookies.
+// after a scheme, what stands in the scheme's place, and the values of cookies.
 func appendSecrets(all []string, value string) []string {
 	parts := []string{value}
-	if _, token, ok := strings.Cut(value, " "); ok {
-		parts = append(parts, token)
+	if scheme, token, ok := strings.Cut(value, " "); ok {
+		parts = append(parts, scheme, token)
 	}
 	for pair := range strings.SplitSeq(value, ";") {
 		if name, text, ok := strings.Cut(pair, "="); ok && !cookieAttribute[strings.ToLower(strings.TrimSpace(name))] {
