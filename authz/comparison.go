@@ -21,6 +21,7 @@ type comparison struct {
 
 	once sync.Once
 	text recordText
+	err  error
 }
 
 // recordText is the part of a record that is no other for another request.
@@ -50,9 +51,8 @@ func (c *comparison) severity() (log.Severity, string) {
 
 // told returns the text, made on first use: without an export nobody reads it.
 func (c *comparison) told() (recordText, error) {
-	var err error
-	c.once.Do(func() { c.text, err = c.tell() })
-	return c.text, err
+	c.once.Do(func() { c.text, c.err = c.tell() })
+	return c.text, c.err
 }
 
 // body is the JSON that follows the prefix, in this order. The difference is always
@@ -140,8 +140,14 @@ func (k *comparisons) of(r *Request, live, experiment *candidate, liveDecision, 
 		return c.(*comparison)
 	}
 	c := newComparison(r, live, experiment, liveDecision, decision)
-	if k.size.Add(1) <= maxComparisons {
+	k.keep(key, c)
+	return c
+}
+
+// keep keeps a comparison if there is room. The size is looked at before it is added
+// to, so that it does not grow with all those for which there is none.
+func (k *comparisons) keep(key pairing, c *comparison) {
+	if k.size.Load() < maxComparisons && k.size.Add(1) <= maxComparisons {
 		k.known.Store(key, c)
 	}
-	return c
 }

@@ -28,7 +28,7 @@ type turns struct {
 	mute bool
 }
 
-// listen tells of each ring, until the bell is closed.
+// listen tells of each ring, until the bell is closed; the end of heard is its own.
 func listen(r io.ReadCloser, heard chan<- struct{}) {
 	defer close(heard)
 	defer func() { _ = r.Close() }()
@@ -75,9 +75,12 @@ func (t *turns) ring() error {
 	return nil
 }
 
-// close ends the listener.
+// close ends the listener and waits for it.
 func (t *turns) close() {
-	if t.bell != nil {
-		_ = t.bell.Close()
+	if t.bell == nil {
+		return
+	}
+	_ = t.bell.Close()
+	for range t.heard { // until it is gone
 	}
 }
