@@ -55,6 +55,7 @@ func (s *shadow) run(ctx context.Context) { s.pool.run(ctx) }
 
 // rehearse decides a request by each experiment and records how that compares.
 func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
+	defer s.survive(job.comparisons(), string(job.entry.name))
 	if job.verify {
 		s.verify(ctx, job)
 		return
@@ -66,15 +67,18 @@ func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
 	}
 }
 
+// survive is deferred: what panics costs some comparisons, not the process.
+func (s *shadow) survive(comparisons int, of string) {
+	if recover() != nil {
+		s.owner.metrics.dropped(dropPanic, comparisons)
+		s.owner.log.Debug("a rehearsal panicked", "of", of, "stack", string(debug.Stack()))
+	}
+}
+
 // compare decides by one experiment, and counts and records how that differs. What
-// panics here costs this comparison, not the process.
+// panics here costs this comparison alone.
 func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candidate) {
-	defer func() {
-		if recover() != nil {
-			s.owner.metrics.dropped(dropPanic, 1)
-			s.owner.log.Debug("a comparison panicked", "experiment", experiment.name, "stack", string(debug.Stack()))
-		}
-	}()
+	defer s.survive(1, experiment.name)
 	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, shadow: true}, s.timeout)
 	c := experiment.comparisons.of(job.request, &job.entry.live, experiment, job.live, decision)
 	s.count(ctx, c)

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/trace"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -241,6 +242,20 @@ func TestAPanicBesideThePolicyCostsOneComparison(t *testing.T) {
 	if got := m.count(t, "understudy.preview.comparisons"); got != 2 {
 		t.Errorf("%d comparisons are counted, want 2: they were made", got)
 	}
+}
+
+// TestAPanicBeforeTheExperimentsCostsThem: a request whose span cannot be read ends no
+// process.
+func TestAPanicBeforeTheExperimentsCostsThem(t *testing.T) {
+	m := newMeter()
+	s, _ := start(t, preview(), func(c *authz.Config) { c.Meters = m })
+	<-s.Ready()
+	r := request("GET", nil)
+	r.Span = func() trace.SpanContext { panic("broken") }
+	s.Check(t.Context(), r)
+	until(t, "counting both", func() bool {
+		return m.count(t, "understudy.preview.dropped", label("reason", "panic")) == 2
+	})
 }
 
 // BenchmarkCheck is the cost of a live answer while experiments are rehearsed.

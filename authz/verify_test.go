@@ -1,0 +1,124 @@
+package authz
+
+import (
+	"context"
+	"crypto/sha256"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"understudy/rego"
+)
+
+// readAs is a request of which policies read one document, by shortcut as well as
+// whole.
+func readAs(document map[string]any, now time.Time) *Request {
+	input := func() (rego.Input, error) { return rego.NewInput(document) }
+	return &Request{ID: "id", Operation: OperationCheck, Time: now, Source: input, Projector: projectorOf{document["x"], input}}
+}
+
+// projectorOf makes the same input for every set.
+type projectorOf struct {
+	x     any
+	input func() (rego.Input, error)
+}
+
+func (p projectorOf) Key(_ *ReadSet, b []byte) []byte {
+	text, _ := p.x.(string)
+	return append(b, text...)
+}
+
+func (p projectorOf) Input(*ReadSet) (rego.Input, error) { return p.input() }
+
+// verifying is a sidecar that follows nothing, with one policy that has a memory.
+func verifying(t *testing.T, condition string) (*Sidecar, *entry, *sdkmetric.ManualReader) {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	s, err := NewSidecar(Config{
+		Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n",
+		Meters:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+		Preview: PreviewConfig{Timeout: 50 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := (&snapshot{}).with(t.Context(), Update{Policies: map[PolicyName]PolicyState{web: state(allowing("1", condition))}})
+	s.giveMemory(next)
+	return s, next.policies[web], reader
+}
+
+// nobody is a Feed that is never asked.
+type nobody struct{ Feed }
+
+// mismatches returns how many are counted.
+func mismatches(t *testing.T, reader *sdkmetric.ManualReader) (n int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if data, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "understudy.verification.mismatches" {
+				n += data.DataPoints[0].Value
+			}
+		}
+	}
+	return n
+}
+
+// TestAWrongShortcutEndsAllOfItsPolicy remembers a decision that is wrong: it is found
+// out, counted, and never used again.
+func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
+	s, e, reader := verifying(t, `input.x == "a"`)
+	now := time.Unix(1_700_000_000, 0)
+	ask := func() *Request { return readAs(map[string]any{"x": "b"}, now) }
+	wrong := Decision{Verdict: Allow, Plain: true, Value: true, until: forever}
+	e.live.policy.memory.keep(sha256.Sum256([]byte("b")), wrong, now)
+
+	d := s.decideLive(t.Context(), e, ask())
+	if d.Verdict != Allow {
+		t.Fatalf("got %+v; want the one that is remembered", d)
+	}
+	s.shadow.verify(t.Context(), rehearsal{entry: e, request: ask(), live: d, verify: true})
+	if n := mismatches(t, reader); n != 1 {
+		t.Errorf("%d mismatches are counted, want 1", n)
+	}
+	if d := s.decideLive(t.Context(), e, ask()); d.Verdict != Deny {
+		t.Errorf("got %+v; want what the whole input gives", d)
+	}
+	if s.dueForVerification(e, ask(), d) {
+		t.Error("what takes no shortcut is verified")
+	}
+}
+
+// TestARightShortcutStays verifies the decision that the whole input gives.
+func TestARightShortcutStays(t *testing.T) {
+	s, e, reader := verifying(t, `input.x == "a"`)
+	r := readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
+	for range 2 { // made, then remembered
+		d := s.decideLive(t.Context(), e, r)
+		s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true})
+	}
+	if n := mismatches(t, reader); n != 0 || e.live.policy.distrusted.Load() {
+		t.Errorf("%d mismatches are counted, want none", n)
+	}
+}
+
+// TestVerifyingEndsInTime: who decides again is bounded as an experiment is, and an
+// evaluation that has not ended proves nothing.
+func TestVerifyingEndsInTime(t *testing.T) {
+	s, e, reader := verifying(t, `count([1 | some a in numbers.range(1, 100000); some b in numbers.range(1, 100000); a == b]) == 1`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r := readAs(nil, time.Unix(1_700_000_000, 0))
+	s.shadow.verify(ctx, rehearsal{entry: e, request: r, live: Decision{Verdict: Allow, Plain: true}, verify: true})
+	if ctx.Err() != nil {
+		t.Error("only the test ended it")
+	}
+	if n := mismatches(t, reader); n != 0 {
+		t.Errorf("%d mismatches are counted, want none", n)
+	}
+}
