@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -25,6 +26,8 @@ type PolicyID string
 func (l Location) Policy(id PolicyID) PolicyName {
 	return PolicyName(string(l) + "/policies/" + string(id))
 }
+
+func (n PolicyName) id() PolicyID { return PolicyID(n[strings.LastIndexByte(string(n), '/')+1:]) }
 
 // Cursor is a place in the stream of a location's changes: the last change that
 // is known. The zero Cursor stands before the first change.

@@ -33,6 +33,8 @@ type question struct {
 	external *external
 	// shadow says that an experiment is asked, beside the traffic.
 	shadow bool
+	// lookups counts whether the decision is remembered; nil if that is not counted.
+	lookups *lookups
 }
 
 // inputSource makes an input document on demand.

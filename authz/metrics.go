@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func (r dropReason) attributes() []attribute.KeyValue {
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{}
-	var errs [7]error
+	var errs [8]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy and result."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -76,11 +77,10 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 		metric.WithDescription("Policies and experiments that could not be applied."))
 	m.mismatches, errs[5] = meter.Int64Counter("understudy.verification.mismatches",
 		metric.WithDescription("Decisions by shortcut that the whole input does not give. Any is a bug."))
-	errs[6] = m.observe(meter, s)
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	errs[6] = observeSnapshot(meter, s)
+	errs[7] = observeLookups(meter, s)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
 	}
 	m.begin()
 	return m, nil
@@ -99,8 +99,8 @@ func (m *metrics) begin() {
 	m.mismatches.Add(context.Background(), 0)
 }
 
-// observe registers the gauges of the snapshot and the store.
-func (m *metrics) observe(meter metric.Meter, s *Sidecar) error {
+// observeSnapshot registers the gauges of the snapshot and the store.
+func observeSnapshot(meter metric.Meter, s *Sidecar) error {
 	sequence, err := meter.Int64ObservableGauge("understudy.snapshot.sequence",
 		metric.WithDescription("Sequence number of the last change applied."))
 	if err != nil {
@@ -134,7 +134,8 @@ func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin ti
 	m.duration.Record(ctx, time.Since(begin).Seconds())
 }
 
-// option returns labels as an option.
+// option returns labels as an option. There are as many as the sidecar has had policies,
+// times the few values of the rest: no more than the SDK has series.
 func option[L labels](m *metrics, l L) metric.MeasurementOption {
 	if known, ok := m.labels.Load(l); ok {
 		return known.(metric.MeasurementOption)

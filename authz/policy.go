@@ -126,14 +126,16 @@ func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
 // so is the end of a reservation, whatever the rules say. It never panics: a panic in
 // a filter is a failure. No external service is called: what asks one fails.
 func (p *Policy) Decide(ctx context.Context, r *Request) Decision {
-	if d, ok := p.recall(r); ok {
+	q := question{request: r}
+	if d, ok := p.recall(q); ok {
 		return d
 	}
-	return p.evaluate(ctx, question{request: r})
+	return p.evaluate(ctx, q)
 }
 
 // recall returns the decision if it is remembered.
-func (p *Policy) recall(r *Request) (Decision, bool) {
+func (p *Policy) recall(q question) (Decision, bool) {
+	r := q.request
 	if p == nil || p.memory == nil || p.distrusted.Load() || p.exempts(r) {
 		return Decision{}, false
 	}
@@ -141,7 +143,9 @@ func (p *Policy) recall(r *Request) (Decision, bool) {
 	if projection == nil {
 		return Decision{}, false
 	}
-	return p.memory.find(projection.fingerprint, r.Time)
+	d, ok := p.memory.find(projection.fingerprint, r.Time)
+	q.lookups.count(ok)
+	return d, ok
 }
 
 // evaluate runs the chain and remembers what it decides. It sets the input of the

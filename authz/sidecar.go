@@ -59,8 +59,8 @@ type PreviewConfig struct {
 	// Queue is the number of requests that may wait for a worker; more are shed.
 	// Zero means 4096.
 	Queue int
-	// QueueBytes bounds the bodies of the requests that wait, in bytes. Zero means
-	// 64 MiB.
+	// QueueBytes bounds the memory of the requests that wait or are worked at, in bytes.
+	// Zero means 64 MiB.
 	QueueBytes int
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
 	Timeout time.Duration
@@ -223,7 +223,7 @@ func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision
 	if e.broken {
 		return failed(FailureNotReady, "The policy could not be loaded.")
 	}
-	return s.decide(ctx, e.live.policy, question{request: r}, s.liveTimeout(e.live.policy, r))
+	return s.decide(ctx, e.live.policy, question{request: r, lookups: e.lookups}, s.liveTimeout(e.live.policy, r))
 }
 
 // liveTimeout bounds a live evaluation. Who asks about a reservation waits for the
@@ -240,7 +240,7 @@ func (s *Sidecar) liveTimeout(p *Policy, r *Request) time.Duration {
 // policy without rules is no policy (AIP-236: it previews a deletion). The timeout
 // bounds an evaluation; zero means that ctx alone does.
 func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout time.Duration) Decision {
-	if d, ok := p.recall(q.request); ok {
+	if d, ok := p.recall(q); ok {
 		return d
 	}
 	if timeout > 0 {

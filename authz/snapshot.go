@@ -32,6 +32,8 @@ type entry struct {
 	sequence int64
 	// state is what the entry was compiled from.
 	state PolicyState
+	// lookups are those of the live policy, in all its versions since it was created.
+	lookups *lookups
 }
 
 // refusal is a resource that this sidecar could not apply.
@@ -82,9 +84,9 @@ func (s *snapshot) update() Update {
 
 func compileEntry(ctx context.Context, name PolicyName, state PolicyState, old *entry) *entry {
 	if old == nil {
-		old = &entry{broken: true}
+		old = &entry{broken: true, lookups: &lookups{}}
 	}
-	e := &entry{name: name, state: state}
+	e := &entry{name: name, state: state, lookups: old.lookups}
 	live, err := old.compile(ctx, string(name), state.Policy.Etag, state.Policy)
 	if err != nil {
 		e.refused = append(e.refused, refusal{string(name), err})
