@@ -82,15 +82,15 @@ type Request struct {
 // Projector makes what a policy can read of one request's input document. It is
 // immutable and safe for concurrent use.
 type Projector interface {
-	// Key appends to b a text that two requests share exactly if their inputs are equal
-	// in all that the set names.
+	// Key appends to b a text that two requests share only if their inputs are equal in
+	// all that the set names. The same request always has the same.
 	Key(set *ReadSet, b []byte) []byte
 	// Input makes the input document with no more of it than the set names. The error
 	// is as that of a Request's Source.
 	Input(set *ReadSet) (rego.Input, error)
 }
 
-// projection is what one read set takes of a request.
+// projection is what one read set takes of a request. It is safe for concurrent use.
 type projection struct {
 	set         *ReadSet
 	projector   Projector

@@ -86,8 +86,10 @@ func (a *analysis) rulesAt(ref ast.Ref) []*ast.Rule {
 // alone reports whether a rule is the only one at its reference: a complete rule with
 // one definition, no arguments and no else.
 func (a *analysis) alone(rule *ast.Rule) bool {
-	return !rule.Default && rule.Else == nil && a.definitions[rule.Ref().String()] == 1 && len(rule.Head.Args) == 0 && rule.Head.Key == nil &&
-		rule.Head.RuleKind() == ast.SingleValue && rule.Ref().IsGround() && len(a.rulesAt(rule.Ref())) == 1
+	head, ref := rule.Head, rule.Ref()
+	return !rule.Default && rule.Else == nil && a.definitions[ref.String()] == 1 &&
+		len(head.Args) == 0 && head.Key == nil && head.RuleKind() == ast.SingleValue &&
+		ref.IsGround() && len(a.rulesAt(ref)) == 1
 }
 
 // findInputRule notes a rule whose only expression sets its value to a path of the

@@ -2,13 +2,11 @@ package rego
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
-	"github.com/open-policy-agent/opa/v1/types"
 )
 
 // margin is how much earlier than computed a moment is taken to be: more than any
@@ -19,11 +17,13 @@ const margin = float64(time.Millisecond)
 const forever = math.MaxInt64
 
 // horizon collects the first moment at which an evaluation would give another value,
-// in nanoseconds since 1970. It is the context of one evaluation and is used by its
-// goroutine alone.
+// in nanoseconds since 1970: until that, and not a moment longer, all that was noted says
+// the same. It is the context of one evaluation and is used by its goroutine alone.
 type horizon struct {
 	context.Context
-	now   int64
+	// now is where the clock stands.
+	now int64
+	// until only ever comes nearer; it is now if nothing is known of the next moment.
 	until int64
 }
 
@@ -38,13 +38,14 @@ func (h *horizon) Value(key any) any {
 }
 
 // changesAt notes that something changes at a moment. A moment that is past, by more
-// than the margin, never comes again.
+// than twice the margin, never comes again; one that is nearer than that, on either side,
+// leaves nothing to remember.
 func (h *horizon) changesAt(moment float64) {
 	switch {
 	case math.IsNaN(moment) || math.Abs(moment-float64(h.now)) <= 2*margin:
 		h.until = h.now
 	case moment < float64(h.now):
-	case moment < forever:
+	case moment-margin < forever: // so that it fits
 		h.until = min(h.until, int64(moment-margin))
 	}
 }
@@ -55,54 +56,6 @@ func horizonOf(bctx topdown.BuiltinContext) *horizon {
 	}
 	h, _ := bctx.Context.Value(horizonKey{}).(*horizon)
 	return h
-}
-
-// substitutes are the built-ins of ours that stand in compiled modules for others:
-// they give the same value and note on the horizon when it would change. A policy
-// cannot call them by name, for they are put there after it was compiled.
-type substitutes struct {
-	// builtins :: name → built-in.
-	builtins map[string]*topdown.Builtin
-}
-
-// substitutePrefix cannot be written in Rego.
-const substitutePrefix = "understudy clock "
-
-func (a *analysis) isOurs(name string) bool {
-	_, ok := a.ours.builtins[name]
-	return ok
-}
-
-// replace puts a built-in in the place of an expression's operator.
-func (s *substitutes) replace(e *ast.Expr, original *ast.Builtin, f topdown.BuiltinFunc) {
-	if s.builtins == nil {
-		s.builtins = make(map[string]*topdown.Builtin)
-	}
-	name := fmt.Sprintf("%s%d", substitutePrefix, len(s.builtins))
-	decl := &ast.Builtin{Name: name, Decl: types.NewFunction(original.Decl.FuncArgs().Args, original.Decl.Result())}
-	s.builtins[name] = &topdown.Builtin{Decl: decl, Func: f}
-	terms := e.Terms.([]*ast.Term)
-	terms[0] = ast.NewTerm(ast.Ref{ast.VarTerm(name)}).SetLocation(terms[0].Location)
-}
-
-// compareClock substitutes a comparison of a function of the clock with a value.
-func (s *substitutes) compareClock(e *ast.Expr, u *clockUnit) {
-	terms := e.Terms.([]*ast.Term)
-	original := ast.BuiltinMap[terms[0].Value.String()]
-	compare := topdown.GetBuiltin(original.Name)
-	form, onLeft := u.formOfVar(terms[1])
-	value := 0
-	if onLeft {
-		value = 1
-	} else {
-		form, _ = u.formOfVar(terms[2])
-	}
-	s.replace(e, original, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
-		if h := horizonOf(bctx); h != nil {
-			form.note(h, operands[value])
-		}
-		return compare(bctx, operands, iter)
-	})
 }
 
 // note tells the horizon when the form passes a value. Of what is no number the

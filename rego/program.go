@@ -33,9 +33,10 @@ type query struct {
 const value = ast.Var("value")
 
 func newQuery(ref ast.Ref, known *analysis) query {
-	q := query{body: ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref)))}
-	q.reach = known.reachOf(ref)
-	return q
+	return query{
+		body:  ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
+		reach: known.reachOf(ref),
+	}
 }
 
 // Forever is the Until of a value that changes only with the input.

@@ -1,6 +1,8 @@
 package rego
 
 import (
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
@@ -14,7 +16,7 @@ type reach struct {
 }
 
 // walker follows references from rule to rule. It errs on one side: what it does not
-// understand is read whole and not repeatable.
+// understand is read whole and not repeatable. It only ever adds to its reach.
 type walker struct {
 	analysis *analysis
 	seen     map[*ast.Rule]bool
@@ -45,6 +47,7 @@ func (a *analysis) reachOf(ref ast.Ref) reach {
 	return w.reach
 }
 
+// rule walks a rule with its else branches.
 func (w *walker) rule(rule *ast.Rule) {
 	if w.unit == nil {
 		w.giveUp()
@@ -61,6 +64,7 @@ func (w *walker) rule(rule *ast.Rule) {
 	}
 }
 
+// giveUp is for what is not understood: everything is read, and nothing repeatable.
 func (w *walker) giveUp() { w.reach = reach{reads: ReadsEverything} }
 
 func (w *walker) walk(x any) { ast.NewGenericVisitor(w.visit).Walk(x) }
@@ -149,7 +153,7 @@ func (w *walker) objectGet(operator ast.Ref, terms []*ast.Term) bool {
 		return false
 	}
 	w.reach.reads.addExists(object)
-	w.reach.reads.addWhole(append(object, keys...))
+	w.reach.reads.addWhole(slices.Concat(object, keys))
 	for _, operand := range terms[3:] {
 		w.walk(operand)
 	}
@@ -235,6 +239,7 @@ func (w *walker) rules(ref ast.Ref) {
 	}
 }
 
+// follow puts a rule in the queue, once.
 func (w *walker) follow(rule *ast.Rule) {
 	if !w.seen[rule] {
 		w.seen[rule] = true

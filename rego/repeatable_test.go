@@ -283,6 +283,43 @@ func TestUntil(t *testing.T) {
 	}
 }
 
+// TestUntilOfExtremes compares the clock with numbers that no clock reaches, or that
+// only a large one can hold: a value may not change before the moment that is named.
+func TestUntilOfExtremes(t *testing.T) {
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": "package p\ndefault allow := false\nallow if time.now_ns() < input.t"},
+		Paths:   []string{"p/allow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		number string
+		// known says that the moment of the change can be told.
+		known bool
+	}{
+		{"0", true}, {"-1", true}, {"-9223372036854775808", true}, {"-1e300", true}, {"1e300", true}, {"9223372036854775806", true},
+		{"9223372036854775807", true}, {"9223372036854775808", true}, {"9223372036854774784", true}, {"1e400", false},
+		{"1700000000000000000", false}, {"1700000000000000001", false}, {"1699999999999000001", false}, {"1700000000002000001", true},
+	} {
+		in, now := input(t, `{"t": `+tt.number+`}`), time.Unix(epoch, 0)
+		ask := func(at time.Time) rego.Result {
+			got, err := p.Eval(context.Background(), "p/allow", in, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		got := ask(now)
+		if known := got.Until.After(now); known != tt.known {
+			t.Errorf("%s: until %v; want it known: %v", tt.number, got.Until, tt.known)
+		}
+		if last := got.Until.Add(-1); tt.known && ask(last).Value != got.Value {
+			t.Errorf("%s: %v until %v, but not at %v", tt.number, got.Value, got.Until, last)
+		}
+	}
+}
+
 // inputWithToken has a token that ends 10 s after the epoch.
 func inputWithToken() string {
 	for seed := uint64(0); ; seed++ {

@@ -80,14 +80,20 @@ func (s *substitutes) askToken(e *ast.Expr) {
 		return
 	}
 	original := ast.BuiltinMap[ref.String()]
-	ask := topdown.GetBuiltin(original.Name)
-	timed := original.Name == ast.JWTDecodeVerify.Name
-	s.replace(e, original, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+	s.replace(e, original, remembering(original.Name))
+}
+
+// remembering returns the built-in of a name, which remembers its answers and notes on
+// the horizon when they end.
+func remembering(name string) topdown.BuiltinFunc {
+	ask := topdown.GetBuiltin(name)
+	timed := name == ast.JWTDecodeVerify.Name
+	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		h := horizonOf(bctx)
 		if h == nil {
 			return ask(bctx, operands, iter)
 		}
-		key := tokenKey(original.Name, operands)
+		key := tokenKey(name, operands)
 		if known, ok := tokens.GetIfPresent(key); ok && h.now >= known.from && h.now < known.until {
 			h.until = min(h.until, known.until)
 			return iter(known.value)
@@ -104,7 +110,7 @@ func (s *substitutes) askToken(e *ast.Expr) {
 			}
 			return iter(value)
 		})
-	})
+	}
 }
 
 // tokenKey is what an answer is known by: the built-in and its operands, each with its

@@ -21,9 +21,6 @@ func Integer(n int64) Value { return Value{ast.NumberTerm(json.Number(strconv.Fo
 // Boolean returns true or false.
 func Boolean(b bool) Value { return Value{ast.InternedTerm(b)} }
 
-// Null returns null.
-func Null() Value { return Value{ast.InternedNullTerm} }
-
 // Strings returns an array of strings.
 func Strings(values []string) Value {
 	terms := make([]*ast.Term, len(values))

@@ -2,7 +2,6 @@ package extauthz
 
 import (
 	"encoding/binary"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -10,10 +9,12 @@ import (
 	"understudy/rego"
 )
 
-// A plan takes from a view what one read set names: a key, and the part of the input
-// document. It is a tree as the document is one, made once for each read set.
-
-// plan is one place of the input document that is read.
+// plan is one place of the input document that is read, with those below it: a tree as
+// the document is one, made once for each read set and immutable. It takes from a view
+// what the set names: the part of the input document, and a key for it.
+//
+// Two views of one key have equal parts. Every part writes what it is made of with its
+// length, or whether it is there, so that the bytes of one never run into the next.
 type plan struct {
 	name rego.Name
 	part part
@@ -22,7 +23,7 @@ type plan struct {
 	below []*plan
 }
 
-// part is how a place of the input document comes from a view.
+// part is how a place of the input document comes from a view. It is immutable.
 type part interface {
 	// plan returns what is needed of the part for a read set.
 	plan(reads *rego.Reads) []*plan
@@ -61,7 +62,7 @@ func (p projector) Input(set *authz.ReadSet) (rego.Input, error) {
 	return value.Input(), err
 }
 
-// object is a place with fields of fixed names.
+// objectPart is a place with fields of fixed names, absent if the request has none.
 type objectPart struct {
 	present func(*view) bool
 	fields  map[string]part
@@ -91,6 +92,11 @@ func (o objectPart) value(v *view, below []*plan) (rego.Value, error) {
 	if !o.present(v) {
 		return rego.Value{}, nil
 	}
+	return objectOf(v, below)
+}
+
+// objectOf returns an object with the places below it.
+func objectOf(v *view, below []*plan) (rego.Value, error) {
 	object := rego.NewObject(len(below))
 	for _, child := range below {
 		value, err := child.value(v)
@@ -132,15 +138,7 @@ func (p pairsPart) value(v *view, below []*plan) (rego.Value, error) {
 			return whole.value(v, nil)
 		}
 	}
-	object := rego.NewObject(len(below))
-	for _, child := range below {
-		value, err := child.value(v)
-		if err != nil {
-			return rego.Value{}, err
-		}
-		object.Set(child.name, value)
-	}
-	return object.Value(), nil
+	return objectOf(v, below)
 }
 
 // entryPart is one entry of a map.
@@ -167,8 +165,9 @@ func (e entryPart) value(v *view, _ []*plan) (rego.Value, error) {
 	return rego.String(value), nil
 }
 
-// wholePairs are all entries of a map, in the order of the wire: one request may have
-// several keys, but no two requests one.
+// wholePairs are all entries of a map. In the key they have the order of the wire:
+// requests that are equal may have several keys, but those that are not have none in
+// common.
 type wholePairs pairsPart
 
 func (wholePairs) plan(*rego.Reads) []*plan { return nil }
@@ -205,7 +204,7 @@ func (t textPart) value(v *view, _ []*plan) (rego.Value, error) {
 	return rego.String(text), nil
 }
 
-// derivedPart is a value that is made of a text.
+// derivedPart is a value that is a function of a text.
 type derivedPart struct {
 	text func(*view) string
 	make func(text string) (rego.Value, error)
@@ -266,6 +265,7 @@ func (constantPart) key(_ *view, b []byte) ([]byte, bool) { return b, false }
 
 func (c constantPart) value(*view, []*plan) (rego.Value, error) { return c.of, nil }
 
+// appendText appends a text with its length.
 func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
@@ -287,14 +287,3 @@ var (
 	decodeTime     = decoded(timeOf)
 	decodeMetadata = decoded(metadataOf)
 )
-
-// path and query are of the target, as parsePath and parseQuery read it.
-func (v *view) path() string {
-	path, _, _ := strings.Cut(v.target(), "?")
-	return path
-}
-
-func (v *view) rawQuery() string {
-	_, query, _ := strings.Cut(v.target(), "?")
-	return query
-}

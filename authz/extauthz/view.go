@@ -1,9 +1,6 @@
 package extauthz
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // view is a CheckRequest that was read without decoding it: the fields that policies
 // ask for, as pieces of the wire. It declines whatever is not plain (raw headers, a
@@ -284,6 +281,18 @@ func (v *view) either(value, name string) string {
 // target is the path with its query, as the client sent it.
 func (v *view) target() string { return v.either(v.http.path, ":path") }
 
+// path is the target without its query, which is what parsePath reads.
+func (v *view) path() string {
+	path, _, _ := strings.Cut(v.target(), "?")
+	return path
+}
+
+// rawQuery is the query of the target, which is what parseQuery reads after its "?".
+func (v *view) rawQuery() string {
+	_, query, _ := strings.Cut(v.target(), "?")
+	return query
+}
+
 // Get returns a header for a propagator.
 func (v *view) Get(name string) string {
 	value, _ := v.header(strings.ToLower(name))
@@ -300,75 +309,4 @@ func (v *view) Keys() []string {
 		out[i] = h.name
 	}
 	return out
-}
-
-// field is one field of a message on the wire: bytes, or a number.
-type field struct {
-	isText bool
-	text   string
-	number uint64
-}
-
-func (f field) string(to *string) bool {
-	*to = f.text
-	return f.isText && utf8.ValidString(f.text)
-}
-
-func (f field) integer(to *int64) bool {
-	*to = int64(f.number)
-	return !f.isText
-}
-
-// The types of a field on the wire that a view reads.
-const (
-	wireVarint  = 0
-	wireFixed64 = 1
-	wireBytes   = 2
-	wireFixed32 = 5
-)
-
-// fields calls f for each field of a message whose type is bytes or varint. It
-// reports false if the wire is broken, has a field of another type, or f declines.
-func fields(wire string, f func(number uint64, value field) bool) bool {
-	for len(wire) > 0 {
-		tag, rest, ok := varint(wire)
-		if !ok {
-			return false
-		}
-		var value field
-		switch tag & 7 {
-		case wireVarint:
-			value.number, rest, ok = varint(rest)
-		case wireBytes:
-			value.isText = true
-			value.text, rest, ok = lengthPrefixed(rest)
-		default:
-			return false
-		}
-		if !ok || !f(tag>>3, value) {
-			return false
-		}
-		wire = rest
-	}
-	return true
-}
-
-// varint reads a varint of at most nine bytes: longer ones are declined, for they
-// are where decoders differ.
-func varint(wire string) (value uint64, rest string, ok bool) {
-	for i := 0; i < len(wire) && i < 9; i++ {
-		value |= uint64(wire[i]&0x7f) << (7 * i)
-		if wire[i] < 0x80 {
-			return value, wire[i+1:], true
-		}
-	}
-	return 0, "", false
-}
-
-func lengthPrefixed(wire string) (value, rest string, ok bool) {
-	n, rest, ok := varint(wire)
-	if !ok || n > uint64(len(rest)) {
-		return "", "", false
-	}
-	return rest[:n], rest[n:], true
 }

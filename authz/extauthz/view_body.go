@@ -155,6 +155,7 @@ func (v *view) parsedBody() (value any, truncated bool, err error) {
 	return (&Server{}).parseBody(http, headers{byName: byName}, nil)
 }
 
+// encodedBody is a body of bytes as the input document has it.
 func encodedBody(v *view) string { return base64.StdEncoding.EncodeToString([]byte(v.http.rawBody)) }
 
 // partialBody is the header by which Envoy says that it sent no more of the body.
