@@ -191,8 +191,8 @@ func (u *clockUnit) compares(e *ast.Expr) bool {
 	return left != right
 }
 
-// formOfVar returns the form of a variable. A clock rule has none here: the compiler
-// gives it a variable before it is compared.
+// formOfVar returns the form of a variable. A reference to a clock rule has none here:
+// the compiler gives it a variable first, and where it does not, the clock escapes.
 func (u *clockUnit) formOfVar(t *ast.Term) (clockForm, bool) {
 	v, ok := t.Value.(ast.Var)
 	if !ok {

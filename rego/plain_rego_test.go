@@ -113,9 +113,12 @@ func (c plainCase) check() {
 	if !c.ours.Repeatable("p/allow") {
 		return
 	}
-	for _, later := range []time.Duration{1, time.Second - 1, time.Second, 4 * time.Second, 5*time.Second - 1, 6 * time.Second, time.Hour} {
+	for _, later := range []time.Duration{
+		1, time.Second - 1, time.Second, 4 * time.Second, 5*time.Second - 1, 6 * time.Second, time.Hour,
+	} {
 		if at := c.now.Add(later); at.Before(until) && c.plain(at) != want {
-			c.Errorf("input %d at %v: %s is remembered until %v, but is %s after %v", c.index, c.now.Unix(), want, until, c.plain(at), later)
+			c.Errorf("input %d at %v: %s is remembered until %v, but is %s after %v",
+				c.index, c.now.Unix(), want, until, c.plain(at), later)
 		}
 	}
 }

@@ -176,7 +176,8 @@ func (tr *trial) holds(t *testing.T, r *rand.Rand) error {
 	}
 	for _, later := range []time.Time{last, now.Add(rand.N(last.Sub(now) + 1)), now.Add(1)} {
 		if got := tr.eval(t, document, later); later.Before(whole.Until) && !same(whole, got) {
-			return fmt.Errorf("at %v: %v until %v; at %v: %v\ninput %v", now.UnixNano(), whole.Value, whole.Until.UnixNano(), later.UnixNano(), got.Value, document)
+			return fmt.Errorf("at %v: %v until %v; at %v: %v\ninput %v",
+				now.UnixNano(), whole.Value, whole.Until.UnixNano(), later.UnixNano(), got.Value, document)
 		}
 	}
 	return nil

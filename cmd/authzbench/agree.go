@@ -77,7 +77,8 @@ func (f *fleet) agree(ctx context.Context, t *traffic) error {
 		verdicts[want.allowed]++
 	}
 	if len(deciding) > 0 && min(verdicts[true], verdicts[false]) < leastMixed {
-		return fmt.Errorf("of %d requests %d were allowed and %d denied: both have to happen", agreementChecks, verdicts[true], verdicts[false])
+		return fmt.Errorf("of %d requests %d were allowed and %d denied: both have to happen",
+			agreementChecks, verdicts[true], verdicts[false])
 	}
 	return nil
 }

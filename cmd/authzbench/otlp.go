@@ -39,7 +39,9 @@ func (r *receiver) environment() []string {
 }
 
 // Export implements the collector.
-func (r *receiver) Export(_ context.Context, request *collogspb.ExportLogsServiceRequest) (*collogspb.ExportLogsServiceResponse, error) {
+func (r *receiver) Export(
+	_ context.Context, request *collogspb.ExportLogsServiceRequest,
+) (*collogspb.ExportLogsServiceResponse, error) {
 	for _, resource := range request.GetResourceLogs() {
 		for _, scope := range resource.GetScopeLogs() {
 			r.records.Add(int64(len(scope.GetLogRecords())))

@@ -64,7 +64,8 @@ With --otlp each record is exported to a collector in this process, over gRPC.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.do(cmd) },
 	}
 	p.bind(cmd.Flags())
-	cmd.Flags().IntSliceVar(&p.experiments, "experiments", []int{0, 1, 4, 10}, "numbers of ACTIVE experiments; the first is what the others are compared with")
+	cmd.Flags().IntSliceVar(&p.experiments, "experiments", []int{0, 1, 4, 10},
+		"numbers of ACTIVE experiments; the first is what the others are compared with")
 	cmd.Flags().BoolVar(&p.otlp, "otlp", false, "export the records to a collector in this process")
 	return cmd
 }
@@ -138,7 +139,9 @@ func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name s
 
 // startSubjects starts an understudy for each number of experiments, and at last
 // the no-op.
-func (p *previewing) startSubjects(ctx context.Context, start *starter, f *fleet, policy policySpec) (subjects []subject, err error) {
+func (p *previewing) startSubjects(
+	ctx context.Context, start *starter, f *fleet, policy policySpec,
+) (subjects []subject, err error) {
 	for _, n := range p.experiments {
 		s := subject{experiments: n}
 		u := start.understudies[0]
@@ -215,7 +218,8 @@ func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate f
 		return out, fmt.Errorf("nothing was answered: %w", o.firstError)
 	}
 	return previewSample{
-		CPU: cpu / time.Duration(o.checks()), P50: o.latency.percentile(.5), P99: o.latency.percentile(.99), Checks: o.checks(), Errors: o.errors,
+		CPU: cpu / time.Duration(o.checks()), P50: o.latency.percentile(.5), P99: o.latency.percentile(.99),
+		Checks: o.checks(), Errors: o.errors,
 		Compared: after.compared - before.compared, Dropped: after.dropped - before.dropped,
 		Records: after.records - before.records, Lost: after.lost - before.lost,
 	}, nil

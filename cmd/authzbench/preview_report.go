@@ -35,7 +35,8 @@ func (r *previewReport) write(w io.Writer) {
 		&r.Plan.Rate, r.Plan.Rounds, r.Plan.Duration, r.Plan.Traffic, export)
 	fmt.Fprintln(w, "CPU × is the ratio to the no-op server under the same load, p99 × that to the first row of understudy; "+
 		"what each experiment adds is a ratio to a check of the no-op in a closed loop. In the same round: median (least–most).")
-	fmt.Fprint(w, "\n| policy | checks/s | experiments | CPU per check | CPU × | each experiment × | p50 | p99 | p99 × | compared | dropped | records | lost |\n"+
+	fmt.Fprint(w, "\n| policy | checks/s | experiments | CPU per check | CPU × | each experiment × | p50 | p99 | p99 × "+
+		"| compared | dropped | records | lost |\n"+
 		"| --- | ---: | ---: | ---: | --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: |\n")
 	for _, p := range r.Policies {
 		p.writeRows(w)

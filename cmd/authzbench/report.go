@@ -23,7 +23,8 @@ type reportHead struct {
 // writeTo writes the machine and the command.
 func (h *reportHead) writeTo(w io.Writer) {
 	m := h.Machine
-	fmt.Fprintf(w, "%s, %d cores (servers on %s, generator on %s), %s, %s.\n", m.CPU, m.Cores, m.Servers, m.Generator, m.Go, m.System)
+	fmt.Fprintf(w, "%s, %d cores (servers on %s, generator on %s), %s, %s.\n",
+		m.CPU, m.Cores, m.Servers, m.Generator, m.Go, m.System)
 	fmt.Fprintf(w, "Command: `%s`.\n", h.Command)
 }
 
@@ -74,14 +75,16 @@ func processorName() string {
 func (r *report) write(w io.Writer) {
 	r.writeTo(w)
 	p := r.Plan
-	fmt.Fprintf(w, "%d rounds of %s, servers in turn; %d requests under way on %d connections; %s traffic. ", p.Rounds, p.Duration, p.Inflight, p.Connections, p.Traffic)
+	fmt.Fprintf(w, "%d rounds of %s, servers in turn; %d requests under way on %d connections; %s traffic. ",
+		p.Rounds, p.Duration, p.Inflight, p.Connections, p.Traffic)
 	if p.Rate.of(1) > 0 {
 		fmt.Fprintf(w, "Latencies are those of an open loop at a rate of %s, from the moment a request was due.\n", &p.Rate)
 	} else {
 		fmt.Fprintln(w, "Latencies are those of a full server.")
 	}
 	fmt.Fprintln(w, "× is the ratio to the no-op server in the same round: median (least–most).")
-	fmt.Fprint(w, "\n| policy | server | CPU per check | CPU × | checks/s | checks/s × | p50 | p90 | p99 | p99.9 | p99 × | allocations | RSS |\n"+
+	fmt.Fprint(w, "\n| policy | server | CPU per check | CPU × | checks/s | checks/s × | p50 | p90 | p99 | p99.9 | p99 × "+
+		"| allocations | RSS |\n"+
 		"| --- | --- | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n")
 	for _, policy := range r.Policies {
 		policy.writeRows(w)
@@ -100,9 +103,11 @@ func (p policyReport) writeRows(w io.Writer) {
 		times := func(of func(sample) float64) string { return spreadOf(s.Samples, base, of).String() }
 		fmt.Fprintf(w, "| %s | %s | %s | **%s** | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Policy, s.Server,
 			cell(cpuOf, "%.1f µs"), times(cpuOf), cell(throughputOf, "%.0f"), times(throughputOf),
-			cell(millis(func(s sample) time.Duration { return s.P50 }), "%.2f ms"), cell(millis(func(s sample) time.Duration { return s.P90 }), "%.2f ms"),
+			cell(millis(func(s sample) time.Duration { return s.P50 }), "%.2f ms"),
+			cell(millis(func(s sample) time.Duration { return s.P90 }), "%.2f ms"),
 			cell(p99Of, "%.2f ms"), cell(millis(func(s sample) time.Duration { return s.P999 }), "%.2f ms"), times(p99Of),
-			cell(func(s sample) float64 { return s.Allocations }, "%.0f"), cell(func(s sample) float64 { return float64(s.Memory) / (1 << 20) }, "%.0f MiB"))
+			cell(func(s sample) float64 { return s.Allocations }, "%.0f"),
+			cell(func(s sample) float64 { return float64(s.Memory) / (1 << 20) }, "%.0f MiB"))
 	}
 }
 
@@ -177,8 +182,8 @@ func (p policyReport) warnings() (out []string) {
 	// Three standard deviations of what chance may do, and a little more.
 	chance := .03 + 3/math.Sqrt(float64(max(fewest, 1)))
 	if len(shares) > 0 && slices.Max(shares)-slices.Min(shares) > chance {
-		out = append(out, fmt.Sprintf("%s: between %.0f %% and %.0f %% of the requests were allowed: some server denies because it is full",
-			p.Policy, 100*slices.Min(shares), 100*slices.Max(shares)))
+		out = append(out, fmt.Sprintf("%s: between %.0f %% and %.0f %% of the requests were allowed: "+
+			"some server denies because it is full", p.Policy, 100*slices.Min(shares), 100*slices.Max(shares)))
 	}
 	return out
 }

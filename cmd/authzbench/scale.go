@@ -173,14 +173,17 @@ func (r *scaleReport) write(w io.Writer) {
 	r.writeTo(w)
 	if len(r.Commits) > 0 {
 		fmt.Fprint(w, "\nFrom asking for a commit until a sidecar enforces it; all sidecars on one Redis.\n\n"+
-			"| sidecars | commits | p50 | p99 | the last sidecar, p50 | most | answered, p50 |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+			"| sidecars | commits | p50 | p99 | the last sidecar, p50 | most | answered, p50 |\n"+
+			"| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	}
 	for _, c := range r.Commits {
 		fmt.Fprintf(w, "| %d | %d | %s | **%s** | %s | %s | %s |\n", c.Sidecars, len(c.Last),
-			inMillis(c.Each.percentile(.5)), inMillis(c.Each.percentile(.99)), inMillis(medianOf(c.Last)), inMillis(c.Each.percentile(1)), inMillis(medianOf(c.Answered)))
+			inMillis(c.Each.percentile(.5)), inMillis(c.Each.percentile(.99)), inMillis(medianOf(c.Last)),
+			inMillis(c.Each.percentile(1)), inMillis(medianOf(c.Answered)))
 	}
 	if len(r.Large) > 0 {
-		fmt.Fprint(w, "\nA large policy is replaced again and again beside live traffic of a small one. p99 × is the ratio to that without.\n\n"+
+		fmt.Fprint(w, "\nA large policy is replaced again and again beside live traffic of a small one. "+
+			"p99 × is the ratio to that without.\n\n"+
 			"| large policy | in force after | memory before | memory after | p99 | p99 × |\n| --- | ---: | ---: | ---: | ---: | --- |\n")
 	}
 	for _, l := range r.Large {

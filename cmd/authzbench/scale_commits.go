@@ -83,10 +83,8 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 		return err
 	}
 	experiment := "policies/" + benchPolicy + "/experiments/next"
-	var current struct {
-		Etag string `json:"etag"`
-	}
-	if err := control.call(ctx, http.MethodGet, benchLocation+"/"+experiment, nil, &current); err != nil {
+	current, err := control.etagOf(ctx, experiment)
+	if err != nil {
 		return err
 	}
 	known, err := c.quiet(ctx)
@@ -113,4 +111,15 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 	}
 	r.Last, r.Answered = append(r.Last, last), append(r.Answered, took)
 	return nil
+}
+
+// etagged is the body of a commit.
+type etagged struct {
+	Etag string `json:"etag"`
+}
+
+// etagOf reads the etag of a resource of the location.
+func (n *node) etagOf(ctx context.Context, resource string) (current etagged, err error) {
+	err = n.call(ctx, http.MethodGet, benchLocation+"/"+resource, nil, &current)
+	return current, err
 }

@@ -46,7 +46,9 @@ func (s *scaling) measureLarge(ctx context.Context, start *starter, small policy
 
 const largePolicy = "policies/large"
 
-func (s *scaling) large(ctx context.Context, start *starter, small policySpec, t *traffic, module, data int) (r largeReport, err error) {
+func (s *scaling) large(
+	ctx context.Context, start *starter, small policySpec, t *traffic, module, data int,
+) (r largeReport, err error) {
 	r.Name = fmt.Sprintf("module of %s", inBytes(module))
 	if data > 0 {
 		r.Name = fmt.Sprintf("data of %s", inBytes(data))
@@ -119,7 +121,8 @@ func largeModule(size, version int) string {
 	fmt.Fprintf(&b, "package envoy.authz\n\nversion := %d\n\ndefault allow := false\n", version)
 	for i := 0; b.Len() < size; i++ {
 		fmt.Fprintf(&b, "\nallow if {\n\tinput.attributes.request.http.method == \"GET\"\n"+
-			"\tstartswith(input.attributes.request.http.path, \"/api/v1/%06d/\")\n\tinput.source_principal == \"spiffe://cluster.local/ns/n%d/sa/web\"\n}\n", i, i%50)
+			"\tstartswith(input.attributes.request.http.path, \"/api/v1/%06d/\")\n"+
+			"\tinput.source_principal == \"spiffe://cluster.local/ns/n%d/sa/web\"\n}\n", i, i%50)
 	}
 	return b.String()
 }
@@ -132,7 +135,8 @@ func largeData(size, version int) map[string]any {
 	entries := make(map[string]any)
 	for i := range size / memberBytes {
 		entries[fmt.Sprintf("user-%08d", i)] = map[string]any{
-			"tenant": fmt.Sprintf("tenant-%04d", i%1000), "roles": []any{"viewer", "clerk"}, "team": fmt.Sprintf("team-%04d", i%313), "limit": i % 1000,
+			"tenant": fmt.Sprintf("tenant-%04d", i%1000), "roles": []any{"viewer", "clerk"},
+			"team": fmt.Sprintf("team-%04d", i%313), "limit": i % 1000,
 		}
 	}
 	return map[string]any{"version": version, "members": entries}

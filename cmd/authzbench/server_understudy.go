@@ -32,7 +32,8 @@ func buildUnderstudy(ctx context.Context, folder string) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(folder, "understudy")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/understudy")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+		"-o", binary, "./cmd/understudy")
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building understudy: %w\n%s", err, output)
@@ -100,7 +101,8 @@ func policyBody(module string, data map[string]any) map[string]any {
 
 // putPolicy makes or replaces the policy of all requests.
 func (n *node) putPolicy(ctx context.Context, module string, data map[string]any) error {
-	return n.mutate(ctx, http.MethodPatch, "policies/"+benchPolicy+"?allowMissing=true&updateMask=rules,modules,data", policyBody(module, data))
+	const mutation = "policies/" + benchPolicy + "?allowMissing=true&updateMask=rules,modules,data"
+	return n.mutate(ctx, http.MethodPatch, mutation, policyBody(module, data))
 }
 
 // startExperiment makes an experiment and begins its preview.

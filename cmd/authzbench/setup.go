@@ -31,7 +31,8 @@ type setup struct {
 func (s *setup) bind(f *pflag.FlagSet) {
 	f.Var(&s.servers, "server-cpus", "the processors of the servers, as taskset writes them (default the first)")
 	f.Var(&s.generator, "generator-cpus", "those of the generator (default all others)")
-	f.StringArrayVar(&s.understudies, "understudy", nil, "a binary of understudy, or NAME=BINARY; may be repeated to compare (default it is built from this tree)")
+	f.StringArrayVar(&s.understudies, "understudy", nil,
+		"a binary of understudy, or NAME=BINARY; may be repeated to compare (default it is built from this tree)")
 	f.StringArrayVar(&s.environment, "understudy-env", nil, "a variable for understudy, such as GOGC=400; may be repeated")
 	f.StringVar(&s.markdown, "markdown", "", "write the tables to this file instead of standard output")
 	f.StringVar(&s.jsonFile, "json", "", "write every sample to this file")
@@ -114,7 +115,8 @@ func (c *comparison) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.Inflight, "inflight", 64, "requests under way in the closed loop")
 	f.Var(&c.Rate, "rate", "of the open loop: requests per second, or a part of the server's own throughput")
 	f.DurationVar(&c.Duration, "duration", 2*time.Second, "of each loop in a round")
-	f.DurationVar(&c.Prime, "prime", 2*time.Second, "of load for each server before the first round, so that what it remembers is there")
+	f.DurationVar(&c.Prime, "prime", 2*time.Second,
+		"of load for each server before the first round, so that what it remembers is there")
 	f.DurationVar(&c.Warmup, "warmup", 300*time.Millisecond, "before each loop")
 	f.IntVar(&c.Rounds, "rounds", 5, "how often every server is measured")
 }

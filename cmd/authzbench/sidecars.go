@@ -116,7 +116,8 @@ func startCrowd(ctx context.Context, cpus cpuList, store string, size, each int)
 	}
 	c := &crowd{size: size, events: make(chan applied, 16*size), latest: make([]int64, size)}
 	for first := 0; first < size; first += each {
-		cmd := exec.Command(self, "sidecars", "--store", store, "--first", fmt.Sprint(first), "--count", fmt.Sprint(min(each, size-first)))
+		cmd := exec.Command(self, "sidecars", "--store", store,
+			"--first", fmt.Sprint(first), "--count", fmt.Sprint(min(each, size-first)))
 		cmd.Stdout = &tail{line: c.tell}
 		p, err := startProcess("sidecars", cpus, cmd, nil)
 		if err != nil {

@@ -75,7 +75,10 @@ func newTraffic(kind trafficKind, p policySpec, k *keys) (*traffic, error) {
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range t.paths {
-		p := path{method: methods[r.IntN(len(methods))], prefix: "/api/v1/" + resources[i%len(resources)] + "/", number: fmt.Sprintf("%012d", i)}
+		p := path{
+			method: methods[r.IntN(len(methods))],
+			prefix: "/api/v1/" + resources[i%len(resources)] + "/", number: fmt.Sprintf("%012d", i),
+		}
 		if p.method == "POST" {
 			p.body = fmt.Sprintf(`{"article":"a-%04d","quantity":%d,"note":"leave it at the door"}`, i, 1+r.IntN(12))
 		}

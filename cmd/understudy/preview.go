@@ -20,11 +20,13 @@ type previewConfig struct {
 
 // bind declares the flags.
 func (c *previewConfig) bind(f *pflag.FlagSet) {
-	f.StringVar(&c.log, "preview-log", "all", "which comparisons are recorded, besides those that differ: all, differing (none of the others), or sampled:RATE for a part of the others, such as sampled:0.01; all are counted")
+	f.StringVar(&c.log, "preview-log", "all", "which comparisons are recorded, besides those that differ: all, "+
+		"differing (none of the others), or sampled:RATE for a part of the others, such as sampled:0.01; all are counted")
 	f.IntVar(&c.workers, "preview-workers", 0, "how many experiments are evaluated at the same time (default half the processors)")
 	f.IntVar(&c.queue, "preview-queue", 4096, "how many requests may wait for their previews; more are shed and counted")
 	f.IntVar(&c.queueBytes, "preview-queue-bytes", 64<<20, "the memory that waiting requests may hold, in bytes")
-	f.DurationVar(&c.timeout, "preview-timeout", time.Second, "the longest time for one evaluation of an experiment; past it the experiment has failed to decide")
+	f.DurationVar(&c.timeout, "preview-timeout", time.Second,
+		"the longest time for one evaluation of an experiment; past it the experiment has failed to decide")
 }
 
 // check checks the values.
