@@ -116,7 +116,9 @@ func plausible(r *rand.Rand, a *authv3.AttributeContext) {
 		return
 	}
 	http := a.Request.Http
-	http.Path = []string{"", "/", "//a/b", "/a%2fb/?c=d&c=%20&e", "/x?y=%", "/%zz", "?a", "/grpc.health.v1.Health/Check", "/a;b?c;d"}[r.IntN(9)]
+	http.Path = []string{
+		"", "/", "//a/b", "/a%2fb/?c=d&c=%20&e", "/x?y=%", "/%zz", "?a", "/grpc.health.v1.Health/Check", "/a;b?c;d",
+	}[r.IntN(9)]
 	headers := map[string]string{}
 	if t := []string{
 		"", "application/json", "text/json, application/json", "application/grpc", "application/x-www-form-urlencoded",
