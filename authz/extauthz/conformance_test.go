@@ -210,15 +210,15 @@ func callersRequest(r *rand.Rand) *authv3.CheckRequest {
 // found out.
 func addIdentity(a *authv3.AttributeContext, pick func(...string) string) {
 	headers := map[string]string{
-		"x-user":        pick("alice", "alice", "bob", "s", "", secretText, "a\nb"),
-		"x-limit":       pick("5", secretNumber, "403", "x"),
+		"x-user":  pick("alice", "alice", "bob", "s", "", secretText, "a\nb"),
+		"x-limit": pick("5", secretNumber, "403", "x"),
 		"authorization": "Bearer " + token(pick(
 			`{"sub": "alice", "exp": 1800000000}`, `{"sub": "bob", "exp": 1.6e9}`, `{"sub": "`+secretText+`"}`, `[]`, `{`,
 		)),
 	}
 	a.MetadataContext = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"jwt": {Fields: map[string]*structpb.Value{
-		"sub":   structpb.NewStringValue(pick("alice", "bob")),
-		"n":     structpb.NewNumberValue(map[string]float64{"": 1e6, "a": 0.1, "b": 1e21, "c": 12}[pick("", "a", "b", "c")]),
+		"sub": structpb.NewStringValue(pick("alice", "bob")),
+		"n":   structpb.NewNumberValue(map[string]float64{"": 1e6, "a": 0.1, "b": 1e21, "c": 12}[pick("", "a", "b", "c")]),
 		"roles": structpb.NewListValue(&structpb.ListValue{
 			Values: []*structpb.Value{structpb.NewStringValue(pick("admin", "reader"))},
 		}),
