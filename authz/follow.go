@@ -46,8 +46,11 @@ func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 		if ctx.Err() != nil {
 			return Cursor{}, false
 		}
+		// Whoever sees the saved policies sees that the store is lost; the log tells of
+		// it when it is known whether there are any.
+		before := s.noteReached(err)
 		restore()
-		s.reached(err)
+		s.tellReached(before, err)
 		if !sleep(ctx, pause) {
 			return Cursor{}, false
 		}

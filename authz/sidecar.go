@@ -291,14 +291,21 @@ func (s *Sidecar) Status() Status {
 func (s *Sidecar) nodeName() string { return string(s.config.Location) + "/nodes/" + s.config.Node }
 
 // reached notes whether the store answered, and tells when that changes.
-func (s *Sidecar) reached(err error) {
+func (s *Sidecar) reached(err error) { s.tellReached(s.noteReached(err), err) }
+
+// noteReached notes whether the store answered. It returns what it was before.
+func (s *Sidecar) noteReached(err error) (before error) {
 	s.mu.Lock()
-	before := s.lost
-	s.lost = err
+	defer s.mu.Unlock()
+	before, s.lost = s.lost, err
 	if err == nil {
 		s.contact = time.Now()
 	}
-	s.mu.Unlock()
+	return before
+}
+
+// tellReached tells of a change.
+func (s *Sidecar) tellReached(before, err error) {
 	switch {
 	case err != nil && before == nil:
 		s.log.Warn("the store does not answer"+s.meanwhile(), "error", err)
