@@ -19,15 +19,11 @@ import (
 // patience bounds a wait that ends by an event of a server.
 const patience = 30 * time.Second
 
-// freePort returns a port that nothing listens on.
-func freePort(t *testing.T) string {
+// port is the port that a server listens on.
+func port(t *testing.T, server *storetest.RedisServer) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
+	_, address := server.Address()
+	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,18 +54,15 @@ func eventually(t *testing.T, what string, f func() error) {
 func startCluster(t *testing.T) (url string) {
 	t.Helper()
 	var nodes []*storetest.RedisServer
-	var ports, buses []string
 	for range 2 {
-		port, bus := freePort(t), freePort(t)
-		nodes = append(nodes, storetest.StartRedisTCP(t, port, "--cluster-enabled", "yes", "--cluster-port", bus))
-		ports, buses = append(ports, port), append(buses, bus)
+		nodes = append(nodes, storetest.StartRedisTCP(t, "--cluster-enabled", "yes"))
 	}
 	ctx := t.Context()
 	one, two := client(t, nodes[0]), client(t, nodes[1])
 	for _, assign := range []*redis.Cmd{
 		one.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 8191), two.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 8192, 16383),
 		one.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 1), two.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 2),
-		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", ports[1], buses[1]),
+		one.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port(t, nodes[1])),
 	} {
 		if err := assign.Err(); err != nil {
 			t.Fatal(err)
@@ -78,7 +71,7 @@ func startCluster(t *testing.T) (url string) {
 	for _, c := range []*redis.Client{one, two} {
 		eventually(t, "the cluster is not ready", func() error { return clusterReady(ctx, c) })
 	}
-	return "redis+cluster://127.0.0.1:" + ports[0]
+	return "redis+cluster://127.0.0.1:" + port(t, nodes[0])
 }
 
 func clusterReady(ctx context.Context, c *redis.Client) error {
@@ -105,10 +98,9 @@ func TestCluster(t *testing.T) {
 // Behind Sentinels, a store works on through a failover.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	primaryPort, replicaPort, sentinelPort := freePort(t), freePort(t), freePort(t)
-	primary := storetest.StartRedisTCP(t, primaryPort)
-	replica := storetest.StartRedisTCP(t, replicaPort, "--replicaof", "127.0.0.1 "+primaryPort)
-	sentinel := startSentinel(t, sentinelPort, primaryPort)
+	primary := storetest.StartRedisTCP(t)
+	replica := storetest.StartRedisTCP(t, "--replicaof", "127.0.0.1 "+port(t, primary))
+	sentinel := startSentinel(t, primary)
 	eventually(t, "the sentinel does not know the replica", func() error {
 		reply, err := client(t, sentinel).Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
 		if err == nil && len(reply) != 1 {
@@ -116,7 +108,7 @@ func TestSentinel(t *testing.T) {
 		}
 		return err
 	})
-	store := open(t, "redis+sentinel://127.0.0.1:"+sentinelPort+"?master_name=main")
+	store := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"?master_name=main")
 	if _, err := store.Commit(t.Context(), put("before")); err != nil {
 		t.Fatal(err)
 	}
@@ -144,12 +136,13 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-func startSentinel(t *testing.T, port, primaryPort string) *storetest.RedisServer {
+// startSentinel starts a Sentinel that watches a primary.
+func startSentinel(t *testing.T, primary *storetest.RedisServer) *storetest.RedisServer {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "sentinel monitor main 127.0.0.1 " + primaryPort + " 1\nsentinel down-after-milliseconds main 500\n"
+	text := "sentinel monitor main 127.0.0.1 " + port(t, primary) + " 1\nsentinel down-after-milliseconds main 500\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return storetest.StartRedisTCP(t, port, storetest.Sentinel, config)
+	return storetest.StartRedisTCP(t, storetest.Sentinel, config)
 }

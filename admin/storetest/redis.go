@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -34,7 +35,8 @@ func Redis(t testing.TB) (url string) {
 type RedisServer struct {
 	network, address string
 	process          *exec.Cmd
-	stop             func()
+	// ended is closed when the process is no more.
+	ended chan struct{}
 }
 
 // StartRedis starts a private redis-server on a unix socket, with further arguments
@@ -54,19 +56,44 @@ func StartRedis(t testing.TB, arguments ...string) *RedisServer {
 
 // StartRedisTCP starts a private redis-server on a port of 127.0.0.1, for what does
 // not work on sockets: Cluster and Sentinel.
-func StartRedisTCP(t testing.TB, port string, arguments ...string) *RedisServer {
+func StartRedisTCP(t testing.TB, arguments ...string) *RedisServer {
 	t.Helper()
-	own := []string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}
+	var first []string
 	if len(arguments) > 1 && arguments[0] == Sentinel {
 		// The configuration file comes first.
-		own = append([]string{arguments[1], Sentinel}, own...)
-		arguments = arguments[2:]
+		first, arguments = []string{arguments[1], Sentinel}, arguments[2:]
 	}
-	arguments = append(own, arguments...)
-	return startRedis(t, "tcp", net.JoinHostPort("127.0.0.1", port), arguments)
+	folder := t.TempDir()
+	for {
+		port := strconv.Itoa(lowestPort + rand.IntN(ports))
+		own := append(slices.Clone(first), "--bind", "127.0.0.1", "--port", port, "--dir", folder)
+		r := launchRedis(t, "tcp", net.JoinHostPort("127.0.0.1", port), append(own, arguments...))
+		if err := r.await(t); err == nil {
+			return r
+		} else if !errors.Is(err, errEnded) {
+			t.Fatal(err)
+		}
+	}
 }
 
+// Servers listen below the ports that systems give to clients, and so do the buses of
+// clusters, 10,000 above: else a connection of another test may have the port.
+const (
+	lowestPort = 12_000
+	ports      = 10_000
+)
+
 func startRedis(t testing.TB, network, address string, arguments []string) *RedisServer {
+	t.Helper()
+	r := launchRedis(t, network, address, arguments)
+	if err := r.await(t); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// launchRedis starts a redis-server that may not answer yet.
+func launchRedis(t testing.TB, network, address string, arguments []string) *RedisServer {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -75,16 +102,18 @@ func startRedis(t testing.TB, network, address string, arguments []string) *Redi
 	if !slices.Contains(arguments, Sentinel) {
 		arguments = append(arguments, "--maxclients", "4000", "--save", "", "--appendonly", "no")
 	}
-	r := &RedisServer{network: network, address: address, process: exec.Command(path, arguments...)}
+	r := &RedisServer{
+		network: network, address: address,
+		process: exec.Command(path, arguments...), ended: make(chan struct{}),
+	}
 	if err := r.process.Start(); err != nil {
 		t.Fatalf("starting redis-server: %v", err)
 	}
-	r.stop = sync.OnceFunc(func() {
-		_ = r.process.Process.Kill()
+	go func() {
 		_ = r.process.Wait()
-	})
-	t.Cleanup(r.stop)
-	r.await(t)
+		close(r.ended)
+	}()
+	t.Cleanup(r.Stop)
 	return r
 }
 
@@ -103,29 +132,38 @@ func (r *RedisServer) Address() (network, address string) { return r.network, r.
 func (r *RedisServer) Process() *os.Process { return r.process.Process }
 
 // Stop kills the server.
-func (r *RedisServer) Stop() { r.stop() }
+func (r *RedisServer) Stop() {
+	_ = r.process.Process.Kill()
+	<-r.ended
+}
+
+// errEnded: the server ended before it answered, as one does whose port is taken.
+var errEnded = errors.New("redis-server ended")
 
 // await returns when the server answers.
-func (r *RedisServer) await(t testing.TB) {
+func (r *RedisServer) await(t testing.TB) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := r.ping(ctx)
+		err := r.probe(ctx)
 		if err == nil {
-			return
+			return nil
 		}
 		select {
+		case <-r.ended:
+			return errEnded
 		case <-ctx.Done():
-			t.Fatalf("redis-server does not answer: %v", err)
+			return fmt.Errorf("redis-server does not answer: %w", err)
 		case <-ticker.C:
 		}
 	}
 }
 
-func (r *RedisServer) ping(ctx context.Context) error {
+// probe says whether this very server answers at the address, and not another.
+func (r *RedisServer) probe(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, r.network, r.address)
 	if err != nil {
@@ -137,13 +175,20 @@ func (r *RedisServer) ping(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := fmt.Fprint(conn, "PING\r\n"); err != nil {
+	if _, err := fmt.Fprint(conn, "INFO server\r\n"); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	// One that asks for a password is up too.
-	if err == nil && !strings.HasPrefix(line, "+PONG") && !strings.HasPrefix(line, "-NOAUTH") {
-		err = errors.New(strings.TrimSpace(line))
+	// One that asks for a password is up too. Only sockets of their own have that.
+	own := fmt.Sprintf("process_id:%d\r\n", r.process.Process.Pid)
+	for reply := bufio.NewReader(conn); ; {
+		line, err := reply.ReadString('\n')
+		switch {
+		case err != nil:
+			return err
+		case line == own, strings.HasPrefix(line, "-NOAUTH"):
+			return nil
+		case strings.HasPrefix(line, "-"), strings.HasPrefix(line, "process_id:"):
+			return fmt.Errorf("not yet, or not this server: %q", line)
+		}
 	}
-	return err
 }
