@@ -132,8 +132,6 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	const failed = "The external service gave no decision."
 	short := func(c *authz.ExternalConfig) { c.Timeout = 50 * time.Millisecond }
-	down := newService(t, nil)
-	down.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +145,7 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 		{"hanging", newService(t, hang).URL, "timeout", short},
 		{"accepting nothing", "http://" + silent.Addr().String(), "timeout", short},
 		{"a handshake that never comes", "https://" + silent.Addr().String(), "timeout", short},
-		{"down", down.URL, "connect", nil},
+		{"down", "http://127.0.0.1:1", "connect", nil},
 		{"of another authority", strange.URL, "tls", nil},
 		{"without TLS", "https://" + plain.authority(), "tls", nil},
 		{"of no such name", "http://usage.invalid", "connect", noNames},
