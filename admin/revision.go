@@ -177,11 +177,7 @@ func nameContent(policy *adminpb.Policy, revision string) (err error) {
 // newPolicyWrites returns the writes that store a policy where there is none. What an
 // earlier policy of its name left behind goes.
 func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
-	live, err := put(policy.Name, policy.Etag, policy)
-	if err != nil {
-		return nil, err
-	}
-	revision, err := revisionPut(policy)
+	live, revision, err := livePuts(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -198,11 +194,7 @@ func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
 // is live now or was just before. They hold as long as the policy is Unchanged, for
 // revisions change together with it.
 func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
-	live, err := put(policy.Name, policy.Etag, policy)
-	if err != nil {
-		return nil, err
-	}
-	revision, err := revisionPut(policy)
+	live, revision, err := livePuts(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -216,9 +208,13 @@ func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Wr
 	return []Write{live, revision, TrimCollection{Key(policy.Name).in("revisions"), maxRevisions}}, nil
 }
 
-// revisionPut is the write of a policy's revision as of now.
-func revisionPut(policy *adminpb.Policy) (Put, error) {
-	return put(policy.Revision, "", &adminpb.PolicyRevision{
+// livePuts are the writes of a policy, and of its revision as of now.
+func livePuts(policy *adminpb.Policy) (live, revision Put, err error) {
+	if live, err = put(policy.Name, policy.Etag, policy); err != nil {
+		return live, revision, err
+	}
+	revision, err = put(policy.Revision, "", &adminpb.PolicyRevision{
 		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime,
 	})
+	return live, revision, err
 }
