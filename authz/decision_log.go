@@ -1,11 +1,13 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -46,21 +48,11 @@ type DecisionLogConfig struct {
 }
 
 func (c DecisionLogConfig) withDefaults() DecisionLogConfig {
-	if c.Workers == 0 {
-		c.Workers = max(1, runtime.GOMAXPROCS(0)/4)
-	}
-	if c.Queue == 0 {
-		c.Queue = 2048
-	}
-	if c.QueueBytes == 0 {
-		c.QueueBytes = 64 << 20
-	}
-	if c.EventBytes == 0 {
-		c.EventBytes = 32 << 10
-	}
-	if c.Timeout == 0 {
-		c.Timeout = time.Second
-	}
+	c.Workers = cmp.Or(c.Workers, max(1, runtime.GOMAXPROCS(0)/4))
+	c.Queue = cmp.Or(c.Queue, 2048)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 64<<20)
+	c.EventBytes = cmp.Or(c.EventBytes, 32<<10)
+	c.Timeout = cmp.Or(c.Timeout, time.Second)
 	return c
 }
 
@@ -90,6 +82,8 @@ type decisionLog struct {
 	// events counts what became of the decisions that were worked at; drops those
 	// that were not.
 	events, drops metric.Int64Counter
+	// options has the labels of both as options, by outcome and by dropReason.
+	options sync.Map
 }
 
 // dropEncoding: the event has a value that JSON does not know. None is known that has.
@@ -106,6 +100,10 @@ const (
 	// and no result.
 	outcomeStripped outcome = "stripped"
 )
+
+func (o outcome) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("outcome", string(o))}
+}
 
 // newDecisionLog returns the log of a sidecar; nil if it is off.
 func newDecisionLog(config Config) (*decisionLog, error) {
@@ -156,11 +154,11 @@ func (l *decisionLog) measure(provider metric.MeterProvider) (err error) {
 }
 
 func (l *decisionLog) counted(o outcome, n int64) {
-	l.events.Add(context.Background(), n, metric.WithAttributes(attribute.String("outcome", string(o))))
+	l.events.Add(context.Background(), n, option(&l.options, o))
 }
 
 func (l *decisionLog) dropped(why dropReason, n int64) {
-	l.drops.Add(context.Background(), n, metric.WithAttributes(attribute.String("reason", string(why))))
+	l.drops.Add(context.Background(), n, option(&l.options, why))
 }
 
 // offer hands a decision over without ever waiting. It costs one comparison if the

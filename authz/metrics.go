@@ -90,7 +90,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 // count: an alert on a rise needs the zero.
 func (m *metrics) begin() {
 	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed} {
-		m.comparisons.Add(context.Background(), 0, option(m, comparisonLabels{d, ""}))
+		m.comparisons.Add(context.Background(), 0, option(&m.labels, comparisonLabels{d, ""}))
 	}
 	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic} {
 		m.dropped(r, 0)
@@ -130,27 +130,26 @@ func (s Status) Age() time.Duration {
 }
 
 func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin time.Time) {
-	m.checks.Add(ctx, 1, option(m, checkLabels{id, d.Result(), d.Failure}))
+	m.checks.Add(ctx, 1, option(&m.labels, checkLabels{id, d.Result(), d.Failure}))
 	m.duration.Record(ctx, time.Since(begin).Seconds())
 }
 
-// option returns labels as an option. There are as many as the sidecar has had policies,
-// times the few values of the rest: no more than the SDK has series.
-func option[L labels](m *metrics, l L) metric.MeasurementOption {
-	if known, ok := m.labels.Load(l); ok {
-		return known.(metric.MeasurementOption)
+// option returns labels as an option. It is made once and kept in known.
+func option[L labels](known *sync.Map, l L) metric.MeasurementOption {
+	if made, ok := known.Load(l); ok {
+		return made.(metric.MeasurementOption)
 	}
 	made := metric.WithAttributeSet(attribute.NewSet(l.attributes()...))
-	m.labels.Store(l, made)
+	known.Store(l, made)
 	return made
 }
 
 func (m *metrics) compared(ctx context.Context, d Difference, failure Failure) {
-	m.comparisons.Add(ctx, 1, option(m, comparisonLabels{d, failure}))
+	m.comparisons.Add(ctx, 1, option(&m.labels, comparisonLabels{d, failure}))
 }
 
 func (m *metrics) dropped(why dropReason, n int) {
-	m.drops.Add(context.Background(), int64(n), option(m, why))
+	m.drops.Add(context.Background(), int64(n), option(&m.labels, why))
 }
 
 func (m *metrics) mismatched() { m.mismatches.Add(context.Background(), 1) }

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,18 +68,10 @@ type PreviewConfig struct {
 }
 
 func (c PreviewConfig) withDefaults() PreviewConfig {
-	if c.Workers == 0 {
-		c.Workers = max(1, runtime.GOMAXPROCS(0)/2)
-	}
-	if c.Queue == 0 {
-		c.Queue = 4096
-	}
-	if c.QueueBytes == 0 {
-		c.QueueBytes = 64 << 20
-	}
-	if c.Timeout == 0 {
-		c.Timeout = time.Second
-	}
+	c.Workers = cmp.Or(c.Workers, max(1, runtime.GOMAXPROCS(0)/2))
+	c.Queue = cmp.Or(c.Queue, 4096)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 64<<20)
+	c.Timeout = cmp.Or(c.Timeout, time.Second)
 	return c
 }
 
