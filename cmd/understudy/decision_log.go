@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -100,7 +99,7 @@ func (t *telemetry) startDecisions(
 		if err != nil {
 			return err
 		}
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, c.batch()...)))
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching(c.batchSize(), 0)...)))
 	}
 	if c.to(sinkConsole) {
 		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(&lineExporter{out: c.out},
@@ -117,13 +116,8 @@ func (t *telemetry) startDecisions(
 // server takes 4 MiB unless it is told otherwise, and refuses all of a larger one.
 const maxExport = 3 << 20
 
-// batch bounds how many events are exported together, unless the environment does.
-func (c *decisionLogConfig) batch() []sdklog.BatchProcessorOption {
-	if os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") != "" {
-		return nil
-	}
-	return []sdklog.BatchProcessorOption{sdklog.WithExportMaxBatchSize(max(1, min(512, maxExport/c.eventBytes)))}
-}
+// batchSize is how many events are exported together.
+func (c *decisionLogConfig) batchSize() int { return max(1, min(512, maxExport/c.eventBytes)) }
 
 // lineExporter prints the body of each record on a line of its own. It implements
 // sdklog.Exporter.

@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"go.opentelemetry.io/otel/log"
 
 	"understudy/authz"
 )
 
 // previewConfig is what previews may cost.
 type previewConfig struct {
-	log        string
+	log string
+	// which is what log says. It is set when that is checked; until then it is all.
+	which      authz.PreviewLog
 	workers    int
 	queue      int
 	queueBytes int
@@ -31,22 +32,14 @@ func (c *previewConfig) bind(f *pflag.FlagSet) {
 
 // check checks the values.
 func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
-	if _, err := authz.ParsePreviewLog(c.log); err != nil {
+	var err error
+	if c.which, err = authz.ParsePreviewLog(c.log); err != nil {
 		check(false, "preview-log", err.Error())
 	}
 	check(c.workers >= 0, "preview-workers", "it is a number, or 0 for half the processors")
 	check(c.queue > 0, "preview-queue", "it is a number above zero, such as 4096")
 	check(c.queueBytes > 0, "preview-queue-bytes", "it is a number of bytes above zero, such as 67108864")
 	check(c.timeout > 0, "preview-timeout", "it is a duration above zero, such as 1s")
-}
-
-// recorder returns what writes the records: all of them, if nothing was asked for.
-func (c *previewConfig) recorder(provider log.LoggerProvider) (*authz.Recorder, error) {
-	if c.log == "" {
-		return authz.NewRecorder(provider, authz.PreviewLog{}), nil
-	}
-	which, err := authz.ParsePreviewLog(c.log)
-	return authz.NewRecorder(provider, which), err
 }
 
 // bounds returns what the evaluations may take.

@@ -174,10 +174,7 @@ func (s *server) closeListeners() error {
 }
 
 func (s *server) openAuthz(ctx context.Context, st store) error {
-	recorder, err := s.config.preview.recorder(s.telemetry.logs)
-	if err != nil {
-		return err
-	}
+	var err error
 	s.sidecar, err = authz.NewSidecar(authz.Config{
 		Feed:            st,
 		Location:        authz.Location(s.config.location),
@@ -186,7 +183,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
 		Preview:         s.config.preview.bounds(),
-		Recorder:        recorder,
+		Recorder:        authz.NewRecorder(s.telemetry.logs, s.config.preview.which),
 		Memory:          s.config.memory(),
 		External:        s.external(),
 		DecisionLog:     s.telemetry.decisionLog(s.config.decisionLog),

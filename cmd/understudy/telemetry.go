@@ -148,7 +148,7 @@ func (t *telemetry) startLogs(
 		if err != nil {
 			return err
 		}
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching()...)))
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching(batchSize, batchRoom)...)))
 		t.exporting = append(t.exporting, "logs")
 	}
 	if console != nil {
@@ -169,13 +169,14 @@ const (
 	batchRoom = 8192
 )
 
-// batching bounds batches, unless the environment does.
-func batching() (out []sdklog.BatchProcessorOption) {
-	if os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") == "" {
-		out = append(out, sdklog.WithExportMaxBatchSize(batchSize))
+// batching bounds how many records are exported together and how many may wait for
+// it, unless the environment does. Zero leaves a bound to the SDK.
+func batching(size, room int) (out []sdklog.BatchProcessorOption) {
+	if size > 0 && os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") == "" {
+		out = append(out, sdklog.WithExportMaxBatchSize(size))
 	}
-	if os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") == "" {
-		out = append(out, sdklog.WithMaxQueueSize(batchRoom))
+	if room > 0 && os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") == "" {
+		out = append(out, sdklog.WithMaxQueueSize(room))
 	}
 	return out
 }
