@@ -23,6 +23,8 @@ type analysis struct {
 	// definitions :: reference of a rule → how many rules have it. It spares looking
 	// for the rules that are alone among the many that are not.
 	definitions map[string]int
+	// mocked says that built-ins may be replaced by others.
+	mocked bool
 }
 
 // unit is a rule with its else branches. Variables are known by name within it: the
@@ -54,7 +56,7 @@ func analyse(compiler *ast.Compiler, from []ast.Ref, opaque bool) *analysis {
 	a := &analysis{
 		compiler: compiler, units: make(map[*ast.Rule]*unit),
 		inputRules: make(map[string][]string), clockRules: make(map[string]clockForm),
-		definitions: make(map[string]int),
+		definitions: make(map[string]int), mocked: true,
 	}
 	var rules []*ast.Rule
 	for _, module := range compiler.Modules {
@@ -71,9 +73,9 @@ func analyse(compiler *ast.Compiler, from []ast.Ref, opaque bool) *analysis {
 		a.findInputRule(rule)
 	}
 	a.findClockRules(rules)
-	mocked := a.mocked(from)
+	a.mocked = a.mocks(from)
 	for _, rule := range rules {
-		a.clock(rule, mocked)
+		a.clock(rule)
 	}
 	return a
 }

@@ -75,6 +75,24 @@ func largeData() map[string]any {
 	return map[string]any{"users": users, "grants": grants}
 }
 
+const loopModule = `package envoy.authz
+
+allow if {
+	some rule in data.rules
+	rule.method == input.attributes.request.http.method
+	startswith(input.attributes.request.http.path, rule.prefix)
+}
+`
+
+// loopData has 200 rules, of which the last is the only one for its path.
+func loopData() map[string]any {
+	var rules []any
+	for i := range 200 {
+		rules = append(rules, map[string]any{"method": []string{"GET", "POST"}[i%2], "prefix": fmt.Sprintf("/api/%d/", i)})
+	}
+	return map[string]any{"rules": rules}
+}
+
 func BenchmarkEval(b *testing.B) {
 	for _, bench := range []struct {
 		name, module, input string
@@ -83,6 +101,7 @@ func BenchmarkEval(b *testing.B) {
 		{"prefix", prefixModule, request("GET", "/api/orders", ""), nil},
 		{"rbac", rbacModule, rbacInput("writer"), rbacData()},
 		{"data10k", largeModule, request("GET", "/api/77/x", ""), largeData()},
+		{"loop", loopModule, request("POST", "/api/199/x", ""), loopData()},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			p := compile(b, bench.module, bench.data, "envoy/authz/allow")

@@ -50,7 +50,7 @@ func (a *analysis) clockRule(rule *ast.Rule) (clockForm, bool) {
 // clock looks at what a unit does with the clock. A unit in which it reaches
 // comparisons alone gets ours in their place; any other is unsteady. If built-ins may
 // be mocked, ours stand in for none.
-func (a *analysis) clock(rule *ast.Rule, mocked bool) {
+func (a *analysis) clock(rule *ast.Rule) {
 	u := a.clockForms(rule)
 	var compared []*ast.Expr
 	eachExpr(rule, func(e *ast.Expr) {
@@ -58,7 +58,7 @@ func (a *analysis) clock(rule *ast.Rule, mocked bool) {
 			compared = append(compared, e)
 		}
 	})
-	if mocked {
+	if a.mocked {
 		a.units[rule].unsteady = len(compared) > 0 || u.escapes(compared) || verifiesToken(rule)
 		return
 	}

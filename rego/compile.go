@@ -107,7 +107,6 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 		return newCompileError(problems)
 	}
 	known := analyse(p.compiler, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
-	p.substitutes = known.ours.builtins
 	p.queries = make(map[string]query, len(refs))
 	for path, ref := range refs {
 		if ctx.Err() != nil {
@@ -115,6 +114,10 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 		}
 		p.queries[path] = newQuery(ref, known)
 	}
+	if err := p.narrow(ctx, known); err != nil {
+		return err
+	}
+	p.substitutes = known.ours.builtins
 	return nil
 }
 

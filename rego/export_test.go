@@ -1,5 +1,15 @@
 package rego
 
+import "strings"
+
+// Narrowed returns how many loops of a program have an index.
+func Narrowed(p *Program) (n int) {
+	for _, module := range p.compiler.Modules {
+		n += strings.Count(module.String(), "("+variablePrefix)
+	}
+	return n
+}
+
 // Builtins returns the built-ins that a policy may call, and the lists of pure.go.
 func Builtins() (all []string, isPure, isImpure map[string]bool) {
 	for _, b := range capabilities.Builtins {

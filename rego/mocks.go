@@ -4,12 +4,13 @@ import "github.com/open-policy-agent/opa/v1/ast"
 
 // A modifier such as `with io.jwt.decode_verify as fake` replaces a built-in for all
 // that its expression reaches. It would not meet one of ours that stands in the place
-// of that built-in, so nothing is substituted where such a modifier may be evaluated.
-// The rules of a policy's tests are full of them, but a decision does not reach those.
+// of that built-in, so nothing is substituted where such a modifier may be evaluated;
+// and a condition of a loop would mean something else. The rules of a policy's tests
+// are full of them, but a decision does not reach those.
 
-// mocked reports whether an evaluation from one of the references may meet a modifier
-// that replaces a built-in which one of ours may stand in for.
-func (a *analysis) mocked(from []ast.Ref) bool {
+// mocks reports whether an evaluation from one of the references may meet a modifier
+// that replaces a built-in which matters to us.
+func (a *analysis) mocks(from []ast.Ref) bool {
 	found := false
 	seen := make(map[*ast.Rule]bool)
 	var follow func(ref ast.Ref)
@@ -41,10 +42,10 @@ func (a *analysis) mocked(from []ast.Ref) bool {
 }
 
 // substitutable reports whether the target of a modifier is a built-in that one of
-// ours may stand in for.
+// ours may stand in for, or that a condition of a loop is made of.
 func substitutable(target *ast.Term) bool {
 	name := target.String()
-	return comparisons[name] || tokenBuiltins[name]
+	return comparisons[name] || tokenBuiltins[name] || name == ast.StartsWith.Name
 }
 
 // verifiesToken reports whether a rule calls io.jwt.decode_verify, which reads the

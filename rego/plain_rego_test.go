@@ -48,7 +48,7 @@ func TestPlainRego(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opa := prepareOPA(t, modules)
+			opa := prepareOPA(t, modules, plainData, "p/allow")["p/allow"]
 			for i, in := range plainInputs() {
 				for second := range 13 {
 					c := plainCase{t, ours, opa, i, in, time.Unix(epoch+int64(second), 0)}
@@ -123,24 +123,33 @@ func (c plainCase) check() {
 	}
 }
 
-// prepareOPA compiles a policy with nothing of ours.
-func prepareOPA(t *testing.T, modules map[string]string) oparego.PreparedEvalQuery {
-	options := []func(*oparego.Rego){
-		oparego.Query("data.p.allow"), oparego.Store(inmem.NewFromObject(plainData)), oparego.SetRegoVersion(ast.RegoV1),
-	}
-	for file, text := range modules {
-		options = append(options, oparego.Module(file, text))
-	}
-	prepared, err := oparego.New(options...).PrepareForEval(context.Background())
+// prepareOPA compiles a policy with nothing of ours, to be asked at some paths.
+func prepareOPA(
+	t *testing.T, modules map[string]string, data map[string]any, paths ...string,
+) map[string]oparego.PreparedEvalQuery {
+	compiler, err := ast.CompileModulesWithOpt(modules, ast.CompileOpts{ParserOptions: ast.ParserOptions{RegoVersion: ast.RegoV1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return prepared
+	out := make(map[string]oparego.PreparedEvalQuery)
+	for _, path := range paths {
+		query := "data." + strings.ReplaceAll(path, "/", ".")
+		out[path], err = oparego.New(
+			oparego.Query(query), oparego.Store(inmem.NewFromObject(data)), oparego.Compiler(compiler),
+		).PrepareForEval(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
 
 // plain asks OPA.
-func (c plainCase) plain(now time.Time) string {
-	results, err := c.opa.Eval(context.Background(), oparego.EvalInput(c.input), oparego.EvalTime(now))
+func (c plainCase) plain(now time.Time) string { return plainly(c.opa, c.input, now) }
+
+// plainly returns what OPA says to an input.
+func plainly(query oparego.PreparedEvalQuery, input map[string]any, now time.Time) string {
+	results, err := query.Eval(context.Background(), oparego.EvalInput(input), oparego.EvalTime(now))
 	switch {
 	case err != nil:
 		return "error"
@@ -157,11 +166,16 @@ func (c plainCase) decide(document map[string]any) (string, time.Time) {
 		c.Fatal(err)
 	}
 	result, err := c.ours.Eval(context.Background(), "p/allow", in, c.now)
+	return outcome(result, err), result.Until
+}
+
+// outcome returns what ours says as plainly does.
+func outcome(result rego.Result, err error) string {
 	switch {
 	case err != nil:
-		return "error", c.now
+		return "error"
 	case !result.Defined:
-		return "undefined", result.Until
+		return "undefined"
 	}
-	return strings.TrimSpace(fmt.Sprint(result.Value)), result.Until
+	return fmt.Sprint(result.Value)
 }

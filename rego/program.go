@@ -79,35 +79,55 @@ func (p *Program) Has(path string) bool {
 // has it; other errors, such as two values for one rule, are returned as an
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
+	h := &horizon{Context: ctx, now: now.UnixNano(), until: forever}
+	if !p.Repeatable(path) {
+		h.until = h.now
+	}
+	result, err := p.eval(h, path, input, now)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Until = time.Unix(0, h.until)
+	return result, nil
+}
+
+// EvalPlain is Eval as OPA alone does it: no index of the data is used, and no answer
+// that is remembered. It tells nothing of the time after now.
+func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
+	result, err := p.eval(ctx, path, input, now)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Until = now
+	return result, nil
+}
+
+// eval leaves Until to its callers.
+func (p *Program) eval(ctx context.Context, path string, input Input, now time.Time) (result Result, err error) {
 	q, ok := p.queries[path]
 	if !ok {
-		return Result{}, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
+		return result, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
 	}
 	if ctx.Err() != nil {
-		return Result{}, ended(ctx)
+		return result, ended(ctx)
 	}
 	cancel := topdown.NewCancel()
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, cancel.Cancel)
 		defer stop()
 	}
-	h := &horizon{Context: ctx, now: now.UnixNano(), until: forever}
-	if !q.reach.repeatable {
-		h.until = h.now
-	}
-	found, err := p.ask(h, q.body, input, now, cancel)
+	found, err := p.ask(ctx, q.body, input, now, cancel)
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
-		return Result{}, ended(ctx)
+		return result, ended(ctx)
 	case err != nil:
-		return Result{}, evalError(path, err)
+		return result, evalError(path, err)
+	case found == nil:
+		return result, nil
 	}
-	result := Result{Until: time.Unix(0, h.until)}
-	if found != nil {
-		result.Defined = true
-		if result.Value, err = ast.JSON(found.Value); err != nil {
-			return Result{}, evalError(path, err)
-		}
+	result.Defined = true
+	if result.Value, err = ast.JSON(found.Value); err != nil {
+		return result, evalError(path, err)
 	}
 	return result, nil
 }

@@ -17,7 +17,7 @@ type substitutes struct {
 }
 
 // substitutePrefix cannot be written in Rego.
-const substitutePrefix = "understudy clock "
+const substitutePrefix = "understudy built-in "
 
 func (a *analysis) isOurs(name string) bool {
 	_, ok := a.ours.builtins[name]
@@ -26,14 +26,19 @@ func (a *analysis) isOurs(name string) bool {
 
 // replace puts a built-in in the place of an expression's operator.
 func (s *substitutes) replace(e *ast.Expr, original *ast.Builtin, f topdown.BuiltinFunc) {
+	ours := s.add(types.NewFunction(original.Decl.FuncArgs().Args, original.Decl.Result()), f)
+	terms := e.Terms.([]*ast.Term)
+	terms[0] = ast.NewTerm(ours.Ref()).SetLocation(terms[0].Location)
+}
+
+// add makes a built-in with a name of its own.
+func (s *substitutes) add(decl *types.Function, f topdown.BuiltinFunc) *ast.Builtin {
 	if s.builtins == nil {
 		s.builtins = make(map[string]*topdown.Builtin)
 	}
-	name := fmt.Sprintf("%s%d", substitutePrefix, len(s.builtins))
-	decl := &ast.Builtin{Name: name, Decl: types.NewFunction(original.Decl.FuncArgs().Args, original.Decl.Result())}
-	s.builtins[name] = &topdown.Builtin{Decl: decl, Func: f}
-	terms := e.Terms.([]*ast.Term)
-	terms[0] = ast.NewTerm(ast.Ref{ast.VarTerm(name)}).SetLocation(terms[0].Location)
+	ours := &ast.Builtin{Name: fmt.Sprintf("%s%d", substitutePrefix, len(s.builtins)), Decl: decl}
+	s.builtins[ours.Name] = &topdown.Builtin{Decl: ours, Func: f}
+	return ours
 }
 
 // compareClock substitutes a comparison of a function of the clock with a value.
