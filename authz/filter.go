@@ -33,6 +33,8 @@ type question struct {
 	external *external
 	// shadow says that an experiment is asked, beside the traffic.
 	shadow bool
+	// plain says that no shortcut is taken in an evaluation.
+	plain bool
 	// lookups counts whether the decision is remembered; nil if that is not counted.
 	lookups *lookups
 }

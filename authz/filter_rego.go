@@ -49,7 +49,11 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 	if err != nil {
 		return badRequest(err)
 	}
-	result, err := f.program.Eval(ctx, f.path, document, q.request.Time)
+	eval := f.program.Eval
+	if q.plain {
+		eval = f.program.EvalPlain
+	}
+	result, err := eval(ctx, f.path, document, q.request.Time)
 	d := f.decision(result, err)
 	d.until = result.Until
 	return d

@@ -162,7 +162,7 @@ func (p *Policy) evaluate(ctx context.Context, q question) Decision {
 		return Decision{Verdict: Allow, Plain: true, Value: true, exempt: true}
 	}
 	var projection *projection
-	if !p.distrusted.Load() {
+	if q.plain = p.distrusted.Load(); !q.plain {
 		projection = r.project(p.reads)
 	}
 	if projection == nil {

@@ -9,8 +9,8 @@ import (
 // again from the whole input.
 const verifyEvery = 1024
 
-// verify decides a request again, beside the traffic, from its whole input and with
-// nothing remembered, in the time that an experiment has. If that is another decision,
+// verify decides a request again, beside the traffic, from its whole input, with
+// nothing remembered and nothing of the data indexed, in the time that an experiment has. If that is another decision,
 // a shortcut is wrong: that is counted and logged, and the policy takes none any more.
 // It is a check of ourselves that a test cannot replace. An evaluation that failed says
 // nothing, for it may not fail again.
@@ -18,7 +18,7 @@ func (s *shadow) verify(ctx context.Context, job rehearsal) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	p := job.entry.live.policy
-	again := p.run(ctx, question{request: job.request, input: job.request.Input, shadow: true})
+	again := p.run(ctx, question{request: job.request, input: job.request.Input, shadow: true, plain: true})
 	if !lasting(again.Failure) || sameDecision(job.live, again) {
 		return
 	}
@@ -35,10 +35,10 @@ func sameDecision(a, b Decision) bool {
 }
 
 // dueForVerification reports whether a decision is the one in so many that is decided
-// again.
+// again. It has to be a function of the input: no external service was asked.
 func (s *Sidecar) dueForVerification(e *entry, r *Request, d Decision) bool {
 	p := e.live.policy
-	if p == nil || !r.projects(p.reads) || !lasting(d.Failure) || p.distrusted.Load() {
+	if p.NoOp() || p.services > 0 || d.exempt || r.Reservation != nil || !lasting(d.Failure) || p.distrusted.Load() {
 		return false
 	}
 	return s.shortcuts.Add(1)%verifyEvery == 0

@@ -9,6 +9,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	adminpb "understudy/admin/v1"
 	"understudy/rego"
 )
 
@@ -35,6 +36,11 @@ func (p projectorOf) Input(*ReadSet) (rego.Input, error) { return p.input() }
 // verifying is a sidecar that follows nothing, with one policy that has a memory.
 func verifying(t *testing.T, condition string) (*Sidecar, *entry, *sdkmetric.ManualReader) {
 	t.Helper()
+	return verifyingPolicy(t, allowing("1", condition))
+}
+
+func verifyingPolicy(t *testing.T, policy *adminpb.Policy) (*Sidecar, *entry, *sdkmetric.ManualReader) {
+	t.Helper()
 	reader := sdkmetric.NewManualReader()
 	s, err := NewSidecar(Config{
 		Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n",
@@ -44,7 +50,7 @@ func verifying(t *testing.T, condition string) (*Sidecar, *entry, *sdkmetric.Man
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := (&snapshot{}).with(t.Context(), Update{Policies: map[PolicyName]PolicyState{web: state(allowing("1", condition))}})
+	next := (&snapshot{}).with(t.Context(), Update{Policies: map[PolicyName]PolicyState{web: state(policy)}})
 	s.giveMemory(next)
 	return s, next.policies[web], reader
 }
@@ -104,6 +110,44 @@ func TestARightShortcutStays(t *testing.T) {
 	}
 	if n := mismatches(t, reader); n != 0 || e.live.policy.distrusted.Load() {
 		t.Errorf("%d mismatches are counted, want none", n)
+	}
+}
+
+// TestWhatIsVerified decides so often that one decision is due, if any ever is: not
+// where the chain that is run again says something else by right.
+func TestWhatIsVerified(t *testing.T) {
+	change := func(f func(*adminpb.Policy)) *adminpb.Policy {
+		p := allowing("1", `input.x == "a"`)
+		f(p)
+		return p
+	}
+	service := &adminpb.PolicyRule{RuleId: "s", Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}}}
+	for name, tt := range map[string]struct {
+		policy *adminpb.Policy
+		due    int
+	}{
+		"a rule":                   {change(func(*adminpb.Policy) {}), 1},
+		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1},
+		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0},
+		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0},
+		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, e, reader := verifyingPolicy(t, tt.policy)
+			due := 0
+			for range verifyEvery {
+				r := readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
+				r.Project = Project{ID: "free"}
+				d := s.decideLive(t.Context(), e, r)
+				if s.dueForVerification(e, r, d) {
+					due++
+					s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true})
+				}
+			}
+			if n := mismatches(t, reader); due != tt.due || n != 0 {
+				t.Errorf("%d are verified and %d mismatches counted, want %d and none", due, n, tt.due)
+			}
+		})
 	}
 }
 
