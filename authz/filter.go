@@ -22,6 +22,9 @@ type filter interface {
 	// repeatable reports whether the decision is a function of what is read, up to the
 	// moment that it says.
 	repeatable() bool
+	// deterministic reports whether the decision is always the same about the same
+	// request.
+	deterministic() bool
 }
 
 // question is a request as one chain is asked about it.

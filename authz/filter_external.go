@@ -113,6 +113,8 @@ func (f externalFilter) reads() *rego.Reads {
 // repeatable is false if there is a service: it may answer otherwise each time.
 func (f externalFilter) repeatable() bool { return f.endpoints == nil }
 
+func (f externalFilter) deterministic() bool { return f.repeatable() }
+
 func (f externalFilter) check(ctx context.Context, q question) Decision {
 	// A service that is told of an end may refund it: an experiment must not.
 	if f.endpoints == nil || q.shadow && q.request.Operation == OperationOnEnd {

@@ -43,6 +43,8 @@ func (lengthFilter) reads() *rego.Reads { return &rego.Reads{} }
 // reservation nothing is remembered.
 func (lengthFilter) repeatable() bool { return true }
 
+func (lengthFilter) deterministic() bool { return true }
+
 func (f lengthFilter) check(_ context.Context, q question) Decision {
 	operation, lease := q.request.Operation, q.request.Reservation
 	if f.limit == 0 || operation != OperationCheckCreate && operation != OperationCheckUpdate {

@@ -44,6 +44,8 @@ func (f regoFilter) reads() *rego.Reads { return f.program.Reads(f.path) }
 
 func (f regoFilter) repeatable() bool { return f.program.Repeatable(f.path) }
 
+func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
+
 func (f regoFilter) check(ctx context.Context, q question) Decision {
 	document, err := q.input()
 	if err != nil {

@@ -46,6 +46,8 @@ type Policy struct {
 	reads *ReadSet
 	// repeatable says that the chain's decision is a function of that.
 	repeatable bool
+	// deterministic says that the chain always decides alike about the same request.
+	deterministic bool
 	// memory is nil if nothing is remembered. It is set before the policy is used.
 	memory *memory
 	// distrusted is set when a decision was not the one that the whole input gives: no
@@ -100,12 +102,13 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
 	}
-	policy := &Policy{repeatable: true, program: program, exempted: newExemptions(p.GetExemptedProjects())}
+	policy := &Policy{repeatable: true, deterministic: true, program: program, exempted: newExemptions(p.GetExemptedProjects())}
 	reads := &rego.Reads{}
 	for i, r := range p.GetRules() {
 		f := filterKinds[kindOf(r)].new(program, r)
 		policy.rules = append(policy.rules, rule{ruleID(i, r), f})
 		policy.repeatable = policy.repeatable && f.repeatable()
+		policy.deterministic = policy.deterministic && f.deterministic()
 		if callsService(f) {
 			policy.services++
 		}

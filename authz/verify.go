@@ -35,10 +35,10 @@ func sameDecision(a, b Decision) bool {
 }
 
 // dueForVerification reports whether a decision is the one in so many that is decided
-// again. It has to be a function of the input: no external service was asked.
+// again.
 func (s *Sidecar) dueForVerification(e *entry, r *Request, d Decision) bool {
 	p := e.live.policy
-	if p.NoOp() || p.services > 0 || d.exempt || r.Reservation != nil || !lasting(d.Failure) || p.distrusted.Load() {
+	if p.NoOp() || !p.deterministic || d.exempt || r.Reservation != nil || !lasting(d.Failure) || p.distrusted.Load() {
 		return false
 	}
 	return s.shortcuts.Add(1)%verifyEvery == 0

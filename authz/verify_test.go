@@ -128,6 +128,9 @@ func TestWhatIsVerified(t *testing.T) {
 	}{
 		"a rule":                   {change(func(*adminpb.Policy) {}), 1},
 		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1},
+		"a clock":                  {allowing("1", `{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1},
+		"dice":                     {allowing("1", `{ rand.intn("x", 2) == 1; input.x == "b" }`), 0},
+		"a modifier":               {allowing("1", `input.x == "a" with input.x as "a"`), 0},
 		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0},
 		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0},
 		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0},

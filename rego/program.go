@@ -66,6 +66,10 @@ func (p *Program) Reads(path string) *Reads {
 // for inputs that are equal in what Reads names, up to a moment that Eval tells.
 func (p *Program) Repeatable(path string) bool { return p.queries[path].reach.repeatable }
 
+// Deterministic reports whether the rule at path, one of Source.Paths, always has the
+// same value for the same input at the same moment. It may say no too often.
+func (p *Program) Deterministic(path string) bool { return p.queries[path].reach.deterministic }
+
 // Has reports whether the rule at path can be asked: it is one of Source.Paths, or
 // one of Source.Optional that is there.
 func (p *Program) Has(path string) bool {

@@ -13,10 +13,14 @@ type reach struct {
 	// repeatable says that the value is a function of what is read, or changes only
 	// at moments that the evaluation notes on its horizon.
 	repeatable bool
+	// deterministic says that the value is a function of the input and of where the
+	// clock stands.
+	deterministic bool
 }
 
 // walker follows references from rule to rule. It errs on one side: what it does not
-// understand is read whole and not repeatable. It only ever adds to its reach.
+// understand is read whole, and neither repeatable nor deterministic. It only ever adds
+// to its reach.
 type walker struct {
 	analysis *analysis
 	seen     map[*ast.Rule]bool
@@ -32,7 +36,7 @@ type walker struct {
 func (a *analysis) reachOf(ref ast.Ref) reach {
 	w := &walker{
 		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]bool), followed: make(map[string]bool),
-		reach: reach{reads: &Reads{}},
+		reach: reach{reads: &Reads{}, deterministic: true},
 	}
 	w.reach.repeatable = !a.touchesClock(ref)
 	for _, rule := range a.rulesAt(ref) {
@@ -64,7 +68,8 @@ func (w *walker) rule(rule *ast.Rule) {
 	}
 }
 
-// giveUp is for what is not understood: everything is read, and nothing repeatable.
+// giveUp is for what is not understood: everything is read, and nothing is known of
+// the value.
 func (w *walker) giveUp() { w.reach = reach{reads: ReadsEverything} }
 
 func (w *walker) walk(x any) { ast.NewGenericVisitor(w.visit).Walk(x) }
@@ -120,7 +125,7 @@ func (w *walker) expr(e *ast.Expr) bool {
 // it are the unit's affair.
 func (w *walker) builtin(name string) {
 	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.isOurs(name) {
-		w.reach.repeatable = false
+		w.reach.repeatable, w.reach.deterministic = false, false
 	}
 }
 
