@@ -208,10 +208,11 @@ func (n *narrower) documents(pattern ast.Ref) []ast.Value {
 	for _, step := range pattern[1:] {
 		var next []ast.Value
 		for _, v := range at {
-			if n.budget -= 1 + size(v); n.budget < 0 {
+			if n.budget--; n.budget < 0 {
 				return nil
 			}
 			if step.Equal(ast.Wildcard) {
+				n.budget -= size(v)
 				_ = eachEntry(v, func(_, child *ast.Term) error {
 					next = append(next, child.Value)
 					return nil
