@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/proto"
+
 	adminpb "understudy/admin/v1"
 	"understudy/rego"
 )
@@ -75,6 +77,16 @@ const maxRules = 100
 // It never panics: a policy that breaks the compiler does not compile, for it would
 // break every sidecar.
 func Compile(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
+	work := func() { compiled, err = recovering(ctx, p) }
+	if proto.Size(p) < largePolicy {
+		work()
+	} else {
+		background(work)
+	}
+	return compiled, err
+}
+
+func recovering(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
 	defer func() {
 		if recover() != nil {
 			compiled, err = nil, &CompileError{[]Violation{{

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package authz
+
+// lowerPriority does nothing: other systems give priorities to whole processes.
+func lowerPriority() {}
