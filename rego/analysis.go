@@ -23,8 +23,9 @@ type analysis struct {
 	// definitions :: reference of a rule → how many rules have it. It spares looking
 	// for the rules that are alone among the many that are not.
 	definitions map[string]int
-	// mocked says that built-ins may be replaced by others.
-	mocked bool
+	// mocked says that a built-in for which one of ours may stand in may be replaced by
+	// another, and replaced that any may be.
+	mocked, replaced bool
 }
 
 // unit is a rule with its else branches. Variables are known by name within it: the

@@ -2,6 +2,7 @@ package rego
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -101,13 +102,20 @@ func (s *scan) field(t *ast.Term) (ast.Ref, bool) {
 	case ast.Ref:
 		if x.HasPrefix(s.loop.element) {
 			rest := x[len(s.loop.element):]
-			return rest, allScalar(rest)
+			return rest, !slices.ContainsFunc(rest, isPosition)
 		}
 		if field, ok := s.field(x[0]); ok {
 			return slices.Concat(field, x[1:]), allScalar(x[1:])
 		}
 	}
 	return nil, false
+}
+
+// isPosition reports whether a term may be the position in an array. In a reference to
+// the data, 0 and "0" are the same, and are a name in an object as well.
+func isPosition(t *ast.Term) bool {
+	s, ok := t.Value.(ast.String)
+	return !ok || s != "" && strings.Trim(string(s), "+-0123456789") == ""
 }
 
 // key returns what a term is before the loop begins, nil if that is not known.

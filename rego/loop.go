@@ -36,20 +36,19 @@ func (l *loop) variable() *ast.Term { return l.element[len(l.element)-1] }
 // narrower finds loops and puts generators before them.
 type narrower struct {
 	analysis *analysis
-	// data is the document that evaluations read.
-	data ast.Value
-	// collections :: reference → what it can lead to.
-	collections map[string]*collections
-	// budget is how many entries may still be looked at.
-	budget int
+	indexer  *indexer
+	// touches :: reference → whether there are rules that it may touch.
+	touches map[string]bool
+	// simple :: expression → whether it is.
+	simple map[*ast.Expr]bool
 	// variables counts those that were made.
 	variables int
 }
 
-// narrow narrows the loops of all rules, unless one of the built-ins that conditions
-// are made of may be another.
+// narrow narrows the loops of all rules, unless a built-in may be replaced by another:
+// a condition might mean something else, or fail with an error.
 func (p *Program) narrow(ctx context.Context, known *analysis) error {
-	if known.mocked {
+	if known.mocked || known.replaced {
 		return nil
 	}
 	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
@@ -57,14 +56,15 @@ func (p *Program) narrow(ctx context.Context, known *analysis) error {
 		return fmt.Errorf("reading the data: %w", err)
 	}
 	n := &narrower{
-		analysis: known, data: data.(ast.Value), collections: make(map[string]*collections), budget: indexUpTo,
+		analysis: known, indexer: newIndexer(data.(ast.Value)),
+		touches: make(map[string]bool), simple: make(map[*ast.Expr]bool),
 	}
 	for _, file := range slices.Sorted(maps.Keys(p.compiler.Modules)) {
 		for _, rule := range p.compiler.Modules[file].Rules {
 			n.rule(rule)
-		}
-		if ctx.Err() != nil {
-			return ended(ctx)
+			if ctx.Err() != nil {
+				return ended(ctx)
+			}
 		}
 	}
 	return nil
@@ -103,13 +103,14 @@ func (n *narrower) body(body ast.Body, known bound) ast.Body {
 // does.
 func (n *narrower) loopAt(rest ast.Body, known bound) *loop {
 	element := loopOver(rest[0], known)
-	if element == nil {
+	// The generator reads the whole collection: no rule may be in it.
+	if element == nil || n.touchesRules(element[:len(element)-1]) {
 		return nil
 	}
 	l := &loop{element: element}
 	s := scan{loop: l, known: known, fields: make(map[ast.Var]ast.Ref), places: make(map[ast.Var]*ast.Term)}
-	for _, e := range rest {
-		if !n.simple(e) {
+	for _, e := range rest[:min(len(rest), farthest)] {
+		if !n.isSimple(e) {
 			break
 		}
 		s.expr(e)
@@ -137,29 +138,50 @@ func loopOver(e *ast.Expr, known bound) ast.Ref {
 	return nil
 }
 
-// simple reports whether an expression can do nothing but pass or fail. Of others the
+// farthest is how many expressions after its beginning belong to a loop.
+const farthest = 32
+
+// isSimple reports whether an expression can do nothing but pass or fail. Of others the
 // entries that are left out might have caused an error.
-func (n *narrower) simple(e *ast.Expr) bool {
-	if _, ok := e.Terms.(*ast.Every); ok || len(e.With) > 0 {
-		return false
+func (n *narrower) isSimple(e *ast.Expr) bool {
+	simple, known := n.simple[e]
+	if known {
+		return simple
 	}
-	simple := true
+	_, every := e.Terms.(*ast.Every)
+	simple = !every && len(e.With) == 0
 	ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
 		case *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
 			simple = false
 		case ast.Ref:
-			simple = simple && (!x[0].Equal(ast.DefaultRootDocument) || len(n.analysis.rulesAt(x)) == 0)
+			simple = simple && !n.touchesRules(x)
 		}
 		return !simple
 	}).Walk(e)
+	n.simple[e] = simple
 	return simple
+}
+
+// touchesRules reports whether a reference leads to a rule, or to a document that has
+// one in it.
+func (n *narrower) touchesRules(ref ast.Ref) bool {
+	if !ref[0].Equal(ast.DefaultRootDocument) {
+		return false
+	}
+	pattern, name := patternOf(ref)
+	touches, known := n.touches[name]
+	if !known {
+		touches = len(n.analysis.rulesAt(pattern)) > 0
+		n.touches[name] = touches
+	}
+	return touches
 }
 
 // generator returns the expressions that bind the variable of a loop to the entries
 // that can fulfil its conditions; none if there is no index that helps.
 func (n *narrower) generator(l *loop) []*ast.Expr {
-	index := n.collectionsAt(l.collection()).index(l.conditions, &n.budget)
+	index := n.indexer.index(l)
 	if index == nil {
 		return nil
 	}
@@ -184,44 +206,3 @@ func (n *narrower) variable() *ast.Term {
 }
 
 const variablePrefix = "understudy variable "
-
-// collectionsAt returns the collections that a reference can lead to. Each of its
-// variables can be anything.
-func (n *narrower) collectionsAt(ref ast.Ref) *collections {
-	pattern := ref.Copy()
-	for i, step := range pattern[1:] {
-		if !isScalar(step) {
-			pattern[i+1] = ast.Wildcard
-		}
-	}
-	name := pattern.String()
-	if _, ok := n.collections[name]; !ok {
-		n.collections[name] = newCollections(n.documents(pattern), &n.budget)
-	}
-	return n.collections[name]
-}
-
-// documents returns what of the data is at a reference, in which a wildcard is
-// anything; nothing if that is more than the budget allows.
-func (n *narrower) documents(pattern ast.Ref) []ast.Value {
-	at := []ast.Value{n.data}
-	for _, step := range pattern[1:] {
-		var next []ast.Value
-		for _, v := range at {
-			if n.budget--; n.budget < 0 {
-				return nil
-			}
-			if step.Equal(ast.Wildcard) {
-				n.budget -= size(v)
-				_ = eachEntry(v, func(_, child *ast.Term) error {
-					next = append(next, child.Value)
-					return nil
-				})
-			} else if child, err := v.Find(ast.Ref{step}); err == nil {
-				next = append(next, child)
-			}
-		}
-		at = next
-	}
-	return at
-}

@@ -358,6 +358,36 @@ func TestLoops(t *testing.T) {
 		"rules within the data that fail": {
 			`allow if { some e in data.mixed.base; e.k == input.k }`, mixed(), map[string]any{"k": "a", "m": "a"}, 0, "error",
 		},
+		"rules beside the entries": {
+			"allow if { some i; data.base[i].k == input.k }", below(), map[string]any{"k": "3"}, 0, "true",
+		},
+		"fields that are written alike": {
+			"allow if { some e in data.list; e[0] == input.k }\nallow if { some e in data.list; e[\"0\"] == input.k }",
+			listed(map[string]any{"0": "q"}), map[string]any{"k": "q"}, 2, "true",
+		},
+		"a position as a name": {
+			`allow if { some i; data.list[i]["0"] == input.k }`, listed([]any{"q"}), map[string]any{"k": "q"}, 0, "true",
+		},
+		"a name as a position": {
+			`allow if { some i; data.list[i][0] == input.k }`, listed(map[string]any{"0": "q"}), map[string]any{"k": "q"}, 0, "true",
+		},
+		"a position in an entry": {
+			`allow if { some e in data.list; e[0] == input.k }`, listed([]any{"q"}, map[string]any{"0": "r"}), map[string]any{"k": "q"}, 1, "true",
+		},
+		"another built-in that fails": {
+			"allow if v with lower as bad\nbad(x) := \"1\" if is_string(x)\nbad(x) := \"2\" if is_string(x)\n" +
+				"v if { some e in data.list; lower(e.m) == \"1\"; e.k == input.k }",
+			listed(map[string]any{"k": "a", "m": "b"}), map[string]any{"k": "none"}, 0, "error",
+		},
+		"more keys than are looked up": {
+			`allow if { some e in data.list; e.k in data.keys }`, withKeys(ab()), nil, 1, "true",
+		},
+		"more entries than are put in order": {
+			`allow if { some e in data.many; input.k in e.g }`, withMany(), map[string]any{"k": "a"}, 1, "true",
+		},
+		"more entries than an index is made of": {
+			`allow if { some e in data.huge; e == input.k }`, map[string]any{"list": []any{}, "mirror": []any{}, "huge": huge()}, map[string]any{"k": "599999"}, 0, "true",
+		},
 		"other data for a while": {
 			"allow if v with data.list as [{\"k\": input.k}]\nv if { some e in data.list; e.k == input.k }", ab(), map[string]any{"k": "new"}, 1, "true",
 		},
@@ -377,7 +407,7 @@ func TestLoops(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			modules := map[string]string{"p.rego": "package p\n" + tt.module, "m.rego": shadowing}
+			modules := map[string]string{"p.rego": "package p\n" + tt.module, "m.rego": shadowing, "b.rego": beside}
 			a := newAsker(t, modules, tt.data)
 			if a == nil {
 				t.Fatal("it does not compile")
@@ -388,6 +418,48 @@ func TestLoops(t *testing.T) {
 			}
 		})
 	}
+}
+
+// beside is a rule in a collection of the data that fails, and that a loop over the
+// names of the entries does not ask.
+const beside = `package base.late.other
+deep := 1 if input.k
+deep := 2 if input.k
+`
+
+// below is data for beside.
+func below() map[string]any {
+	out := mixed()
+	out["base"] = out["mixed"].(map[string]any)["base"]
+	return out
+}
+
+func withKeys(data map[string]any) map[string]any {
+	var keys []any
+	for i := range 30 {
+		keys = append(keys, fmt.Sprint(i))
+	}
+	data["keys"] = append(keys, "b")
+	return data
+}
+
+// withMany has entries of which every other is for a, in lists of which some are not
+// of text alone.
+func withMany() map[string]any {
+	data := listed(1, 2, 3)
+	var many []any
+	for i := range 400 {
+		many = append(many, map[string]any{"g": [][]any{{"a"}, {fmt.Sprint(i)}, {"c", 1}, {fmt.Sprint(i)}}[i%4]})
+	}
+	data["many"] = many
+	return data
+}
+
+func huge() (out []any) {
+	for i := range 600_000 {
+		out = append(out, fmt.Sprint(i))
+	}
+	return out
 }
 
 // mixed is data to which shadowing adds.

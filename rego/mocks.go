@@ -4,12 +4,12 @@ import "github.com/open-policy-agent/opa/v1/ast"
 
 // A modifier such as `with io.jwt.decode_verify as fake` replaces a built-in for all
 // that its expression reaches. It would not meet one of ours that stands in the place
-// of that built-in, so nothing is substituted where such a modifier may be evaluated;
-// and a condition of a loop would mean something else. The rules of a policy's tests
-// are full of them, but a decision does not reach those.
+// of that built-in, so nothing is substituted where such a modifier may be evaluated.
+// The rules of a policy's tests are full of them, but a decision does not reach those.
 
 // mocks reports whether an evaluation from one of the references may meet a modifier
-// that replaces a built-in which matters to us.
+// that replaces a built-in which one of ours may stand in for. It also finds out whether
+// any built-in may be replaced.
 func (a *analysis) mocks(from []ast.Ref) bool {
 	found := false
 	seen := make(map[*ast.Rule]bool)
@@ -18,6 +18,7 @@ func (a *analysis) mocks(from []ast.Ref) bool {
 		switch x := x.(type) {
 		case *ast.With:
 			found = found || substitutable(x.Target)
+			a.replaced = a.replaced || !isDocument(x.Target)
 		case ast.Ref:
 			follow(x)
 		}
@@ -42,10 +43,16 @@ func (a *analysis) mocks(from []ast.Ref) bool {
 }
 
 // substitutable reports whether the target of a modifier is a built-in that one of
-// ours may stand in for, or that a condition of a loop is made of.
+// ours may stand in for.
 func substitutable(target *ast.Term) bool {
 	name := target.String()
-	return comparisons[name] || tokenBuiltins[name] || name == ast.StartsWith.Name
+	return comparisons[name] || tokenBuiltins[name]
+}
+
+// isDocument reports whether the target of a modifier is of the input or the data.
+func isDocument(target *ast.Term) bool {
+	ref, ok := target.Value.(ast.Ref)
+	return ok && (ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument))
 }
 
 // verifiesToken reports whether a rule calls io.jwt.decode_verify, which reads the
