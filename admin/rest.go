@@ -17,8 +17,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // maxBody is the size of the largest request, in bytes: a policy at its limit, with
@@ -117,6 +119,12 @@ func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
+// Marshal writes a large answer in the background.
+func (j jsonBody) Marshal(v any) (text []byte, err error) {
+	authz.Background(sizeOf(v), func() { text, err = j.JSONPb.Marshal(v) })
+	return text, err
+}
+
 // checkBody reads a request's body before anything else looks at it, so that a
 // large, broken or misplaced one is refused as what it is.
 func (s *Server) checkBody(next http.Handler) http.Handler {
@@ -139,7 +147,7 @@ func (s *Server) checkBody(next http.Handler) http.Handler {
 			writeStatus(w, http.StatusBadRequest, syntaxError(body))
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			next.ServeHTTP(w, r)
+			authz.Background(len(body), func() { next.ServeHTTP(w, r) })
 		}
 	})
 }
@@ -171,8 +179,17 @@ func (s *Server) recoverRPC(
 			err = internal()
 		}
 	}()
-	response, err = handle(ctx, r)
+	authz.Background(sizeOf(r), func() { response, err = handle(ctx, r) })
 	return response, withInfo(err)
+}
+
+// sizeOf is the size of a message, in bytes.
+func sizeOf(v any) int {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return 0
+	}
+	return proto.Size(m)
 }
 
 func serveOpenAPI(w http.ResponseWriter) {

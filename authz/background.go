@@ -1,32 +1,56 @@
 package authz
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
-// largePolicy is the size from which a policy is compiled in the background, in bytes:
-// smaller ones take a few milliseconds.
-const largePolicy = 64 << 10
+// large is the size from which work is done in the background, in bytes of a policy:
+// less takes a few milliseconds.
+const large = 64 << 10
 
-// background runs long work so that the traffic feels little of it, and returns when it
-// has ended. OPA's compiler has no place at which it could give way, and would keep one
-// of the processors that Go's scheduler shares out, and its core, for seconds. So it
+// Background runs work on so many bytes and returns when it has ended. If they are
+// many, the traffic feels little of it: OPA's compiler and the decoders of JSON and
+// protobuf have no place at which they could give way, and would keep one of the
+// processors that Go's scheduler shares out, and its core, for seconds. So the work
 // gets a processor of its own beside those, and a thread that the system runs only as
-// far as others leave it time.
-func background(work func()) {
+// far as others leave it time. A panic of the work is one of the caller.
+func Background(bytes int, work func()) {
+	if bytes < large {
+		work()
+		return
+	}
 	addProcessor(1)
 	defer addProcessor(-1)
+	var failure *workPanic
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if cause := recover(); cause != nil {
+				failure = &workPanic{cause, debug.Stack()}
+			}
+		}()
 		// It is not unlocked: the thread ends with the goroutine, and its priority with it.
 		runtime.LockOSThread()
 		lowerPriority()
 		work()
 	}()
 	<-done
+	if failure != nil {
+		panic(failure)
+	}
 }
+
+// workPanic is a panic, with where it was.
+type workPanic struct {
+	cause any
+	stack []byte
+}
+
+func (p *workPanic) String() string { return fmt.Sprintf("%v\n%s", p.cause, p.stack) }
 
 // processors are what Go's scheduler shares out beside its usual number.
 var processors struct {

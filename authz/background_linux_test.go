@@ -17,16 +17,15 @@ func TestBackgroundHasTheLowestPriority(t *testing.T) {
 		return 20 - p
 	}
 	before, during := priority(), 0
-	background(func() { during = priority() })
+	Background(large, func() { during = priority() })
 	if during != lowest {
 		t.Errorf("the work has the priority %d, want %d", during, lowest)
 	}
 	for range 100 {
-		if after := make(chan int); true {
-			go func() { after <- priority() }()
-			if got := <-after; got != before {
-				t.Fatalf("other work has the priority %d afterwards, want %d", got, before)
-			}
+		after := make(chan int)
+		go func() { after <- priority() }()
+		if got := <-after; got != before {
+			t.Fatalf("other work has the priority %d afterwards, want %d", got, before)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ func TestBackgroundHasAProcessorOfItsOwn(t *testing.T) {
 	seen.Add(len(during))
 	for i := range during {
 		all.Go(func() {
-			background(func() {
+			Background(large, func() {
 				begun.Done()
 				begun.Wait()
 				during[i] = runtime.GOMAXPROCS(0)
@@ -41,16 +42,37 @@ func TestBackgroundHasAProcessorOfItsOwn(t *testing.T) {
 // TestLargePoliciesCompileAlike compiles one in the background, and one that does not
 // compile.
 func TestLargePoliciesCompileAlike(t *testing.T) {
-	large := func(condition string) error {
+	compiled := func(condition string) error {
 		p := allowing("1", condition)
-		p.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", largePolicy)
+		p.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", large)
 		_, err := Compile(t.Context(), p)
 		return err
 	}
-	if err := large(`input.x == "a"`); err != nil {
+	if err := compiled(`input.x == "a"`); err != nil {
 		t.Error(err)
 	}
-	if err := large(`unknown(1)`); err == nil || !strings.Contains(err.Error(), "unknown") {
+	if err := compiled(`unknown(1)`); err == nil || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("%v is the error, want one about unknown", err)
 	}
+}
+
+// TestBackgroundPanics has the caller panic, and tells where the work did.
+func TestBackgroundPanics(t *testing.T) {
+	for _, bytes := range []int{0, large} {
+		func() {
+			defer func() {
+				if cause := fmt.Sprint(recover()); !strings.Contains(cause, "oops") {
+					t.Errorf("%d bytes: the panic is %q", bytes, cause)
+				}
+			}()
+			Background(bytes, func() { panic("oops") })
+			t.Errorf("%d bytes: there is no panic", bytes)
+		}()
+	}
+	defer func() {
+		if cause := fmt.Sprint(recover()); !strings.Contains(cause, "TestBackgroundPanics") {
+			t.Errorf("the panic does not tell where it was: %q", cause)
+		}
+	}()
+	Background(large, func() { panic("oops") })
 }

@@ -77,16 +77,6 @@ const maxRules = 100
 // It never panics: a policy that breaks the compiler does not compile, for it would
 // break every sidecar.
 func Compile(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
-	work := func() { compiled, err = recovering(ctx, p) }
-	if proto.Size(p) < largePolicy {
-		work()
-	} else {
-		background(work)
-	}
-	return compiled, err
-}
-
-func recovering(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
 	defer func() {
 		if recover() != nil {
 			compiled, err = nil, &CompileError{[]Violation{{
@@ -94,7 +84,8 @@ func recovering(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err e
 			}}}
 		}
 	}()
-	return compile(ctx, p)
+	Background(proto.Size(p), func() { compiled, err = compile(ctx, p) })
+	return compiled, err
 }
 
 func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
