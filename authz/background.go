@@ -11,14 +11,26 @@ import (
 // less takes a few milliseconds.
 const large = 64 << 10
 
+// inBackground is how many works may be in the background: each is a thread. It is more
+// than one call of the API needs for what it does within other work.
+var inBackground = make(chan struct{}, 16)
+
 // Background runs work on so many bytes and returns when it has ended. If they are
 // many, the traffic feels little of it: OPA's compiler and the decoders of JSON and
 // protobuf have no place at which they could give way, and would keep one of the
 // processors that Go's scheduler shares out, and its core, for seconds. So the work
 // gets a processor of its own beside those, and a thread that the system runs only as
-// far as others leave it time. A panic of the work is one of the caller.
+// far as others leave it time; unless there is much of it in the background already. A
+// panic of the work is one of the caller.
 func Background(bytes int, work func()) {
 	if bytes < large {
+		work()
+		return
+	}
+	select {
+	case inBackground <- struct{}{}:
+		defer func() { <-inBackground }()
+	default:
 		work()
 		return
 	}

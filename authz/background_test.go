@@ -56,6 +56,22 @@ func TestLargePoliciesCompileAlike(t *testing.T) {
 	}
 }
 
+// TestBackgroundIsBounded has work within work, more than fits: it is done all the same.
+func TestBackgroundIsBounded(t *testing.T) {
+	usual, most, depth := runtime.GOMAXPROCS(0), 0, 0
+	var deeper func()
+	deeper = func() {
+		most = max(most, runtime.GOMAXPROCS(0))
+		if depth++; depth < 2*cap(inBackground) {
+			Background(large, deeper)
+		}
+	}
+	Background(large, deeper)
+	if depth != 2*cap(inBackground) || most > usual+cap(inBackground) || len(inBackground) > 0 {
+		t.Errorf("%d works, %d processors, %d left over", depth, most, len(inBackground))
+	}
+}
+
 // TestBackgroundPanics has the caller panic, and tells where the work did.
 func TestBackgroundPanics(t *testing.T) {
 	for _, bytes := range []int{0, large} {
