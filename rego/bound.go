@@ -2,11 +2,13 @@ package rego
 
 import "github.com/open-policy-agent/opa/v1/ast"
 
-// bound are variables that have a value without variables in it.
+// bound has the variables that have been seen: true if they have a value without
+// variables in it, false if that is not known.
 type bound map[ast.Var]bool
 
-// after adds what an expression binds when it has passed. It may know too little.
+// after adds what an expression binds when it has passed.
 func (b bound) after(e *ast.Expr) {
+	b.seen(e)
 	terms, ok := e.Terms.([]*ast.Term)
 	if !ok || e.Negated {
 		return
@@ -46,7 +48,20 @@ func (b bound) all(t *ast.Term) {
 	}
 }
 
-func isVariable(t *ast.Term) bool {
-	_, ok := t.Value.(ast.Var)
-	return ok
+// seen notes variables that may be bound from here on.
+func (b bound) seen(x any) {
+	visitor := ast.NewVarVisitor()
+	visitor.Walk(x)
+	for v := range visitor.Vars() {
+		if !b[v] {
+			b[v] = false
+		}
+	}
+}
+
+// isNew reports whether a term is a variable that nothing can have bound.
+func (b bound) isNew(t *ast.Term) bool {
+	v, ok := t.Value.(ast.Var)
+	_, seen := b[v]
+	return ok && !seen
 }

@@ -78,6 +78,11 @@ func (n *narrower) rule(rule *ast.Rule) {
 		for _, arg := range r.Head.Args {
 			known.all(arg)
 		}
+		// Who asks for one key of many binds it before.
+		known.seen(r.Head.Reference)
+		if r.Head.Key != nil {
+			known.seen(r.Head.Key)
+		}
 		r.Body = n.body(r.Body, known)
 	}
 }
@@ -130,8 +135,9 @@ func loopOver(e *ast.Expr, known bound) ast.Ref {
 			continue
 		}
 		n := slices.IndexFunc(ref[1:], func(t *ast.Term) bool { return !isScalar(t) && !known.has(t) }) + 1
-		// Not all of the data is meant by data[i].
-		if n > 1 && isVariable(ref[n]) {
+		// Not all of the data is meant by data[i]. A variable that may be bound may be
+		// another name of an entry than its key: "3" is 3 in a reference to the data.
+		if n > 1 && known.isNew(ref[n]) {
 			return ref[:n+1]
 		}
 	}

@@ -1,0 +1,37 @@
+package rego
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// TestIndexesHaveABudget indexes a list whose entries have lists of texts: what is
+// beyond the budget has no index, nor has what comes after it.
+func TestIndexesHaveABudget(t *testing.T) {
+	var entries []*ast.Term
+	for i := range 20 {
+		texts := ast.NewArray()
+		for j := range 50 {
+			texts = texts.Append(ast.StringTerm(fmt.Sprint(i, j)))
+		}
+		entries = append(entries, ast.NewTerm(ast.NewObject([2]*ast.Term{ast.StringTerm("g"), ast.NewTerm(texts)})))
+	}
+	data := ast.NewObject([2]*ast.Term{ast.StringTerm("list"), ast.ArrayTerm(entries...)})
+	l := &loop{
+		element:    ast.MustParseRef("data.list[i]"),
+		conditions: []condition{{fieldMember, ast.Ref{ast.StringTerm("g")}, ast.StringTerm("11")}},
+	}
+	// 20 entries, 1,000 texts, and as many strings to keep.
+	for budget, want := range map[int]bool{100: false, 1500: false, 2500: true} {
+		x := newIndexer(data)
+		x.budget = budget
+		if got := x.index(l) != nil; got != want {
+			t.Errorf("with %d to look at there is an index: %v, want %v", budget, got, want)
+		}
+		if again := x.index(l) != nil; again != want {
+			t.Errorf("with %d to look at there is an index the second time: %v, want %v", budget, again, want)
+		}
+	}
+}
