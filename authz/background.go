@@ -11,9 +11,9 @@ import (
 // less takes a few milliseconds.
 const large = 64 << 10
 
-// inBackground is how many works may be in the background: each is a thread. It is more
-// than one call of the API needs for what it does within other work.
-var inBackground = make(chan struct{}, 16)
+// inBackground bounds the works in the background: each has a thread and a processor. A
+// call of the API has two, one within the other.
+var inBackground = make(chan struct{}, 4)
 
 // Background runs work on so many bytes and returns when it has ended. If they are
 // many, the traffic feels little of it: OPA's compiler and the decoders of JSON and

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestBackgroundHasTheLowestPriority looks at the thread that works, and at one that
+// TestBackgroundHasALowPriority looks at the thread that works, and at one that
 // does not.
-func TestBackgroundHasTheLowestPriority(t *testing.T) {
-	// The system call counts from 40 for the highest to 1 for the lowest.
+func TestBackgroundHasALowPriority(t *testing.T) {
+	// The system call counts from 40 for the highest to 1 for the lowPriority.
 	priority := func() int {
 		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 		if err != nil {
@@ -18,8 +18,8 @@ func TestBackgroundHasTheLowestPriority(t *testing.T) {
 	}
 	before, during := priority(), 0
 	Background(large, func() { during = priority() })
-	if during != lowest {
-		t.Errorf("the work has the priority %d, want %d", during, lowest)
+	if during != lowPriority {
+		t.Errorf("the work has the priority %d, want %d", during, lowPriority)
 	}
 	for range 100 {
 		after := make(chan int)

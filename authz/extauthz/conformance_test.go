@@ -30,13 +30,17 @@ const (
 // document, OPA with its defaults the value, a table the response. The responses
 // are the same as a whole.
 func TestConformance(t *testing.T) {
+	count := conformancePolicies
+	if testing.Short() {
+		count /= 4
+	}
 	policies := make(map[authz.PolicyID]*adminpb.Policy)
-	for seed := range uint64(conformancePolicies) {
+	for seed := range uint64(count) {
 		policies[conformanceID(seed)] = seededPolicy(t, seed)
 	}
 	s := newServer(t, sidecarOf(t, policies))
 	kinds := make(map[string]int) // :: kind of answer → how many there were
-	for seed := range uint64(conformancePolicies) {
+	for seed := range uint64(count) {
 		id := conformanceID(seed)
 		plain := newPlainPolicy(t, policies[id])
 		for n := range uint64(conformanceRequests) {
@@ -53,7 +57,7 @@ func TestConformance(t *testing.T) {
 		"0", "0 with a response", "0 of a chain", "7", "7 with a response", string(authz.FailureRequest),
 		string(authz.FailureUndefined), string(authz.FailureError), string(authz.FailureType),
 	} {
-		if kinds[kind] < conformancePolicies*conformanceRequests/200 {
+		if kinds[kind] < count*conformanceRequests/200 {
 			t.Errorf("only %d answers were of the kind %s: the policies do not reach it", kinds[kind], kind)
 		}
 	}
