@@ -67,16 +67,21 @@ func (l *loops) entry() any {
 	if l.IntN(12) == 0 {
 		return l.value()
 	}
-	e := map[string]any{}
+	return l.fields(8)
+}
+
+// fields returns the fields of an entry or an input, without one in so many.
+func (l *loops) fields(n int) map[string]any {
+	out := map[string]any{}
 	for _, field := range []string{"k", "m", "p", "g"} {
-		if l.IntN(8) > 0 {
-			e[field] = l.value()
+		if l.IntN(n) > 0 {
+			out[field] = l.value()
 		}
 	}
 	if l.IntN(4) > 0 {
-		e["g"] = []any{l.text(), l.text()}
+		out["g"] = []any{l.text(), l.text()}
 	}
-	return e
+	return out
 }
 
 // value is a text most of the time.
@@ -87,18 +92,7 @@ func (l *loops) value() any {
 	return []any{1, 1.0, true, nil, []any{1, "a"}, map[string]any{"x": "a"}, []any{}, "1"}[l.IntN(8)]
 }
 
-func (l *loops) input() map[string]any {
-	in := map[string]any{}
-	for _, field := range []string{"k", "m", "p", "g"} {
-		if l.IntN(10) > 0 {
-			in[field] = l.value()
-		}
-	}
-	if l.IntN(4) > 0 {
-		in["g"] = []any{l.text(), l.text()}
-	}
-	return in
-}
+func (l *loops) input() map[string]any { return l.fields(10) }
 
 // module returns the text of a module whose rule is p/allow. Its helpers can fail for
 // some arguments, which has to be so for the same requests with and without an index.
