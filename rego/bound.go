@@ -29,7 +29,7 @@ func (b bound) unified(t, value *ast.Term) {
 	if _, ok := value.Value.(ast.Ref); ok {
 		// It leads to documents, and binds the variables within it.
 		b.all(value)
-	} else if !isScalar(value) && !b.has(value) {
+	} else if !ast.IsScalar(value.Value) && !b.has(value) {
 		return
 	}
 	b.all(t)

@@ -138,18 +138,9 @@ func (s *scan) key(t *ast.Term) *ast.Term {
 
 // isPlace reports whether a term is one place of the input or the data.
 func isPlace(t *ast.Term) bool {
-	ref, ok := t.Value.(ast.Ref)
-	return ok && (ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument)) && allScalar(ref[1:])
+	return isDocument(t) && allScalar(t.Value.(ast.Ref)[1:])
 }
 
 func allScalar(terms []*ast.Term) bool {
-	return !slices.ContainsFunc(terms, func(t *ast.Term) bool { return !isScalar(t) })
-}
-
-func isScalar(t *ast.Term) bool {
-	switch t.Value.(type) {
-	case ast.String, ast.Number, ast.Boolean, ast.Null:
-		return true
-	}
-	return false
+	return !slices.ContainsFunc(terms, func(t *ast.Term) bool { return !ast.IsScalar(t.Value) })
 }

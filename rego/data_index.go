@@ -26,7 +26,7 @@ type dataIndex struct {
 	conditions []condition
 	// in :: collection, by identity → what is known of it. A document that is not here,
 	// such as one that `with` put in the place of another, is tried as a whole.
-	in map[ast.Value]*indexed
+	in map[ast.Value]indexed
 }
 
 // indexed is a collection, as one loop looks for its entries.
@@ -44,9 +44,9 @@ func (x *indexer) index(l *loop) *dataIndex {
 	if len(useful) == 0 || !x.spend(len(collections)) {
 		return nil
 	}
-	out := &dataIndex{conditions: useful, in: make(map[ast.Value]*indexed)}
+	out := &dataIndex{conditions: useful, in: make(map[ast.Value]indexed)}
 	for _, c := range collections {
-		known := &indexed{keys: c.keys}
+		known := indexed{keys: c.keys}
 		for _, condition := range useful {
 			known.fields = append(known.fields, x.field(c, condition))
 		}
@@ -67,13 +67,16 @@ func (x *indexer) useful(collections []*collection, conditions []condition) []co
 	}
 	var out []rated
 	for _, condition := range conditions {
+		if !x.spend(len(collections)) {
+			return nil
+		}
 		expected := 0.0
 		for _, c := range collections {
 			f := x.field(c, condition)
 			if f == nil {
 				return nil
 			}
-			expected += f.expected(len(c.keys))
+			expected += f.expected
 		}
 		if entries > 0 && expected <= float64(entries)/2 {
 			out = append(out, rated{condition, expected})
@@ -97,9 +100,9 @@ func (s *substitutes) generator(x *dataIndex, operands []*ast.Term) *ast.Expr {
 // generate implements topdown.BuiltinFunc.
 func (x *dataIndex) generate(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 	collection := operands[0].Value
-	known := x.find(collection)
-	if known == nil || horizonOf(bctx) == nil {
-		return eachEntry(collection, func(key, _ *ast.Term) error { return iter(key) })
+	var known indexed
+	if horizonOf(bctx) != nil { // else OPA alone is asked for
+		known = x.find(collection)
 	}
 	entries, ok := x.fewest(known, operands[1:])
 	if !ok {
@@ -113,16 +116,17 @@ func (x *dataIndex) generate(bctx topdown.BuiltinContext, operands []*ast.Term, 
 	return nil
 }
 
-func (x *dataIndex) find(collection ast.Value) *indexed {
+// find returns what is known of a collection: nothing if it is not indexed.
+func (x *dataIndex) find(collection ast.Value) indexed {
 	switch collection.(type) {
 	case *ast.Array, ast.Object: // which are pointers, and can be looked up
 		return x.in[collection]
 	}
-	return nil
+	return indexed{}
 }
 
 // fewest returns a short list of entries to try, false if all have to be.
-func (x *dataIndex) fewest(of *indexed, keys []*ast.Term) (best []int, found bool) {
+func (x *dataIndex) fewest(of indexed, keys []*ast.Term) (best []int, found bool) {
 	for i, f := range of.fields {
 		entries, ok := f.candidates(x.conditions[i].kind, keys[i].Value)
 		if ok && (!found || len(entries) < len(best)) {

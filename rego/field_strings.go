@@ -10,6 +10,8 @@ const (
 	// mostLengths is how many lengths of prefixes are looked up for one key, and
 	// mostWanted how many keys together.
 	mostLengths, mostWanted = 64, 16
+	// mostMerged is how many entries are put in order for one loop.
+	mostMerged = 64
 )
 
 // fieldStrings tells by the strings of a field which entries of a collection have them.
@@ -20,8 +22,9 @@ type fieldStrings struct {
 	others []int
 	// lengths are those of the strings, in ascending order.
 	lengths []int
-	// total is how many entries there are under all strings.
-	total int
+	// expected is about how many entries have to be tried for one key, if keys are as
+	// frequent as the strings.
+	expected float64
 }
 
 func (f *fieldStrings) add(entry int, field ast.Value, kind fieldKind) {
@@ -43,26 +46,20 @@ func (f *fieldStrings) add(entry int, field ast.Value, kind fieldKind) {
 	}
 }
 
-func (f *fieldStrings) measure() {
+// measure finds out what a look-up costs, once all of so many entries are added.
+func (f *fieldStrings) measure(of int) {
+	squares, total := 0, 0
 	for s, entries := range f.by {
+		squares += len(entries) * len(entries)
+		total += len(entries)
 		f.lengths = append(f.lengths, len(s))
-		f.total += len(entries)
 	}
 	slices.Sort(f.lengths)
 	f.lengths = slices.Compact(f.lengths)
-}
-
-// expected is about how many of the entries have to be tried for one key, if keys are
-// as frequent as the strings.
-func (f *fieldStrings) expected(of int) float64 {
+	f.expected = float64(squares)/float64(max(total, 1)) + float64(len(f.others))
 	if len(f.lengths) > mostLengths {
-		return float64(of)
+		f.expected = float64(of)
 	}
-	squares := 0
-	for _, entries := range f.by {
-		squares += len(entries) * len(entries)
-	}
-	return float64(squares)/float64(max(f.total, 1)) + float64(len(f.others))
 }
 
 // candidates returns the entries that can fulfil the condition, in their order. It
@@ -128,9 +125,6 @@ func (f *fieldStrings) merged(strings []string, others []int) ([]int, bool) {
 	slices.Sort(all)
 	return slices.Compact(all), true
 }
-
-// mostMerged is how many entries are put in order for one loop.
-const mostMerged = 64
 
 // stringsOf returns the elements of a collection, if all are strings.
 func stringsOf(v ast.Value) (out []string, ok bool) {

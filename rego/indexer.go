@@ -59,7 +59,7 @@ func (x *indexer) collections(ref ast.Ref) []*collection {
 func patternOf(ref ast.Ref) (ast.Ref, string) {
 	pattern := ref.Copy()
 	for i, step := range pattern {
-		if !isScalar(step) && i > 0 {
+		if !ast.IsScalar(step.Value) && i > 0 {
 			pattern[i] = ast.Wildcard
 		}
 	}
@@ -127,15 +127,14 @@ func (x *indexer) field(c *collection, condition condition) *fieldStrings {
 // newFieldStrings indexes a collection. An entry cannot fulfil the condition for a
 // string as its key if the field is not there, or is of another type.
 func (x *indexer) newFieldStrings(c *collection, condition condition) *fieldStrings {
+	if !x.spend(size(c.value)) {
+		return nil
+	}
 	f := &fieldStrings{by: make(map[string][]int)}
 	entry := 0
 	_ = eachEntry(c.value, func(_, value *ast.Term) error {
-		cost := 1
-		if field, err := value.Value.Find(condition.field); err == nil {
-			cost += size(field)
-			if x.spend(cost) {
-				f.add(entry, field, condition.kind)
-			}
+		if field, err := value.Value.Find(condition.field); err == nil && x.spend(size(field)) {
+			f.add(entry, field, condition.kind)
 		}
 		entry++
 		return nil
@@ -143,6 +142,6 @@ func (x *indexer) newFieldStrings(c *collection, condition condition) *fieldStri
 	if !x.spend(len(f.by)) {
 		return nil
 	}
-	f.measure()
+	f.measure(entry)
 	return f
 }

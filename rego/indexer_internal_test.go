@@ -23,7 +23,7 @@ func TestIndexesHaveABudget(t *testing.T) {
 		element:    ast.MustParseRef("data.list[i]"),
 		conditions: []condition{{fieldMember, ast.Ref{ast.StringTerm("g")}, ast.StringTerm("11")}},
 	}
-	// 20 entries, 1,000 texts, and as many strings to keep.
+	// 20 entries, looked at twice, 1,000 texts, and as many strings to keep.
 	for budget, want := range map[int]bool{100: false, 1500: false, 2500: true} {
 		x := newIndexer(data)
 		x.budget = budget
@@ -33,5 +33,24 @@ func TestIndexesHaveABudget(t *testing.T) {
 		if again := x.index(l) != nil; again != want {
 			t.Errorf("with %d to look at there is an index the second time: %v, want %v", budget, again, want)
 		}
+	}
+}
+
+// TestEntriesWithoutTheFieldCost looks for fields that no entry has, again and again.
+func TestEntriesWithoutTheFieldCost(t *testing.T) {
+	entries := make([]*ast.Term, 20)
+	for i := range entries {
+		entries[i] = ast.ObjectTerm()
+	}
+	x := newIndexer(ast.NewObject([2]*ast.Term{ast.StringTerm("list"), ast.ArrayTerm(entries...)}))
+	x.budget = 1000
+	for i := range 100 {
+		x.index(&loop{
+			element:    ast.MustParseRef("data.list[i]"),
+			conditions: []condition{{fieldEqual, ast.Ref{ast.StringTerm(fmt.Sprint("field", i))}, ast.StringTerm("a")}},
+		})
+	}
+	if x.budget >= 0 {
+		t.Errorf("%d are left after 2,000", x.budget)
 	}
 }

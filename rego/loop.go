@@ -134,7 +134,7 @@ func loopOver(e *ast.Expr, known bound) ast.Ref {
 		if !ok || !ref[0].Equal(ast.DefaultRootDocument) {
 			continue
 		}
-		n := slices.IndexFunc(ref[1:], func(t *ast.Term) bool { return !isScalar(t) && !known.has(t) }) + 1
+		n := slices.IndexFunc(ref[1:], func(t *ast.Term) bool { return !ast.IsScalar(t.Value) && !known.has(t) }) + 1
 		// Not all of the data is meant by data[i]. A variable that may be bound may be
 		// another name of an entry than its key: "3" is 3 in a reference to the data.
 		if n > 1 && known.isNew(ref[n]) {

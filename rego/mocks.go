@@ -49,9 +49,9 @@ func substitutable(target *ast.Term) bool {
 	return comparisons[name] || tokenBuiltins[name]
 }
 
-// isDocument reports whether the target of a modifier is of the input or the data.
-func isDocument(target *ast.Term) bool {
-	ref, ok := target.Value.(ast.Ref)
+// isDocument reports whether a term is a reference into the input or the data.
+func isDocument(t *ast.Term) bool {
+	ref, ok := t.Value.(ast.Ref)
 	return ok && (ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument))
 }
 
