@@ -10,10 +10,10 @@ import (
 const verifyEvery = 1024
 
 // verify decides a request again, beside the traffic, from its whole input, with
-// nothing remembered and nothing of the data indexed, in the time that an experiment has. If that is another decision,
-// a shortcut is wrong: that is counted and logged, and the policy takes none any more.
-// It is a check of ourselves that a test cannot replace. An evaluation that failed says
-// nothing, for it may not fail again.
+// nothing remembered and nothing of the data indexed, in the time that an experiment
+// has. If that is another decision, a shortcut is wrong: that is counted and logged, and
+// the policy takes none any more. It is a check of ourselves that a test cannot replace.
+// An evaluation that failed says nothing, for it may not fail again.
 func (s *shadow) verify(ctx context.Context, job rehearsal) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
