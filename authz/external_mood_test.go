@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -14,6 +15,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"understudy/authz"
 )
@@ -175,11 +180,49 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 	})
 }
 
-// TestADenialThatNeverEndsIsOne: the service has said 403 before it hung.
+// TestADenialThatNeverEndsIsOne: the service has said 403 before it hung. The wait for
+// the rest ends when that is known here, and at no time before.
 func TestADenialThatNeverEndsIsOne(t *testing.T) {
 	t.Parallel()
-	checkMood(t, newService(t, trickle).URL, "deny_without_message", "The external service denied the request.",
-		func(c *authz.ExternalConfig) { c.Timeout = 50 * time.Millisecond })
+	for _, allowOnError := range []bool{false, true} {
+		m := newMeter()
+		ctx, cancel := withCancel(t)
+		s, _ := deciding(t, rules("", serviceRule(newService(t, trickle).URL, allowOnError)), func(c *authz.Config) {
+			c.Meters, c.External.Tracer = m, statusTracer{known: cancel}
+		})
+		d := s.Check(ctx, lease(creation, time.Hour))
+		if d.Verdict != authz.Deny || d.Failure != "" || d.Reason != "The external service denied the request." {
+			t.Errorf("allow_on_error %v: got %+v; want the denial", allowOnError, d)
+		}
+		if m.count(t, "understudy.external.calls", label("outcome", "deny_without_message")) != 1 {
+			t.Errorf("allow_on_error %v: the denial is not counted", allowOnError)
+		}
+	}
+}
+
+// statusTracer calls known when the status of an answer is there, and its body is not
+// read yet.
+type statusTracer struct {
+	noop.Tracer
+	known func()
+}
+
+func (s statusTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	span := statusSpan{known: s.known}
+	return trace.ContextWithSpan(ctx, span), span
+}
+
+type statusSpan struct {
+	noop.Span
+	known func()
+}
+
+func (s statusSpan) SetAttributes(all ...attribute.KeyValue) {
+	for _, a := range all {
+		if a.Key == "http.response.status_code" {
+			s.known()
+		}
+	}
 }
 
 // newTLSServer starts a service with a certificate of its own authority, which lets

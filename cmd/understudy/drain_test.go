@@ -134,7 +134,7 @@ func startProcess(t *testing.T, flags ...string) (*running, *os.Process) {
 	t.Helper()
 	cmd := exec.Command("understudy", append([]string{
 		"serve", "--authz-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0",
-		"--store", boltScheme + filepath.Join(t.TempDir(), "understudy.db"),
+		"--store", boltScheme + filepath.Join(t.TempDir(), "understudy.db"), "--decision-timeout", scriptTime.String(),
 	}, flags...)...)
 	log, err := cmd.StderrPipe()
 	if err != nil {

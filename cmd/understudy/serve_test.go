@@ -82,7 +82,7 @@ func (c *collector) listenHTTP(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: c, ReadHeaderTimeout: time.Second}
+	s := &http.Server{Handler: c, ReadHeaderTimeout: scriptTime}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return "http://" + l.Addr().String()
@@ -102,6 +102,7 @@ func startServer(t testing.TB, change func(*config)) *running {
 	t.Helper()
 	c := demoConfig(t.TempDir())
 	c.location = "projects/p1/locations/l1"
+	c.decisionTimeout = scriptTime // for what a test does not ask
 	if change != nil {
 		change(&c)
 	}
