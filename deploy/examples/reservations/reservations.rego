@@ -36,8 +36,10 @@ hosts := sum(counts) if count(counts) == count(reservations)
 
 counts := [n | some r in reservations; n := hosts_of(r)]
 
-# Blazar looks for at most max hosts; those that it has chosen count too.
-hosts_of(r) := max([to_number(r.max), count(object.get(r, "allocations", []))]) if r.resource_type == "physical:host"
+# A reservation of hosts gets at most max of them. Its allocations are not counted: Blazar
+# lists candidates by resource type, so that two reservations of hosts show the same ones,
+# and of an update those of the reservations as they were.
+hosts_of(r) := to_number(r.max) if r.resource_type == "physical:host"
 
 hosts_of(r) := 0 if r.resource_type != "physical:host"
 

@@ -33,9 +33,11 @@ test_a_project_has_limits_of_its_own if {
 	denied(create("large", [hosts(9)], "2026-11-21T00:00:00", "2026-11-22T00:00:00"))
 }
 
-test_hosts_that_are_chosen_count if {
-	chosen := object.union(hosts(1), {"allocations": [{"id": "1"}, {"id": "2"}, {"id": "3"}]})
-	denied(create("p", [chosen], "2026-11-21T00:00:00", "2026-11-21T01:00:00"))
+# Blazar lists allocations by resource type: each of these has those of the last one.
+test_allocations_are_not_counted if {
+	allowed(create("p", [with_allocations(hosts(1), 3), with_allocations(hosts(1), 3)], "2026-11-21T00:00:00", "2026-11-21T01:00:00"))
+	allowed(create("p", [with_allocations(hosts(2), 0)], "2026-11-21T00:00:00", "2026-11-21T01:00:00"))
+	denied(create("p", [with_allocations(hosts(3), 1)], "2026-11-21T00:00:00", "2026-11-21T01:00:00"))
 }
 
 test_a_number_may_be_a_string if {
@@ -74,12 +76,16 @@ test_an_update_counts_as_it_would_be if {
 	denied(update({"end_date": "never"}))
 }
 
+# The candidates of an update are those of the reservation as it was: five.
 test_an_update_may_shrink_what_is_too_large if {
 	large := {
-		"start_date": "2026-11-21T00:00:00", "end_date": "2026-11-21T01:00:00",
-		"reservations": [object.union(hosts(5), {"id": "r1", "allocations": [{}, {}, {}, {}, {}]})],
+		"id": "l", "status": "UPDATING", "start_date": "2026-11-21T00:00:00", "end_date": "2026-11-21T01:00:00",
+		"reservations": [object.union(with_allocations(hosts(5), 5), {"id": "r1", "status": "pending"})],
 	}
-	smaller := {"reservations": [{"id": "r1", "max": 2, "allocations": [{}, {}]}]}
+	smaller := {
+		"start_date": "2026-11-21T00:00:00", "end_date": "2026-11-21T01:00:00",
+		"reservations": [with_allocations({"id": "r1", "max": 2, "resource_type": "physical:host"}, 5)],
+	}
 	allowed({"operation": "check_update", "context": {"project_id": "p"}, "lease": smaller, "current_lease": large})
 }
 
@@ -105,7 +111,9 @@ reason(request) := decision.reason if {
 	not decision.allowed
 }
 
-hosts(n) := {"resource_type": "physical:host", "min": 1, "max": n}
+hosts(n) := {"resource_type": "physical:host", "min": 1, "max": n, "hypervisor_properties": "", "resource_properties": ""}
+
+with_allocations(reservation, n) := object.union(reservation, {"allocations": [{"id": sprintf("%d", [i])} | some i in numbers.range(1, n); n > 0]})
 
 create(project, list, start, end) := {
 	"operation": "check_create",
