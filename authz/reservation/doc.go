@@ -42,7 +42,10 @@
 // it sent it, with numbers as they were written. Operation is check_create,
 // check_update or on_end; only an update has current_lease. The lease of an update has
 // what its caller wants to change and little more; a policy that needs the rest takes it
-// from current_lease, as the example in deploy/examples/reservations does.
+// from current_lease, as the example in deploy/examples/reservations does. The
+// allocations of a reservation are Blazar's candidates for its resource type, those of an
+// update for the reservation as it was (_allocation_candidates in manager/service.py): how
+// much a reservation asks for is its max or amount.
 //
 // The facts of an [authz.Reservation] are of the lease as it would be: a date that the
 // update does not name is that of current_lease. The project is the one that the

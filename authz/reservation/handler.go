@@ -51,7 +51,8 @@ type Config struct {
 	Propagator propagation.TextMapPropagator
 	// Tracer makes a span of each decision, in the trace of its call. Nil means none.
 	Tracer trace.Tracer
-	// Logger tells of ends that no policy heard of. Nil means nothing is logged.
+	// Logger gets the ends that no policy heard of, and calls without a right token. Nil
+	// means nothing is logged.
 	Logger *slog.Logger
 	// Meters makes the metrics. Nil means none.
 	Meters metric.MeterProvider
@@ -90,6 +91,7 @@ type Handler struct {
 	// checks and ends have a place for each call under way.
 	checks, ends chan struct{}
 	calls        metric.Int64Counter
+	strangers    strangers
 }
 
 // New returns a Handler that asks d. The error says which field of the configuration is
@@ -131,6 +133,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) answer(r *http.Request, call call, known bool) answer {
 	switch {
 	case !h.tokens.Load().admit(r.Header):
+		h.warnStranger(r)
 		return errToken
 	case !known:
 		return errPath

@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"sync"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -46,4 +48,43 @@ func (t *tokens) admit(header http.Header) bool {
 		found |= subtle.ConstantTimeCompare(digest[:], t.digests[i][:])
 	}
 	return found == 1
+}
+
+// strangersEvery is the least time between two warnings of calls without a right token:
+// whoever reaches the port can make as many of them as he likes.
+const strangersEvery = time.Minute
+
+// strangers counts calls without a right token since the last warning of them. It is
+// safe for concurrent use.
+type strangers struct {
+	mu   sync.Mutex
+	last time.Time
+	// calls are those that no warning has counted.
+	calls int
+}
+
+// note counts a call. It returns how many a warning at now speaks of, or 0 if there was
+// a warning lately.
+func (s *strangers) note(now time.Time) (calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	if !s.last.IsZero() && now.Sub(s.last) < strangersEvery {
+		return 0
+	}
+	calls, s.calls, s.last = s.calls, 0, now
+	return calls
+}
+
+// warnStranger logs that a call had no right token, but not the token. Blazar itself
+// says no more than "External service enforcement filter denied the request." then, of
+// every lease.
+func (h *Handler) warnStranger(r *http.Request) {
+	calls := h.strangers.note(h.config.Now())
+	if calls == 0 {
+		return
+	}
+	h.config.Logger.Warn("a call without a right token in X-Auth-Token got 401, which denies the lease; "+
+		"Blazar's external_service_token has to be the content of a file of --reservation-token-file",
+		"given", len(r.Header.Values(tokenHeader)) > 0, "client", r.RemoteAddr, "calls", calls)
 }
