@@ -65,8 +65,9 @@ var ErrTrimmed = errors.New("the changes after this cursor are no longer kept")
 // concurrent use. Errors other than those named here mean that the store cannot
 // be reached: the caller keeps what it has and tries again.
 type Feed interface {
-	// Load returns every policy of a location that is not deleted, read at one
-	// instant: no commit is seen by half.
+	// Load returns every policy of a location, read at one instant: no commit is seen
+	// by half. One that is soft-deleted is there with a nil Policy: that tells a
+	// deletion from a policy that the store has lost.
 	Load(ctx context.Context, location Location) (Update, error)
 
 	// Next waits until there are changes after the cursor and returns the

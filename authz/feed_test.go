@@ -87,9 +87,7 @@ func (f *memoryFeed) Load(context.Context, authz.Location) (authz.Update, error)
 	f.trim = false
 	u := authz.Update{Cursor: f.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState)}
 	for name, state := range f.policies {
-		if state.Policy != nil {
-			u.Policies[name] = state
-		}
+		u.Policies[name] = state
 	}
 	return u, nil
 }

@@ -39,12 +39,8 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 			return err
 		}
 		for _, name := range names {
-			state, err := p.state(name, now)
-			if err != nil {
+			if update.Policies[name], err = p.state(name, now); err != nil {
 				return err
-			}
-			if state.Policy != nil {
-				update.Policies[name] = state
 			}
 		}
 		return nil

@@ -30,13 +30,7 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 	if err != nil {
 		return authz.Update{}, fmt.Errorf("loading %s: %w", location, err)
 	}
-	update := authz.Update{Cursor: found.head, Policies: make(map[authz.PolicyName]authz.PolicyState)}
-	for name, state := range states {
-		if state.Policy != nil {
-			update.Policies[name] = state
-		}
-	}
-	return update, nil
+	return authz.Update{Cursor: found.head, Policies: states}, nil
 }
 
 // Next implements authz.Feed.

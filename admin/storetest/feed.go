@@ -85,7 +85,7 @@ func testLoad(s *subject) {
 		admin.Put{Key: s.experiment("orphan", "e"), Value: experiment("no", active)},
 	)
 	update := s.load()
-	s.checkTold(map[string]string{"a": "A Ab Az", "c": "C"}, update)
+	s.checkTold(map[string]string{"a": "A Ab Az", "b": "none", "c": "C"}, update)
 	if update.Cursor.Sequence != head.Sequence || update.Cursor.Nonce == "" {
 		s.Errorf("the cursor is %+v instead of that of %d", update.Cursor, head.Sequence)
 	}
