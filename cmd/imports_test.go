@@ -36,9 +36,10 @@ var graph = map[string][]string{
 	"rego":              {},
 	"deploy/examples":   {}, // files to embed
 	// Tests alone.
-	"cmd":    {},
-	"deploy": {},
-	"envoy":  {},
+	"cmd":       {},
+	"deploy":    {},
+	"envoy":     {},
+	"envoy/e2e": {},
 }
 
 // doors :: outside technology, by the beginning of its import paths → the only

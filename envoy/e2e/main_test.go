@@ -1,0 +1,45 @@
+//go:build realenvoy
+
+// Package e2e_test runs the shipped Envoy files with a real Envoy and a real
+// Understudy, each a process of its own. `make test-envoy` runs it: it needs an Envoy,
+// so it is behind a build tag.
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// patience bounds each wait for an event. It is no expectation: it only ends a test
+// that would hang.
+const patience = time.Minute
+
+// The programs under test.
+var envoyProgram, understudyProgram string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	envoyProgram = os.Getenv("ENVOY")
+	if envoyProgram == "" {
+		fmt.Fprintln(os.Stderr, "ENVOY names no Envoy; `make test-envoy` finds one, or says how to get one")
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "understudy-e2e")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	understudyProgram = filepath.Join(dir, "understudy")
+	build := exec.Command("go", "build", "-o", understudyProgram, "understudy/cmd/understudy")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building understudy: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}

@@ -1,0 +1,98 @@
+//go:build realenvoy
+
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// spellings are ways to write a path that some server, somewhere, reads as
+// /internal/stock.
+var spellings = []string{
+	"/public/../internal/stock",
+	"/public/./../internal/stock",
+	"/public/x/../../internal/stock",
+	"/public/%2e%2e/internal/stock",
+	"/public/%2E%2E/internal/stock",
+	"/public/.%2e/internal/stock",
+	"/public/%2e./internal/stock",
+	"/public%2f..%2finternal/stock",
+	"/public%2F..%2Finternal/stock",
+	"/public/..%2finternal/stock",
+	"/public%2f../internal/stock",
+	"/public//../internal/stock",
+	"/public/..//internal/stock",
+	"//public/../internal/stock",
+	"/public/..;/internal/stock",
+	"/public/..;x=y/internal/stock",
+	`/public\..\internal\stock`,
+	"/public/..%5cinternal%5cstock",
+	"/public/..%5Cinternal/stock",
+	"/public/%252e%252e/internal/stock",
+	"/public/..%252finternal/stock",
+	"/public/%c0%ae%c0%ae/internal/stock",
+	"//internal/stock",
+	"/%2finternal/stock",
+	"/%2Finternal/stock",
+	"/./internal/stock",
+	"/%2e/internal/stock",
+	"/%69nternal/stock",
+	"/internal%2fstock",
+	"/internal//stock",
+	"/public/../../../internal/stock",
+	"/public/..?/internal/stock",
+	"/public#/../internal/stock",
+	"http://shop.example/public/../internal/stock",
+	"http://shop.example//internal/stock",
+}
+
+// segments reads a path as an upstream might: decoding once, taking backslashes for
+// slashes and path parameters away, then resolving dots and empty segments.
+func segments(path string) (out []string) {
+	path, _, _ = strings.Cut(path, "?")
+	path, _, _ = strings.Cut(path, "#")
+	for range 2 {
+		for _, pair := range [][2]string{{"%2e", "."}, {"%2f", "/"}, {"%5c", "/"}, {"%69", "i"}, {`\`, "/"}} {
+			path = strings.NewReplacer(pair[0], pair[1], strings.ToUpper(pair[0]), pair[1]).Replace(path)
+		}
+	}
+	for s := range strings.SplitSeq(path, "/") {
+		s, _, _ = strings.Cut(s, ";")
+		switch {
+		case s == "..":
+			out = out[:max(0, len(out)-1)]
+		case s != "" && s != ".":
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestPaths: no spelling leads to a path that was not decided. The sidecar's own policy
+// allows /public alone; that of /internal/ allows nobody.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	s := newSidecar(t)
+	s.apply(t, "web", "testdata/web.rego")
+	s.apply(t, "internal", "testdata/nobody.rego")
+	e := newEnvoy(t, shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz))
+	reached := 0
+	for _, spelling := range spellings {
+		a := ask(t, e.at["ingress"], "GET", spelling, nil)
+		up := a.upstream(t)
+		if up == nil {
+			continue
+		}
+		reached++
+		if s := segments(up.Target); len(s) == 0 || s[0] != "public" {
+			t.Errorf("%s reaches the upstream as %s", spelling, up.Target)
+		}
+	}
+	t.Logf("%d of %d spellings reach the upstream, as paths below /public", reached, len(spellings))
+	for _, plain := range []string{"/public/x", "/public/a/../b", "/public/x%20y", "/public/x;v=1?q=%2f"} {
+		if a := ask(t, e.at["ingress"], "GET", plain, nil); a.status != 200 {
+			t.Errorf("%s: got %d", plain, a.status)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+# Nobody passes.
+package envoy.authz
+
+allow := false
