@@ -60,6 +60,9 @@ func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*chan
 	live := proto.CloneOf(stored.parent.policy)
 	copyContent(live, stored.experiment.Policy)
 	live.UpdateTime = timestamppb.New(s.now())
+	if err := checkDepth("policy_experiment.policy", live, stored.parent.policy); err != nil {
+		return nil, err
+	}
 	if err := s.compile(ctx, "policy_experiment.policy", live); err != nil {
 		return nil, err
 	}

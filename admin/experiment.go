@@ -230,7 +230,7 @@ func (s *Server) newExperiment(
 		return nil, invalid(reasonPolicyNameMismatch, violation{"policy_experiment.policy.name",
 			"It has to be the name of the live policy, " + string(name.policy()) + "."})
 	}
-	return experiment, s.validateExperiment(ctx, experiment)
+	return experiment, s.validateExperiment(ctx, experiment, nil)
 }
 
 // checkExperimentLimit tells a caller of validate_only that the policy has all the
@@ -277,7 +277,7 @@ func (s *Server) experimentUpdate(
 	if err := applyExperimentMask(mask, experiment, given); err != nil {
 		return nil, err
 	}
-	if err := s.validateExperiment(ctx, experiment); err != nil {
+	if err := s.validateExperiment(ctx, experiment, stored.experiment); err != nil {
 		return nil, err
 	}
 	if proto.Equal(experimentContent(experiment), experimentContent(stored.experiment)) {

@@ -26,7 +26,7 @@ func (l *Library) Add(ctx context.Context, lock Lock) error {
 		if lock, err = l.admitted(lock); err != nil {
 			return Txn{}, err
 		}
-		if err := l.s.validatePolicy(ctx, "lock", lock.Content); err != nil {
+		if err := l.s.validatePolicy(ctx, "lock", lock.Content, nil); err != nil {
 			return Txn{}, err
 		}
 		return Txn{
@@ -153,7 +153,7 @@ func (l *Library) activation(ctx context.Context, name Key, stored storedPolicy,
 	}
 	copyContent(policy, a.lock.Content)
 	policy.UpdateTime = now
-	if err := l.s.validatePolicy(ctx, "lock", policy); err != nil {
+	if err := l.s.validatePolicy(ctx, "lock", policy, stored.policy); err != nil {
 		return nil, err
 	}
 	if err := nameContent(policy, string(a.lock.Revision)); err != nil {

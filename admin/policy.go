@@ -179,7 +179,7 @@ func (s *Server) creation(
 	if err := notReserved("parent", Key(name.location())); err != nil {
 		return nil, err
 	}
-	if err := s.validatePolicy(ctx, "policy", policy); err != nil {
+	if err := s.validatePolicy(ctx, "policy", policy, nil); err != nil {
 		return nil, err
 	}
 	if stored.exists() {
@@ -245,7 +245,7 @@ func (s *Server) policyUpdate(
 	if err := applyMask("policy", mask, policy, given); err != nil {
 		return nil, err
 	}
-	if err := s.validatePolicy(ctx, "policy", policy); err != nil {
+	if err := s.validatePolicy(ctx, "policy", policy, stored.policy); err != nil {
 		return nil, err
 	}
 	if proto.Equal(policyContent(policy), policyContent(stored.policy)) {

@@ -220,7 +220,11 @@ func (s *Server) promotedPolicy(ctx context.Context, p promoted) (*adminpb.Polic
 	}
 	copyContent(policy, p.source.policy)
 	policy.UpdateTime = now
-	if err := s.compile(ctx, fmt.Sprintf("policies[%q]", p.source.record.Key.id()), policy); err != nil {
+	field := fmt.Sprintf("policies[%q]", p.source.record.Key.id())
+	if err := checkDepth(field, policy, p.target.policy); err != nil {
+		return nil, nil, err
+	}
+	if err := s.compile(ctx, field, policy); err != nil {
 		return nil, nil, err
 	}
 	if err := nameContent(policy, Key(p.source.policy.Revision).id()); err != nil {

@@ -16,8 +16,9 @@ import (
 )
 
 // validatePolicy checks what a caller may set in a policy and compiles it, so that
-// what cannot run is never stored. field is the path of the policy in the request.
-func (s *Server) validatePolicy(ctx context.Context, field string, p *adminpb.Policy) error {
+// what cannot run is never stored. field is the path of the policy in the request; before
+// is the policy as it is stored, nil if there is none.
+func (s *Server) validatePolicy(ctx context.Context, field string, p, before *adminpb.Policy) error {
 	if size := proto.Size(policyContent(p)); size > s.maxPolicySize {
 		return invalid(reasonPolicyTooLarge, violation{field, fmt.Sprintf(
 			"The policy has %d bytes; the limit is %d. Move large data out of it, or split it; --max-policy-size raises the limit.", size, s.maxPolicySize)})
@@ -32,6 +33,9 @@ func (s *Server) validatePolicy(ctx context.Context, field string, p *adminpb.Po
 		return invalid(reasonInvalidField, violations...)
 	}
 	if err := checkAnnotations(field, p.GetAnnotations()); err != nil {
+		return err
+	}
+	if err := checkDepth(field, p, before); err != nil {
 		return err
 	}
 	if err := checkJSON(field, p); err != nil {
@@ -60,8 +64,9 @@ func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) e
 	return s.selfTest(ctx, field, p)
 }
 
-// validateExperiment checks what a caller may set in an experiment of the policy.
-func (s *Server) validateExperiment(ctx context.Context, e *adminpb.PolicyExperiment) error {
+// validateExperiment checks what a caller may set in an experiment of the policy. before
+// is the experiment as it is stored, nil if there is none.
+func (s *Server) validateExperiment(ctx context.Context, e, before *adminpb.PolicyExperiment) error {
 	const field = "policy_experiment"
 	if v := checkDisplayName(field, e.GetDisplayName()); len(v) > 0 {
 		return invalid(reasonInvalidField, v...)
@@ -69,7 +74,7 @@ func (s *Server) validateExperiment(ctx context.Context, e *adminpb.PolicyExperi
 	if err := checkAnnotations(field, e.GetAnnotations()); err != nil {
 		return err
 	}
-	return s.validatePolicy(ctx, field+".policy", e.GetPolicy())
+	return s.validatePolicy(ctx, field+".policy", e.GetPolicy(), before.GetPolicy())
 }
 
 // checkDisplayName counts characters, not bytes (AIP-210).

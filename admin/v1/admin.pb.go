@@ -161,7 +161,9 @@ type Policy struct {
 	Rules []*PolicyRule `protobuf:"bytes,4,rep,name=rules,proto3" json:"rules,omitempty"`
 	// Optional. The Rego modules that the rules query, by file name.
 	Modules map[string]string `protobuf:"bytes,5,rep,name=modules,proto3" json:"modules,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Optional. The data document that the modules read as `data`.
+	// Optional. The data document that the modules read as `data`. Its objects and
+	// lists are nested at most 32 deep, itself counted: the protobuf parsers of most
+	// languages read no more.
 	Data *structpb.Struct `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	// Optional. Projects that no rule applies to: an ID, or `name@domain`.
 	// At most 100.
