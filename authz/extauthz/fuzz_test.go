@@ -87,7 +87,10 @@ func seedRequests(f *testing.F) []*authv3.CheckRequest {
 		plausible(r, request.Attributes)
 		out = append(out, request)
 	}
-	return out
+	// A size that is not known is -1 by attribute_context.proto.
+	unknown := istioRequest()
+	unknown.Attributes.Request.Http.Size = -1
+	return append(out, istioRequest(), unknown)
 }
 
 // FuzzParse feeds the parts of a request that are parsed.

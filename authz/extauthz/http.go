@@ -111,7 +111,7 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.answer().understood(route.form).write(w)
 		return
 	}
-	response, err := f.server.Check(r.Context(), check)
+	response, err := f.server.checkLazily(r.Context(), check)
 	if err != nil {
 		http.Error(w, "The policy could not decide.", http.StatusServiceUnavailable)
 		return

@@ -37,6 +37,7 @@ type Server struct {
 	methods *methods
 	// failWithError answers failures with a gRPC error.
 	failWithError bool
+	decodes       decodes
 }
 
 // Option changes a Server from its defaults.

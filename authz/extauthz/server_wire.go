@@ -13,32 +13,49 @@ import (
 	"understudy/rego"
 )
 
-// checkEnvelope answers a request on the wire by one on the wire. A request that a view
-// reads is decoded only if a policy, or a log, asks for all of it.
+// checkEnvelope answers a request on the wire by one on the wire.
 func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope, err error) {
 	defer func() {
 		if recover() != nil {
 			out, err = s.answer(newID(), panicked)
 		}
 	}()
-	if v := newView(string(in.wire)); v != nil {
-		return s.checkView(ctx, in.wire, v)
-	}
-	check := &authv3.CheckRequest{}
-	if err := proto.Unmarshal(in.wire, check); err != nil {
-		return s.answer(newID(), notACheck)
-	}
 	id := newID()
-	if check.GetAttributes() == nil {
-		return s.answer(id, emptyRequest)
-	}
-	r := s.request(id, check)
-	return s.answer(id, s.decide(ctx, r))
+	return s.answer(id, s.decideWire(ctx, id, in.wire))
 }
 
-func (s *Server) checkView(ctx context.Context, wire []byte, v *view) (*envelope, error) {
+// checkLazily answers a request that was not received on the wire as if it had been, so
+// that its decision is cached like any other.
+func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
-	return s.answer(id, s.decide(ctx, s.viewed(id, wire, v)))
+	defer func() {
+		if recover() != nil {
+			response, err = s.respond(id, panicked)
+		}
+	}()
+	wire, err := proto.Marshal(check)
+	if err != nil {
+		return s.respond(id, notACheck)
+	}
+	return s.respond(id, s.decideWire(ctx, id, wire))
+}
+
+// decideWire decides a request on the wire. One that a view reads is decoded in full
+// only if a policy, or a log, asks for all of it.
+func (s *Server) decideWire(ctx context.Context, id string, wire []byte) authz.Decision {
+	v, why := newView(string(wire))
+	if v != nil {
+		return s.decide(ctx, s.viewed(id, wire, v))
+	}
+	s.decodes.count(why)
+	check := &authv3.CheckRequest{}
+	if err := proto.Unmarshal(wire, check); err != nil {
+		return notACheck
+	}
+	if check.GetAttributes() == nil {
+		return emptyRequest
+	}
+	return s.decide(ctx, s.request(id, check))
 }
 
 // notACheck is the decision on bytes that are no CheckRequest. It is a denial and not
@@ -68,6 +85,7 @@ func (s *Server) viewed(id string, wire []byte, v *view) *authz.Request {
 
 // decoded makes the whole input document of a request on the wire.
 func (s *Server) decoded(wire []byte) (rego.Input, error) {
+	s.decodes.count(wholeInput)
 	check := &authv3.CheckRequest{}
 	if err := proto.Unmarshal(wire, check); err != nil {
 		return rego.Input{}, badRequest(notACheck.Reason)

@@ -67,14 +67,17 @@ func lookup(pairs []pair, name string) (string, bool) {
 // usualHeaders is how many headers a request has room for at once.
 const usualHeaders = 32
 
-// newView reads a CheckRequest. It returns nil if it declines.
-func newView(wire string) *view {
+// newView reads a CheckRequest. It returns nil, and why, if it declines.
+func newView(wire string) (*view, declined) {
 	v := &view{}
 	v.http.headers = make([]pair, 0, usualHeaders)
-	if !v.read(wire) || !v.parses() {
-		return nil
+	if why := v.read(wire); why != readable {
+		return nil, why
 	}
-	return v
+	if why := v.parses(); why != readable {
+		return nil, why
+	}
+	return v, readable
 }
 
 // The numbers of the fields in Envoy's attribute_context.proto.
@@ -111,6 +114,8 @@ const (
 	httpBody     = 11
 	httpRawBody  = 12
 
+	httpRawHeaders = 13
+
 	tlsSNI = 1
 
 	entryName  = 1
@@ -118,24 +123,27 @@ const (
 )
 
 // Each of the functions below reads one message, as often as it occurs: occurrences
-// are merged, and of a field the last one counts. They report false to decline.
+// are merged, and of a field the last one counts. They say why they decline.
 
-func (v *view) read(wire string) bool {
+func (v *view) read(wire string) declined {
 	attributes := false
-	ok := fields(wire, func(number uint64, f field) bool {
+	why := fields(wire, func(number uint64, f field) declined {
 		if number != checkAttributes || !f.isText {
-			return false
+			return declinedField
 		}
 		attributes = true
 		return v.readAttributes(f.text)
 	})
-	return ok && attributes
+	if why == readable && !attributes {
+		return declinedEmpty
+	}
+	return why
 }
 
-func (v *view) readAttributes(wire string) bool {
-	return fields(wire, func(number uint64, f field) bool {
+func (v *view) readAttributes(wire string) declined {
+	return fields(wire, func(number uint64, f field) declined {
 		if !f.isText {
-			return false
+			return declinedWire
 		}
 		switch number {
 		case attributeSource:
@@ -146,60 +154,60 @@ func (v *view) readAttributes(wire string) bool {
 			v.hasRequest = true
 			return v.readRequest(f.text)
 		case attributeExtensions:
-			return appendPair(&v.extensions, f.text)
+			return appendPair(&v.extensions, f)
 		case attributeMetadata:
-			return v.metadata.set(f.text, metadataShape)
+			return v.metadata.set(f, metadataShape)
 		case attributeRoute:
-			return v.route.set(f.text, metadataShape)
+			return v.route.set(f, metadataShape)
 		case attributeTLS:
 			v.hasTLS = true
 			return v.readTLS(f.text)
 		}
-		return false
+		return declinedField
 	})
 }
 
-func (p *peer) read(wire string) bool {
+func (p *peer) read(wire string) declined {
 	p.present = true
-	return fields(wire, func(number uint64, f field) bool {
+	return fields(wire, func(number uint64, f field) declined {
 		switch number {
 		case peerAddress:
-			return f.isText && p.address.set(f.text, addressShape)
+			return p.address.set(f, addressShape)
 		case peerService:
 			return f.string(&p.service)
 		case peerLabels:
-			return f.isText && appendPair(&p.labels, f.text)
+			return appendPair(&p.labels, f)
 		case peerPrincipal:
 			return f.string(&p.principal)
 		case peerCertificate:
 			return f.string(&p.certificate)
 		}
-		return false
+		return declinedField
 	})
 }
 
-func (v *view) readRequest(wire string) bool {
-	return fields(wire, func(number uint64, f field) bool {
+func (v *view) readRequest(wire string) declined {
+	return fields(wire, func(number uint64, f field) declined {
 		switch {
-		case number == requestTime && f.isText:
-			return v.time.set(f.text, timeShape)
+		case number == requestTime:
+			return v.time.set(f, timeShape)
 		case number == requestHTTP && f.isText:
 			return v.http.read(f.text)
 		}
-		return false
+		return declinedField
 	})
 }
 
-func (h *httpFields) read(wire string) bool {
+func (h *httpFields) read(wire string) declined {
 	h.present = true
-	return fields(wire, func(number uint64, f field) bool {
+	return fields(wire, func(number uint64, f field) declined {
 		switch number {
 		case httpID:
 			return f.string(&h.id)
 		case httpMethod:
 			return f.string(&h.method)
 		case httpHeaders:
-			return f.isText && appendPair(&h.headers, f.text)
+			return appendPair(&h.headers, f)
 		case httpPath:
 			return f.string(&h.path)
 		case httpHost:
@@ -217,48 +225,65 @@ func (h *httpFields) read(wire string) bool {
 		case httpBody:
 			return f.string(&h.body)
 		case httpRawBody:
-			h.rawBody = f.text
-			return f.isText
+			return f.bytes(&h.rawBody)
+		case httpRawHeaders:
+			return declinedRawHeaders
 		}
-		// Raw headers among others.
-		return false
+		return declinedField
 	})
 }
 
-func (v *view) readTLS(wire string) bool {
-	return fields(wire, func(number uint64, f field) bool { return number == tlsSNI && f.string(&v.sni) })
+func (v *view) readTLS(wire string) declined {
+	return fields(wire, func(number uint64, f field) declined {
+		if number == tlsSNI {
+			return f.string(&v.sni)
+		}
+		return declinedField
+	})
 }
 
 // appendPair reads an entry of a map. What is missing in it is empty.
-func appendPair(to *[]pair, wire string) bool {
+func appendPair(to *[]pair, entry field) declined {
+	if !entry.isText {
+		return declinedWire
+	}
 	var p pair
-	ok := fields(wire, func(number uint64, f field) bool {
+	why := fields(entry.text, func(number uint64, f field) declined {
 		switch number {
 		case entryName:
 			return f.string(&p.name)
 		case entryValue:
 			return f.string(&p.value)
 		}
-		return false
+		return declinedField
 	})
 	*to = append(*to, p)
-	return ok
+	return why
 }
 
 // set keeps a message. One that occurs twice would have to be merged: declined.
-func (m *message) set(wire string, s *shape) bool {
-	if m.present || !s.plain(wire, plainDepth) {
-		return false
+func (m *message) set(f field, s *shape) declined {
+	switch {
+	case m.present:
+		return declinedRepeated
+	case !f.isText || !s.plain(f.text, plainDepth):
+		return declinedShape
 	}
-	*m = message{true, wire}
-	return true
+	*m = message{true, f.text}
+	return readable
 }
 
-// parses reports whether path, query and body parse, as far as that can be told at a
-// glance.
-func (v *view) parses() bool {
+// parses declines a path, query or body that does not parse, as far as that can be
+// told at a glance.
+func (v *view) parses() declined {
 	path, query, _ := strings.Cut(v.target(), "?")
-	return validEscapes(path) && validForm(query) && v.bodyParses()
+	switch {
+	case !validEscapes(path) || !validForm(query):
+		return declinedTarget
+	case !v.bodyParses():
+		return declinedBody
+	}
+	return readable
 }
 
 // header returns a header; its name is in lower case.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -236,12 +237,23 @@ func (s *stream) appendHTTP(dst []byte, u *user, p *path, number []byte) []byte 
 	dst = appendField(dst, httpPath, target)
 	dst = appendField(dst, httpHost, host)
 	dst = appendField(dst, httpScheme, "http")
-	if p.body != "" {
-		dst = appendNumber(dst, httpSize, uint64(len(p.body)))
-	}
+	dst = s.appendSize(dst, len(p.body))
 	dst = appendField(dst, httpProtocol, "HTTP/1.1")
 	if p.body != "" {
 		dst = appendField(dst, httpBody, p.body)
+	}
+	return dst
+}
+
+// appendSize appends the size of the body. Where there is none, half of those who ask
+// say nothing, as Envoy does, and half say -1, "unknown", as attribute_context.proto has
+// it.
+func (s *stream) appendSize(dst []byte, size int) []byte {
+	switch {
+	case size > 0:
+		return appendNumber(dst, httpSize, uint64(size))
+	case s.random.IntN(2) == 0:
+		return appendNumber(dst, httpSize, math.MaxUint64)
 	}
 	return dst
 }

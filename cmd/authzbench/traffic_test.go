@@ -88,7 +88,8 @@ func checkHTTP(t *testing.T, http *authv3.AttributeContext_HttpRequest) {
 	if http.Body != "" {
 		want = 17
 	}
-	if len(http.Headers) != want || http.Size != int64(len(http.Body)) {
+	unknown := http.Body == "" && http.Size == -1
+	if len(http.Headers) != want || http.Size != int64(len(http.Body)) && !unknown {
 		t.Fatalf("%d headers, want %d; size %d for a body of %d", len(http.Headers), want, http.Size, len(http.Body))
 	}
 	if http.Headers[":path"] != http.Path || http.Headers[":method"] != http.Method || http.Headers[":authority"] != http.Host {

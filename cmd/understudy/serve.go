@@ -229,7 +229,11 @@ func (s *server) newAuthz() (*grpc.Server, error) {
 
 // authzOptions are how Envoy's requests are read and answered.
 func (s *server) authzOptions() ([]extauthz.Option, error) {
-	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context)}
+	meters, err := extauthz.WithMeters(s.telemetry.meters)
+	if err != nil {
+		return nil, err
+	}
+	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), meters}
 	if s.config.failWithError {
 		options = append(options, extauthz.OnFailureError())
 	}
