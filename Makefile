@@ -28,10 +28,13 @@ race: ## Run the tests under the race detector, with fewer random policies and r
 	@.ci/need redis-server cc
 	go test -race -short ./...
 
-lint: ## Run the linters
+lint: ## Run the linters: of Go, and of the API (api-linter)
 	go vet ./...
 	go vet -tags realenvoy ./envoy/e2e
 	$(TOOL) golangci-lint run ./...
+	go -C cmd/protogen run . -descriptors bin/admin.binpb ../..
+	go -C cmd/protogen tool api-linter --set-exit-status --skip-compilation \
+		--descriptor-set-in ../../bin/admin.binpb understudy/admin/v1/admin.proto
 
 generate: ## Generate admin/v1 anew from admin.proto
 	go -C cmd/protogen run . ../..

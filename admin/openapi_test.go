@@ -79,7 +79,7 @@ var templateVariable = regexp.MustCompile(`\{[^}=]+=([^}]+)\}`)
 // writes them.
 func everyRoute() map[string]bool {
 	out := make(map[string]bool)
-	methods := adminpb.File_admin_v1_admin_proto.Services().Get(0).Methods()
+	methods := adminpb.File_understudy_admin_v1_admin_proto.Services().Get(0).Methods()
 	for i := range methods.Len() {
 		rule, _ := proto.GetExtension(methods.Get(i).Options(), annotations.E_Http).(*annotations.HttpRule)
 		for method, template := range map[string]string{

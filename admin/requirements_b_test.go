@@ -40,7 +40,7 @@ func init() {
 }
 
 func (r *row) methods() []protoreflect.MethodDescriptor {
-	all := adminpb.File_admin_v1_admin_proto.Services().ByName("PolicyPreview").Methods()
+	all := adminpb.File_understudy_admin_v1_admin_proto.Services().ByName("PolicyPreview").Methods()
 	var out []protoreflect.MethodDescriptor
 	for i := range all.Len() {
 		out = append(out, all.Get(i))
@@ -55,7 +55,7 @@ func routeOf(m protoreflect.MethodDescriptor) *annotations.HttpRule {
 
 // planesAreApart checks that no service of the control plane decides requests.
 func planesAreApart(r *row) {
-	services := adminpb.File_admin_v1_admin_proto.Services()
+	services := adminpb.File_understudy_admin_v1_admin_proto.Services()
 	for i := range services.Len() {
 		for j := range services.Get(i).Methods().Len() {
 			if name := services.Get(i).Methods().Get(j).Name(); strings.Contains(string(name), "Check") {
@@ -152,7 +152,7 @@ func standardFieldsAreOutputOnly(r *row) {
 // resources returns the resource descriptors of the API.
 func (r *row) resources() map[string]*annotations.ResourceDescriptor {
 	out := make(map[string]*annotations.ResourceDescriptor)
-	messages := adminpb.File_admin_v1_admin_proto.Messages()
+	messages := adminpb.File_understudy_admin_v1_admin_proto.Messages()
 	for i := range messages.Len() {
 		m := messages.Get(i)
 		if proto.HasExtension(m.Options(), annotations.E_Resource) {
@@ -261,7 +261,7 @@ func linterRules(r *row) {
 			r.Errorf("%s has no behaviour", f.FullName())
 		}
 	}
-	messages := adminpb.File_admin_v1_admin_proto.Messages()
+	messages := adminpb.File_understudy_admin_v1_admin_proto.Messages()
 	for i := range messages.Len() {
 		fields := messages.Get(i).Fields()
 		for j := range fields.Len() {

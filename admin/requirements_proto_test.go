@@ -44,7 +44,7 @@ func init() {
 // message returns the descriptor of a message of the API.
 func (r *row) message(name string) protoreflect.MessageDescriptor {
 	r.Helper()
-	d := adminpb.File_admin_v1_admin_proto.Messages().ByName(protoreflect.Name(name))
+	d := adminpb.File_understudy_admin_v1_admin_proto.Messages().ByName(protoreflect.Name(name))
 	if d == nil {
 		r.Fatalf("the API has no message %s", name)
 	}
@@ -53,7 +53,7 @@ func (r *row) message(name string) protoreflect.MessageDescriptor {
 
 func (r *row) method(name string) protoreflect.MethodDescriptor {
 	r.Helper()
-	d := adminpb.File_admin_v1_admin_proto.Services().ByName("PolicyPreview").Methods().ByName(protoreflect.Name(name))
+	d := adminpb.File_understudy_admin_v1_admin_proto.Services().ByName("PolicyPreview").Methods().ByName(protoreflect.Name(name))
 	if d == nil {
 		r.Fatalf("the API has no method %s", name)
 	}
@@ -128,7 +128,7 @@ func previewStates(r *row) {
 
 // operationsAreGoogles checks all methods that return an operation.
 func operationsAreGoogles(r *row) {
-	methods := adminpb.File_admin_v1_admin_proto.Services().ByName("PolicyPreview").Methods()
+	methods := adminpb.File_understudy_admin_v1_admin_proto.Services().ByName("PolicyPreview").Methods()
 	long := 0
 	for i := range methods.Len() {
 		d := methods.Get(i)

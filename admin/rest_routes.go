@@ -13,7 +13,7 @@ import (
 
 // apiRoutes are all routes of the API. Those of the operations come from a mapping
 // that is not in their descriptor (admin/v1/operations.yaml).
-var apiRoutes = append(annotatedRoutes(adminpb.File_admin_v1_admin_proto.Services()),
+var apiRoutes = append(annotatedRoutes(adminpb.File_understudy_admin_v1_admin_proto.Services()),
 	newRoute(http.MethodGet, "/v1/{name=projects/*/locations/*}/operations", true),
 	newRoute(http.MethodGet, "/v1/{name=projects/*/locations/*/operations/*}", false),
 	newRoute(http.MethodDelete, "/v1/{name=projects/*/locations/*/operations/*}", false),

@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: admin/v1/admin.proto
+// source: understudy/admin/v1/admin.proto
 
 package adminpb
 
@@ -74,11 +74,11 @@ func (x Report_Difference_Kind) String() string {
 }
 
 func (Report_Difference_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_admin_v1_admin_proto_enumTypes[0].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[0].Descriptor()
 }
 
 func (Report_Difference_Kind) Type() protoreflect.EnumType {
-	return &file_admin_v1_admin_proto_enumTypes[0]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[0]
 }
 
 func (x Report_Difference_Kind) Number() protoreflect.EnumNumber {
@@ -87,7 +87,7 @@ func (x Report_Difference_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_Difference_Kind.Descriptor instead.
 func (Report_Difference_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0, 0}
 }
 
 // Possible values of the state of previewing the experiment.
@@ -130,11 +130,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_admin_v1_admin_proto_enumTypes[1].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[1].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_admin_v1_admin_proto_enumTypes[1]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[1]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -143,7 +143,7 @@ func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyPreviewMetadata_State.Descriptor instead.
 func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
 }
 
 // A live authorization policy: an ordered chain of rules.
@@ -191,7 +191,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_admin_v1_admin_proto_msgTypes[0]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -203,7 +203,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[0]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -216,7 +216,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Policy) GetName() string {
@@ -360,7 +360,7 @@ type PolicyExperiment struct {
 
 func (x *PolicyExperiment) Reset() {
 	*x = PolicyExperiment{}
-	mi := &file_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +372,7 @@ func (x *PolicyExperiment) String() string {
 func (*PolicyExperiment) ProtoMessage() {}
 
 func (x *PolicyExperiment) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +385,7 @@ func (x *PolicyExperiment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyExperiment.ProtoReflect.Descriptor instead.
 func (*PolicyExperiment) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *PolicyExperiment) GetName() string {
@@ -503,7 +503,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +515,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +528,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Report) GetName() string {
@@ -640,7 +640,7 @@ type PolicyRevision struct {
 
 func (x *PolicyRevision) Reset() {
 	*x = PolicyRevision{}
-	mi := &file_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +652,7 @@ func (x *PolicyRevision) String() string {
 func (*PolicyRevision) ProtoMessage() {}
 
 func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +665,7 @@ func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision.ProtoReflect.Descriptor instead.
 func (*PolicyRevision) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PolicyRevision) GetName() string {
@@ -716,7 +716,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +728,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +741,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Config) GetName() string {
@@ -797,7 +797,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +809,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +822,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Node) GetName() string {
@@ -879,7 +879,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +891,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +904,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetPolicyRequest) GetName() string {
@@ -936,7 +936,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +948,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +961,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListPoliciesRequest) GetParent() string {
@@ -1019,7 +1019,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1031,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1044,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -1079,7 +1079,7 @@ type CreatePolicyRequest struct {
 
 func (x *CreatePolicyRequest) Reset() {
 	*x = CreatePolicyRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1091,7 @@ func (x *CreatePolicyRequest) String() string {
 func (*CreatePolicyRequest) ProtoMessage() {}
 
 func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1104,7 @@ func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreatePolicyRequest) GetParent() string {
@@ -1153,7 +1153,7 @@ type UpdatePolicyRequest struct {
 
 func (x *UpdatePolicyRequest) Reset() {
 	*x = UpdatePolicyRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1165,7 @@ func (x *UpdatePolicyRequest) String() string {
 func (*UpdatePolicyRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1178,7 @@ func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UpdatePolicyRequest) GetPolicy() *Policy {
@@ -1230,7 +1230,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1242,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1255,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeletePolicyRequest) GetName() string {
@@ -1302,7 +1302,7 @@ type UndeletePolicyRequest struct {
 
 func (x *UndeletePolicyRequest) Reset() {
 	*x = UndeletePolicyRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1314,7 @@ func (x *UndeletePolicyRequest) String() string {
 func (*UndeletePolicyRequest) ProtoMessage() {}
 
 func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1327,7 @@ func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UndeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UndeletePolicyRequest) GetName() string {
@@ -1370,7 +1370,7 @@ type RollbackPolicyRequest struct {
 
 func (x *RollbackPolicyRequest) Reset() {
 	*x = RollbackPolicyRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1382,7 @@ func (x *RollbackPolicyRequest) String() string {
 func (*RollbackPolicyRequest) ProtoMessage() {}
 
 func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1395,7 @@ func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RollbackPolicyRequest) GetName() string {
@@ -1435,7 +1435,7 @@ type PromotePoliciesRequest struct {
 
 func (x *PromotePoliciesRequest) Reset() {
 	*x = PromotePoliciesRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1447,7 @@ func (x *PromotePoliciesRequest) String() string {
 func (*PromotePoliciesRequest) ProtoMessage() {}
 
 func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1460,7 @@ func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesRequest.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PromotePoliciesRequest) GetParent() string {
@@ -1495,7 +1495,7 @@ type PromotePoliciesResponse struct {
 
 func (x *PromotePoliciesResponse) Reset() {
 	*x = PromotePoliciesResponse{}
-	mi := &file_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1507,7 @@ func (x *PromotePoliciesResponse) String() string {
 func (*PromotePoliciesResponse) ProtoMessage() {}
 
 func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1520,7 @@ func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PromotePoliciesResponse) GetPolicies() []*Policy {
@@ -1542,7 +1542,7 @@ type GetPolicyExperimentRequest struct {
 
 func (x *GetPolicyExperimentRequest) Reset() {
 	*x = GetPolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1554,7 @@ func (x *GetPolicyExperimentRequest) String() string {
 func (*GetPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1567,7 @@ func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetPolicyExperimentRequest) GetName() string {
@@ -1597,7 +1597,7 @@ type ListPolicyExperimentsRequest struct {
 
 func (x *ListPolicyExperimentsRequest) Reset() {
 	*x = ListPolicyExperimentsRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1609,7 @@ func (x *ListPolicyExperimentsRequest) String() string {
 func (*ListPolicyExperimentsRequest) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1622,7 @@ func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListPolicyExperimentsRequest) GetParent() string {
@@ -1673,7 +1673,7 @@ type ListPolicyExperimentsResponse struct {
 
 func (x *ListPolicyExperimentsResponse) Reset() {
 	*x = ListPolicyExperimentsResponse{}
-	mi := &file_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1685,7 @@ func (x *ListPolicyExperimentsResponse) String() string {
 func (*ListPolicyExperimentsResponse) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1698,7 @@ func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsResponse) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListPolicyExperimentsResponse) GetPolicyExperiments() []*PolicyExperiment {
@@ -1733,7 +1733,7 @@ type CreatePolicyExperimentRequest struct {
 
 func (x *CreatePolicyExperimentRequest) Reset() {
 	*x = CreatePolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1745,7 @@ func (x *CreatePolicyExperimentRequest) String() string {
 func (*CreatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1758,7 @@ func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreatePolicyExperimentRequest) GetParent() string {
@@ -1807,7 +1807,7 @@ type UpdatePolicyExperimentRequest struct {
 
 func (x *UpdatePolicyExperimentRequest) Reset() {
 	*x = UpdatePolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +1819,7 @@ func (x *UpdatePolicyExperimentRequest) String() string {
 func (*UpdatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1832,7 @@ func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdatePolicyExperimentRequest) GetPolicyExperiment() *PolicyExperiment {
@@ -1885,7 +1885,7 @@ type DeletePolicyExperimentRequest struct {
 
 func (x *DeletePolicyExperimentRequest) Reset() {
 	*x = DeletePolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1897,7 @@ func (x *DeletePolicyExperimentRequest) String() string {
 func (*DeletePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1910,7 @@ func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeletePolicyExperimentRequest) GetName() string {
@@ -1957,7 +1957,7 @@ type StartPreviewPolicyExperimentRequest struct {
 
 func (x *StartPreviewPolicyExperimentRequest) Reset() {
 	*x = StartPreviewPolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +1969,7 @@ func (x *StartPreviewPolicyExperimentRequest) String() string {
 func (*StartPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +1982,7 @@ func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StartPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartPreviewPolicyExperimentRequest) GetName() string {
@@ -2022,7 +2022,7 @@ type StopPreviewPolicyExperimentRequest struct {
 
 func (x *StopPreviewPolicyExperimentRequest) Reset() {
 	*x = StopPreviewPolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2034,7 @@ func (x *StopPreviewPolicyExperimentRequest) String() string {
 func (*StopPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2047,7 @@ func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use StopPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StopPreviewPolicyExperimentRequest) GetName() string {
@@ -2092,7 +2092,7 @@ type CommitPolicyExperimentRequest struct {
 
 func (x *CommitPolicyExperimentRequest) Reset() {
 	*x = CommitPolicyExperimentRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2104,7 @@ func (x *CommitPolicyExperimentRequest) String() string {
 func (*CommitPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2117,7 @@ func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CommitPolicyExperimentRequest) GetName() string {
@@ -2167,7 +2167,7 @@ type GetReportRequest struct {
 
 func (x *GetReportRequest) Reset() {
 	*x = GetReportRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2179,7 @@ func (x *GetReportRequest) String() string {
 func (*GetReportRequest) ProtoMessage() {}
 
 func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2192,7 @@ func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
 func (*GetReportRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetReportRequest) GetName() string {
@@ -2214,7 +2214,7 @@ type GetPolicyRevisionRequest struct {
 
 func (x *GetPolicyRevisionRequest) Reset() {
 	*x = GetPolicyRevisionRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2226,7 @@ func (x *GetPolicyRevisionRequest) String() string {
 func (*GetPolicyRevisionRequest) ProtoMessage() {}
 
 func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2239,7 @@ func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetPolicyRevisionRequest) GetName() string {
@@ -2269,7 +2269,7 @@ type ListPolicyRevisionsRequest struct {
 
 func (x *ListPolicyRevisionsRequest) Reset() {
 	*x = ListPolicyRevisionsRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2281,7 @@ func (x *ListPolicyRevisionsRequest) String() string {
 func (*ListPolicyRevisionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2294,7 @@ func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListPolicyRevisionsRequest) GetParent() string {
@@ -2345,7 +2345,7 @@ type ListPolicyRevisionsResponse struct {
 
 func (x *ListPolicyRevisionsResponse) Reset() {
 	*x = ListPolicyRevisionsResponse{}
-	mi := &file_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2357,7 @@ func (x *ListPolicyRevisionsResponse) String() string {
 func (*ListPolicyRevisionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2370,7 @@ func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListPolicyRevisionsResponse) GetPolicyRevisions() []*PolicyRevision {
@@ -2399,7 +2399,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2411,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2424,7 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetConfigRequest) GetName() string {
@@ -2450,7 +2450,7 @@ type UpdateConfigRequest struct {
 
 func (x *UpdateConfigRequest) Reset() {
 	*x = UpdateConfigRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +2462,7 @@ func (x *UpdateConfigRequest) String() string {
 func (*UpdateConfigRequest) ProtoMessage() {}
 
 func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +2475,7 @@ func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateConfigRequest) GetConfig() *Config {
@@ -2511,7 +2511,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2523,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2536,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -2564,7 +2564,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2576,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2589,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListNodesRequest) GetParent() string {
@@ -2633,7 +2633,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2645,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2658,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -2694,7 +2694,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2706,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2719,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PolicyRule) GetRuleId() string {
@@ -2801,7 +2801,7 @@ type RegoFilter struct {
 
 func (x *RegoFilter) Reset() {
 	*x = RegoFilter{}
-	mi := &file_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +2813,7 @@ func (x *RegoFilter) String() string {
 func (*RegoFilter) ProtoMessage() {}
 
 func (x *RegoFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2826,7 @@ func (x *RegoFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegoFilter.ProtoReflect.Descriptor instead.
 func (*RegoFilter) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegoFilter) GetPath() string {
@@ -2847,7 +2847,7 @@ type MaximumReservationLengthFilter struct {
 
 func (x *MaximumReservationLengthFilter) Reset() {
 	*x = MaximumReservationLengthFilter{}
-	mi := &file_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +2859,7 @@ func (x *MaximumReservationLengthFilter) String() string {
 func (*MaximumReservationLengthFilter) ProtoMessage() {}
 
 func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +2872,7 @@ func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaximumReservationLengthFilter.ProtoReflect.Descriptor instead.
 func (*MaximumReservationLengthFilter) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MaximumReservationLengthFilter) GetReservationMaxLength() *durationpb.Duration {
@@ -2895,7 +2895,7 @@ type ExternalServiceFilter struct {
 
 func (x *ExternalServiceFilter) Reset() {
 	*x = ExternalServiceFilter{}
-	mi := &file_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +2907,7 @@ func (x *ExternalServiceFilter) String() string {
 func (*ExternalServiceFilter) ProtoMessage() {}
 
 func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +2920,7 @@ func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalServiceFilter.ProtoReflect.Descriptor instead.
 func (*ExternalServiceFilter) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExternalServiceFilter) GetEndpointUrl() string {
@@ -2959,7 +2959,7 @@ type CommitRequirements struct {
 
 func (x *CommitRequirements) Reset() {
 	*x = CommitRequirements{}
-	mi := &file_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +2971,7 @@ func (x *CommitRequirements) String() string {
 func (*CommitRequirements) ProtoMessage() {}
 
 func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +2984,7 @@ func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequirements.ProtoReflect.Descriptor instead.
 func (*CommitRequirements) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CommitRequirements) GetMinRequestCount() int64 {
@@ -3047,7 +3047,7 @@ type PolicyPreviewMetadata struct {
 
 func (x *PolicyPreviewMetadata) Reset() {
 	*x = PolicyPreviewMetadata{}
-	mi := &file_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3059,7 @@ func (x *PolicyPreviewMetadata) String() string {
 func (*PolicyPreviewMetadata) ProtoMessage() {}
 
 func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3072,7 @@ func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPreviewMetadata.ProtoReflect.Descriptor instead.
 func (*PolicyPreviewMetadata) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PolicyPreviewMetadata) GetState() PolicyPreviewMetadata_State {
@@ -3127,7 +3127,7 @@ type OperationMetadata struct {
 
 func (x *OperationMetadata) Reset() {
 	*x = OperationMetadata{}
-	mi := &file_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3139,7 @@ func (x *OperationMetadata) String() string {
 func (*OperationMetadata) ProtoMessage() {}
 
 func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3152,7 @@ func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMetadata.ProtoReflect.Descriptor instead.
 func (*OperationMetadata) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OperationMetadata) GetCreateTime() *timestamppb.Timestamp {
@@ -3215,7 +3215,7 @@ type StartPreviewPolicyExperimentMetadata struct {
 
 func (x *StartPreviewPolicyExperimentMetadata) Reset() {
 	*x = StartPreviewPolicyExperimentMetadata{}
-	mi := &file_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3227,7 @@ func (x *StartPreviewPolicyExperimentMetadata) String() string {
 func (*StartPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3240,7 @@ func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use StartPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StartPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -3261,7 +3261,7 @@ type StopPreviewPolicyExperimentMetadata struct {
 
 func (x *StopPreviewPolicyExperimentMetadata) Reset() {
 	*x = StopPreviewPolicyExperimentMetadata{}
-	mi := &file_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +3273,7 @@ func (x *StopPreviewPolicyExperimentMetadata) String() string {
 func (*StopPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +3286,7 @@ func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StopPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StopPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -3309,7 +3309,7 @@ type CommitPolicyExperimentMetadata struct {
 
 func (x *CommitPolicyExperimentMetadata) Reset() {
 	*x = CommitPolicyExperimentMetadata{}
-	mi := &file_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3321,7 @@ func (x *CommitPolicyExperimentMetadata) String() string {
 func (*CommitPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3334,7 @@ func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CommitPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -3376,7 +3376,7 @@ type Report_Difference struct {
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3388,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3401,7 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
 }
 
 func (x *Report_Difference) GetKind() Report_Difference_Kind {
@@ -3460,11 +3460,11 @@ func (x *Report_Difference) GetLastTime() *timestamppb.Timestamp {
 	return nil
 }
 
-var File_admin_v1_admin_proto protoreflect.FileDescriptor
+var File_understudy_admin_v1_admin_proto protoreflect.FileDescriptor
 
-const file_admin_v1_admin_proto_rawDesc = "" +
+const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x14admin/v1/admin.proto\x12\x13understudy.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x17google/api/client.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1bgoogle/api/field_info.proto\x1a\x19google/api/resource.proto\x1a#google/longrunning/operations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\x9c\b\n" +
+	"\x1funderstudy/admin/v1/admin.proto\x12\x13understudy.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x17google/api/client.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1bgoogle/api/field_info.proto\x1a\x19google/api/resource.proto\x1a#google/longrunning/operations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"\x9c\b\n" +
 	"\x06Policy\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
 	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12&\n" +
@@ -3803,20 +3803,20 @@ const file_admin_v1_admin_proto_rawDesc = "" +
 	"AdminProtoP\x01Z\x1bunderstudy/admin/v1;adminpbb\x06proto3"
 
 var (
-	file_admin_v1_admin_proto_rawDescOnce sync.Once
-	file_admin_v1_admin_proto_rawDescData []byte
+	file_understudy_admin_v1_admin_proto_rawDescOnce sync.Once
+	file_understudy_admin_v1_admin_proto_rawDescData []byte
 )
 
-func file_admin_v1_admin_proto_rawDescGZIP() []byte {
-	file_admin_v1_admin_proto_rawDescOnce.Do(func() {
-		file_admin_v1_admin_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_admin_v1_admin_proto_rawDesc), len(file_admin_v1_admin_proto_rawDesc)))
+func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
+	file_understudy_admin_v1_admin_proto_rawDescOnce.Do(func() {
+		file_understudy_admin_v1_admin_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)))
 	})
-	return file_admin_v1_admin_proto_rawDescData
+	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
-var file_admin_v1_admin_proto_goTypes = []any{
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(Report_Difference_Kind)(0),                  // 0: understudy.admin.v1.Report.Difference.Kind
 	(PolicyPreviewMetadata_State)(0),             // 1: understudy.admin.v1.PolicyPreviewMetadata.State
 	(*Policy)(nil),                               // 2: understudy.admin.v1.Policy
@@ -3874,7 +3874,7 @@ var file_admin_v1_admin_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),                  // 54: google.protobuf.Duration
 	(*longrunningpb.Operation)(nil),              // 55: google.longrunning.Operation
 }
-var file_admin_v1_admin_proto_depIdxs = []int32{
+var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	36, // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
 	46, // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
 	50, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
@@ -3981,33 +3981,33 @@ var file_admin_v1_admin_proto_depIdxs = []int32{
 	0,  // [0:53] is the sub-list for field type_name
 }
 
-func init() { file_admin_v1_admin_proto_init() }
-func file_admin_v1_admin_proto_init() {
-	if File_admin_v1_admin_proto != nil {
+func init() { file_understudy_admin_v1_admin_proto_init() }
+func file_understudy_admin_v1_admin_proto_init() {
+	if File_understudy_admin_v1_admin_proto != nil {
 		return
 	}
-	file_admin_v1_admin_proto_msgTypes[34].OneofWrappers = []any{
+	file_understudy_admin_v1_admin_proto_msgTypes[34].OneofWrappers = []any{
 		(*PolicyRule_Rego)(nil),
 		(*PolicyRule_MaximumReservationLength)(nil),
 		(*PolicyRule_ExternalService)(nil),
 	}
-	file_admin_v1_admin_proto_msgTypes[38].OneofWrappers = []any{}
+	file_understudy_admin_v1_admin_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_admin_v1_admin_proto_rawDesc), len(file_admin_v1_admin_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
 			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_admin_v1_admin_proto_goTypes,
-		DependencyIndexes: file_admin_v1_admin_proto_depIdxs,
-		EnumInfos:         file_admin_v1_admin_proto_enumTypes,
-		MessageInfos:      file_admin_v1_admin_proto_msgTypes,
+		GoTypes:           file_understudy_admin_v1_admin_proto_goTypes,
+		DependencyIndexes: file_understudy_admin_v1_admin_proto_depIdxs,
+		EnumInfos:         file_understudy_admin_v1_admin_proto_enumTypes,
+		MessageInfos:      file_understudy_admin_v1_admin_proto_msgTypes,
 	}.Build()
-	File_admin_v1_admin_proto = out.File
-	file_admin_v1_admin_proto_goTypes = nil
-	file_admin_v1_admin_proto_depIdxs = nil
+	File_understudy_admin_v1_admin_proto = out.File
+	file_understudy_admin_v1_admin_proto_goTypes = nil
+	file_understudy_admin_v1_admin_proto_depIdxs = nil
 }

@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: admin/v1/admin.proto
+// source: understudy/admin/v1/admin.proto
 
 package adminpb
 
@@ -1052,5 +1052,5 @@ var PolicyPreview_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "admin/v1/admin.proto",
+	Metadata: "understudy/admin/v1/admin.proto",
 }

@@ -7,12 +7,22 @@
 // this module's go.mod. Run it from the root of the repository:
 //
 //	go -C cmd/protogen run . ../..
+//
+// With -descriptors it writes the compiled proto instead, with comments and
+// imports, for tools that want a FileDescriptorSet: api-linter, buf, protoc.
+//
+// The root of the repository is understudy/ in import paths, of Go and of protos
+// alike. So admin/v1/admin.proto is compiled as understudy/admin/v1/admin.proto,
+// which is what its package says (AIP-191).
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +49,9 @@ import (
 )
 
 const (
-	adminProto      = "admin/v1/admin.proto"
+	// importRoot is the root of the repository in import paths.
+	importRoot      = "understudy/"
+	adminProto      = importRoot + "admin/v1/admin.proto"
 	operationsProto = "google/longrunning/operations.proto"
 	operationsREST  = "admin/v1/operations.yaml"
 	adminPackage    = "understudy/admin/v1;adminpb"
@@ -75,10 +87,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("usage: protogen ROOT, where ROOT is the root of the repository")
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	descriptors := flags.String("descriptors", "", "write a FileDescriptorSet to this `file`, below ROOT, and generate nothing")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
 	}
-	root, err := filepath.Abs(args[1])
+	if flags.NArg() != 1 {
+		return errors.New("usage: protogen [-descriptors FILE] ROOT, where ROOT is the root of the repository")
+	}
+	root, err := filepath.Abs(flags.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -86,6 +103,14 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("compiling %s: %w", adminProto, err)
 	}
+	if *descriptors != "" {
+		return writeDescriptors(filepath.Join(root, *descriptors), files)
+	}
+	return generateAll(ctx, root, files)
+}
+
+// generateAll runs every plugin and finishes what they wrote.
+func generateAll(ctx context.Context, root string, files []*descriptorpb.FileDescriptorProto) error {
 	for _, p := range plugins(root) {
 		if err := generate(ctx, root, p, files); err != nil {
 			return fmt.Errorf("running %s: %w", p.tool, err)
@@ -95,6 +120,17 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("finishing the OpenAPI document: %w", err)
 	}
 	return nil
+}
+
+func writeDescriptors(path string, files []*descriptorpb.FileDescriptorProto) error {
+	content, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: files})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644)
 }
 
 // compile returns the descriptors of admin.proto and of all it imports, each
@@ -109,7 +145,9 @@ func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorPr
 	})
 	c := protocompile.Compiler{
 		Resolver: protocompile.CompositeResolver{
-			&protocompile.SourceResolver{ImportPaths: []string{root}},
+			&protocompile.SourceResolver{Accessor: func(path string) (io.ReadCloser, error) {
+				return os.Open(outputPath(root, path))
+			}},
 			linked,
 		},
 		SourceInfoMode: protocompile.SourceInfoStandard,
@@ -167,12 +205,17 @@ func generate(ctx context.Context, root string, p plugin, files []*descriptorpb.
 		return fmt.Errorf("%s", response.GetError())
 	}
 	for _, f := range response.File {
-		path := filepath.Join(root, filepath.FromSlash(f.GetName()))
+		path := outputPath(root, f.GetName())
 		if err := os.WriteFile(path, []byte(importOperations(f.GetContent())), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// outputPath is where a file with this import path is in the repository.
+func outputPath(root, path string) string {
+	return filepath.Join(root, filepath.FromSlash(strings.TrimPrefix(path, importRoot)))
 }
 
 // importOperations mends the import of google.longrunning in generated code.
