@@ -18,9 +18,9 @@ import (
 // page of elsewhere, and everything is refused that is asked by a name which is not
 // the server's.
 
-// CheckCaller returns PERMISSION_DENIED for a request that a page of strangers has, or
-// may have, a browser send. It is the one rule of all APIs on the server's port.
-func (s *Server) CheckCaller(r *http.Request) error {
+// checkCaller returns PERMISSION_DENIED for a request that a page of strangers has, or
+// may have, a browser send.
+func (s *Server) checkCaller(r *http.Request) error {
 	if !s.answersTo(r.Host) {
 		return fail(codes.PermissionDenied, reasonForeignHost,
 			"The header Host names another server. Ask by localhost or by an address, or start the server with --admin-host.", nil)
@@ -30,17 +30,6 @@ func (s *Server) CheckCaller(r *http.Request) error {
 			"A browser sent this for a page that is not of this server. Ask by a program, or from the same origin.", nil)
 	}
 	return nil
-}
-
-// guardBrowsers is CheckCaller before REST.
-func (s *Server) guardBrowsers(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.CheckCaller(r); err != nil {
-			writeStatus(w, http.StatusForbidden, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // answersTo reports whether the server may be asked by a Host. An address cannot be

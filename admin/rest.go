@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -36,7 +39,7 @@ func (s *Server) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	rpc := s.newGRPC()
-	rest := s.guardBrowsers(documented(s.checkBody(checkQuery(rawPath(gateway)))))
+	rest := s.guarded(routed(s.checkBody(rawPath(gateway))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGRPC(r) {
 			rpc.ServeHTTP(w, r)
@@ -49,11 +52,32 @@ func (s *Server) Handler() (http.Handler, error) {
 	}), nil
 }
 
-// documented serves the OpenAPI document beside the API. It is no http.ServeMux, which
-// would answer a path like a//b with a redirect.
-func documented(next http.Handler) http.Handler {
+// guarded refuses what no API on the port answers.
+func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && r.URL.Path == "/openapi.json" {
+		if err := s.CheckRequest(r); err != nil {
+			writeStatus(w, codeOf(status.Code(err)), err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routed finds the call that a request is, holds its query to what that takes, and
+// serves the OpenAPI document itself. The gateway sees nothing that is not in our table:
+// it would let go what the table does not know.
+func routed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route, found := apiRoutes.find(r.Method, r.URL.EscapedPath())
+		if !found {
+			writeRoutingError(w, r)
+			return
+		}
+		if names := slices.Sorted(maps.Keys(r.URL.Query())); len(names) > 0 && !route.query {
+			writeStatus(w, http.StatusBadRequest, unknownParameter(names[0]))
+			return
+		}
+		if route.document {
 			serveOpenAPI(w)
 			return
 		}
@@ -84,7 +108,7 @@ func (s *Server) newGateway() (*runtime.ServeMux, error) {
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
 		runtime.WithErrorHandler(writeError),
-		runtime.WithRoutingErrorHandler(writeRoutingError),
+		runtime.WithRoutingErrorHandler(routingError),
 		// An escaped colon in an ID is no verb (AIP-127).
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters),
 		runtime.WithDisablePathLengthFallback(),

@@ -90,6 +90,11 @@ func repeatedParameter(name string) error {
 	return invalid(reasonInvalidParameter, violation{name, "The parameter is given more than once."})
 }
 
+func twiceSpelled(name, other string) error {
+	return invalid(reasonInvalidParameter, violation{name,
+		"The parameter is given twice, as " + other + " too. Send one of the two spellings."})
+}
+
 func invalidParameter(err error) error {
 	return invalid(reasonInvalidParameter, violation{"query", "A parameter has a value of the wrong type: " + err.Error() + "."})
 }
@@ -159,10 +164,15 @@ func writeError(
 	writeStatus(w, codeOf(status.Code(err)), err)
 }
 
-// writeRoutingError is the answer to a call of nothing.
-func writeRoutingError(
+// routingError is writeRoutingError as the gateway calls it.
+func routingError(
 	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int,
 ) {
+	writeRoutingError(w, r)
+}
+
+// writeRoutingError is the answer to a call of nothing.
+func writeRoutingError(w http.ResponseWriter, r *http.Request) {
 	if methods := apiRoutes.allowed(r.URL.EscapedPath()); len(methods) > 0 {
 		allow := strings.Join(methods, ", ")
 		w.Header().Set("Allow", allow)

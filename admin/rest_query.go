@@ -2,7 +2,6 @@ package admin
 
 import (
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,14 +19,20 @@ type queryParser struct{}
 // Parse implements runtime.QueryParameterParser. bound holds the fields that the
 // path or the body has.
 func (queryParser) Parse(m proto.Message, values url.Values, bound *utilities.DoubleArray) error {
-	for name, given := range values {
+	spellings := make(map[string]string) // :: path of a field → how the query spells it
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		path, field := resolveParameter(m.ProtoReflect().Descriptor(), name)
 		if field == nil || bound.HasCommonPrefix(path) {
 			return carried{unknownParameter(name)}
 		}
-		if len(given) > 1 && !field.IsList() && !isMask(field) {
+		if len(values[name]) > 1 && !field.IsList() && !isMask(field) {
 			return carried{repeatedParameter(name)}
 		}
+		key := strings.Join(path, ".")
+		if other, twice := spellings[key]; twice {
+			return carried{twiceSpelled(name, other)}
+		}
+		spellings[key] = name
 	}
 	if err := (&runtime.DefaultQueryParser{}).Parse(m, values, bound); err != nil {
 		return carried{invalidParameter(err)}
@@ -57,64 +62,4 @@ func resolveParameter(m protoreflect.MessageDescriptor, name string) ([]string, 
 		path, m = append(path, string(field.Name())), field.Message()
 	}
 	return path, field
-}
-
-// checkQuery refuses the parameters of calls that take none. The parser does not
-// see them: the gateway asks it for the other calls only.
-func checkQuery(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		names := slices.Sorted(maps.Keys(r.URL.Query()))
-		if len(names) > 0 && apiRoutes.withoutQuery(r.Method, r.URL.EscapedPath()) {
-			writeStatus(w, http.StatusBadRequest, unknownParameter(names[0]))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// routes are the methods and path templates of the API, for the Allow header and
-// for what has no parameters.
-type routes []route
-
-type route struct {
-	method   string
-	segments []string
-	verb     string
-	// query says that the call takes query parameters: its path and body do not
-	// have all fields of the request.
-	query bool
-}
-
-// withoutQuery reports whether a path is one that takes no query parameters.
-func (r routes) withoutQuery(method, path string) bool {
-	segments, verb := splitVerb(strings.Split(strings.Trim(path, "/"), "/"))
-	for _, route := range r {
-		if route.method == method && route.verb == verb && matchSegments(route.segments, segments) {
-			return !route.query
-		}
-	}
-	return false
-}
-
-// allowed returns the methods that a path has, sorted.
-func (r routes) allowed(path string) []string {
-	var out []string
-	segments, verb := splitVerb(strings.Split(strings.Trim(path, "/"), "/"))
-	for _, route := range r {
-		if route.verb == verb && matchSegments(route.segments, segments) && !slices.Contains(out, route.method) {
-			out = append(out, route.method)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func splitVerb(segments []string) ([]string, string) {
-	last := len(segments) - 1
-	stem, verb, _ := strings.Cut(segments[last], ":")
-	return append(slices.Clone(segments[:last]), stem), verb
-}
-
-func matchSegments(pattern, segments []string) bool {
-	return slices.EqualFunc(pattern, segments, func(p, s string) bool { return p == s || p == "*" && s != "" })
 }

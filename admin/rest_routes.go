@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -19,8 +20,59 @@ var apiRoutes = append(annotatedRoutes(adminpb.File_understudy_admin_v1_admin_pr
 	newRoute(http.MethodDelete, "/v1/{name=projects/*/locations/*/operations/*}", false),
 	newRoute(http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:cancel", false),
 	newRoute(http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:wait", false),
-	newRoute(http.MethodGet, "/openapi.json", false),
+	route{method: http.MethodGet, segments: []string{"openapi.json"}, document: true},
 )
+
+// routes are the methods and path templates of the API.
+type routes []route
+
+type route struct {
+	method   string
+	segments []string
+	verb     string
+	// query says that the call takes query parameters: its path and body do not
+	// have all fields of the request.
+	query bool
+	// document says that it is the OpenAPI document, and no call.
+	document bool
+}
+
+// find returns the route of a method and an escaped path.
+func (r routes) find(method, path string) (route, bool) {
+	for _, route := range r {
+		if route.method == method && route.matches(path) {
+			return route, true
+		}
+	}
+	return route{}, false
+}
+
+// allowed returns the methods that a path has, sorted. What follows a colon is taken
+// for a verb here, so that a mistyped one is not found: an ID with a colon is rare.
+func (r routes) allowed(path string) []string {
+	var out []string
+	verb := strings.Contains(path[strings.LastIndexByte(path, '/')+1:], ":")
+	for _, route := range r {
+		if verb == (route.verb != "") && route.matches(path) && !slices.Contains(out, route.method) {
+			out = append(out, route.method)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// matches reports whether an escaped path is of the route. An ID may have colons
+// (RFC-042), so the verb is what stands after the last one, as it is to the gateway.
+func (r route) matches(path string) bool {
+	path, absolute := strings.CutPrefix(path, "/")
+	if r.verb != "" {
+		var ok bool
+		if path, ok = strings.CutSuffix(path, ":"+r.verb); !ok {
+			return false
+		}
+	}
+	return absolute && slices.EqualFunc(r.segments, strings.Split(path, "/"), func(p, s string) bool { return p == s || p == "*" && s != "" })
+}
 
 func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 	var out routes
@@ -58,6 +110,6 @@ func newRoute(method, template string, query bool) route {
 		_, pattern, _ := strings.Cut(variable, "=")
 		plain.WriteString(pattern)
 	}
-	segments, verb := splitVerb(strings.Split(strings.Trim(plain.String(), "/"), "/"))
-	return route{method, segments, verb, query}
+	path, verb, _ := strings.Cut(strings.TrimPrefix(plain.String(), "/"), ":")
+	return route{method: method, segments: strings.Split(path, "/"), verb: verb, query: query}
 }

@@ -89,7 +89,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 
 // answer finds the route of a request, reads its body and runs it.
 func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
-	if err := a.admin.CheckCaller(r); err != nil {
+	if err := a.admin.CheckRequest(r); err != nil {
 		return nil, err
 	}
 	path := r.URL.EscapedPath()

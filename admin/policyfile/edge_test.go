@@ -98,7 +98,7 @@ func TestOrganizations(t *testing.T) {
 			t.Errorf("%s is %s, want %s", path, got, want)
 		}
 	}
-	for _, path := range []string{"/organizations", "/organizations/", "/organizations/p-a", "/organizations/NO/policies", "/organizations/a%2Fb/policies"} {
+	for _, path := range []string{"/organizations", "/organizations/", "/organizations/p-a", "/organizations/NO/policies"} {
 		if a := s.call("GET", path, ""); a.status != 404 {
 			t.Errorf("%s is answered by %d %s", path, a.status, a.body)
 		}
