@@ -343,6 +343,24 @@ func (m meter) count(t testing.TB, name string, labels ...attribute.KeyValue) in
 	return sum
 }
 
+// gauge returns the value of a gauge without labels.
+func (m meter) gauge(t testing.TB, name string) int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := m.reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, found := range scope.Metrics {
+			if data, ok := found.Data.(metricdata.Gauge[int64]); ok && found.Name == name {
+				return data.DataPoints[0].Value
+			}
+		}
+	}
+	t.Fatalf("there is no gauge %s", name)
+	return 0
+}
+
 func hasAll(set attribute.Set, labels []attribute.KeyValue) bool {
 	for _, l := range labels {
 		if v, ok := set.Value(l.Key); !ok || v != l.Value {

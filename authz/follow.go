@@ -36,10 +36,10 @@ func (s *Sidecar) follow(ctx context.Context) {
 func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 	restore := sync.OnceFunc(func() { s.restore(ctx) })
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
-		update, err := s.config.Feed.Load(ctx, s.config.Location)
+		on, update, err := s.loadOnce(ctx)
 		if err == nil {
 			s.reached(nil)
-			s.apply(ctx, &snapshot{policies: s.carriedOver(update)}, update)
+			s.apply(ctx, on, update)
 			s.save()
 			return update.Cursor, true
 		}
@@ -57,19 +57,29 @@ func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 	}
 }
 
-// carriedOver returns the present entries of the policies in an update that holds
-// everything, so that what did not change is not compiled again, and what does not
-// compile keeps its last good version.
-func (s *Sidecar) carriedOver(update Update) map[PolicyName]*entry {
-	out := make(map[PolicyName]*entry)
+// loadOnce asks the store for everything. The update that it returns goes on top of a
+// snapshot that has what stays of the present one: entries of the policies in the
+// update, so that what did not change is not compiled again, and what does not compile
+// keeps its last good version; and the policies that the store has lost.
+func (s *Sidecar) loadOnce(ctx context.Context) (*snapshot, Update, error) {
+	update, err := s.config.Feed.Load(ctx, s.config.Location)
+	if err != nil {
+		return nil, Update{}, err
+	}
+	missing, err := s.missingFrom(ctx, s.lastKnown(), update)
+	if err != nil {
+		return nil, Update{}, err
+	}
+	on := &snapshot{policies: make(map[PolicyName]*entry)}
 	if snap := s.current.Load(); snap != nil {
 		for name := range update.Policies {
 			if e := snap.policies[name]; e != nil {
-				out[name] = e
+				on.policies[name] = e
 			}
 		}
 	}
-	return out
+	s.keepMissing(ctx, on, missing)
+	return on, update, nil
 }
 
 // next applies changes as they come, until everything has to be loaded again.
@@ -111,9 +121,10 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update Update) {
 		return
 	}
 	s.giveMemory(next)
-	first := s.current.Swap(next) == nil
+	before := s.current.Swap(next)
 	s.tellRefusals(next, update)
-	if first {
+	s.tellMissing(before, next)
+	if before == nil {
 		close(s.ready)
 	}
 	s.log.Info("policies applied", "sequence", update.Cursor.Sequence,

@@ -111,12 +111,18 @@ func observeSnapshot(meter metric.Meter, s *Sidecar) error {
 	if err != nil {
 		return err
 	}
+	missing, err := meter.Int64ObservableGauge("understudy.store.missing_policies",
+		metric.WithDescription("Policies that decide here although the store has lost them."))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		status := s.Status()
 		o.ObserveInt64(sequence, status.Sequence)
 		o.ObserveFloat64(age, status.Age().Seconds())
+		o.ObserveInt64(missing, int64(len(status.Missing)))
 		return nil
-	}, sequence, age)
+	}, sequence, age, missing)
 	return err
 }
 

@@ -29,6 +29,10 @@ const (
 // resource. Its metadata are resource, the name, and sequence, the change.
 const ReasonNotApplied = "POLICY_NOT_APPLIED"
 
+// ReasonMissing is the reason in the ErrorInfo of a node that decides by a policy which
+// the store has lost. Its metadata is resource, the name.
+const ReasonMissing = "POLICY_MISSING_IN_STORE"
+
 // ErrorDomain is the domain of every ErrorInfo of this project (AIP-193).
 const ErrorDomain = "understudy.internal"
 
@@ -86,7 +90,7 @@ func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 			n.Policies = append(n.Policies, string(name))
 		}
 		slices.Sort(n.Policies)
-		n.Error = snap.nodeError()
+		n.Error = snap.withMissing(snap.nodeError())
 	}
 	return n
 }

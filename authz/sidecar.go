@@ -268,6 +268,9 @@ type Status struct {
 	Contact time.Time
 	// Lost is why the store does not answer; nil while it does.
 	Lost error
+	// Missing are the policies that decide here although the store has lost them, in
+	// order.
+	Missing []PolicyName
 }
 
 // Status returns the present state.
@@ -277,6 +280,7 @@ func (s *Sidecar) Status() Status {
 	s.mu.Unlock()
 	if snap := s.current.Load(); snap != nil {
 		out.Ready, out.Sequence, out.Policies = true, snap.cursor.Sequence, len(snap.policies)
+		out.Missing = snap.missing()
 	}
 	return out
 }

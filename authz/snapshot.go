@@ -23,7 +23,9 @@ type entry struct {
 	name PolicyName
 	live candidate
 	// broken says that the policy never compiled here: it denies.
-	broken      bool
+	broken bool
+	// missing says that the store has lost the policy.
+	missing     bool
 	experiments []candidate
 	// refused is what of the state could not be applied, with the change since which
 	// that is so. It stays until a later change of the policy can be. It is part of

@@ -26,17 +26,13 @@ func (s *Sidecar) save() {
 }
 
 // restore makes the snapshot file what requests are decided by, if there is no
-// snapshot yet. A file that cannot be used is as good as none.
+// snapshot yet.
 func (s *Sidecar) restore(ctx context.Context) {
-	if s.config.SnapshotFile == "" || s.current.Load() != nil {
+	if s.current.Load() != nil {
 		return
 	}
-	update, written, err := readSnapshot(s.config.Location, s.config.SnapshotFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		s.log.Warn("the snapshot file could not be read", "error", err)
+	update, written, ok := s.readSaved()
+	if !ok {
 		return
 	}
 	s.log.Warn("deciding by the saved policies until the store answers",
@@ -47,8 +43,22 @@ func (s *Sidecar) restore(ctx context.Context) {
 	s.apply(ctx, &snapshot{}, update)
 }
 
-// readSnapshot returns what a snapshot file holds, and when it was written.
-func readSnapshot(location Location, path string) (Update, time.Time, error) {
+// readSaved reads the snapshot file. One that cannot be used is as good as none, but
+// for the log.
+func (s *Sidecar) readSaved() (update Update, written time.Time, ok bool) {
+	if s.config.SnapshotFile == "" {
+		return Update{}, time.Time{}, false
+	}
+	update, written, err := ReadSnapshot(s.config.Location, s.config.SnapshotFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("the snapshot file could not be read", "file", s.config.SnapshotFile, "error", err)
+	}
+	return update, written, err == nil
+}
+
+// ReadSnapshot returns what the snapshot file of a sidecar of the location holds, and
+// when it was written. The error wraps fs.ErrNotExist if there is no file.
+func ReadSnapshot(location Location, path string) (Update, time.Time, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return Update{}, time.Time{}, err

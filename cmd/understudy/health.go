@@ -21,7 +21,18 @@ type readiness struct {
 	Policies int               `json:"policies"`
 	// StoreLostSeconds is for how long the store has not answered.
 	StoreLostSeconds float64 `json:"storeLostSeconds,omitempty"`
+	// StoreError is why it does not.
+	StoreError string `json:"storeError,omitempty"`
+	// MissingPolicies are the IDs of policies that decide here although the store has
+	// lost them, the first maxNamed of MissingCount.
+	MissingPolicies []string `json:"missingPolicies,omitempty"`
+	MissingCount    int      `json:"missingPolicyCount,omitempty"`
+	// Help says what to do about it.
+	Help string `json:"help,omitempty"`
 }
+
+// maxNamed bounds the policies that readiness names.
+const maxNamed = 10
 
 // health serves what a platform asks a process: whether it lives, whether it may
 // get traffic, and its metrics.
@@ -59,7 +70,7 @@ func (h *health) readiness() readiness {
 	if h.sidecar != nil {
 		status := h.sidecar.Status()
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
-		r.StoreLostSeconds = status.Age().Truncate(time.Millisecond).Seconds()
+		r.tellStore(status)
 		if !status.Ready {
 			r.Ready, r.Reason = false, "no policies have been loaded yet"
 		}
@@ -68,4 +79,20 @@ func (h *health) readiness() readiness {
 		r.Ready, r.Reason = false, "shutting down"
 	}
 	return r
+}
+
+// tellStore says what is wrong with the store. None of it makes a sidecar that has
+// policies less ready: others that follow the same store are no better off.
+func (r *readiness) tellStore(status authz.Status) {
+	r.StoreLostSeconds = status.Age().Truncate(time.Millisecond).Seconds()
+	if status.Lost != nil {
+		r.StoreError = status.Lost.Error()
+	}
+	if r.MissingCount = len(status.Missing); r.MissingCount == 0 {
+		return
+	}
+	for _, name := range status.Missing[:min(r.MissingCount, maxNamed)] {
+		r.MissingPolicies = append(r.MissingPolicies, lastSegment(string(name)))
+	}
+	r.Help = "The store has lost these policies; the last ones decide on. " + authz.MissingHelp + "."
 }
