@@ -174,8 +174,18 @@ func (q *question) from(r *http.Request) (*question, *refusal) {
 	if q.source, refused = nearest(r); refused != nil {
 		return nil, refused
 	}
-	return q, q.check()
+	if refused = q.check(); refused != nil {
+		return nil, refused
+	}
+	if ambiguousPath(q.path) {
+		return nil, errAmbiguousPath
+	}
+	return q, nil
 }
+
+// errAmbiguousPath denies what proxies other than Envoy pass on as they got it.
+var errAmbiguousPath = badQuestion("The path has dot segments, empty segments, escaped slashes, backslashes or a fragment, " +
+	"so that the upstream may take it for another path. Send it normalized.")
 
 // check refuses what is no request line.
 func (q *question) check() *refusal {

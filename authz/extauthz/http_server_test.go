@@ -204,10 +204,12 @@ func checkAsked(t *testing.T, asked *authz.Request, target string, header http.H
 		if asked.Path != from("X-Forwarded-Uri") || asked.Method != header.Get("X-Forwarded-Method") {
 			t.Errorf("%s %q was decided", asked.Method, asked.Path)
 		}
+		checkUnambiguous(t, asked.Path)
 	case strings.HasPrefix(target, "/nginx-auth"):
 		if asked.Path != from("X-Original-Uri") && !strings.HasSuffix(from("X-Original-Url"), asked.Path) || asked.Method != header.Get("X-Original-Method") {
 			t.Errorf("%s %q was decided", asked.Method, asked.Path)
 		}
+		checkUnambiguous(t, asked.Path)
 	default:
 		t.Errorf("%q was decided", target)
 	}
