@@ -5,10 +5,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 TOOL    = go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help build demo test test-envoy race lint generate fuzz bench clean
+.PHONY: help build demo test test-envoy test-proxies race lint generate fuzz bench clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/understudy
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/understudy ./cmd/understudy
@@ -23,6 +23,10 @@ test: ## Run the tests; installs redis-server if it is missing
 test-envoy: ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server
 	@ENVOY=$$(.ci/envoy) && export ENVOY && go test -tags realenvoy -count=1 ./envoy/e2e
+
+test-proxies: ## Run the shipped files of nginx and Caddy; installs both if they are missing
+	@.ci/need nginx caddy
+	go test -count=1 -tags realproxies ./deploy/forward-auth
 
 race: ## Run the tests under the race detector, with fewer random policies and requests
 	@.ci/need redis-server cc
