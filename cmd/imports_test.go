@@ -36,10 +36,11 @@ var graph = map[string][]string{
 	"rego":              {},
 	"deploy/examples":   {}, // files to embed
 	// Tests alone.
-	"cmd":       {},
-	"deploy":    {},
-	"envoy":     {},
-	"envoy/e2e": {},
+	"cmd":                 {},
+	"deploy":              {},
+	"deploy/forward-auth": {},
+	"envoy":               {},
+	"envoy/e2e":           {},
 }
 
 // doors :: outside technology, by the beginning of its import paths → the only
