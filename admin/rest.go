@@ -9,7 +9,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -187,7 +186,7 @@ func isJSON(contentType string) bool {
 // recoverREST turns a panic into an answer that says nothing about it.
 func (s *Server) recoverREST(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
-		s.log.ErrorContext(r.Context(), "a call panicked", "cause", cause, "stack", string(debug.Stack()))
+		s.panics.Report(r.Context(), authz.PanicAPI, cause)
 		writeStatus(w, http.StatusInternalServerError, internal())
 	}
 }
@@ -199,7 +198,7 @@ func (s *Server) recoverRPC(
 ) (response any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.log.ErrorContext(ctx, "a call panicked", "cause", cause, "stack", string(debug.Stack()))
+			s.panics.Report(ctx, authz.PanicAPI, cause)
 			err = internal()
 		}
 	}()

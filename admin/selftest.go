@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	adminpb "understudy/admin/v1"
@@ -64,6 +65,7 @@ func failures(field string, report rego.TestReport) []violation {
 
 // refused is the error of a policy that does not compile.
 func (s *Server) refused(ctx context.Context, field string, p *adminpb.Policy, err error) error {
+	s.panics.ReportCompiler(ctx, err, slog.String("resource", p.GetName()))
 	var refused *authz.CompileError
 	if !errors.As(err, &refused) || len(refused.Violations) == 0 {
 		return s.storeFailed(ctx, "compiling "+p.GetName(), err)

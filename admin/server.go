@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 const (
@@ -51,6 +52,8 @@ type Config struct {
 	// Logger gets what callers are not told: the causes of internal errors.
 	// Nil means none.
 	Logger *slog.Logger
+	// Panics reports what panics. Nil means that the Logger alone hears of it.
+	Panics *authz.Panics
 	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
 	// its modules. One without tests is accepted.
 	RequirePassingTests bool
@@ -72,7 +75,9 @@ type Server struct {
 
 	store Store
 	log   *slog.Logger
-	now   func() time.Time
+	// panics reports what panics in calls and in the compiler.
+	panics *authz.Panics
+	now    func() time.Time
 	// maxPolicySize and hosts are as in Config.
 	maxPolicySize int
 	hosts         []string
@@ -91,11 +96,17 @@ func NewServer(config Config) (*Server, error) {
 		return nil, errors.New("admin: Config.Store is required")
 	}
 	s := &Server{
-		store: config.Store, log: config.Logger, now: config.Now, health: newHealth(),
+		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now, health: newHealth(),
 		hosts: config.Hosts, origins: http.NewCrossOriginProtection(), compilers: newCompilers(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.panics == nil {
+		var err error
+		if s.panics, err = authz.NewPanics(s.log, nil); err != nil {
+			return nil, fmt.Errorf("admin: %w", err)
+		}
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -3,7 +3,7 @@ package authz
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
+	"strings"
 	"sync"
 )
 
@@ -42,7 +42,7 @@ func Background(bytes int, work func()) {
 		defer close(done)
 		defer func() {
 			if cause := recover(); cause != nil {
-				failure = &workPanic{cause, debug.Stack()}
+				failure = &workPanic{cause, panicStack()}
 			}
 		}()
 		// It is not unlocked: the thread ends with the goroutine, and its priority with it.
@@ -59,10 +59,13 @@ func Background(bytes int, work func()) {
 // workPanic is a panic, with where it was.
 type workPanic struct {
 	cause any
-	stack []byte
+	stack []string
 }
 
-func (p *workPanic) String() string { return fmt.Sprintf("%v\n%s", p.cause, p.stack) }
+// String is what Go prints of a panic that nobody recovers.
+func (p *workPanic) String() string {
+	return fmt.Sprintf("%v\n%s", p.cause, strings.Join(p.stack, "\n"))
+}
 
 // processors are what Go's scheduler shares out beside its usual number.
 var processors struct {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -78,6 +77,7 @@ type decisionLog struct {
 	credentials credentials
 	logger      log.Logger
 	diagnostics *slog.Logger
+	panics      *Panics
 	pool        *pool[decided]
 	// events counts what became of the decisions that were worked at; drops those
 	// that were not.
@@ -106,7 +106,7 @@ func (o outcome) attributes() []attribute.KeyValue {
 }
 
 // newDecisionLog returns the log of a sidecar; nil if it is off.
-func newDecisionLog(config Config) (*decisionLog, error) {
+func newDecisionLog(config Config, panics *Panics) (*decisionLog, error) {
 	c := config.DecisionLog.withDefaults()
 	if c.Provider == nil {
 		return nil, nil
@@ -119,6 +119,7 @@ func newDecisionLog(config Config) (*decisionLog, error) {
 		credentials: newCredentials(c.Show),
 		logger:      c.Provider.Logger("understudy/authz"),
 		diagnostics: config.Logger,
+		panics:      panics,
 	}
 	maps.Copy(l.labels, c.Labels)
 	l.labels["id"], l.labels["location"] = config.Node, string(config.Location)
@@ -181,9 +182,10 @@ func (l *decisionLog) run(ctx context.Context) {
 // event, not the process.
 func (l *decisionLog) log(ctx context.Context, _ *turns, d decided) {
 	defer func() {
-		if recover() != nil {
+		if cause := recover(); cause != nil {
 			l.dropped(dropPanic, 1)
-			l.diagnostics.Debug("logging a decision panicked", "policy", d.policy, "stack", string(debug.Stack()))
+			l.panics.Report(ctx, PanicDecisionLog, cause,
+				slog.String("policy", string(d.policy)), slog.String("decision_id", d.request.ID))
 		}
 	}()
 	d.trace = d.request.span(d.trace)

@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -40,6 +41,17 @@ type question struct {
 	plain bool
 	// lookups counts whether the decision is remembered; nil if that is not counted.
 	lookups *lookups
+	// name is the resource whose chain is asked, for logs; empty if that is not known.
+	name string
+	// panics reports what panics; nil if nobody is to hear of it.
+	panics *Panics
+}
+
+// about says in a log what was asked: nothing of the request but its ID.
+func (q question) about(rule string) []slog.Attr {
+	return []slog.Attr{
+		slog.String("policy", q.name), slog.String("rule", rule), slog.String("decision_id", q.request.ID),
+	}
 }
 
 // inputSource makes an input document on demand.

@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -141,6 +142,7 @@ func (s *Sidecar) tellRefusals(next *snapshot, update Update) {
 		}
 		for _, r := range e.refused {
 			s.metrics.notApplied()
+			s.panics.ReportCompiler(context.Background(), r.err, slog.String("resource", r.resource))
 			s.log.Error("a policy could not be applied; the last good one stays",
 				"resource", r.resource, "sequence", e.sequence, "error", r.err)
 		}

@@ -20,7 +20,8 @@ func (p *Policy) notify(ctx context.Context, q question) Decision {
 // tell asks the rule's filter. A panic is a failure, of this rule alone.
 func (r rule) tell(ctx context.Context, q question) (d Decision) {
 	defer func() {
-		if recover() != nil {
+		if cause := recover(); cause != nil {
+			q.panics.Report(ctx, PanicNotification, cause, q.about(r.id)...)
 			d = failed(FailurePanic, "The notification panicked.")
 		}
 	}()

@@ -30,7 +30,11 @@ type Violation struct {
 
 // CompileError is the error of a policy that does not compile. It has at least
 // one violation.
-type CompileError struct{ Violations []Violation }
+type CompileError struct {
+	Violations []Violation
+	// panicked is set if the policy broke the compiler; see Panics.ReportCompiler.
+	panicked *panicked
+}
 
 func (e *CompileError) Error() string {
 	texts := make([]string, len(e.Violations))
@@ -78,19 +82,25 @@ const maxRules = 100
 // break every sidecar.
 func Compile(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
 	defer func() {
-		if recover() != nil {
-			compiled, err = nil, &CompileError{[]Violation{{
-				Field: "modules", Description: "The compiler fails on this policy. Write it another way.",
-			}}}
+		if cause := recover(); cause != nil {
+			compiled, err = nil, broken(cause, "The compiler fails on this policy. Write it another way.")
 		}
 	}()
 	Background(proto.Size(p), func() { compiled, err = compile(ctx, p) })
 	return compiled, err
 }
 
+// broken is the error of modules that panicked the compiler. It is called by the
+// deferred function.
+func broken(cause any, description string) *CompileError {
+	return &CompileError{
+		Violations: []Violation{{Field: "modules", Description: description}}, panicked: newPanicked(cause),
+	}
+}
+
 func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if violations := checkRules(p.GetRules()); len(violations) > 0 {
-		return nil, &CompileError{violations}
+		return nil, &CompileError{Violations: violations}
 	}
 	program, err := rego.Compile(ctx, rego.Source{
 		Modules:  p.GetModules(),
@@ -100,7 +110,7 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	})
 	var refused *rego.CompileError
 	if errors.As(err, &refused) {
-		return nil, &CompileError{regoViolations(p.GetRules(), refused)}
+		return nil, &CompileError{Violations: regoViolations(p.GetRules(), refused)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
@@ -184,13 +194,16 @@ func (p *Policy) evaluate(ctx context.Context, q question) Decision {
 
 // run asks each filter in order.
 func (p *Policy) run(ctx context.Context, q question) (d Decision) {
+	asked := ""
 	defer func() {
-		if recover() != nil {
+		if cause := recover(); cause != nil {
+			q.panics.Report(ctx, PanicEvaluation, cause, q.about(asked)...)
 			d = failed(FailurePanic, "The evaluation panicked.")
 		}
 	}()
 	passed := Decision{Verdict: Allow, Plain: true, until: forever}
 	for _, rule := range p.rules {
+		asked = rule.id
 		d := rule.filter.check(ctx, q)
 		if passed.until.Before(d.until) {
 			d.until = passed.until

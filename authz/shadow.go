@@ -2,7 +2,7 @@ package authz
 
 import (
 	"context"
-	"runtime/debug"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -55,7 +55,7 @@ func (s *shadow) run(ctx context.Context) { s.pool.run(ctx) }
 
 // rehearse decides a request by each experiment and records how that compares.
 func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
-	defer s.survive(job.comparisons(), string(job.entry.name))
+	defer s.survive(ctx, job, job.comparisons(), string(job.entry.name))
 	if job.verify {
 		s.verify(ctx, job)
 		return
@@ -68,18 +68,18 @@ func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
 }
 
 // survive is deferred: what panics costs some comparisons, not the process.
-func (s *shadow) survive(comparisons int, of string) {
-	if recover() != nil {
+func (s *shadow) survive(ctx context.Context, job rehearsal, comparisons int, of string) {
+	if cause := recover(); cause != nil {
 		s.owner.metrics.dropped(dropPanic, comparisons)
-		s.owner.log.Debug("a rehearsal panicked", "of", of, "stack", string(debug.Stack()))
+		s.owner.panics.Report(ctx, PanicPreview, cause, slog.String("of", of), slog.String("decision_id", job.request.ID))
 	}
 }
 
 // compare decides by one experiment, and counts and records how that differs. What
 // panics here costs this comparison alone.
 func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candidate) {
-	defer s.survive(1, experiment.name)
-	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, shadow: true}, s.timeout)
+	defer s.survive(ctx, job, 1, experiment.name)
+	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, name: experiment.name, shadow: true}, s.timeout)
 	c := experiment.comparisons.of(job.request, &job.entry.live, experiment, job.live, decision)
 	s.count(ctx, c)
 	s.owner.config.Recorder.record(ctx, s.owner.config, job.request, c)

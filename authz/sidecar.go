@@ -81,6 +81,7 @@ type Sidecar struct {
 	config  Config
 	log     *slog.Logger
 	metrics *metrics
+	panics  *Panics
 	shadow  *shadow
 	// external calls the services that rules ask.
 	external *external
@@ -137,11 +138,14 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
+	if s.panics, err = NewPanics(config.Logger, config.Meters); err != nil {
+		return nil, err
+	}
 	if s.external, err = newExternal(config.External, config.Meters, config.Logger); err != nil {
 		return nil, fmt.Errorf("making the client of external services: %w", err)
 	}
 	s.shadow = newShadow(config.Preview, s)
-	if s.decisions, err = newDecisionLog(config); err != nil {
+	if s.decisions, err = newDecisionLog(config, s.panics); err != nil {
 		return nil, fmt.Errorf("making the decision log: %w", err)
 	}
 	return s, nil
@@ -216,7 +220,7 @@ func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision
 	if e.broken {
 		return failed(FailureNotReady, "The policy could not be loaded.")
 	}
-	return s.decide(ctx, e.live.policy, question{request: r, lookups: e.lookups}, s.liveTimeout(e.live.policy, r))
+	return s.decide(ctx, e.live.policy, question{request: r, name: e.live.name, lookups: e.lookups}, s.liveTimeout(e.live.policy, r))
 }
 
 // liveTimeout bounds a live evaluation. Who asks about a reservation waits for the
@@ -241,7 +245,7 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout tim
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	q.external = s.external
+	q.external, q.panics = s.external, s.panics
 	d := p.evaluate(ctx, q)
 	if d.Default {
 		d.Verdict = q.request.defaultVerdict(s.config.Default)

@@ -17,17 +17,15 @@ func RunTests(
 	ctx context.Context, p *adminpb.Policy, options rego.TestOptions,
 ) (report rego.TestReport, err error) {
 	defer func() {
-		if recover() != nil {
-			err = &CompileError{[]Violation{{
-				Field: "modules", Description: "The compiler fails on the tests of this policy. Write them another way.",
-			}}}
+		if cause := recover(); cause != nil {
+			err = broken(cause, "The compiler fails on the tests of this policy. Write them another way.")
 		}
 	}()
 	report, err = rego.RunTests(ctx, rego.Source{Modules: p.GetModules(), Data: p.GetData().AsMap()}, options)
 	var refused *rego.CompileError
 	switch {
 	case errors.As(err, &refused):
-		return report, &CompileError{regoViolations(p.GetRules(), refused)}
+		return report, &CompileError{Violations: regoViolations(p.GetRules(), refused)}
 	case err != nil:
 		return report, fmt.Errorf("testing the policy: %w", err)
 	}

@@ -18,7 +18,9 @@ func (s *shadow) verify(ctx context.Context, job rehearsal) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	p := job.entry.live.policy
-	again := p.run(ctx, question{request: job.request, input: job.request.Input, shadow: true, plain: true})
+	again := p.run(ctx, question{
+		request: job.request, name: job.entry.live.name, input: job.request.Input, shadow: true, plain: true, panics: s.owner.panics,
+	})
 	if !lasting(again.Failure) || sameDecision(job.live, again) {
 		return
 	}

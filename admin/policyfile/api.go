@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"understudy/admin"
+	"understudy/authz"
 )
 
 // maxBody is the size of the largest document, in bytes: that of Chef's server.
@@ -29,6 +29,8 @@ type Config struct {
 	TrustRevisionIDs bool
 	// Logger gets what callers are not told. Nil means none.
 	Logger *slog.Logger
+	// Panics reports what panics. Nil means that the Logger alone hears of it.
+	Panics *authz.Panics
 }
 
 // API is the Policyfile HTTP API. It is safe for concurrent use.
@@ -39,6 +41,8 @@ type API struct {
 	// turns bounds the documents that are being read.
 	turns chan struct{}
 	log   *slog.Logger
+	// panics reports what panics in calls.
+	panics *authz.Panics
 }
 
 // New returns an API.
@@ -47,11 +51,17 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("policyfile: Config.Admin is required")
 	}
 	a := &API{
-		admin: c.Admin, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger,
+		admin: c.Admin, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.panics == nil {
+		var err error
+		if a.panics, err = authz.NewPanics(a.log, nil); err != nil {
+			return nil, fmt.Errorf("policyfile: %w", err)
+		}
 	}
 	return a, nil
 }
@@ -72,7 +82,7 @@ func (a *API) Handler(next http.Handler) http.Handler {
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			a.log.ErrorContext(r.Context(), "a call panicked", "cause", cause, "stack", string(debug.Stack()))
+			a.panics.Report(r.Context(), authz.PanicAPI, cause)
 			write(w, problemReply(problem(http.StatusInternalServerError, "internal service error")))
 		}
 	}()

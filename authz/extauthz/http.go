@@ -92,6 +92,7 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 
 var (
+	errPanicked = &refusal{status: http.StatusForbidden, failure: panicked.Failure, text: panicked.Reason}
 	errNoForm   = &refusal{status: http.StatusNotFound, text: "Nothing is authorized at this path."}
 	errTooLarge = &refusal{status: http.StatusRequestEntityTooLarge, text: "The body is too large to be authorized."}
 )
@@ -102,6 +103,14 @@ func badQuestion(text string) *refusal { return &refusal{status: http.StatusBadR
 // OnFailureError asks for an error: that is 503.
 func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, ok := f.route(r.RequestURI)
+	// A connection that breaks off would be an error, which a proxy may turn into an
+	// allow. What panics has written nothing yet.
+	defer func() {
+		if cause := recover(); cause != nil {
+			f.server.panics.Report(r.Context(), authz.PanicCheck, cause)
+			errPanicked.answer().understood(route.form).write(w)
+		}
+	}()
 	if !ok {
 		errNoForm.answer().write(w)
 		return

@@ -1,7 +1,11 @@
 package extauthz_test
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -20,7 +24,7 @@ func (panicking) Check(context.Context, *authz.Request) authz.Decision { panic("
 // TestPanicIsADenial: what breaks beside the policy costs one request, not the process,
 // and that one is denied.
 func TestPanicIsADenial(t *testing.T) {
-	s := extauthz.New(panicking{})
+	s, log := reporting(t, panicking{})
 	request := httpRequest(&authv3.AttributeContext_HttpRequest{Path: "/"})
 	decoded, err := s.Check(context.Background(), request)
 	if err != nil {
@@ -45,6 +49,48 @@ func TestPanicIsADenial(t *testing.T) {
 		if got := response.GetDynamicMetadata().GetFields()["failure"].GetStringValue(); got != string(authz.FailurePanic) {
 			t.Errorf("the failure is %q, want PANIC", got)
 		}
+		if id := response.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue(); !strings.Contains(log.String(), "decision_id="+id) {
+			t.Errorf("the log does not know the decision %s:\n%s", id, log)
+		}
+	}
+	if got := log.String(); strings.Count(got, "panicking.Check") != 2 || strings.Contains(got, "broken") {
+		t.Errorf("the log is\n%s", got)
+	}
+}
+
+// reporting is a Server that reports panics, with its log.
+func reporting(t *testing.T, d extauthz.Decider) (*extauthz.Server, *bytes.Buffer) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	panics, err := authz.NewPanics(slog.New(slog.NewTextHandler(log, nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return extauthz.New(d, extauthz.WithPanics(panics)), log
+}
+
+// brokenBody panics where it is read.
+type brokenBody struct{ io.ReadCloser }
+
+func (brokenBody) Read([]byte) (int, error) { panic("broken") }
+
+// TestPanicIsADenialOverHTTP: net/http would break the connection off, which is an error
+// to a proxy, and one that may let the request pass.
+func TestPanicIsADenialOverHTTP(t *testing.T) {
+	s, log := reporting(t, panicking{})
+	h, err := s.HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("POST", "/envoy/x", nil)
+	r.Body, r.ContentLength = brokenBody{}, 1
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != 403 || w.Header().Get("X-Understudy-Failure") != string(authz.FailurePanic) {
+		t.Errorf("got %d, %v", w.Code, w.Header())
+	}
+	if got := log.String(); !strings.Contains(got, "brokenBody.Read") || strings.Contains(got, "=broken") {
+		t.Errorf("the log is\n%s", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -35,6 +36,8 @@ type Server struct {
 	tracer     trace.Tracer // nil if there are no spans
 	// methods is nil if gRPC bodies are not read.
 	methods *methods
+	// panics is nil if nobody is to hear of what panics.
+	panics *authz.Panics
 	// failWithError answers failures with a gRPC error.
 	failWithError bool
 	decodes       decodes
@@ -79,6 +82,10 @@ func OnFailureError() Option {
 // request's own.
 func WithTracer(t trace.Tracer) Option { return func(s *Server) { s.tracer = t } }
 
+// WithPanics reports what panics on the way to the policy or back. Without it a panic
+// is a denial of which there is no trace.
+func WithPanics(p *authz.Panics) Option { return func(s *Server) { s.panics = p } }
+
 // New returns a Server that asks d.
 func New(d Decider, options ...Option) *Server {
 	s := &Server{decider: d, now: time.Now, propagator: propagation.TraceContext{}}
@@ -92,7 +99,8 @@ func New(d Decider, options ...Option) *Server {
 func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
 	defer func() {
-		if recover() != nil {
+		if cause := recover(); cause != nil {
+			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
 			response, err = s.respond(id, panicked)
 		}
 	}()

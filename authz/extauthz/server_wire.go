@@ -3,6 +3,7 @@ package extauthz
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -15,12 +16,13 @@ import (
 
 // checkEnvelope answers a request on the wire by one on the wire.
 func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope, err error) {
+	id := newID()
 	defer func() {
-		if recover() != nil {
-			out, err = s.answer(newID(), panicked)
+		if cause := recover(); cause != nil {
+			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
+			out, err = s.answer(id, panicked)
 		}
 	}()
-	id := newID()
 	return s.answer(id, s.decideWire(ctx, id, in.wire))
 }
 
@@ -29,7 +31,8 @@ func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope
 func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
 	defer func() {
-		if recover() != nil {
+		if cause := recover(); cause != nil {
+			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
 			response, err = s.respond(id, panicked)
 		}
 	}()

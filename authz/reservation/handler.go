@@ -91,6 +91,7 @@ type Handler struct {
 	// checks and ends have a place for each call under way.
 	checks, ends chan struct{}
 	calls        metric.Int64Counter
+	panics       *authz.Panics
 	strangers    strangers
 }
 
@@ -114,6 +115,10 @@ func New(d Decider, config Config) (*Handler, error) {
 	}
 	if err := h.measure(); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	var err error
+	if h.panics, err = authz.NewPanics(config.Logger, config.Meters); err != nil {
+		return nil, err
 	}
 	return h, nil
 }
@@ -215,7 +220,8 @@ func (h *Handler) request(id string, r *http.Request, call call, q question, siz
 // connection worse than a denial. An end is told to all, though its caller go away.
 func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d authz.Decision) {
 	defer func() {
-		if recover() != nil {
+		if cause := recover(); cause != nil {
+			h.panics.Report(ctx, authz.PanicReservation, cause, slog.String("call", call.name), slog.String("decision_id", r.ID))
 			d = authz.Decision{Failure: authz.FailurePanic, Reason: "The decision panicked."}
 		}
 	}()

@@ -232,6 +232,9 @@ func TestAPanicIsADenial(t *testing.T) {
 	if got := (call{path: "/v1/on-end", body: small}).send(t, p).StatusCode; got != 204 {
 		t.Errorf("an end gets %d", got)
 	}
+	if log := p.log.String(); strings.Count(log, "level=ERROR") != 2 || !strings.Contains(log, "TestAPanicIsADenial") || strings.Contains(log, "secret") {
+		t.Errorf("the log is\n%s", log)
+	}
 }
 
 // TestTooManyCalls is Z-38. It holds one call up, so that there is no room for another
@@ -338,7 +341,7 @@ func TestCallsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(map[string]int64)
-	for _, point := range data.ScopeMetrics[0].Metrics[0].Data.(metricdata.Sum[int64]).DataPoints {
+	for _, point := range callsOf(data) {
 		name, _ := point.Attributes.Value("call")
 		status, _ := point.Attributes.Value("status")
 		got[name.AsString()+" "+status.String()] = point.Value
@@ -350,6 +353,18 @@ func TestCallsAreCounted(t *testing.T) {
 			t.Errorf("%q is %d, want %d", labels, n, want)
 		}
 	}
+}
+
+// callsOf returns the series of the calls.
+func callsOf(data metricdata.ResourceMetrics) []metricdata.DataPoint[int64] {
+	for _, scope := range data.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "understudy.reservation.calls" {
+				return sum.DataPoints
+			}
+		}
+	}
+	return nil
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -68,6 +68,9 @@ func serve(
 		return err
 	}
 	s := &server{config: c, log: logger, telemetry: tel, bound: make(map[string]string)}
+	if s.panics, err = authz.NewPanics(logger, tel.meters); err != nil {
+		return err
+	}
 	if err := s.open(ctx, st); err != nil {
 		return errors.Join(err, s.closeListeners())
 	}
@@ -109,6 +112,7 @@ type server struct {
 	config    config
 	log       *slog.Logger
 	telemetry *telemetry
+	panics    *authz.Panics
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 
@@ -233,7 +237,7 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), meters}
+	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), extauthz.WithPanics(s.panics), meters}
 	if s.config.failWithError {
 		options = append(options, extauthz.OnFailureError())
 	}
@@ -269,7 +273,7 @@ func (s *server) secure(port string, files tlsFiles, protocols ...string) (*tls.
 func (s *server) openAdmin(ctx context.Context, st store) error {
 	var err error
 	if s.admin, err = admin.NewServer(admin.Config{
-		Store: st, Logger: s.log, RequirePassingTests: s.config.requirePassingTests, Hosts: s.config.restHosts(),
+		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests, Hosts: s.config.restHosts(),
 		MaxPolicySize: s.config.maxPolicySize,
 	}); err != nil {
 		return err
@@ -297,6 +301,7 @@ func (s *server) adminHandler() (http.Handler, error) {
 		Project:          strings.Split(s.config.location, "/")[1],
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Logger:           s.log,
+		Panics:           s.panics,
 	})
 	if err != nil {
 		return nil, err

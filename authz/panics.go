@@ -1,0 +1,151 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// PanicPlace says where a panic was caught. It is a metric label.
+type PanicPlace string
+
+// The places. Each has a counter, and a limit of lines in the log, of its own.
+const (
+	// PanicCheck: in a front of Envoy's, on the way to the policy or back.
+	PanicCheck PanicPlace = "check"
+	// PanicReservation: in the front of reservations.
+	PanicReservation PanicPlace = "reservation"
+	// PanicEvaluation: in a chain, live or in shadow.
+	PanicEvaluation PanicPlace = "evaluation"
+	// PanicNotification: in a rule that was told of the end of a reservation.
+	PanicNotification PanicPlace = "notification"
+	// PanicCompilation: in the compiler.
+	PanicCompilation PanicPlace = "compilation"
+	// PanicPreview: in comparing or recording.
+	PanicPreview PanicPlace = "preview"
+	// PanicDecisionLog: in making an event of the decision log.
+	PanicDecisionLog PanicPlace = "decision_log"
+	// PanicAPI: in a call of the admin or Policyfile API.
+	PanicAPI PanicPlace = "api"
+)
+
+var panicPlaces = []PanicPlace{
+	PanicCheck, PanicReservation, PanicEvaluation, PanicNotification, PanicCompilation, PanicPreview, PanicDecisionLog,
+	PanicAPI,
+}
+
+const (
+	// panicLines and panicEvery bound the panics of one place that are logged: a request
+	// that causes one can be sent again and again.
+	panicLines = 5
+	panicEvery = time.Minute
+	// panicDepth bounds the stack, in frames.
+	panicDepth = 48
+)
+
+// Panics reports panics that were caught: each is a bug, of which there is no other
+// trace. It counts them all and logs cause and stack, and of the request nothing. It is
+// safe for concurrent use; a nil one reports nothing.
+type Panics struct {
+	count  metric.Int64Counter
+	places map[PanicPlace]panicPlace
+}
+
+type panicPlace struct {
+	log    *LimitedLog
+	labels metric.MeasurementOption
+}
+
+// NewPanics returns a Panics for a process. Those of one meter provider count together.
+// A nil logger logs nothing, and without meters nothing is counted.
+func NewPanics(log *slog.Logger, meters metric.MeterProvider) (*Panics, error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	count, err := meters.Meter("understudy/authz").Int64Counter("understudy.panics",
+		metric.WithDescription("Panics that were caught, by place. Each is a bug."))
+	if err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	p := &Panics{count: count, places: make(map[PanicPlace]panicPlace, len(panicPlaces))}
+	for _, place := range panicPlaces {
+		one := panicPlace{
+			NewLimitedLog(log, panicLines, panicEvery), metric.WithAttributeSet(attribute.NewSet(attribute.String("place", string(place)))),
+		}
+		p.places[place] = one
+		count.Add(context.Background(), 0, one.labels) // an alert on a rise needs the zero
+	}
+	return p, nil
+}
+
+// Report reports what recover returned, which must not be nil. It is called by the
+// deferred function itself, so that the stack is that of the panic. What it is told
+// about the panic must not be the request's content.
+func (p *Panics) Report(ctx context.Context, place PanicPlace, cause any, about ...slog.Attr) {
+	p.report(ctx, place, newPanicked(cause), about)
+}
+
+// ReportCompiler reports the panic that made a policy not compile, if one did.
+func (p *Panics) ReportCompiler(ctx context.Context, err error, about ...slog.Attr) {
+	var refused *CompileError
+	if errors.As(err, &refused) && refused.panicked != nil {
+		p.report(ctx, PanicCompilation, refused.panicked, about)
+	}
+}
+
+func (p *Panics) report(ctx context.Context, place PanicPlace, what *panicked, about []slog.Attr) {
+	if p == nil {
+		return
+	}
+	one := p.places[place]
+	p.count.Add(ctx, 1, one.labels)
+	about = append(about, slog.String("place", string(place)), slog.String("cause", what.cause), slog.Any("stack", what.stack))
+	one.log.Log(ctx, slog.LevelError, "a panic was caught; this is a bug: please report it with this line", about...)
+}
+
+// panicked is what is told of a panic.
+type panicked struct {
+	cause string
+	// stack has function, file and line of each frame, innermost first. Arguments are
+	// not in it, since they may be the request's.
+	stack []string
+}
+
+// newPanicked looks at what recover returned, in the function that called it.
+func newPanicked(cause any) *panicked {
+	if work, ok := cause.(*workPanic); ok {
+		return &panicked{describeCause(work.cause), append(work.stack, panicStack()...)}
+	}
+	return &panicked{describeCause(cause), panicStack()}
+}
+
+// describeCause says what a panic was called with, as far as that is no content. The
+// runtime's own errors name types, indices and lengths; any other text may quote what
+// was being worked at: that of regexp.MustCompile has the pattern in it.
+func describeCause(cause any) string {
+	if err, ok := cause.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("a value of type %T, not shown because it may quote the request", cause)
+}
+
+// panicStack returns the frames of the panic that is being recovered.
+func panicStack() []string {
+	pcs := make([]uintptr, panicDepth)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	var out []string
+	for {
+		frame, more := frames.Next()
+		out = append(out, fmt.Sprintf("%s %s:%d", frame.Function, frame.File, frame.Line))
+		if !more {
+			return out
+		}
+	}
+}
