@@ -66,16 +66,15 @@ func New(c Config) (*API, error) {
 	return a, nil
 }
 
-// Handler serves the API, and leaves to next what is not below /policies,
-// /policy_groups or /organizations.
+// Handler serves the API, and leaves to next what is not below a path of Chef's API,
+// such as /policies or /organizations.
 func (a *API) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); first {
-		case "policies", "policy_groups", "organizations":
+		if chefs(r.URL.EscapedPath()) {
 			a.serve(w, r)
-		default:
-			next.ServeHTTP(w, r)
+			return
 		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"understudy/admin"
@@ -21,19 +22,71 @@ import (
 // from others.
 const lockVersion = "1.0.0"
 
-// document is a lock in the order in which people read it.
+// document is a lock in the order in which people read it. It has every field that
+// chef-cli asks of a lock (its PolicyfileLock#build_from_lock_data and
+// CookbookLock::REQUIRED_LOCK_DATA_KEYS), and rego beside them.
 type document struct {
-	RevisionID string                      `json:"revision_id"`
-	Name       string                      `json:"name"`
-	RunList    []string                    `json:"run_list"`
-	Cookbooks  map[string]documentCookbook `json:"cookbook_locks"`
+	RevisionID           string                      `json:"revision_id"`
+	Name                 string                      `json:"name"`
+	RunList              []string                    `json:"run_list"`
+	IncludedPolicyLocks  []struct{}                  `json:"included_policy_locks"`
+	Cookbooks            map[string]documentCookbook `json:"cookbook_locks"`
+	DefaultAttributes    struct{}                    `json:"default_attributes"`
+	OverrideAttributes   struct{}                    `json:"override_attributes"`
+	SolutionDependencies solutionDependencies        `json:"solution_dependencies"`
 }
 
 type documentCookbook struct {
-	Version    string `json:"version"`
-	Identifier string `json:"identifier"`
-	Rego       string `json:"rego"`
+	Version                 string `json:"version"`
+	Identifier              string `json:"identifier"`
+	DottedDecimalIdentifier string `json:"dotted_decimal_identifier"`
+	// Source is the file of the module. The cookbook is a local one to chef-cli, so the
+	// key of its cache is null.
+	Source        string            `json:"source"`
+	CacheKey      *string           `json:"cache_key"`
+	SourceOptions map[string]string `json:"source_options"`
+	Rego          string            `json:"rego"`
 }
+
+// solutionDependencies says which cookbooks the policy needs, and which these need: no
+// other ones.
+type solutionDependencies struct {
+	Policyfile   [][2]string         `json:"Policyfile"`
+	Dependencies map[string][]string `json:"dependencies"`
+}
+
+func newDocument(name string) document {
+	return document{
+		Name: name, RunList: []string{}, IncludedPolicyLocks: []struct{}{}, Cookbooks: map[string]documentCookbook{},
+		SolutionDependencies: solutionDependencies{[][2]string{}, map[string][]string{}},
+	}
+}
+
+// add adds a module as a cookbook.
+func (d *document) add(name string, m module) {
+	identifier := Identifier(m.text)
+	d.Cookbooks[name] = documentCookbook{
+		Version: lockVersion, Identifier: identifier, DottedDecimalIdentifier: dottedDecimal(identifier),
+		Source: m.file, SourceOptions: map[string]string{"path": m.file}, Rego: m.text,
+	}
+	d.SolutionDependencies.Policyfile = append(d.SolutionDependencies.Policyfile, [2]string{name, "= " + lockVersion})
+	d.SolutionDependencies.Dependencies[name+" ("+lockVersion+")"] = []string{}
+}
+
+// dottedDecimal writes the first 160 bits of an identifier as three numbers of 56, 56 and
+// 48 bits: what chef-cli makes of its own identifiers, which have 160 bits, for servers
+// that know versions alone.
+func dottedDecimal(identifier string) string {
+	var parts [3]string
+	for i, digits := range []string{identifier[:14], identifier[14:28], identifier[28:40]} {
+		n, _ := strconv.ParseUint(digits, 16, 64) // at most 14 digits of a SHA-256
+		parts[i] = strconv.FormatUint(n, 10)
+	}
+	return strings.Join(parts[:], ".")
+}
+
+// module is a text of Rego, and the file that it is from.
+type module struct{ file, text string }
 
 // Compose makes a lock of modules, by file, and of the paths of the rules that
 // decide, such as envoy/authz/allow, in order. A cookbook is a module, named by its
@@ -47,9 +100,9 @@ func Compose(ctx context.Context, name string, modules map[string]string, rules 
 	if err != nil {
 		return nil, err
 	}
-	d := document{Name: name, RunList: []string{}, Cookbooks: map[string]documentCookbook{}}
-	for cookbook, module := range cookbooks {
-		d.Cookbooks[cookbook] = documentCookbook{lockVersion, Identifier(module), module}
+	d := newDocument(name)
+	for _, cookbook := range slices.Sorted(maps.Keys(cookbooks)) {
+		d.add(cookbook, cookbooks[cookbook])
 	}
 	for _, rule := range rules {
 		r, err := recipeOf(rule)
@@ -90,8 +143,8 @@ func (d document) encode() ([]byte, error) {
 }
 
 // cookbooksOf names modules by their packages.
-func cookbooksOf(modules, packages map[string]string) (map[string]string, error) {
-	out := make(map[string]string, len(modules))
+func cookbooksOf(modules, packages map[string]string) (map[string]module, error) {
+	out := make(map[string]module, len(modules))
 	for _, file := range slices.Sorted(maps.Keys(modules)) {
 		name := strings.ReplaceAll(packages[file], "/", ".")
 		if _, taken := out[name]; taken || name == "" {
@@ -103,7 +156,7 @@ func cookbooksOf(modules, packages map[string]string) (map[string]string, error)
 		if _, taken := out[name]; taken {
 			return nil, fmt.Errorf("%s: another module is the cookbook %s already; rename the file", file, name)
 		}
-		out[name] = modules[file]
+		out[name] = module{file, modules[file]}
 	}
 	return out, nil
 }
@@ -133,21 +186,22 @@ func cutLast(s, separator string) (before, after string, found bool) {
 // exemptions, annotations and filters other than Rego are not in it. Its revision_id is
 // that of the revision, and need not be the hash of the lock.
 func describe(lock admin.Lock, packages map[string]string) ([]byte, error) {
-	d := document{
-		RevisionID: string(lock.Revision), Name: string(lock.Policy),
-		RunList: []string{}, Cookbooks: map[string]documentCookbook{},
-	}
+	d := newDocument(string(lock.Policy))
+	d.RevisionID = string(lock.Revision)
 	modules := lock.Content.GetModules()
 	cookbooks, err := cookbooksOf(modules, packages)
 	if err != nil {
-		cookbooks = modules
+		cookbooks = make(map[string]module, len(modules))
+		for file, text := range modules {
+			cookbooks[file] = module{file, text}
+		}
 	}
 	for _, cookbook := range slices.Sorted(maps.Keys(cookbooks)) {
 		name := notInNames.ReplaceAllString(cookbook, "_")
 		for _, taken := d.Cookbooks[name]; taken; _, taken = d.Cookbooks[name] {
 			name += "_"
 		}
-		d.Cookbooks[name] = documentCookbook{lockVersion, Identifier(cookbooks[cookbook]), cookbooks[cookbook]}
+		d.add(name, cookbooks[cookbook])
 	}
 	for _, rule := range lock.Content.GetRules() {
 		d.RunList = append(d.RunList, describeRule(rule).String())

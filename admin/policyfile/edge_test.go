@@ -145,6 +145,9 @@ func FuzzRequest(f *testing.F) {
 		{"POST", "/policy_groups/dev/promote", `{"policy_names":["web"]}`}, {"GET", "/organizations/p/policy_groups/%2e%2e/policies/%zz", ""},
 		{"POST", "/policy_groups/dev/policies/web", `{"revision_id":"00"}`}, {"DELETE", "/policies/web/revisions/x", ""},
 		{"PUT", "/policy_groups/dev/policies/web", `{"revision_id":"0","name":"web","run_list":[],"cookbook_locks":{}}`},
+		{"GET", "/cookbook_artifacts?num_versions=all", ""}, {"PUT", "/cookbook_artifacts/shop/a1", `{"name":"shop","identifier":"a1"}`},
+		{"POST", "/sandboxes", `{"checksums":{"7e9a42c539bb89e34c2b3c75622184bf":null}}`},
+		{"PUT", "/sandboxes/90bff5c3bc1034480f61b3fa42e0501d", `{"is_completed":true}`}, {"POST", "/data", "{}"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}

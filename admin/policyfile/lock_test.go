@@ -142,6 +142,41 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// TestComposeForChefCLI holds a lock to what chef-cli asks of one before it does anything
+// with it: PolicyfileLock#build_from_lock_data, SolutionDependencies#consume_lock_data
+// and CookbookLock#assert_required_keys_valid!.
+func TestComposeForChefCLI(t *testing.T) {
+	document, err := policyfile.Compose(t.Context(), "web", map[string]string{"a/b.rego": "package shop.doors\n\nallow := true\n"}, []string{"shop/doors/allow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock map[string]any
+	if err := json.Unmarshal(document, &lock); err != nil {
+		t.Fatal(err)
+	}
+	cookbook := lock["cookbook_locks"].(map[string]any)["shop.doors"].(map[string]any)
+	delete(cookbook, "rego")
+	// The numbers are as Ruby makes them: [hex[0...14], hex[14...28], hex[28...40]].map { |h| h.to_i(16) }.
+	want := map[string]any{
+		"version": "1.0.0", "identifier": "d4acfd24b5ccd75549619ff8cb38ae148ff1ee902797aeb87c560467335071f0", "dotted_decimal_identifier": "59862898305256663.24006056664943416.191403337576080",
+		"source": "a/b.rego", "cache_key": nil, "source_options": map[string]any{"path": "a/b.rego"},
+	}
+	if diff := cmp.Diff(want, cookbook); diff != "" {
+		t.Errorf("the cookbook (-want +got):\n%s", diff)
+	}
+	rest := map[string]any{
+		"included_policy_locks": []any{}, "default_attributes": map[string]any{}, "override_attributes": map[string]any{},
+		"solution_dependencies": map[string]any{
+			"Policyfile": []any{[]any{"shop.doors", "= 1.0.0"}}, "dependencies": map[string]any{"shop.doors (1.0.0)": []any{}},
+		},
+	}
+	for name, value := range rest {
+		if diff := cmp.Diff(value, lock[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // FuzzParse holds whatever is taken for a lock to what is done with it.
 func FuzzParse(f *testing.F) {
 	example, err := os.ReadFile("../../deploy/examples/shop.lock.json")

@@ -57,6 +57,27 @@ var routes = map[string]map[string]handler{
 	"/policy_groups/:group/policies/:policy": {
 		"GET": getActive, "PUT": putActive, "POST": activate, "DELETE": deactivate,
 	},
+	"/cookbook_artifacts":                       {"GET": listArtifacts},
+	"/cookbook_artifacts/:cookbook":             {"GET": listArtifacts},
+	"/cookbook_artifacts/:cookbook/:identifier": {"GET": getArtifact, "PUT": putArtifact, "DELETE": deleteArtifact},
+	"/sandboxes":          {"POST": createSandbox},
+	"/sandboxes/:sandbox": {"PUT": commitSandbox},
+}
+
+// served are the first segments of the routes, and absent those of the rest of Chef's
+// API: their errors have Chef's shape, too.
+var (
+	served = []string{"policies", "policy_groups", "cookbook_artifacts", "sandboxes", "organizations"}
+	absent = []string{
+		"clients", "containers", "controls", "cookbooks", "data", "environments", "groups", "nodes", "principals",
+		"required_recipe", "roles", "search", "universe", "users",
+	}
+)
+
+// chefs reports whether a path is one of Chef's API.
+func chefs(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains(served, first) || slices.Contains(absent, first)
 }
 
 // found is a route with the names in the path.
@@ -95,7 +116,8 @@ func find(method, path string) (found, error) {
 		}
 		return found{run, parameters}, checkNames(parameters)
 	}
-	return found{}, problem(http.StatusNotFound, "there is nothing at this path")
+	return found{}, problem(http.StatusNotFound, "there is nothing at this path: of Chef's API this server has "+
+		"policies, policy_groups, and what a push asks of cookbook_artifacts and sandboxes")
 }
 
 // match compares the segments of a path with a template. No path has two.
@@ -131,6 +153,12 @@ func checkNames(parameters map[string]string) error {
 			return invalidField("name")
 		case parameter == ":revision" && !validRevision(name):
 			return invalidField("revision_id")
+		case parameter == ":cookbook" && !(cookbookGrammar.MatchString(name) && validName(name)):
+			return invalidField("name")
+		case parameter == ":identifier" && !validName(name):
+			return invalidField("identifier")
+		case parameter == ":sandbox" && !sandboxGrammar.MatchString(name):
+			return problem(http.StatusNotFound, "No such sandbox '"+name+"'.")
 		}
 	}
 	return nil
