@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,7 +64,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 // routed finds the call that a request is, holds its query to what that takes, and
 // serves the OpenAPI document itself. The gateway sees nothing that is not in our table:
 // it would let go what the table does not know.
-func routed(next http.Handler) http.Handler {
+func routed(next func(http.ResponseWriter, *http.Request, route)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, found := apiRoutes.find(r.Method, r.URL.EscapedPath())
 		if !found {
@@ -80,7 +79,7 @@ func routed(next http.Handler) http.Handler {
 			serveOpenAPI(w)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next(w, r, route)
 	})
 }
 
@@ -150,8 +149,8 @@ func (j jsonBody) Marshal(v any) (text []byte, err error) {
 
 // checkBody reads a request's body before anything else looks at it, so that a
 // large, broken or misplaced one is refused as what it is.
-func (s *Server) checkBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (s *Server) checkBody(next http.Handler) func(http.ResponseWriter, *http.Request, route) {
+	return func(w http.ResponseWriter, r *http.Request, route route) {
 		body, err := ReadBody(w, r, s.maxBody())
 		var tooLarge *http.MaxBytesError
 		switch {
@@ -159,12 +158,16 @@ func (s *Server) checkBody(next http.Handler) http.Handler {
 			writeStatus(w, http.StatusRequestEntityTooLarge, bodyTooLarge(s.maxBody()))
 		case err != nil:
 			writeStatus(w, http.StatusBadRequest, invalidJSON("The body could not be read to its end."))
+		case len(body) == 0 && route.body != "":
+			writeStatus(w, http.StatusBadRequest, required(route.body, "It is the body of the call. It may be empty: {}."))
 		case len(body) == 0:
 			r.Body = http.NoBody
 			next.ServeHTTP(w, r)
 		case r.Method == http.MethodGet || r.Method == http.MethodDelete:
 			writeStatus(w, http.StatusBadRequest, unexpectedBody(r.Method))
-		case !isJSON(r.Header.Get("Content-Type")):
+		case !IsJSON(r.Header):
+			// RFC 9110, section 15.5.16.
+			w.Header().Set("Accept-Encoding", "identity")
 			writeStatus(w, http.StatusUnsupportedMediaType, unsupportedMediaType())
 		case !json.Valid(body):
 			writeStatus(w, http.StatusBadRequest, syntaxError(body))
@@ -172,15 +175,7 @@ func (s *Server) checkBody(next http.Handler) http.Handler {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			authz.Background(len(body), func() { next.ServeHTTP(w, r) })
 		}
-	})
-}
-
-func isJSON(contentType string) bool {
-	if contentType == "" {
-		return true
 	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
 // recoverREST turns a panic into an answer that says nothing about it.

@@ -78,7 +78,7 @@ func bodyTooLarge(limit int) error {
 }
 
 func unsupportedMediaType() error {
-	return invalid(reasonUnsupportedMediaType, violation{"body", "The body has to be application/json: send it with that Content-Type, as `curl --json` does."})
+	return invalid(reasonUnsupportedMediaType, violation{"body", "The body has to be JSON in UTF-8, without a Content-Encoding: send it with Content-Type: application/json, as `curl --json` does."})
 }
 
 func unknownParameter(name string) error {

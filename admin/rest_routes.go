@@ -33,6 +33,8 @@ type route struct {
 	// query says that the call takes query parameters: its path and body do not
 	// have all fields of the request.
 	query bool
+	// body is the field of the request that the body is; empty if it is none, or all.
+	body string
 	// document says that it is the OpenAPI document, and no call.
 	document bool
 }
@@ -82,16 +84,21 @@ func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 			rule, _ := proto.GetExtension(methods.Get(j).Options(), annotations.E_Http).(*annotations.HttpRule)
 			// A path has one field; what is in neither path nor body is a parameter.
 			query := rule.GetBody() != "*" && methods.Get(j).Input().Fields().Len() > 1
+			next := route{}
 			switch p := rule.GetPattern().(type) {
 			case *annotations.HttpRule_Get:
-				out = append(out, newRoute(http.MethodGet, p.Get, query))
+				next = newRoute(http.MethodGet, p.Get, query)
 			case *annotations.HttpRule_Post:
-				out = append(out, newRoute(http.MethodPost, p.Post, query))
+				next = newRoute(http.MethodPost, p.Post, query)
 			case *annotations.HttpRule_Patch:
-				out = append(out, newRoute(http.MethodPatch, p.Patch, query))
+				next = newRoute(http.MethodPatch, p.Patch, query)
 			case *annotations.HttpRule_Delete:
-				out = append(out, newRoute(http.MethodDelete, p.Delete, query))
+				next = newRoute(http.MethodDelete, p.Delete, query)
 			}
+			if next.body = rule.GetBody(); next.body == "*" {
+				next.body = ""
+			}
+			out = append(out, next)
 		}
 	}
 	return out

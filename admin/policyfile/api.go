@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -154,21 +153,12 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("JSON must be no more than %d bytes.", maxBody))
 	case err != nil:
 		return nil, problem(http.StatusBadRequest, "the body could not be read to its end")
-	case len(body) > 0 && !isJSON(r.Header.Get("Content-Type")):
-		return nil, problem(http.StatusUnsupportedMediaType, "the body has to be JSON: send Content-Type: application/json")
+	case len(body) > 0 && !admin.IsJSON(r.Header):
+		return nil, problem(http.StatusUnsupportedMediaType, "the body has to be JSON in UTF-8 without a Content-Encoding: send Content-Type: application/json")
 	case len(body) > 0 && !wellFormed(body):
 		return nil, invalid("invalid JSON")
 	}
 	return body, nil
-}
-
-// isJSON refuses the types that a browser sends to any site without asking it.
-func isJSON(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
 // reply is an answer: a document as it is, or a value that becomes JSON.
