@@ -37,7 +37,7 @@ func (s *Server) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	rpc := s.newGRPC()
-	rest := s.guarded(routed(s.checkBody(rawPath(gateway))))
+	rest := headAsGet(systemParameters(s.guarded(routed(s.checkBody(rawPath(gateway))))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGRPC(r) {
 			rpc.ServeHTTP(w, r)
@@ -105,6 +105,7 @@ func (s *Server) newGateway() (*runtime.ServeMux, error) {
 	useQueryParser()
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
+		runtime.WithMarshalerOption(numericJSON, newNumericJSON()),
 		runtime.WithErrorHandler(writeError),
 		runtime.WithRoutingErrorHandler(routingError),
 		// An escaped colon in an ID is no verb (AIP-127).
@@ -120,7 +121,7 @@ func (s *Server) newGateway() (*runtime.ServeMux, error) {
 }
 
 // newJSON is proto3 JSON that refuses unknown fields and omits defaults.
-func newJSON() runtime.Marshaler {
+func newJSON() jsonBody {
 	return jsonBody{&runtime.JSONPb{
 		MarshalOptions:   protojson.MarshalOptions{},
 		UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},

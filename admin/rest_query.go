@@ -33,6 +33,11 @@ func (queryParser) Parse(m proto.Message, values url.Values, bound *utilities.Do
 			return carried{twiceSpelled(name, other)}
 		}
 		spellings[key] = name
+		if isMask(field) && !slices.ContainsFunc(values[name], func(v string) bool { return v != "" }) {
+			// A client in whose message the mask is there but empty writes it like this; it
+			// means the same as none (AIP-134).
+			delete(values, name)
+		}
 	}
 	if err := (&runtime.DefaultQueryParser{}).Parse(m, values, bound); err != nil {
 		return carried{invalidParameter(err)}

@@ -59,6 +59,9 @@ func (r routes) allowed(path string) []string {
 			out = append(out, route.method)
 		}
 	}
+	if slices.Contains(out, http.MethodGet) {
+		out = append(out, http.MethodHead)
+	}
 	slices.Sort(out)
 	return out
 }
