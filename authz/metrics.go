@@ -19,6 +19,8 @@ type metrics struct {
 	drops       metric.Int64Counter
 	failures    metric.Int64Counter
 	mismatches  metric.Int64Counter
+	// verifications counts the decisions that were to be decided again.
+	verifications metric.Int64Counter
 	// labels :: labels → them as an option, made once.
 	labels sync.Map
 }
@@ -63,7 +65,7 @@ func (r dropReason) attributes() []attribute.KeyValue {
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{}
-	var errs [8]error
+	var errs [10]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy and result."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -79,6 +81,9 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 		metric.WithDescription("Decisions by shortcut that the whole input does not give. Any is a bug."))
 	errs[6] = observeSnapshot(meter, s)
 	errs[7] = observeLookups(meter, s)
+	m.verifications, errs[8] = meter.Int64Counter("understudy.verifications",
+		metric.WithDescription("Live decisions that were to be decided again from the whole input, by outcome: done, shed or failed."))
+	errs[9] = observeUnverified(meter, s)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -94,6 +99,9 @@ func (m *metrics) begin() {
 	}
 	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic} {
 		m.dropped(r, 0)
+	}
+	for _, v := range []verification{verifyDone, verifyShed, verifyFailed} {
+		m.verifications.Add(context.Background(), 0, option(&m.labels, v))
 	}
 	m.failures.Add(context.Background(), 0)
 	m.mismatches.Add(context.Background(), 0)
@@ -159,5 +167,9 @@ func (m *metrics) dropped(why dropReason, n int) {
 }
 
 func (m *metrics) mismatched() { m.mismatches.Add(context.Background(), 1) }
+
+func (m *metrics) verified(v verification) {
+	m.verifications.Add(context.Background(), 1, option(&m.labels, v))
+}
 
 func (m *metrics) notApplied() { m.failures.Add(context.Background(), 1) }

@@ -32,7 +32,12 @@ func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 		workers: config.Workers, limit: int64(config.QueueBytes), queue: make(chan rehearsal, config.Queue),
 		size: func(job rehearsal) int { return job.request.Size },
 		do:   s.rehearse,
-		shed: func(job rehearsal, why dropReason) { owner.metrics.dropped(why, job.comparisons()) },
+		shed: func(job rehearsal, why dropReason) {
+			owner.metrics.dropped(why, job.comparisons())
+			if job.verify {
+				owner.metrics.verified(verifyShed)
+			}
+		},
 	}
 	return s
 }
@@ -70,6 +75,9 @@ func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
 // survive is deferred: what panics costs some comparisons, not the process.
 func (s *shadow) survive(ctx context.Context, job rehearsal, comparisons int, of string) {
 	if cause := recover(); cause != nil {
+		if job.verify {
+			s.owner.metrics.verified(verifyFailed)
+		}
 		s.owner.metrics.dropped(dropPanic, comparisons)
 		s.owner.panics.Report(ctx, PanicPreview, cause, slog.String("of", of), slog.String("decision_id", job.request.ID))
 	}

@@ -93,8 +93,8 @@ type Sidecar struct {
 	current atomic.Pointer[snapshot]
 	ready   chan struct{}
 
-	// shortcuts counts decisions that were not made from the whole input.
-	shortcuts atomic.Uint64
+	// dice draws the decisions that are verified.
+	dice func() uint64
 
 	// beat asks for a heartbeat at once.
 	beat chan struct{}
@@ -133,6 +133,7 @@ func NewSidecar(config Config) (*Sidecar, error) {
 		ready:   make(chan struct{}),
 		beat:    make(chan struct{}, 1),
 		unknown: newUnknown(),
+		dice:    dice,
 	}
 	var err error
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {

@@ -1,8 +1,11 @@
 package authz
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +54,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy) (*Sidecar, *entry, *s
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.dice = func() uint64 { return 0 } // every decision is due, if any may be
 	next := (&snapshot{}).with(t.Context(), Update{Policies: map[PolicyName]PolicyState{web: state(policy)}})
 	s.giveMemory(next)
 	return s, next.policies[web], reader
@@ -62,14 +66,38 @@ type nobody struct{ Feed }
 // mismatches returns how many are counted.
 func mismatches(t *testing.T, reader *sdkmetric.ManualReader) (n int64) {
 	t.Helper()
+	return counted(t, reader, "understudy.verification.mismatches", "")
+}
+
+// counted returns the value of a counter or gauge over the series that have a label of
+// this value; of all if that is empty.
+func counted(t *testing.T, reader *sdkmetric.ManualReader, name, value string) (n int64) {
+	t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
-			if data, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "understudy.verification.mismatches" {
-				n += data.DataPoints[0].Value
+			if m.Name != name {
+				continue
+			}
+			points := []metricdata.DataPoint[int64]{}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				points = data.DataPoints
+			case metricdata.Gauge[int64]:
+				points = data.DataPoints
+			}
+			for _, p := range points {
+				for _, label := range p.Attributes.ToSlice() {
+					if value != "" && label.Value.String() == value {
+						n += p.Value
+					}
+				}
+				if value == "" {
+					n += p.Value
+				}
 			}
 		}
 	}
@@ -114,8 +142,8 @@ func TestARightShortcutStays(t *testing.T) {
 	}
 }
 
-// TestWhatIsVerified decides so often that one decision is due, if any ever is: not
-// where the chain that is run again says something else by right.
+// TestWhatIsVerified lets every decision be due that ever is: not where the chain that
+// is run again says something else by right. A metric names the policies without any.
 func TestWhatIsVerified(t *testing.T) {
 	change := func(f func(*adminpb.Policy)) *adminpb.Policy {
 		p := allowing("1", `input.x == "a"`)
@@ -126,30 +154,37 @@ func TestWhatIsVerified(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy *adminpb.Policy
 		due    int
+		// excluded is why the policy is never verified.
+		excluded string
 	}{
-		"a rule":                   {change(func(*adminpb.Policy) {}), 1},
-		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1},
-		"a clock":                  {allowing("1", `{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1},
-		"dice":                     {allowing("1", `{ rand.intn("x", 2) == 1; input.x == "b" }`), 0},
-		"a modifier":               {allowing("1", `input.x == "a" with input.x as "a"`), 0},
-		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0},
-		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0},
-		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0},
+		"a rule":                   {change(func(*adminpb.Policy) {}), 1, ""},
+		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1, ""},
+		"a clock":                  {allowing("1", `{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1, ""},
+		"dice":                     {allowing("1", `{ rand.intn("x", 2) == 1; input.x == "b" }`), 0, "not_deterministic"},
+		"a modifier":               {allowing("1", `input.x == "a" with input.x as "a"`), 0, "not_deterministic"},
+		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0, "no_rules"},
+		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0, ""},
+		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0, "external_service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, e, reader := verifyingPolicy(t, tt.policy)
 			due := 0
-			for range verifyEvery {
-				r := readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
-				r.Project = Project{ID: "free"}
-				d := s.decideLive(t.Context(), e, r)
-				if s.dueForVerification(e, r, d) {
-					due++
-					s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true})
-				}
+			r := readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
+			r.Project = Project{ID: "free"}
+			d := s.decideLive(t.Context(), e, r)
+			if s.dueForVerification(e, r, d) {
+				due++
+				s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true})
 			}
-			if n := mismatches(t, reader); due != tt.due || n != 0 {
-				t.Errorf("%d are verified and %d mismatches counted, want %d and none", due, n, tt.due)
+			done := counted(t, reader, "understudy.verifications", "done")
+			if n := mismatches(t, reader); due != tt.due || n != 0 || done != int64(tt.due) {
+				t.Errorf("%d are due, %d verified and %d mismatches counted, want %d and none", due, done, n, tt.due)
+			}
+			s.current.Store(&snapshot{policies: map[PolicyName]*entry{web: e}})
+			excluded := counted(t, reader, "understudy.verification.excluded", "")
+			if named := counted(t, reader, "understudy.verification.excluded", tt.excluded); tt.excluded == "" && excluded != 0 ||
+				tt.excluded != "" && (excluded != 1 || named != 1) {
+				t.Errorf("%d policies are named as never verified, want the reason %q", excluded, tt.excluded)
 			}
 		})
 	}
@@ -169,5 +204,68 @@ func TestVerifyingEndsInTime(t *testing.T) {
 	}
 	if n := mismatches(t, reader); n != 0 {
 		t.Errorf("%d mismatches are counted, want none", n)
+	}
+	if n := counted(t, reader, "understudy.verifications", "failed"); n != 1 {
+		t.Errorf("%d failed verifications are counted, want 1", n)
+	}
+}
+
+// TestTrafficThatRepeatsItselfHidesNothing: of two requests that come by turns, both are
+// verified now and then. A counter, of whatever even period, would choose one for good.
+func TestTrafficThatRepeatsItselfHidesNothing(t *testing.T) {
+	s, e, _ := verifying(t, `input.x == "a"`)
+	s.dice = dice
+	r := readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
+	var due [2]int
+	const turns = 100_000 // that none of so many is due has a chance of 10^-42
+	for i := range 2 * turns {
+		if s.dueForVerification(e, r, Decision{}) {
+			due[i%2]++
+		}
+	}
+	if due[0] == 0 || due[1] == 0 || due[0]+due[1] > 10*2*turns/verifyEvery {
+		t.Errorf("%d of the one and %d of the other are verified, want about %d of each", due[0], due[1], turns/verifyEvery)
+	}
+}
+
+// TestAMismatchLeadsToTheRule has one rule of two read too little, so that it sees
+// another input than the whole one.
+func TestAMismatchLeadsToTheRule(t *testing.T) {
+	policy := allowing("1", "true")
+	policy.Modules["b.rego"] = "package b\nallow if input.y == 1"
+	policy.Rules = append(policy.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
+	for name, tt := range map[string]struct {
+		shortcut map[string]any
+		want     []string
+	}{
+		"a wrong projection": {map[string]any{"y": 1}, []string{"rule=second", "path=b/allow", "shortcut=evaluation", "again_by=second"}},
+		"a wrong cache":      {map[string]any{}, []string{`rule=""`, `shortcut="decision cache"`, "again_by=second"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, e, reader := verifyingPolicy(t, policy)
+			var out bytes.Buffer
+			s.log = slog.New(slog.NewTextHandler(&out, nil))
+			r := readAs(map[string]any{}, time.Unix(1_700_000_000, 0))
+			r.Projector = projectorOf{"", func() (rego.Input, error) { return rego.NewInput(tt.shortcut) }}
+			s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: Decision{Verdict: Allow, Plain: true, Value: true}, verify: true})
+			if n := mismatches(t, reader); n != 1 {
+				t.Errorf("%d mismatches are counted, want 1", n)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the log has no %s: %s", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+// TestAVerificationThatIsShedIsCounted has no room for one.
+func TestAVerificationThatIsShedIsCounted(t *testing.T) {
+	s, e, reader := verifying(t, `input.x == "a"`)
+	s.shadow.pool.closed.Store(true)
+	s.shadow.pool.offer(rehearsal{entry: e, request: readAs(nil, time.Unix(0, 0)), verify: true})
+	if n := counted(t, reader, "understudy.verifications", "shed"); n != 1 {
+		t.Errorf("%d shed verifications are counted, want 1", n)
 	}
 }
