@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -55,14 +54,14 @@ allow := {
 		got, err := document(t, request)
 		want, ok := plainDocument(t, request)
 		if err == nil && ok {
-			if diff := cmp.Diff(want, got, sameNumber); diff != "" {
+			if diff := difference(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
 	})
 }
 
-// seedRequests are those of testdata, and random ones.
+// seedRequests are those of testdata, those of a real Envoy, and random ones.
 func seedRequests(f *testing.F) []*authv3.CheckRequest {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
@@ -77,6 +76,13 @@ func seedRequests(f *testing.F) []*authv3.CheckRequest {
 		request := &authv3.CheckRequest{}
 		if err := protojson.Unmarshal(archive.Files[0].Data, request); err != nil {
 			f.Fatalf("%s: %v", file, err)
+		}
+		out = append(out, request)
+	}
+	for name, content := range envoyRequests(f) {
+		request := &authv3.CheckRequest{}
+		if err := proto.Unmarshal(content, request); err != nil {
+			f.Fatalf("%s: %v", name, err)
 		}
 		out = append(out, request)
 	}

@@ -1,0 +1,164 @@
+package extauthz_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/authz/extauthz"
+)
+
+// envoyFolders hold requests as a real Envoy sent them: those of the repository, and all
+// that were taken, if they are beside it. The same name is the same request in both.
+var envoyFolders = []string{"testdata/envoy", "../../../shared/envoy/requests"}
+
+// envoyRequests returns the requests :: setting/case → the wire.
+func envoyRequests(t testing.TB) map[string][]byte {
+	t.Helper()
+	out := make(map[string][]byte)
+	for _, folder := range envoyFolders {
+		files, err := filepath.Glob(filepath.Join(folder, "*", "*.binpb"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Base(filepath.Dir(file)) + "/" + strings.TrimSuffix(filepath.Base(file), ".binpb")
+			out[name] = content
+		}
+	}
+	if len(out) < 16 {
+		t.Fatalf("only %d requests of Envoy's were found", len(out))
+	}
+	return out
+}
+
+// reading is how a request of Envoy's is read: a line of the table.
+type reading struct {
+	// how is lazy, or the reason for which the request is decoded in full.
+	how string
+	// again says what the decision cache makes of the same question again: hit or miss.
+	again string
+}
+
+const envoyTable = "testdata/envoy/requests.txt"
+
+// readEnvoyTable returns the table :: setting/case → how it is read.
+func readEnvoyTable(t testing.TB) map[string]reading {
+	t.Helper()
+	file, err := os.Open(envoyTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	out := make(map[string]reading)
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		columns := strings.Fields(lines.Text())
+		if len(columns) != 3 {
+			t.Fatalf("%s: the line %q has not three columns", envoyTable, lines.Text())
+		}
+		out[columns[0]] = reading{columns[1], columns[2]}
+	}
+	return out
+}
+
+func writeEnvoyTable(t testing.TB, table map[string]reading) {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		fmt.Fprintf(&b, "%-80s %-16s %s\n", name, table[name].how, table[name].again)
+	}
+	if err := os.WriteFile(envoyTable, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimsAndMore reads what policies mostly do: the request line, a header, a claim that
+// Envoy has verified.
+const claimsAndMore = `package envoy.authz
+
+default allow := false
+
+allow if {
+	input.attributes.request.http.method in {"GET", "POST"}
+	input.parsed_path[0] == "input"
+	not input.attributes.request.http.headers["x-blocked"]
+}
+
+allow if "admin" in input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.roles
+`
+
+// TestEnvoysRequests holds lazy decoder and full decode equal for what Envoy sends, and
+// against the plain reading of the specification; and it holds which of them a request
+// takes, and whether its decision is cached, against a table.
+func TestEnvoysRequests(t *testing.T) {
+	table, sets := readEnvoyTable(t), someReads(t)
+	for name, content := range envoyRequests(t) {
+		t.Run(name, func(t *testing.T) {
+			got := reading{how: extauthz.Declined(content), again: cachedAgain(t, content)}
+			if got.how == "" {
+				got.how = "lazy"
+			}
+			if *update {
+				table[name] = got
+			} else if got != table[name] {
+				t.Errorf("read as %v, the table has %v", got, table[name])
+			}
+			if holdsView(t, content, sets) != (got.how == "lazy") {
+				t.Error("the lazy decoder reads it for some read sets alone")
+			}
+			holdsSpecification(t, content)
+		})
+	}
+	if *update {
+		writeEnvoyTable(t, table)
+	}
+}
+
+// cachedAgain asks a sidecar twice and says whether the second time was a hit.
+func cachedAgain(t *testing.T, content []byte) string {
+	t.Helper()
+	m := newMeasured(t, claimsAndMore)
+	for range 2 {
+		if _, err := m.CheckWire(context.Background(), content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.hits(t) == 1 {
+		return "hit"
+	}
+	return "miss"
+}
+
+// holdsSpecification compares the full decode of a request with the plain reading of the
+// specification.
+func holdsSpecification(t *testing.T, content []byte) {
+	t.Helper()
+	request := &authv3.CheckRequest{}
+	if err := proto.Unmarshal(content, request); err != nil {
+		t.Fatal(err)
+	}
+	got, err := document(t, request)
+	want, ok := plainDocument(t, request)
+	if (err == nil) != ok {
+		t.Fatalf("error %v, the plain reading parses: %v", err, ok)
+	}
+	if err != nil {
+		return
+	}
+	if diff := difference(want, got); diff != "" {
+		t.Errorf("(-specification +decode):\n%s", diff)
+	}
+}
