@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/formatter/req_without_query/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -39,14 +42,19 @@ func load(t *testing.T) *bootstrapv3.Bootstrap {
 	return decode(t, content)
 }
 
-// loadAlternatives decodes envoy.yaml with the lines that begin with #|.
-func loadAlternatives(t *testing.T) *bootstrapv3.Bootstrap {
+// loadAlternative decodes envoy.yaml for another deployment, "tls" or "socket", as it
+// tells its reader to change it.
+func loadAlternative(t *testing.T, mark string) *bootstrapv3.Bootstrap {
 	t.Helper()
 	content, err := os.ReadFile("envoy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decode(t, bytes.ReplaceAll(content, []byte("#| "), nil))
+	if !bytes.Contains(content, []byte("#"+mark+"| ")) {
+		t.Fatalf("envoy.yaml has no line with the mark #%s|", mark)
+	}
+	content = bytes.ReplaceAll(content, []byte("#"+mark+"| "), nil)
+	return decode(t, regexp.MustCompile("(?m)^.* # not with a "+mark+"\n").ReplaceAll(content, nil))
 }
 
 func decode(t *testing.T, content []byte) *bootstrapv3.Bootstrap {
@@ -99,24 +107,39 @@ func everyMessage(t *testing.T, m protoreflect.Message, visit func(proto.Message
 func TestEnvoyAcceptsTheFile(t *testing.T) { validate(t, load(t)) }
 
 func TestEnvoyAcceptsTheAlternatives(t *testing.T) {
-	bootstrap := loadAlternatives(t)
-	validate(t, bootstrap)
-	verified, sockets := 0, 0
-	everyMessage(t, bootstrap.ProtoReflect(), func(m proto.Message) {
-		switch m := m.(type) {
-		case *tlsv3.UpstreamTlsContext:
-			context := m.GetCommonTlsContext()
-			if context.GetValidationContext().GetTrustedCa() != nil && len(context.GetValidationContext().GetMatchTypedSubjectAltNames()) > 0 &&
-				len(context.GetTlsCertificates()) > 0 && slices.Equal(context.GetAlpnProtocols(), []string{"h2"}) {
-				verified++
+	for _, mark := range []string{"tls", "socket"} {
+		bootstrap := loadAlternative(t, mark)
+		validate(t, bootstrap)
+		verified, sockets, addresses := 0, 0, 0
+		for _, c := range bootstrap.GetStaticResources().GetClusters() {
+			if c.GetName() != "understudy" {
+				continue
 			}
-		case *corev3.Pipe:
-			sockets++
+			everyMessage(t, c.ProtoReflect(), func(m proto.Message) {
+				switch m := m.(type) {
+				case *tlsv3.UpstreamTlsContext:
+					if verifies(m.GetCommonTlsContext()) {
+						verified++
+					}
+				case *corev3.Pipe:
+					sockets++
+				case *corev3.SocketAddress:
+					addresses++
+				}
+			})
 		}
-	})
-	if verified != 1 || sockets != 1 {
-		t.Errorf("there are %d clusters that verify whom they ask, by mTLS, and %d sockets; want one of each", verified, sockets)
+		if got, want := []int{verified, sockets, addresses}, map[string][]int{"tls": {1, 0, 1}, "socket": {0, 1, 0}}[mark]; !slices.Equal(got, want) {
+			t.Errorf("%s: contexts that verify, sockets and addresses are %v; want %v", mark, got, want)
+		}
 	}
+}
+
+// verifies reports whether a context verifies whom it asks, and has a certificate of
+// its own that is read again.
+func verifies(c *tlsv3.CommonTlsContext) bool {
+	own := c.GetTlsCertificateSdsSecretConfigs()
+	return c.GetValidationContext().GetTrustedCa() != nil && len(c.GetValidationContext().GetMatchTypedSubjectAltNames()) > 0 &&
+		len(own) == 1 && own[0].GetSdsConfig().GetPathConfigSource() != nil && slices.Equal(c.GetAlpnProtocols(), []string{"h2"})
 }
 
 func validate(t *testing.T, bootstrap *bootstrapv3.Bootstrap) {
@@ -285,7 +308,7 @@ func TestTheAccessLogHasTheDecision(t *testing.T) {
 		}
 	}
 	for key, value := range fields {
-		if strings.Contains(value.(string), "REQ(") && value != "%REQ(:METHOD)%" {
+		if strings.Contains(value.(string), "REQ(") && value != "%REQ(:METHOD)%" && value != "%REQ(X-REQUEST-ID)%" {
 			t.Errorf("%s is %v, which may hold secrets", key, value)
 		}
 	}

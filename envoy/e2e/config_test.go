@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,14 +32,16 @@ func shipped(t *testing.T, file string) *config {
 	return parseConfig(t, content)
 }
 
-// shippedWithAlternatives reads a file with its lines that begin with #|.
-func shippedWithAlternatives(t *testing.T, file string) *config {
+// alternative reads a file for another deployment, "tls" or "socket", as it tells its
+// reader to change it.
+func alternative(t *testing.T, file, mark string) *config {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parseConfig(t, bytes.ReplaceAll(content, []byte("#| "), nil))
+	content = bytes.ReplaceAll(content, []byte("#"+mark+"| "), nil)
+	return parseConfig(t, regexp.MustCompile("(?m)^.* # not with a "+mark+"\n").ReplaceAll(content, nil))
 }
 
 func parseConfig(t *testing.T, content []byte) *config {

@@ -3,7 +3,9 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,6 +68,10 @@ func TestResults(t *testing.T) {
 		}
 	})
 	t.Run("the access log", func(t *testing.T) { accessLog(t, e) })
+	t.Run("at the edge", func(t *testing.T) { edge(t, e) })
+	if warnings := e.log.with("warning "); len(warnings) > 0 {
+		t.Errorf("Envoy warns of the shipped file: %v", warnings)
+	}
 }
 
 // accessLog: a line names the decision, and says why a policy could not decide.
@@ -78,7 +84,7 @@ func accessLog(t *testing.T, e *envoy) {
 		"/public/secret?q": {"path": "/public/secret"},
 	} {
 		from := e.out.count()
-		ask(t, e.at["ingress"], "GET", path, nil)
+		a := ask(t, e.at["ingress"], "GET", path, nil)
 		bare, _, _ := strings.Cut(path, "?")
 		line := e.line(t, from, `"path":"`+bare+`"`)
 		for key, value := range want {
@@ -86,11 +92,37 @@ func accessLog(t *testing.T, e *envoy) {
 				t.Errorf("%s: %s is %v; want %v", path, key, got, value)
 			}
 		}
+		if id := a.header.Get("X-Request-Id"); id == "" || line["request_id"] != id {
+			t.Errorf("%s: the client is told the request ID %q, the access log has %v", path, id, line["request_id"])
+		}
+		took, err := strconv.Atoi(fmt.Sprint(line["authz_us"]))
+		if asked := path != "/healthz"; asked != (err == nil && took > 0) {
+			t.Errorf("%s: authz_us is %v", path, line["authz_us"])
+		}
 		if id, _ := line["decision_id"].(string); path != "/healthz" && len(id) != 36 {
 			t.Errorf("%s: the decision ID is %q", path, id)
 		}
 		if reason, _ := line["reason"].(string); path == "/broken/logged" && reason == "" {
 			t.Error("a failure has no reason")
+		}
+	}
+}
+
+// edge: what a client says of itself is not believed.
+func edge(t *testing.T, e *envoy) {
+	http := func(fields ...string) node {
+		return object(t, seen(t, ask(t, e.at["ingress"], "GET", "/input", nil, fields...)), "attributes", "request", "http")
+	}
+	headers := object(t, http("x-forwarded-for: 10.0.0.1", "x-envoy-internal: true", "x-envoy-original-path: /public"), "headers")
+	if hops := strings.Split(fmt.Sprint(headers["x-forwarded-for"]), ","); len(hops) != 2 || hops[1] == "10.0.0.1" {
+		t.Errorf("x-forwarded-for is %v; want what Envoy has seen at its end", hops)
+	}
+	if headers["x-envoy-original-path"] != nil {
+		t.Errorf("a client has set %v", headers["x-envoy-original-path"])
+	}
+	for _, path := range []string{"/public/x", "/healthz"} {
+		if a := ask(t, e.at["ingress"], "GET", path, nil, "x_user: mallory"); a.status != 400 || a.upstream(t) != nil {
+			t.Errorf("%s: a header that some take for x-user is answered %d", path, a.status)
 		}
 	}
 }

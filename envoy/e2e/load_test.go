@@ -1,0 +1,177 @@
+//go:build realenvoy
+
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// load asks for paths that the policy allows and, every fourth, for one that it denies,
+// until it is stopped. It counts what was answered.
+type load struct {
+	done chan struct{}
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	answers map[answerKind]int
+	total   int
+	more    chan struct{} // closed and made anew with each answer
+}
+
+// answerKind is what was asked for, and the status of the answer; 0 is none.
+type answerKind struct {
+	allowed bool
+	status  int
+}
+
+// The load: so many connections, each with so much time between two requests. It keeps
+// no processor busy.
+const (
+	connectionsOfLoad = 8
+	paceOfLoad        = 20 * time.Millisecond
+)
+
+func newLoad(t *testing.T, address string) *load {
+	l := &load{done: make(chan struct{}), answers: make(map[answerKind]int), more: make(chan struct{})}
+	for n := range connectionsOfLoad {
+		l.work.Go(func() { l.ask(address, n) })
+	}
+	t.Cleanup(func() { l.stop() })
+	return l
+}
+
+// ask is one connection.
+func (l *load) ask(address string, n int) {
+	transport := &http.Transport{}
+	client := &http.Client{Transport: transport, Timeout: patience}
+	defer transport.CloseIdleConnections()
+	pace := time.NewTicker(paceOfLoad)
+	defer pace.Stop()
+	for i := n; ; i++ {
+		select {
+		case <-l.done:
+			return
+		case <-pace.C:
+		}
+		kind, path := answerKind{allowed: i%4 != 0}, "public"
+		if !kind.allowed {
+			path = "private"
+		}
+		// Each path is another, so that no decision is one that is known.
+		response, err := client.Get(fmt.Sprintf("http://%s/%s/%d/%d", address, path, n, i))
+		if err == nil {
+			kind.status = response.StatusCode
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+		l.count(kind)
+	}
+}
+
+func (l *load) count(kind answerKind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers[kind]++
+	l.total++
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+// stop ends the load; all that was asked is answered then.
+func (l *load) stop() {
+	l.mu.Lock()
+	select {
+	case <-l.done:
+	default:
+		close(l.done)
+	}
+	l.mu.Unlock()
+	l.work.Wait()
+}
+
+// until waits until something is so, with requests beside it. It looks after every few
+// answers.
+func (l *load) until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	late := time.Now().Add(patience)
+	for !is() {
+		if time.Now().After(late) {
+			t.Fatalf("never: %s", what)
+		}
+		l.answered(t, 10)
+	}
+}
+
+// answered waits for so many more answers.
+func (l *load) answered(t *testing.T, n int) {
+	t.Helper()
+	late := time.After(patience)
+	for goal := math.MaxInt; ; {
+		l.mu.Lock()
+		goal = min(goal, l.total+n)
+		total, more := l.total, l.more
+		l.mu.Unlock()
+		if total >= goal {
+			return
+		}
+		select {
+		case <-more:
+		case <-late:
+			t.Fatal("the requests get no answers")
+		}
+	}
+}
+
+// outcome is the load by what it means.
+type outcome struct {
+	// right were answered as the policy says.
+	right int
+	// allowed passed although the policy denies it, denied did not although it allows it.
+	allowed, denied int
+	// unanswered were told that nobody could decide.
+	unanswered int
+	// other is any other answer, and none.
+	other int
+}
+
+// outcome stops the load and says what came of it.
+func (l *load) outcome() (o outcome) {
+	l.stop()
+	for kind, n := range l.answers {
+		switch {
+		case kind.allowed && kind.status == 200 || !kind.allowed && kind.status == 403:
+			o.right += n
+		case kind.status == 200:
+			o.allowed += n
+		case kind.status == 403:
+			o.denied += n
+		case kind.status == 503:
+			o.unanswered += n
+		default:
+			o.other += n
+		}
+	}
+	return o
+}
+
+// check fails the test if a request was answered otherwise than the policy says. How
+// many may be without an answer is for each scenario to say.
+func (o outcome) check(t *testing.T, unanswered int) {
+	t.Helper()
+	t.Logf("%+v", o)
+	if o.allowed != 0 || o.denied != 0 || o.other != 0 {
+		t.Errorf("wrongly allowed %d, wrongly denied %d, other answers %d; want none", o.allowed, o.denied, o.other)
+	}
+	if o.unanswered > unanswered {
+		t.Errorf("%d requests were not answered; at most %d may be", o.unanswered, unanswered)
+	}
+	if o.right == 0 {
+		t.Error("no request was answered as the policy says")
+	}
+}
