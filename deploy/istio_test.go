@@ -168,6 +168,15 @@ func TestIstioFailsClosedAndInTime(t *testing.T) {
 	}
 }
 
+// TestIstioNormalizesPaths: else /public%2F..%2Finternal is one path for the policy and
+// another for the app.
+func TestIstioNormalizesPaths(t *testing.T) {
+	want := mesh.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES
+	if got := readIstio(t).mesh.GetPathNormalization().GetNormalization(); got != want {
+		t.Errorf("paths are normalized as %v; want %v", got, want)
+	}
+}
+
 func TestIstioAsksAboutEveryRequestOfThePods(t *testing.T) {
 	files := readIstio(t)
 	policy := files.authorization

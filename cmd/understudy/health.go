@@ -61,8 +61,9 @@ func (h *health) serveReady(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(r)
 }
 
-// readiness: a sidecar is ready once it has policies, and stays so when the store
-// is lost, for it still decides by the last ones.
+// readiness: a sidecar is ready once it has loaded its location, even if that is
+// empty, and stays so when the store is lost, for it still decides by the last
+// policies.
 func (h *health) readiness() readiness {
 	r := readiness{
 		Ready: true, Version: version, Location: h.config.location, Bound: h.bound,
@@ -72,7 +73,7 @@ func (h *health) readiness() readiness {
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.tellStore(status)
 		if !status.Ready {
-			r.Ready, r.Reason = false, "no policies have been loaded yet"
+			r.Ready, r.Reason = false, "the location has not been loaded yet"
 		}
 	}
 	if h.draining.Load() {

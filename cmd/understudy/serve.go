@@ -355,7 +355,7 @@ func (s *server) run(ctx context.Context) error {
 	return errors.Join(g.err, err)
 }
 
-// becomeReady tells gRPC health once there are policies to decide by.
+// becomeReady tells gRPC health once the location is loaded, even if it is empty.
 func (s *server) becomeReady(ctx context.Context) {
 	select {
 	case <-ctx.Done():
