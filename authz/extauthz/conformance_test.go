@@ -114,8 +114,12 @@ func compareAnswer(t *testing.T, want, got *authv3.CheckResponse, last plainResu
 	}
 	delete(got.DynamicMetadata.Fields, "decision_id")
 	if last.failure != "" {
-		checkReason(t, got.DynamicMetadata.Fields["reason"].GetStringValue(), last.field)
+		reason := got.DynamicMetadata.Fields["reason"].GetStringValue()
+		checkReason(t, reason, last.field)
 		delete(got.DynamicMetadata.Fields, "reason")
+		if last.failure == authz.FailureRequest {
+			want.GetDeniedResponse().Body = "request_parse_error: " + reason
+		}
 	}
 	if !proto.Equal(want, got) {
 		t.Errorf("(-want +got):\n%s", cmp.Diff(want, got, protocmp.Transform()))

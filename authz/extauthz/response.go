@@ -54,8 +54,21 @@ func deniedResponse(d authz.Decision) *authv3.DeniedHttpResponse {
 	return &authv3.DeniedHttpResponse{
 		Status:  &typev3.HttpStatus{Code: denialStatus(d)},
 		Headers: replacingHeaders(d.Headers),
-		Body:    validText(d.Body),
+		Body:    validText(denialBody(d)),
 	}
+}
+
+// requestParseError begins the body of a denial of a request that does not parse, as it
+// does with opa-envoy-plugin.
+const requestParseError = "request_parse_error: "
+
+// denialBody returns what the client reads: the policy's text, or what it sent that does
+// not parse. Such a reason quotes nothing of the request.
+func denialBody(d authz.Decision) string {
+	if d.Failure == authz.FailureRequest && d.Body == "" {
+		return requestParseError + d.Reason
+	}
+	return d.Body
 }
 
 // denialStatus returns the status of a denial: 403 unless the decision has one

@@ -170,11 +170,11 @@ func TestFailures(t *testing.T) {
 			if diff := cmp.Diff(map[string]any{"failure": string(failure), "reason": "Why."}, fields); diff != "" {
 				t.Errorf("metadata (-want +got):\n%s", diff)
 			}
-			want := 403
+			want, body := 403, ""
 			if failure == authz.FailureRequest {
-				want = 400
+				want, body = 400, "request_parse_error: Why."
 			}
-			if got := response.GetDeniedResponse(); got.GetStatus().GetCode() != statusCode(want) || got.GetBody() != "" || len(got.GetHeaders()) > 0 {
+			if got := response.GetDeniedResponse(); got.GetStatus().GetCode() != statusCode(want) || got.GetBody() != body || len(got.GetHeaders()) > 0 {
 				t.Errorf("%v, want a bare %d", got, want)
 			}
 			_, err := newServer(t, d, extauthz.OnFailureError()).Check(context.Background(), request)

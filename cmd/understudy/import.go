@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"understudy/rego"
 )
@@ -139,11 +138,14 @@ func (f *importFlags) choose(ctx context.Context, bundle *rego.Bundle) ([]string
 		}
 		return paths, nil
 	case f.opaConfig != "":
-		path, err := configuredRule(f.opaConfig)
+		plugin, err := readPluginConfig(f.opaConfig)
 		if err != nil {
 			return nil, usage(fmt.Errorf("--opa-config: %w", err))
 		}
-		return []string{path}, nil
+		for _, note := range plugin.notes() {
+			fmt.Fprintln(f.client.err, "note: "+note)
+		}
+		return []string{plugin.rule()}, nil
 	}
 	decisions, err := rego.Decisions(ctx, bundle.Modules)
 	switch {
@@ -164,32 +166,6 @@ func rulePath(rule string) string {
 		return strings.ReplaceAll(dotted, ".", "/")
 	}
 	return strings.Trim(rule, "/")
-}
-
-// configuredRule reads the rule that opa-envoy-plugin is configured to ask.
-func configuredRule(file string) (string, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	var config struct {
-		Plugins map[string]struct {
-			Path, Query string
-		}
-	}
-	if err := yaml.Unmarshal(content, &config); err != nil {
-		return "", fmt.Errorf("it is neither YAML nor JSON: %w", err)
-	}
-	plugin, ok := config.Plugins["envoy_ext_authz_grpc"]
-	switch {
-	case !ok:
-		return "", errors.New("it has no plugins.envoy_ext_authz_grpc; name the rule with --rule")
-	case plugin.Path != "":
-		return rulePath(plugin.Path), nil
-	case plugin.Query != "":
-		return rulePath(plugin.Query), nil
-	}
-	return usualDecision, nil
 }
 
 // send applies the policy, or the experiment.
