@@ -90,6 +90,9 @@ const (
 	FailureError Failure = "EVALUATION_ERROR"
 	// FailureDeadline: the evaluation ran out of time.
 	FailureDeadline Failure = "DEADLINE_EXCEEDED"
+	// FailureCanceled: the caller left before there was a decision. Nobody is denied, and
+	// nothing has failed.
+	FailureCanceled Failure = "CANCELLED"
 	// FailurePanic: the evaluation panicked.
 	FailurePanic Failure = "PANIC"
 	// FailureRequest: the request cannot become an input document.
@@ -103,10 +106,14 @@ const (
 	FailureNotReady Failure = "NOT_READY"
 )
 
-// Result returns ALLOW, DENY or, for a failure, ERROR.
+// Result returns ALLOW, DENY or, for a failure, ERROR; CANCELLED if the caller did not
+// wait for one of them.
 func (d Decision) Result() string {
-	if d.Failure != "" {
-		return "ERROR"
+	switch d.Failure {
+	case "":
+		return d.Verdict.String()
+	case FailureCanceled:
+		return string(FailureCanceled)
 	}
-	return d.Verdict.String()
+	return "ERROR"
 }

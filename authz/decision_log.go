@@ -231,7 +231,7 @@ func (l *decisionLog) write(ctx context.Context, d decided, text string) {
 	r.SetTimestamp(d.request.Time)
 	r.SetSeverity(log.SeverityInfo)
 	r.SetSeverityText("INFO")
-	if d.decision.Failure != "" {
+	if d.decision.Result() == "ERROR" {
 		r.SetSeverity(log.SeverityError)
 		r.SetSeverityText("ERROR")
 	}

@@ -141,6 +141,8 @@ func (f externalFilter) decision(a answer) Decision {
 	case a.outcome == callNotCalled:
 		d = failed(FailureNotCalled, "The external service is not called for an experiment: "+
 			"the live policy did not ask it the same, and this server allows no calls beside the traffic.")
+	case a.outcome == callCanceled:
+		d = failed(FailureCanceled, reasonCanceled)
 	case !f.allowOnError:
 		d = failed(FailureExternal, "The external service gave no decision.")
 	}

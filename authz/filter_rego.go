@@ -67,7 +67,7 @@ func (f regoFilter) decision(result rego.Result, err error) Decision {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failed(FailureDeadline, "The evaluation ran out of time.")
 	case errors.Is(err, context.Canceled):
-		return failed(FailureDeadline, "The caller went away during the evaluation.")
+		return failed(FailureCanceled, reasonCanceled)
 	case err != nil:
 		return failed(FailureError, "The evaluation failed: "+err.Error())
 	case !result.Defined:
@@ -77,6 +77,9 @@ func (f regoFilter) decision(result rego.Result, err error) Decision {
 	d.Value = result.Value
 	return d
 }
+
+// reasonCanceled is the reason of FailureCanceled.
+const reasonCanceled = "The caller left before there was a decision."
 
 // badRequest is the denial of a request that has no input document.
 func badRequest(err error) Decision {

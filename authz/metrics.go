@@ -67,7 +67,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	m := &metrics{}
 	var errs [10]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
-		metric.WithDescription("Requests decided, by policy and result."))
+		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to a live decision."),
 		metric.WithExplicitBucketBoundaries(.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1, .5, 1))

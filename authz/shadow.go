@@ -88,6 +88,11 @@ func (s *shadow) survive(ctx context.Context, job rehearsal, comparisons int, of
 func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candidate) {
 	defer s.survive(ctx, job, 1, experiment.name)
 	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, name: experiment.name, shadow: true}, s.timeout)
+	if decision.Failure == FailureCanceled {
+		// The context of the work ends when there is no more time at shutdown.
+		s.owner.metrics.dropped(dropShutdown, 1)
+		return
+	}
 	c := experiment.comparisons.of(job.request, &job.entry.live, experiment, job.live, decision)
 	s.count(ctx, c)
 	s.owner.config.Recorder.record(ctx, s.owner.config, job.request, c)

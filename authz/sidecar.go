@@ -205,7 +205,7 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 	}
 	s.metrics.checked(ctx, id, d, begin)
 	s.decisions.offer(ctx, begin, decided{policy: name, entry: e, request: r, decision: d})
-	if len(e.experiments) > 0 {
+	if len(e.experiments) > 0 && d.Failure != FailureCanceled {
 		s.shadow.offer(ctx, e, r, d)
 	}
 	if s.dueForVerification(e, r, d) {

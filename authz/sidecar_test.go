@@ -11,6 +11,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/rego"
 )
 
 const (
@@ -254,10 +255,35 @@ func TestALiveDecisionRunsOutOfTime(t *testing.T) {
 	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Deny || d.Failure != authz.FailureDeadline {
 		t.Errorf("got %+v; want a denial for time", d)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if d := s.Check(ctx, request("GET", nil)); d.Verdict != authz.Deny {
-		t.Errorf("got %+v; want a denial", d)
+}
+
+// TestACallerThatLeavesIsNoError: it is counted apart, and no experiment is asked what it
+// would have been told.
+func TestACallerThatLeavesIsNoError(t *testing.T) {
+	feed, m := newFeed(), newMeter()
+	feed.put(webName, authz.PolicyState{
+		Policy:      policy("live", allowIf(`input.method == "POST"; `+slow)),
+		Experiments: []*adminpb.PolicyExperiment{experiment("e", "e", allowIf(onlyGET))},
+	})
+	s, rec := start(t, feed, func(c *authz.Config) { c.Meters = m })
+	<-s.Ready()
+	ctx, leave := context.WithCancel(t.Context())
+	r := request("POST", nil)
+	source := r.Source
+	r.Source = func() (rego.Input, error) { leave(); return source() }
+	if d := s.Check(ctx, r); d.Verdict != authz.Deny || d.Failure != authz.FailureCanceled || d.Result() != "CANCELLED" {
+		t.Errorf("got %+v; want it cancelled", d)
+	}
+	s.Check(t.Context(), request("GET", nil))
+	rec.await(t, 1)
+	if n := m.count(t, "understudy.checks", label("result", "CANCELLED"), label("failure", "CANCELLED")); n != 1 {
+		t.Errorf("%d checks are counted as cancelled, want 1", n)
+	}
+	if n := m.count(t, "understudy.checks", label("result", "ERROR")); n != 0 {
+		t.Errorf("%d checks are counted as errors, want none", n)
+	}
+	if n := m.count(t, "understudy.preview.comparisons"); n != 1 {
+		t.Errorf("%d comparisons were made, want that of the one who waited", n)
 	}
 }
 

@@ -173,6 +173,8 @@ func failureCode(f authz.Failure) codes.Code {
 	switch f {
 	case authz.FailureDeadline:
 		return codes.DeadlineExceeded
+	case authz.FailureCanceled:
+		return codes.Canceled
 	case authz.FailureNotReady:
 		return codes.Unavailable
 	case authz.FailureUndefined, authz.FailureType:
