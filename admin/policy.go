@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/protobuf/proto"
@@ -280,15 +281,10 @@ func (s *Server) policyReplacement(
 // policyDeletion works out the soft delete of a live policy. Its revisions are purged
 // with it.
 func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
-	policy := proto.CloneOf(stored.policy)
-	now := s.now()
-	policy.DeleteTime, policy.UpdateTime = timestamppb.New(now), timestamppb.New(now)
-	policy.PurgeTime = timestamppb.New(now.Add(purgeAfter))
-	write, err := put(policy.Name, policy.Etag, policy)
+	policy, write, err := softDeletion(stored.policy, s.now())
 	if err != nil {
 		return nil, err
 	}
-	write.ExpireTime = policy.PurgeTime.AsTime()
 	return &change{
 		target:     stored.record.Key,
 		verb:       verbDelete,
@@ -300,6 +296,17 @@ func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
 		},
 		response: policy,
 	}, nil
+}
+
+// softDeletion returns a policy as it is from its deletion on, and the write that stores
+// it until it is purged.
+func softDeletion(live *adminpb.Policy, now time.Time) (*adminpb.Policy, Put, error) {
+	policy := proto.CloneOf(live)
+	policy.DeleteTime, policy.UpdateTime = timestamppb.New(now), timestamppb.New(now)
+	policy.PurgeTime = timestamppb.New(now.Add(purgeAfter))
+	write, err := put(policy.Name, policy.Etag, policy)
+	write.ExpireTime = policy.PurgeTime.AsTime()
+	return policy, write, err
 }
 
 // policyRestoration works out the undelete of a soft-deleted policy. It compiles

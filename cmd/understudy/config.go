@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,15 +83,12 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.httpAuthzPathPrefix, "http-authz-path-prefix", "/envoy", "the path_prefix of Envoy's HTTP service; / if it has none, which turns forward authentication off")
 	f.StringVar(&c.adminAddr, "admin-addr", "127.0.0.1:8181", "where the admin API listens, REST and gRPC: host:port")
 	f.StringVar(&c.healthAddr, "health-addr", "127.0.0.1:8282", "where /healthz, /readyz and /metrics are: host:port")
-	f.StringVar(&c.store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
-	f.StringVar(&c.location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
-	f.StringVar(&c.policy, "policy", "default", "the ID of the policy that decides where a route names none")
+	c.bindStore(f)
 	f.StringVar(&c.node, "node", "", "the ID of this sidecar (default the host name and a random suffix)")
 	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
 	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
 	f.BoolVar(&c.failWithError, "fail-with-error", false, "answer a policy's failure with a gRPC error, so that Envoy's failure_mode_allow decides, instead of a denial")
-	f.StringVar(&c.snapshotFile, "snapshot-file", "", "where the last policies are kept for a start without the store (default beside the state, with a Redis store)")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	c.preview.bind(f)
 	f.IntVar(&c.decisionMemory, "decision-memory", 65_536, "how many decisions each policy remembers, of about 200 bytes, and an experiment a quarter of that; 0 for none")
@@ -106,6 +105,14 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 	c.bindListening(f)
+}
+
+// bindStore declares the flags that say what is followed, and what is kept of it.
+func (c *config) bindStore(f *pflag.FlagSet) {
+	f.StringVar(&c.store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
+	f.StringVar(&c.location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
+	f.StringVar(&c.policy, "policy", "default", "the ID of the policy that decides where a route names none")
+	f.StringVar(&c.snapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file beside a bolt store, and one for each Redis in the user's state directory)")
 }
 
 // bindListening declares the flags of sockets, TLS and connections.
@@ -261,12 +268,26 @@ func (c *config) fillIn() error {
 		}
 		c.store = "bolt://" + filepath.Join(dir, "understudy.db")
 	}
-	if c.snapshotFile == "" && !strings.HasPrefix(c.store, boltScheme) {
-		if dir, err := stateDir(); err == nil {
-			c.snapshotFile = filepath.Join(dir, "snapshots", strings.ReplaceAll(c.location, "/", "_")+"."+c.policy)
-		}
+	if c.snapshotFile == "" {
+		c.snapshotFile = c.defaultSnapshotFile()
 	}
 	return nil
+}
+
+// defaultSnapshotFile is a file of its own for each store, location and policy: what was
+// saved of another store is not what this one has lost. It is empty if there is no
+// folder for it.
+func (c *config) defaultSnapshotFile() string {
+	name := strings.ReplaceAll(c.location, "/", "_") + "." + c.policy
+	if path, ok := strings.CutPrefix(c.store, boltScheme); ok {
+		return path + "." + name + ".snapshot"
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return ""
+	}
+	of := sha256.Sum256([]byte(redacted(c.store)))
+	return filepath.Join(dir, "snapshots", name+"."+hex.EncodeToString(of[:4]))
 }
 
 // stateDir is the folder for what a program keeps of its own accord (the XDG base

@@ -25,6 +25,11 @@ var connectionFlags = []flagGroup{
 	{"How the server is reached", []string{"addr", "admin", "location", "ca-cert", "client-cert", "client-key"}},
 }
 
+// restoreFlags are those of serve that restore takes.
+var restoreFlags = []flagGroup{
+	{"The store, as serve has it", []string{"store", "location", "policy", "snapshot-file"}},
+}
+
 // serveFlags orders the flags of serve by what one wants to set.
 var serveFlags = []flagGroup{
 	{"What it follows, and who it is", []string{"store", "location", "policy", "node", "enable", "snapshot-file"}},

@@ -93,7 +93,7 @@ every sidecar at once.
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(groupedUsage(connectionFlags))
-	addGroup(root, "run", "Run it:", newDemo(), newServe(), newCheck())
+	addGroup(root, "run", "Run it:", newDemo(), newServe(), newCheck(), newRestore())
 	addGroup(root, "change", "Policies and experiments:", clientCommands()...)
 	addGroup(root, "stages", "Stages, revisions and sidecars:", stageCommands()...)
 	addGroup(root, "files", "Policies in files:", newImport(), newTest(), newLock(), newPush())

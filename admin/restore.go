@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// Recovery is what becomes of the policies of a location whose store has lost them. Its
+// methods write to the store itself, beside any Server: a Txn each, so that sidecars see
+// all of it or nothing.
+type Recovery struct {
+	// Store is the store that has lost them. Required.
+	Store Store
+	// Location is the location. Required.
+	Location authz.Location
+	// Saved is what a sidecar of the location has saved. AcceptLoss does without.
+	Saved authz.Update
+	// ValidateOnly checks everything and changes nothing.
+	ValidateOnly bool
+}
+
+// ErrNotEmpty says that a location has policies of its own, or had some lately.
+var ErrNotEmpty = errors.New("the location has policies")
+
+// Restore stores the saved policies again, with their ACTIVE experiments, under the
+// etags that they had. The location has to have no policy, not even a deleted one:
+// otherwise the error wraps ErrNotEmpty. It returns what it stored, in name order.
+func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
+	present, err := r.Store.List(ctx, Query{Collection: r.policies()})
+	if err != nil {
+		return nil, err
+	}
+	if len(present) > 0 {
+		return nil, fmt.Errorf("%w: %d, deleted ones included", ErrNotEmpty, len(present))
+	}
+	return r.store(ctx, slices.Sorted(maps.Keys(r.Saved.Policies)))
+}
+
+// RestoreMissing stores again those of the saved policies that the location knows
+// nothing of. What is there stays as it is, deleted policies too.
+func (r Recovery) RestoreMissing(ctx context.Context) ([]authz.PolicyName, error) {
+	missing, err := r.unknown(ctx, slices.Sorted(maps.Keys(r.Saved.Policies)))
+	if err != nil {
+		return nil, err
+	}
+	return r.store(ctx, missing)
+}
+
+// AcceptLoss deletes the policies that the location knows nothing of, of those that are
+// saved and those that its nodes report. They become soft-deleted policies: the
+// sidecars drop them, those that are away now as soon as they load, and for 30 days what
+// was saved can be undeleted. It returns what it deleted, in name order.
+func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
+	nodes, err := r.Store.Nodes(ctx, r.Location)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Collect(maps.Keys(r.Saved.Policies))
+	for _, n := range nodes {
+		for _, name := range n.Node.Policies {
+			names = append(names, authz.PolicyName(name))
+		}
+	}
+	slices.Sort(names)
+	lost, err := r.unknown(ctx, slices.Compact(names))
+	if err != nil {
+		return nil, err
+	}
+	var writes []Write
+	for _, name := range lost {
+		write, err := r.deletionOf(name)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, write)
+	}
+	return lost, r.commit(ctx, lost, writes)
+}
+
+func (r Recovery) policies() Collection { return Collection(r.Location + "/policies") }
+
+// unknown returns those of the names of which the store has no record.
+func (r Recovery) unknown(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
+	keys := make([]Key, len(names))
+	for i, name := range names {
+		keys[i] = Key(name)
+	}
+	records, err := r.Store.Get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var out []authz.PolicyName
+	for i, record := range records {
+		if record.Key == "" {
+			out = append(out, names[i])
+		}
+	}
+	return out, nil
+}
+
+// store stores saved policies that are not there.
+func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
+	var writes []Write
+	for _, name := range names {
+		state := r.Saved.Policies[name]
+		restored, err := newPolicyWrites(state.Policy)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, restored...)
+		for _, e := range state.Experiments {
+			write, err := put(e.Name, e.Etag, e)
+			if err != nil {
+				return nil, err
+			}
+			writes = append(writes, write)
+		}
+	}
+	return names, r.commit(ctx, names, writes)
+}
+
+// deletionOf stores what is saved of a policy, or else its name, as a soft-deleted one.
+func (r Recovery) deletionOf(name authz.PolicyName) (Put, error) {
+	now := time.Now()
+	policy := r.Saved.Policies[name].Policy
+	if policy == nil {
+		policy = &adminpb.Policy{Name: string(name), Uid: newID(), CreateTime: timestamppb.New(now)}
+		if err := nameContent(policy, ""); err != nil {
+			return Put{}, err
+		}
+	}
+	_, write, err := softDeletion(policy, now)
+	return write, err
+}
+
+// commit makes the writes about policies that are not there, and tells the sidecars.
+func (r Recovery) commit(ctx context.Context, names []authz.PolicyName, writes []Write) error {
+	if len(names) == 0 || r.ValidateOnly {
+		return nil
+	}
+	txn := Txn{
+		ID: newID(), Project: Key(r.Location).project(), Writes: writes,
+		Events: []Event{{r.Location, names}},
+	}
+	for _, name := range names {
+		txn.Conditions = append(txn.Conditions, Absent{Key(name)})
+	}
+	_, err := r.Store.Commit(ctx, txn)
+	var failed *ConditionError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%w: one was created just now", ErrNotEmpty)
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"understudy/admin/storetest"
+)
+
+const lostLocation = "projects/p1/locations/l1"
+
+// runCommand runs a command of the binary and returns exit code, output and errors.
+func runCommand(t *testing.T, args ...string) (int, string, string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// tellRedis sends one command and returns the first line of the reply.
+func tellRedis(t *testing.T, server *storetest.RedisServer, command string) string {
+	t.Helper()
+	network, address := server.Address()
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || strings.HasPrefix(line, "-") {
+		t.Fatalf("%s: %q, %v", command, line, err)
+	}
+	return line
+}
+
+func (r *running) readiness(t *testing.T) (int, readiness) {
+	t.Helper()
+	code, body := r.call(t, "health", "GET", "/readyz", "")
+	var ready readiness
+	if err := json.Unmarshal([]byte(body), &ready); err != nil {
+		t.Fatal(err)
+	}
+	return code, ready
+}
+
+// awaitReadiness waits until /readyz, which has to be good all the time, is as wanted.
+func (r *running) awaitReadiness(t *testing.T, what string, like func(readiness) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(scriptTime); ; {
+		code, ready := r.readiness(t)
+		if code == 200 && like(ready) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: in vain; /readyz is %d %+v", what, code, ready)
+		}
+	}
+}
+
+func (r *running) awaitMissing(t *testing.T, ids ...string) {
+	t.Helper()
+	r.awaitReadiness(t, fmt.Sprintf("missing %v", ids), func(ready readiness) bool {
+		return slices.Equal(ready.MissingPolicies, ids) && ready.MissingCount == len(ids) && (ready.Help != "") == (len(ids) > 0)
+	})
+}
+
+// decides expects the answers to GET and POST, 0 for allowed and 7 for denied.
+func (r *running) decides(t *testing.T, get, post int32) {
+	t.Helper()
+	for method, want := range map[string]int32{"GET": get, "POST": post} {
+		if got := r.check(t, method); got != want {
+			t.Errorf("%s is answered with %d, want %d", method, got, want)
+		}
+	}
+}
+
+// TestRedisComesBackEmpty loses everything under two sidecars, restores it from the
+// snapshot file of one, loses it again and accepts that; a third sidecar was away
+// meanwhile.
+func TestRedisComesBackEmpty(t *testing.T) {
+	redis := storetest.StartRedis(t)
+	dir := t.TempDir()
+	// The default decision would open what the policy denies.
+	sidecar := func(t *testing.T, node, file string) *running {
+		r := startServer(t, func(c *config) {
+			c.store, c.node, c.snapshotFile, c.defaultDecision = redis.URL(), node, filepath.Join(dir, file), "allow"
+		})
+		r.awaitReadiness(t, "a start", func(readiness) bool { return true })
+		return r
+	}
+	command := func(t *testing.T, flags ...string) (int, string, string) {
+		return runCommand(t, append([]string{
+			"restore", "--store", redis.URL(), "--location", lostLocation, "--snapshot-file", filepath.Join(dir, "a"),
+		}, flags...)...)
+	}
+	a, b := sidecar(t, "a", "a"), sidecar(t, "b", "b")
+	both := []*running{a, b}
+	a.preview(t)
+	lose := func() {
+		tellRedis(t, redis, "FLUSHALL")
+		for _, r := range both {
+			r.awaitMissing(t, "shop")
+			r.decides(t, 0, 7)
+		}
+	}
+
+	lose()
+	if _, metrics := a.call(t, "health", "GET", "/metrics", ""); !strings.Contains(metrics, "\nunderstudy_store_missing_policies{") {
+		t.Error("there is no metric")
+	}
+	if code, out, errs := command(t, "--validate-only"); code != exitOK || !strings.Contains(out, "would be stored again: 1 policies") || !strings.Contains(out, "shop") {
+		t.Errorf("a rehearsal ends with %d: %s%s", code, out, errs)
+	}
+	if code, body := a.call(t, "admin", "GET", policies, ""); code != 200 || strings.Contains(body, "shop") {
+		t.Errorf("the rehearsal changed something: %d %s", code, body)
+	}
+	if code, out, errs := command(t); code != exitOK || !strings.Contains(out, "stored again: 1 policies") {
+		t.Errorf("restore ends with %d: %s%s", code, out, errs)
+	}
+	for _, r := range both {
+		r.awaitMissing(t)
+		r.decides(t, 0, 7)
+	}
+	if code, body := a.call(t, "admin", "GET", policies+"/shop/experiments/e1", ""); code != 200 || !strings.Contains(body, `"ACTIVE"`) {
+		t.Errorf("the experiment is %d %s", code, body)
+	}
+	if code, _, errs := command(t); code != exitFailure || !strings.Contains(errs, "--missing") {
+		t.Errorf("restoring over what is there ends with %d: %s", code, errs)
+	}
+
+	copyFile(t, filepath.Join(dir, "a"), filepath.Join(dir, "c"))
+	lose()
+	// Changes of the new history have the numbers of the old one, and more.
+	for i := range 4 {
+		if code, body := a.call(t, "admin", "POST", fmt.Sprintf("%s?policyId=new%d", policies, i), "{}"); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	for _, r := range both {
+		r.awaitReadiness(t, "the new policies beside the missing one", func(ready readiness) bool {
+			return ready.Policies == 5 && slices.Equal(ready.MissingPolicies, []string{"shop"})
+		})
+	}
+	t.Run("a third one is there too", func(t *testing.T) {
+		sidecar(t, "c", "c").awaitMissing(t, "shop")
+	})
+	if code, out, errs := command(t, "--empty"); code != exitOK || !strings.Contains(out, "deleted: 1 policies") {
+		t.Errorf("accepting the loss ends with %d: %s%s", code, out, errs)
+	}
+	for _, r := range both {
+		r.awaitMissing(t)
+		r.decides(t, 0, 0)
+	}
+	c := sidecar(t, "c", "c")
+	c.awaitMissing(t)
+	c.decides(t, 0, 0)
+	if code, out, _ := command(t, "--empty"); code != exitOK || !strings.Contains(out, "nothing is missing") {
+		t.Errorf("accepting it again ends with %d: %s", code, out)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestABoltFileIsLost removes the file of a stopped server; the snapshot is beside it.
+func TestABoltFileIsLost(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "understudy.db")
+	store := []string{"--store", boltScheme + file, "--location", lostLocation}
+	server := func(t *testing.T) *running {
+		r := startServer(t, func(c *config) {
+			c.store, c.defaultDecision = boltScheme+file, "allow"
+			c.snapshotFile = c.defaultSnapshotFile()
+		})
+		r.awaitReadiness(t, "a start", func(readiness) bool { return true })
+		return r
+	}
+	restored := append([]string{"restore", "--policy", demoPolicy}, store...)
+	t.Run("before", func(t *testing.T) {
+		server(t).preview(t)
+		if code, _, errs := runCommand(t, restored...); code != exitUsage && code != exitFailure || !strings.Contains(errs, "another process holds the file") {
+			t.Errorf("beside the server it ends with %d: %s", code, errs)
+		}
+	})
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("lost", func(t *testing.T) {
+		r := server(t)
+		r.awaitMissing(t, "shop")
+		r.decides(t, 0, 7)
+	})
+	if code, out, errs := runCommand(t, restored...); code != exitOK || !strings.Contains(out, "stored again: 1 policies") {
+		t.Errorf("restore ends with %d: %s%s", code, out, errs)
+	}
+	t.Run("restored", func(t *testing.T) {
+		r := server(t)
+		r.awaitMissing(t)
+		r.decides(t, 0, 7)
+		if code, _ := r.call(t, "admin", "GET", policies+"/shop", ""); code != 200 {
+			t.Errorf("the policy is %d", code)
+		}
+	})
+}
+
+func TestRestoreTeachesWhatIsWrong(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := os.WriteFile(damaged, []byte("understudy snapshot 1\nno"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"both":     {[]string{"--empty", "--missing"}, exitUsage, "choose one"},
+		"no file":  {nil, exitFailure, "name a copy of its file with --snapshot-file"},
+		"damaged":  {[]string{"--snapshot-file", damaged}, exitFailure, "is corrupt"},
+		"location": {[]string{"--location", "shop"}, exitUsage, "--location: it is like"},
+		"argument": {[]string{"shop"}, exitUsage, "one argument too many"},
+		"nothing":  {[]string{"--empty"}, exitOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _, errs := runCommand(t, append([]string{"restore"}, c.args...)...); code != c.code || !strings.Contains(errs, c.says) {
+				t.Errorf("it ends with %d: %s", code, errs)
+			}
+		})
+	}
+}
