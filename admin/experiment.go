@@ -116,7 +116,6 @@ func (s *Server) DeletePolicyExperiment(
 		if err := matchEtag(name, r.GetEtag(), stored.experiment.Etag); err != nil {
 			return nil, err
 		}
-		stored.experiment.DeleteTime = timestamppb.New(s.now())
 		return &change{
 			target:     name,
 			verb:       verbDelete,

@@ -7,7 +7,6 @@ import (
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
@@ -97,17 +96,8 @@ var (
 	}
 	operationSchema = aip.Schema{
 		Message: (&longrunningpb.Operation{}).ProtoReflect().Descriptor(), Search: []string{"name"},
-		Packed: (&adminpb.OperationMetadata{}).ProtoReflect().Descriptor(),
-		Unpack: func(packed *anypb.Any) proto.Message {
-			m, err := packed.UnmarshalNew()
-			if err != nil {
-				return nil
-			}
-			if common := commonMetadata(m); common != nil {
-				return common
-			}
-			return nil
-		},
+		Packed: packedTypes,
+		Unpack: unpacked,
 	}
 )
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -101,6 +102,35 @@ func commonMetadata(m proto.Message) *adminpb.OperationMetadata {
 	default:
 		return nil
 	}
+}
+
+// packedTypes are the types that an operation may hold in a field, for filters.
+func packedTypes(field protoreflect.FieldDescriptor) []protoreflect.MessageDescriptor {
+	held := []proto.Message{
+		&adminpb.OperationMetadata{}, &adminpb.StartPreviewPolicyExperimentMetadata{},
+		&adminpb.StopPreviewPolicyExperimentMetadata{}, &adminpb.CommitPolicyExperimentMetadata{},
+	}
+	if field.Name() == "response" {
+		held = []proto.Message{&adminpb.Policy{}, &adminpb.PolicyExperiment{}, &adminpb.PromotePoliciesResponse{}}
+	}
+	var out []protoreflect.MessageDescriptor
+	for _, m := range held {
+		out = append(out, m.ProtoReflect().Descriptor())
+	}
+	return out
+}
+
+// unpacked returns what an operation holds. Metadata that has the common metadata inside
+// stands for that too, so that one filter, such as metadata.verb, fits all verbs.
+func unpacked(packed *anypb.Any) []proto.Message {
+	m, err := packed.UnmarshalNew()
+	if err != nil {
+		return nil
+	}
+	if common := commonMetadata(m); common != nil {
+		return []proto.Message{m, common}
+	}
+	return []proto.Message{m}
 }
 
 // readOperation decodes a record.

@@ -141,7 +141,7 @@ func customMethodsAreImperative(r *row) {
 func standardFieldsAreOutputOnly(r *row) {
 	for message, numbers := range map[string]map[protoreflect.FieldNumber]protoreflect.Name{
 		"Policy":           {2: "uid", 12: "create_time", 13: "update_time", 14: "delete_time", 15: "purge_time"},
-		"PolicyExperiment": {6: "uid", 9: "create_time", 10: "update_time", 11: "delete_time"},
+		"PolicyExperiment": {6: "uid", 9: "create_time", 10: "update_time"},
 	} {
 		for number, name := range numbers {
 			r.needOutputOnly(r.needField(message, number, name, ""))

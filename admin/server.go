@@ -26,8 +26,6 @@ const (
 	maxRules       = 100
 	maxExempted    = 100
 	maxDisplayName = 63
-	// defaultPolicySize is the limit of Config.MaxPolicySize.
-	defaultPolicySize = 4 << 20
 	// maxAnnotationsSize bounds all keys and values of a resource, in bytes.
 	maxAnnotationsSize = 256 << 10
 
@@ -45,6 +43,12 @@ const (
 	maxAttempts = 50
 )
 
+// DefaultPolicySize is the limit on a policy's size, in bytes, unless Config.MaxPolicySize
+// is set. A gRPC client receives messages of at most 4 MiB unless it is told otherwise:
+// the rest is room for the names, times and etags that the server adds, and for the
+// operation around a policy.
+const DefaultPolicySize = 4<<20 - 64<<10
+
 // Config is what a Server needs.
 type Config struct {
 	// Store keeps the resources. Required.
@@ -57,8 +61,9 @@ type Config struct {
 	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
 	// its modules. One without tests is accepted.
 	RequirePassingTests bool
-	// MaxPolicySize bounds a policy as a marshalled message, in bytes. Each of its
-	// revisions and operations is kept at its size. Zero means 4 MiB.
+	// MaxPolicySize bounds what clients set in a policy, or in an experiment with its
+	// policy, as a marshalled message, in bytes. Each revision and operation of it is
+	// kept at its size. Zero means DefaultPolicySize.
 	MaxPolicySize int
 	// Hosts are the names by which HTTP may ask, in lower case, beside localhost and addresses.
 	// Nil means any name: for a server that strangers' pages cannot reach.
@@ -112,7 +117,7 @@ func NewServer(config Config) (*Server, error) {
 		s.now = time.Now
 	}
 	if s.maxPolicySize = config.MaxPolicySize; s.maxPolicySize == 0 {
-		s.maxPolicySize = defaultPolicySize
+		s.maxPolicySize = DefaultPolicySize
 	}
 	if config.RequirePassingTests {
 		s.testing = make(chan struct{}, 1)

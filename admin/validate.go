@@ -19,9 +19,8 @@ import (
 // what cannot run is never stored. field is the path of the policy in the request; before
 // is the policy as it is stored, nil if there is none.
 func (s *Server) validatePolicy(ctx context.Context, field string, p, before *adminpb.Policy) error {
-	if size := proto.Size(policyContent(p)); size > s.maxPolicySize {
-		return invalid(reasonPolicyTooLarge, violation{field, fmt.Sprintf(
-			"The policy has %d bytes; the limit is %d. Move large data out of it, or split it; --max-policy-size raises the limit.", size, s.maxPolicySize)})
+	if err := s.checkSize(field, proto.Size(policyContent(p))); err != nil {
+		return err
 	}
 	violations := slices.Concat(
 		checkDisplayName(field, p.GetDisplayName()),
@@ -42,6 +41,16 @@ func (s *Server) validatePolicy(ctx context.Context, field string, p, before *ad
 		return err
 	}
 	return s.compile(ctx, field, p)
+}
+
+// checkSize bounds a policy, or an experiment as a whole: it is what one message has to
+// carry.
+func (s *Server) checkSize(field string, size int) error {
+	if size <= s.maxPolicySize {
+		return nil
+	}
+	return invalid(reasonPolicyTooLarge, violation{field, fmt.Sprintf(
+		"It has %d bytes; the limit is %d. Move large data out of it, or split it; --max-policy-size raises the limit.", size, s.maxPolicySize)})
 }
 
 // checkJSON refuses what gRPC can carry and REST cannot: a number that is not finite, a
@@ -68,6 +77,11 @@ func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) e
 // is the experiment as it is stored, nil if there is none.
 func (s *Server) validateExperiment(ctx context.Context, e, before *adminpb.PolicyExperiment) error {
 	const field = "policy_experiment"
+	// A policy that fits as a live one fits in an experiment too: its name does not count.
+	around := &adminpb.PolicyExperiment{DisplayName: e.GetDisplayName(), Annotations: e.GetAnnotations()}
+	if err := s.checkSize(field, proto.Size(around)+proto.Size(policyContent(e.GetPolicy()))); err != nil {
+		return err
+	}
 	if v := checkDisplayName(field, e.GetDisplayName()); len(v) > 0 {
 		return invalid(reasonInvalidField, v...)
 	}

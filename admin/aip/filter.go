@@ -18,11 +18,12 @@ type Schema struct {
 	Message protoreflect.MessageDescriptor
 	// Search are the string fields of the resource that a bare text searches.
 	Search []string
-	// Packed is the type that stands for the fields of a google.protobuf.Any, such
-	// as an operation's metadata; nil if none does.
-	Packed protoreflect.MessageDescriptor
-	// Unpack returns the message of type Packed that an Any holds, or nil.
-	Unpack func(*anypb.Any) proto.Message
+	// Packed are the types that the google.protobuf.Any in a field may hold; nil if such
+	// a field cannot be looked into.
+	Packed func(field protoreflect.FieldDescriptor) []protoreflect.MessageDescriptor
+	// Unpack returns what an Any holds: the message, and further ones of types in
+	// Packed that stand for it too. It is empty if that cannot be decoded.
+	Unpack func(*anypb.Any) []proto.Message
 }
 
 // truth is a value of three-valued logic: a comparison with a field that is not
@@ -118,30 +119,63 @@ func (s Schema) search(text string) (predicate, error) {
 }
 
 // restriction checks a path and builds what walks it.
-func (s Schema) restriction(r restriction) (predicate, error) {
+func (s Schema) restriction(r restriction) (predicate, error) { return s.path(s.Message, nil, r) }
+
+// path is restriction for the part of a path that begins at a message of type m; walked
+// are the names before it.
+func (s Schema) path(m protoreflect.MessageDescriptor, walked []string, r restriction) (predicate, error) {
 	var steps []protoreflect.FieldDescriptor
-	m := s.Message
-	for i, name := range r.path {
+	names := r.path[len(walked):]
+	for i, name := range names {
+		walked = r.path[:len(walked)+1]
 		f := fieldNamed(m, name)
 		if f == nil {
-			return nil, errorf("There is no field %q.", strings.Join(r.path[:i+1], "."))
+			return nil, errorf("There is no field %q.", strings.Join(walked, "."))
 		}
 		steps = append(steps, f)
-		rest := r.path[i+1:]
+		rest := names[i+1:]
 		switch {
 		case f.IsMap():
-			return s.mapRestriction(steps, rest, r)
+			return mapRestriction(steps, rest, r)
 		case len(rest) == 0:
 			test, err := comparison(f, r)
-			return s.walk(steps, test), err
+			return walk(steps, test), err
 		case f.IsList() || f.Message() == nil:
-			return nil, errorf("The field %q has no fields of its own.", strings.Join(r.path[:i+1], "."))
+			return nil, errorf("The field %q has no fields of its own.", strings.Join(walked, "."))
 		}
 		if m = f.Message(); m.FullName() == "google.protobuf.Any" && s.Packed != nil {
-			m = s.Packed
+			return s.packed(steps, walked, r)
 		}
 	}
 	return nil, errorf("A comparison names no field.")
+}
+
+// packed goes on with a path behind a google.protobuf.Any, at the last of the steps: in
+// each type that has such a path. A message that holds another type lacks the field.
+func (s Schema) packed(steps []protoreflect.FieldDescriptor, walked []string, r restriction) (predicate, error) {
+	inside := make(map[protoreflect.FullName]predicate)
+	var first error
+	for _, m := range s.Packed(steps[len(steps)-1]) {
+		p, err := s.path(m, walked, r)
+		if err == nil {
+			inside[m.FullName()] = p
+		} else if first == nil {
+			first = err
+		}
+	}
+	if len(inside) == 0 {
+		return nil, first
+	}
+	field := steps[len(steps)-1]
+	return walk(steps, func(m protoreflect.Message) truth {
+		content, _ := m.Get(field).Message().Interface().(*anypb.Any)
+		for _, view := range s.Unpack(content) {
+			if p := inside[view.ProtoReflect().Descriptor().FullName()]; p != nil {
+				return p(view.ProtoReflect())
+			}
+		}
+		return isUnknown
+	}), nil
 }
 
 // test decides at the end of a path: the message that has the field, and whether
@@ -150,28 +184,14 @@ type test func(m protoreflect.Message) truth
 
 // walk follows the path through messages. One that is unset makes the value
 // unknown, whatever is compared (AIP-160).
-func (s Schema) walk(steps []protoreflect.FieldDescriptor, at test) predicate {
+func walk(steps []protoreflect.FieldDescriptor, at test) predicate {
 	return func(m protoreflect.Message) truth {
 		for _, f := range steps[:len(steps)-1] {
 			if !m.Has(f) {
 				return isUnknown
 			}
-			if m = s.unpacked(m.Get(f).Message()); m == nil {
-				return isUnknown
-			}
+			m = m.Get(f).Message()
 		}
 		return at(m)
 	}
-}
-
-func (s Schema) unpacked(m protoreflect.Message) protoreflect.Message {
-	packed, ok := m.Interface().(*anypb.Any)
-	if !ok || s.Unpack == nil {
-		return m
-	}
-	inner := s.Unpack(packed)
-	if inner == nil {
-		return nil
-	}
-	return inner.ProtoReflect()
 }

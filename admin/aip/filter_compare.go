@@ -59,23 +59,23 @@ func has(f protoreflect.FieldDescriptor, r restriction) (test, error) {
 
 // mapRestriction is a comparison with a map: `labels:key`, `labels.key = value`,
 // `labels.key:value`.
-func (s Schema) mapRestriction(steps []protoreflect.FieldDescriptor, key []string, r restriction) (predicate, error) {
+func mapRestriction(steps []protoreflect.FieldDescriptor, key []string, r restriction) (predicate, error) {
 	f := steps[len(steps)-1]
 	if f.MapKey().Kind() != protoreflect.StringKind || f.MapValue().Kind() != protoreflect.StringKind || len(key) > 1 {
 		return nil, errorf("The field %q cannot be compared.", strings.Join(r.path, "."))
 	}
 	if len(key) == 0 {
-		return s.wholeMap(steps, r)
+		return wholeMap(steps, r)
 	}
 	name := protoreflect.ValueOfString(key[0]).MapKey()
 	if r.comparator == ":" {
 		if r.argument.text == "*" {
-			return s.walk(steps, func(m protoreflect.Message) truth { return truthOf(m.Get(f).Map().Has(name)) }), nil
+			return walk(steps, func(m protoreflect.Message) truth { return truthOf(m.Get(f).Map().Has(name)) }), nil
 		}
 		r.comparator = "="
 	}
 	value, err := valueTest(f.MapValue(), r)
-	return s.walk(steps, func(m protoreflect.Message) truth {
+	return walk(steps, func(m protoreflect.Message) truth {
 		if !m.Get(f).Map().Has(name) {
 			return isUnknown
 		}
@@ -83,16 +83,16 @@ func (s Schema) mapRestriction(steps []protoreflect.FieldDescriptor, key []strin
 	}), err
 }
 
-func (s Schema) wholeMap(steps []protoreflect.FieldDescriptor, r restriction) (predicate, error) {
+func wholeMap(steps []protoreflect.FieldDescriptor, r restriction) (predicate, error) {
 	f := steps[len(steps)-1]
 	if r.comparator != ":" {
 		return nil, errorf("The field %q is a map: ask with `:` whether it has a key.", strings.Join(r.path, "."))
 	}
 	if r.argument.text == "*" {
-		return s.walk(steps, func(m protoreflect.Message) truth { return truthOf(m.Has(f)) }), nil
+		return walk(steps, func(m protoreflect.Message) truth { return truthOf(m.Has(f)) }), nil
 	}
 	name := protoreflect.ValueOfString(r.argument.text).MapKey()
-	return s.walk(steps, func(m protoreflect.Message) truth { return truthOf(m.Get(f).Map().Has(name)) }), nil
+	return walk(steps, func(m protoreflect.Message) truth { return truthOf(m.Get(f).Map().Has(name)) }), nil
 }
 
 // valueTest parses the argument as the field's type and returns the comparison

@@ -181,6 +181,9 @@ func (p *parser) restriction() (node, error) {
 		}
 		path = append(path, t.text)
 	}
+	if p.calls(first) {
+		return nil, noFunctions(strings.Join(path, "."))
+	}
 	if !p.peek().comparator() {
 		if len(path) > 1 || first.kind == tokenName {
 			first.text = strings.Join(path, ".")
@@ -189,7 +192,21 @@ func (p *parser) restriction() (node, error) {
 	}
 	comparator := p.take()
 	argument, err := p.argument()
+	if err == nil && p.calls(argument) {
+		err = noFunctions(argument.text)
+	}
 	return restriction{path, comparator.text, argument}, err
+}
+
+// calls reports whether a parenthesis right behind a name makes it the call of a
+// function. Behind a space it begins the next term.
+func (p *parser) calls(name token) bool {
+	return name.kind == tokenText && p.peek().is("(") && !p.peek().spaced
+}
+
+func noFunctions(name string) error {
+	return errorf("The filter calls the function %q, and there are no functions. Compare a field, with = != < <= > >= or :; "+
+		"a term in parentheses stands behind a space.", name)
 }
 
 func (p *parser) argument() (token, error) {

@@ -71,6 +71,8 @@ func TestFilterMatches(t *testing.T) {
 		`preview_metadata.stop_time:*`:                                         false,
 		`NOT preview_metadata.stop_time:*`:                                     true,
 		`nowhere AND first OR e1`:                                              false,
+		`first (e1)`:                                                           true,
+		`NOT(nowhere) AND(first)OR(e1)`:                                        true,
 		`(nowhere AND first) OR e1`:                                            true,
 		`first AND nowhere OR e1`:                                              true,
 		`preview_metadata.stop_time > "2000-01-01T00:00:00Z" OR first`:         true,
@@ -108,6 +110,11 @@ func TestFilterErrorsTeach(t *testing.T) {
 		strings.Repeat("(", 60):           "deep",
 		strings.Repeat("a", 10_000):       "limit",
 		"display_name = \xff":             "UTF-8",
+		`exists(display_name)`:            `the function "exists"`,
+		`math.mem(display_name, "x")`:     `the function "math.mem"`,
+		`first regex(name, "x")`:          `the function "regex"`,
+		`create_time > now()`:             `the function "now"`,
+		`NOT first(second)`:               `the function "first"`,
 	} {
 		if _, err := aip.ParseFilter(filter, experiments); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.40s: got %v; want a text with %q", filter, err, says)

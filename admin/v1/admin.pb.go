@@ -146,7 +146,11 @@ func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
 	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
 }
 
-// A live authorization policy: an ordered chain of rules.
+// A live authorization policy: an ordered chain of rules. What clients set in it
+// has at most 4,128,768 bytes as a message, so that a policy, an experiment, a
+// revision or an operation fits the 4 MiB that a gRPC client receives unless it
+// is told otherwise. A server with a higher `--max-policy-size` may send more:
+// its clients raise their limit, or get `RESOURCE_EXHAUSTED` from their library.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier. The name of the policy.
@@ -324,7 +328,8 @@ func (x *Policy) GetPurgeTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// A candidate replacement for a live policy.
+// A candidate replacement for a live policy. The limit on the size of a policy
+// holds for the experiment as a whole.
 type PolicyExperiment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier. The name of the experiment. Format:
@@ -351,9 +356,7 @@ type PolicyExperiment struct {
 	// Output only. When the experiment was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only. When the experiment was last changed by a user.
-	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Output only. Set only in the response of a delete.
-	DeleteTime    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
+	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,16 +461,10 @@ func (x *PolicyExperiment) GetUpdateTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *PolicyExperiment) GetDeleteTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.DeleteTime
-	}
-	return nil
-}
-
 // What the preview of an experiment has shown so far, over all nodes: how the
 // requests decided by the live policy would have been decided instead. It
 // counts one pair of etags only; a change on either side starts a new report.
+// Not built yet: no method returns one.
 type Report struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier. The name of the report. Format:
@@ -924,9 +921,13 @@ type ListPoliciesRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Optional. An AIP-160 filter.
+	// Optional. An AIP-160 filter over `name`, `uid`, `display_name`, `rules`,
+	// `modules`, `data`, `exempted_projects`, `annotations`, `etag`,
+	// `reconciling`, `revision`, `create_time`, `update_time`, `delete_time` and
+	// `purge_time`. A word alone searches `name` and `display_name`.
+	// Example: `annotations.team = shop AND create_time > "2026-01-31T00:00:00Z"`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Optional. An AIP-132 order.
+	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
 	OrderBy string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// Optional. Whether soft-deleted policies are returned too.
 	ShowDeleted   bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
@@ -1587,9 +1588,12 @@ type ListPolicyExperimentsRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Optional. An AIP-160 filter, such as `preview_metadata.state = ACTIVE`.
+	// Optional. An AIP-160 filter over `name`, `policy`, `preview_metadata`,
+	// `annotations`, `etag`, `uid`, `display_name`, `reconciling`, `create_time`
+	// and `update_time`. A word alone searches `name` and `display_name`.
+	// Example: `preview_metadata.state = ACTIVE AND policy.rules:*`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Optional. An AIP-132 order.
+	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
 	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2084,7 +2088,8 @@ type CommitPolicyExperimentRequest struct {
 	// Optional. Validate only.
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Optional. What the report of exactly these two etags must show. Checked in
-	// the same transaction as the etags.
+	// the same transaction as the etags. Not built yet: a commit that has any
+	// answers `UNIMPLEMENTED` and changes nothing.
 	Requirements  *CommitRequirements `protobuf:"bytes,5,opt,name=requirements,proto3" json:"requirements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2259,7 +2264,9 @@ type ListPolicyRevisionsRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Optional. An AIP-160 filter.
+	// Optional. An AIP-160 filter over `name`, `snapshot`, `create_time` and
+	// `alternate_ids`. A word alone searches `name`.
+	// Example: `snapshot.display_name = "shop*" OR alternate_ids:latest`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order. The default is `create_time desc`.
 	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
@@ -2556,7 +2563,9 @@ type ListNodesRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Optional. An AIP-160 filter, such as `policies:"{policy name}"`.
+	// Optional. An AIP-160 filter over `name`, `policies`, `applied_sequence`,
+	// `create_time`, `heartbeat_time` and `error`. A word alone searches `name`.
+	// Example: `policies:"projects/p/locations/l/policies/shop" AND NOT error:*`
 	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2938,7 +2947,7 @@ func (x *ExternalServiceFilter) GetAllowOnError() bool {
 }
 
 // What a preview must have shown before its experiment may be committed. A
-// field that is not set requires nothing.
+// field that is not set requires nothing. Not built yet, as reports are not.
 type CommitRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. At least this many requests were compared.
@@ -3493,7 +3502,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:o\xeaAl\n" +
-	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\xd1\x06\n" +
+	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\x8f\x06\n" +
 	"\x10PolicyExperiment\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x128\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12Z\n" +
@@ -3507,9 +3516,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"createTime\x12@\n" +
 	"\vupdate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
-	"updateTime\x12@\n" +
-	"\vdelete_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
-	"deleteTime\x1a>\n" +
+	"updateTime\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
@@ -3888,97 +3895,96 @@ var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	48, // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
 	51, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
 	51, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	51, // 13: understudy.admin.v1.PolicyExperiment.delete_time:type_name -> google.protobuf.Timestamp
-	51, // 14: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	51, // 15: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	49, // 16: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	2,  // 17: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	51, // 18: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	51, // 19: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	51, // 20: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	51, // 21: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	52, // 22: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	2,  // 23: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	2,  // 24: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	2,  // 25: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	53, // 26: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 27: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	3,  // 28: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	3,  // 29: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	3,  // 30: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	53, // 31: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	40, // 32: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	5,  // 33: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	6,  // 34: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	53, // 35: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	7,  // 36: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	37, // 37: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	38, // 38: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	39, // 39: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	54, // 40: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	54, // 41: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	1,  // 42: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	51, // 43: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	51, // 44: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	51, // 45: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	51, // 46: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	42, // 47: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	42, // 48: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	42, // 49: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	0,  // 50: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Difference.Kind
-	50, // 51: understudy.admin.v1.Report.Difference.example:type_name -> google.protobuf.Struct
-	51, // 52: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	8,  // 53: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	9,  // 54: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	11, // 55: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	12, // 56: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	13, // 57: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	14, // 58: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	15, // 59: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	16, // 60: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	18, // 61: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	19, // 62: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	21, // 63: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	22, // 64: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	23, // 65: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	24, // 66: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	25, // 67: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	26, // 68: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	27, // 69: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	28, // 70: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	29, // 71: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	31, // 72: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	32, // 73: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	33, // 74: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	34, // 75: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	2,  // 76: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	10, // 77: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	55, // 78: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	55, // 79: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	55, // 80: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	55, // 81: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	55, // 82: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	55, // 83: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	3,  // 84: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	20, // 85: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	55, // 86: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 87: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 88: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 89: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 90: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 91: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	4,  // 92: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	5,  // 93: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	30, // 94: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	6,  // 95: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	6,  // 96: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	7,  // 97: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	35, // 98: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	76, // [76:99] is the sub-list for method output_type
-	53, // [53:76] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	51, // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	51, // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	49, // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	2,  // 16: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	51, // 17: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	51, // 18: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	51, // 19: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	51, // 20: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	52, // 21: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	2,  // 22: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	2,  // 23: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	2,  // 24: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	53, // 25: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 26: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	3,  // 27: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	3,  // 28: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	3,  // 29: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	53, // 30: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	40, // 31: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	5,  // 32: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	6,  // 33: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	53, // 34: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	7,  // 35: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	37, // 36: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	38, // 37: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	39, // 38: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	54, // 39: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	54, // 40: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	1,  // 41: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	51, // 42: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	51, // 43: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	51, // 44: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	51, // 45: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	42, // 46: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	42, // 47: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	42, // 48: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	0,  // 49: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Difference.Kind
+	50, // 50: understudy.admin.v1.Report.Difference.example:type_name -> google.protobuf.Struct
+	51, // 51: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	8,  // 52: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	9,  // 53: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	11, // 54: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	12, // 55: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	13, // 56: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	14, // 57: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	15, // 58: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	16, // 59: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	18, // 60: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	19, // 61: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	21, // 62: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	22, // 63: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	23, // 64: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	24, // 65: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	25, // 66: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	26, // 67: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	27, // 68: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	28, // 69: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	29, // 70: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	31, // 71: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	32, // 72: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	33, // 73: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	34, // 74: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	2,  // 75: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	10, // 76: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	55, // 77: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	55, // 78: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	55, // 79: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	55, // 80: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	55, // 81: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	55, // 82: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	3,  // 83: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	20, // 84: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	55, // 85: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	55, // 86: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	55, // 87: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	55, // 88: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	55, // 89: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	55, // 90: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	4,  // 91: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	5,  // 92: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	30, // 93: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	6,  // 94: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	6,  // 95: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	7,  // 96: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	35, // 97: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	75, // [75:98] is the sub-list for method output_type
+	52, // [52:75] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }

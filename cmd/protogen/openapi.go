@@ -26,6 +26,10 @@ var OpenAPI []byte
 
 type object = map[string]any
 
+// operationFilter describes the filter of a foreign proto's method.
+const operationFilter = "Optional. An AIP-160 filter over `name`, `metadata`, `done`, `error` and `response`. " +
+	"A word alone searches `name`.\nExample: `metadata.verb = commit AND NOT done = true`"
+
 // finishOpenAPI makes the plugin's document one that clients can be generated
 // from. The plugin names path parameters after fields (name, name_1, policy.name),
 // so that one path stands there under several keys; here a parameter is named
@@ -129,7 +133,7 @@ func addOperations(paths object) {
 			"operations":    object{"type": "array", "items": operationRef()},
 			"nextPageToken": object{"type": "string"},
 		}},
-		query("filter", "string", "An AIP-160 filter, such as done = true."),
+		query("filter", "string", operationFilter),
 		query("pageSize", "integer", "At most this many are returned."),
 		query("pageToken", "string", "The nextPageToken of an earlier call."))}
 	paths[location+"/{operation}"] = object{

@@ -95,8 +95,9 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// maxMessage is the largest answer that the client takes, in bytes.
-const maxMessage = 64 << 20
+// maxMessage is the largest answer that the client takes, in bytes: the largest policy
+// that a server can be told to take, and what stands around it.
+const maxMessage = 65 << 20
 
 func (c *client) connect() error {
 	conn, err := c.transport.dial(c.addr, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
+	"understudy/admin"
 	"understudy/authz"
 )
 
@@ -101,7 +102,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
-	f.IntVar(&c.maxPolicySize, "max-policy-size", 4<<20, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size")
+	f.IntVar(&c.maxPolicySize, "max-policy-size", admin.DefaultPolicySize, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size. Above the default, gRPC clients other than this command have to raise their own limit of 4 MiB")
 	f.StringVar(&c.logFormat, "log-format", "text", "the form of the log on standard error: text or json")
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 	c.bindListening(f)
