@@ -24,6 +24,10 @@ type Record struct {
 	Key Key
 	// Value is a marshalled message. The store never looks into it.
 	Value []byte
+	// Damage says why the store cannot read the record; nil if it can. Such a record
+	// has a Key and nothing else, a Sequence of 0 and no expiry. It is there for every
+	// condition, and can be put and deleted like any other.
+	Damage error
 	// Etag is the resource's etag at the time of the write.
 	Etag string
 	// Sequence is the number of the Txn that last wrote the record, unless that
@@ -33,6 +37,13 @@ type Record struct {
 	// From then on every method behaves as if the record were deleted. Stores keep
 	// it to the millisecond.
 	ExpireTime time.Time
+}
+
+// Resource returns what the data plane decodes of a record of a policy or an experiment.
+func (r Record) Resource() authz.StoredResource {
+	return authz.StoredResource{
+		Name: string(r.Key), Value: r.Value, Sequence: r.Sequence, Expires: !r.ExpireTime.IsZero(), Damage: r.Damage,
+	}
 }
 
 // Condition is a statement about the store that a Txn depends on. It is one of
@@ -91,7 +102,8 @@ type DeleteCollection struct{ Collection Collection }
 
 // TrimCollection removes the records of a collection (without wildcards) that have
 // the lowest sequences, until Keep are left: those that were written longest ago. Of
-// records with one sequence, that with the bytewise last key is kept first.
+// records with one sequence, that with the bytewise last key is kept first. Damaged
+// records are not counted and stay.
 type TrimCollection struct {
 	Collection Collection
 	Keep       int
@@ -99,7 +111,7 @@ type TrimCollection struct {
 
 // ExpireCollection gives every record of a collection (without wildcards) an expiry,
 // or with the zero time none. Nothing else of the records changes, their sequence
-// included; what has expired already stays so.
+// included; what has expired already stays so, and damaged records stay as they are.
 type ExpireCollection struct {
 	Collection Collection
 	ExpireTime time.Time
@@ -197,6 +209,7 @@ type Store interface {
 	Commit(ctx context.Context, txn Txn) (sequence int64, err error)
 
 	// Nodes returns the reports of a location's nodes in name order. Reports older
-	// than an hour are dropped.
+	// than an hour are dropped. One that cannot be decoded is that of a node which has
+	// applied nothing.
 	Nodes(ctx context.Context, location authz.Location) ([]NodeReport, error)
 }

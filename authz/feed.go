@@ -3,10 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
 )
@@ -43,11 +40,14 @@ type Cursor struct {
 
 // PolicyState is all that a sidecar needs to decide by one policy.
 type PolicyState struct {
-	// Policy is the live policy. Nil means that there is none: it was never
-	// created, or it is deleted.
+	// Policy is the live policy. Nil means that there is none, for it was never
+	// created or is deleted; or, if it is among Undecodable, that it cannot be read.
 	Policy *adminpb.Policy
 	// Experiments are the policy's ACTIVE experiments in name order.
 	Experiments []*adminpb.PolicyExperiment
+	// Undecodable is what of the policy and its experiments is stored, but cannot be
+	// read: the policy first, then experiments in name order.
+	Undecodable []Undecodable
 }
 
 // Update is the state of some policies of a location as of a place in the
@@ -63,7 +63,8 @@ var ErrTrimmed = errors.New("the changes after this cursor are no longer kept")
 
 // Feed is what the data plane needs of a store. Implementations are safe for
 // concurrent use. Errors other than those named here mean that the store cannot
-// be reached: the caller keeps what it has and tries again.
+// be reached: the caller keeps what it has and tries again. A record that cannot be
+// decoded is no error: it is the failure of its policy alone.
 type Feed interface {
 	// Load returns every policy of a location, read at one instant: no commit is seen
 	// by half. One that is soft-deleted is there with a nil Policy: that tells a
@@ -85,28 +86,4 @@ type Feed interface {
 
 	// Leave removes a node's report, so that no operation waits for it.
 	Leave(ctx context.Context, nodeName string) error
-}
-
-// DecodePolicyState makes the state of a policy of what a store keeps of it: the
-// marshalled Policy and all its marshalled PolicyExperiments, in name order. A
-// soft-deleted policy is no policy, and only ACTIVE experiments matter.
-func DecodePolicyState(policy []byte, experiments [][]byte) (PolicyState, error) {
-	live := &adminpb.Policy{}
-	if err := proto.Unmarshal(policy, live); err != nil {
-		return PolicyState{}, fmt.Errorf("decoding a policy: %w", err)
-	}
-	if live.DeleteTime != nil {
-		return PolicyState{}, nil
-	}
-	state := PolicyState{Policy: live}
-	for _, value := range experiments {
-		e := &adminpb.PolicyExperiment{}
-		if err := proto.Unmarshal(value, e); err != nil {
-			return PolicyState{}, fmt.Errorf("decoding an experiment of %s: %w", live.Name, err)
-		}
-		if e.GetPreviewMetadata().GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
-			state.Experiments = append(state.Experiments, e)
-		}
-	}
-	return state, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -67,7 +68,8 @@ func (s *Sidecar) loadOnce(ctx context.Context) (*snapshot, Update, error) {
 	if err != nil {
 		return nil, Update{}, err
 	}
-	missing, err := s.missingFrom(ctx, s.lastKnown(), update)
+	known := s.lastKnown()
+	missing, err := s.missingFrom(ctx, known, update)
 	if err != nil {
 		return nil, Update{}, err
 	}
@@ -79,8 +81,22 @@ func (s *Sidecar) loadOnce(ctx context.Context) (*snapshot, Update, error) {
 			}
 		}
 	}
+	s.keepReadable(ctx, on, known, update)
 	s.keepMissing(ctx, on, missing)
 	return on, update, nil
+}
+
+// keepReadable puts what is known of policies that cannot be decoded into a snapshot that
+// does not have them: a sidecar that starts decides by its snapshot file.
+func (s *Sidecar) keepReadable(ctx context.Context, on *snapshot, known, update Update) {
+	readable := make(map[PolicyName]PolicyState)
+	for name, state := range update.Policies {
+		last := known.Policies[name]
+		if state.Policy == nil && !state.Gone() && last.Policy != nil && on.policies[name] == nil {
+			readable[name] = last
+		}
+	}
+	maps.Copy(on.policies, (&snapshot{}).with(ctx, Update{Policies: readable}).policies)
 }
 
 // next applies changes as they come, until everything has to be loaded again.
@@ -144,7 +160,7 @@ func (s *Sidecar) tellRefusals(next *snapshot, update Update) {
 			s.metrics.notApplied()
 			s.panics.ReportCompiler(context.Background(), r.err, slog.String("resource", r.resource))
 			s.log.Error("a policy could not be applied; the last good one stays",
-				"resource", r.resource, "sequence", e.sequence, "error", r.err)
+				"resource", r.resource, "sequence", r.sequence, "error", r.err)
 		}
 	}
 }

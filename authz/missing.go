@@ -66,7 +66,7 @@ func (s *Sidecar) dropDeleted(ctx context.Context, since Cursor, missing map[Pol
 		return err
 	}
 	for name, state := range changes.Policies {
-		if state.Policy == nil {
+		if state.Gone() {
 			delete(missing, name)
 		}
 	}

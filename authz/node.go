@@ -19,7 +19,7 @@ import (
 const (
 	// heartbeatEvery is the time between two reports of a node that has no news.
 	heartbeatEvery = 2 * time.Second
-	// maxNodeErrors bounds the policies that a node's error names.
+	// maxNodeErrors bounds the resources that a node's error names.
 	maxNodeErrors = 10
 	// maxCause bounds the text of one failure in a node's error, in bytes.
 	maxCause = 500
@@ -98,31 +98,33 @@ func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 // nodeError returns what the snapshot does not enforce of its policies, the latest
 // change first, or nil.
 func (s *snapshot) nodeError() *statuspb.Status {
-	var refused []*entry
-	for _, e := range s.policies {
-		if len(e.refused) > 0 {
-			refused = append(refused, e)
-		}
-	}
+	refused := s.refused()
 	if len(refused) == 0 {
 		return nil
 	}
-	slices.SortFunc(refused, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(b.sequence, a.sequence), cmp.Compare(a.name, b.name))
-	})
-	st := status.New(codes.FailedPrecondition, cause(refused[0].refused[0]))
-	for _, e := range refused[:min(len(refused), maxNodeErrors)] {
-		for _, r := range e.refused {
-			st = withRefusal(st, r, e.sequence)
-		}
+	st := status.New(codes.FailedPrecondition, cause(refused[0]))
+	for _, r := range refused[:min(len(refused), maxNodeErrors)] {
+		st = withRefusal(st, r)
 	}
 	return st.Proto()
 }
 
-func withRefusal(st *status.Status, r refusal, sequence int64) *status.Status {
+// refused returns what the snapshot could not apply, the latest change first.
+func (s *snapshot) refused() []refusal {
+	var out []refusal
+	for _, e := range s.policies {
+		out = append(out, e.refused...)
+	}
+	slices.SortFunc(out, func(a, b refusal) int {
+		return cmp.Or(cmp.Compare(b.sequence, a.sequence), cmp.Compare(a.resource, b.resource))
+	})
+	return out
+}
+
+func withRefusal(st *status.Status, r refusal) *status.Status {
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{
 		Reason: ReasonNotApplied, Domain: ErrorDomain,
-		Metadata: map[string]string{"resource": r.resource, "sequence": strconv.FormatInt(sequence, 10)},
+		Metadata: map[string]string{"resource": r.resource, "sequence": strconv.FormatInt(r.sequence, 10)},
 	})
 	if err != nil {
 		return st

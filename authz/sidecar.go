@@ -273,6 +273,9 @@ type Status struct {
 	Contact time.Time
 	// Lost is why the store does not answer; nil while it does.
 	Lost error
+	// NotApplied are the resources that could not be applied, those of the latest changes
+	// first. A policy among them is decided by its last good version; without one it denies.
+	NotApplied []string
 	// Missing are the policies that decide here although the store has lost them, in
 	// order.
 	Missing []PolicyName
@@ -286,6 +289,9 @@ func (s *Sidecar) Status() Status {
 	if snap := s.current.Load(); snap != nil {
 		out.Ready, out.Sequence, out.Policies = true, snap.cursor.Sequence, len(snap.policies)
 		out.Missing = snap.missing()
+		for _, r := range snap.refused() {
+			out.NotApplied = append(out.NotApplied, r.resource)
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"google.golang.org/protobuf/proto"
@@ -27,12 +28,12 @@ type entry struct {
 	// missing says that the store has lost the policy.
 	missing     bool
 	experiments []candidate
-	// refused is what of the state could not be applied, with the change since which
-	// that is so. It stays until a later change of the policy can be. It is part of
-	// the snapshot so that no report has the change without its failure.
-	refused  []refusal
-	sequence int64
-	// state is what the entry was compiled from.
+	// refused is what of the state could not be applied. It stays until a later change
+	// of the policy can be. It is part of the snapshot so that no report has the change
+	// without its failure.
+	refused []refusal
+	// state is what a sidecar that starts without the store decides by: the policy that
+	// decides now and the experiments, or that the policy could never be read.
 	state PolicyState
 	// lookups are those of the live policy, in all its versions since it was created.
 	lookups *lookups
@@ -41,6 +42,10 @@ type entry struct {
 // refusal is a resource that this sidecar could not apply.
 type refusal struct {
 	resource string
+	// sequence is the change since which that is so. For what cannot be decoded it is
+	// the one that wrote the record, so that later changes of its policy do not fail by
+	// it.
+	sequence int64
 	err      error
 }
 
@@ -58,19 +63,17 @@ type candidate struct {
 }
 
 // with returns a new snapshot in which the update's policies are replaced. A live
-// policy that does not compile keeps its last good version; an experiment that does
-// not is left out.
+// policy that cannot be decoded or compiled keeps its last good version; an experiment
+// that cannot is left out.
 func (s *snapshot) with(ctx context.Context, update Update) *snapshot {
 	next := &snapshot{cursor: update.Cursor, policies: make(map[PolicyName]*entry, len(s.policies))}
 	maps.Copy(next.policies, s.policies)
 	for name, state := range update.Policies {
-		if state.Policy == nil {
+		if state.Gone() {
 			delete(next.policies, name)
 			continue
 		}
-		e := compileEntry(ctx, name, state, s.policies[name])
-		e.sequence = update.Cursor.Sequence
-		next.policies[name] = e
+		next.policies[name] = compileEntry(ctx, name, state, s.policies[name], update.Cursor.Sequence)
 	}
 	return next
 }
@@ -84,31 +87,51 @@ func (s *snapshot) update() Update {
 	return u
 }
 
-func compileEntry(ctx context.Context, name PolicyName, state PolicyState, old *entry) *entry {
+// compileEntry makes the entry of a policy that is there, on top of the one before, which
+// is nil if there was none. sequence is that of the change.
+func compileEntry(ctx context.Context, name PolicyName, state PolicyState, old *entry, sequence int64) *entry {
 	if old == nil {
 		old = &entry{broken: true, lookups: &lookups{}}
 	}
 	e := &entry{name: name, state: state, lookups: old.lookups}
-	live, err := old.compile(ctx, string(name), state.Policy.Etag, state.Policy)
-	if err != nil {
-		e.refused = append(e.refused, refusal{string(name), err})
-		e.broken = old.broken
+	for _, u := range state.Undecodable {
+		e.refused = append(e.refused, refusal{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}
-	if err == nil || e.broken {
-		e.live = live
-	} else {
-		e.live = old.live
+	if state.Policy == nil {
+		// What was read last decides on.
+		e.state.Policy = old.state.Policy
 	}
+	e.compileLive(ctx, old, sequence)
 	for _, experiment := range state.Experiments {
 		c, err := old.compile(ctx, experiment.Name, experiment.Etag, experiment.Policy)
 		if err != nil {
-			e.refused = append(e.refused, refusal{experiment.Name, err})
+			e.refused = append(e.refused, refusal{experiment.Name, sequence, err})
 			continue
 		}
 		c.comparisons = &comparisons{}
 		e.experiments = append(e.experiments, c)
 	}
 	return e
+}
+
+// compileLive sets what the entry decides by: its policy, or if that does not compile
+// what decided before.
+func (e *entry) compileLive(ctx context.Context, old *entry, sequence int64) {
+	if e.state.Policy == nil {
+		e.broken, e.live.name = true, string(e.name)
+		return
+	}
+	e.state.Undecodable = nil
+	live, err := old.compile(ctx, string(e.name), e.state.Policy.Etag, e.state.Policy)
+	if err != nil {
+		e.refused = append(e.refused, refusal{string(e.name), sequence, err})
+		e.broken = old.broken
+	}
+	if err == nil || e.broken {
+		e.live = live
+	} else {
+		e.live, e.state.Policy = old.live, old.state.Policy
+	}
 }
 
 // compile makes a candidate of a policy. What the entry has compiled already, under

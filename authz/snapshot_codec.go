@@ -21,6 +21,7 @@ import (
 //	location, sequence, nonce,
 //	number of policies, and for each in name order:
 //	    Policy, number of experiments, PolicyExperiment…
+//	and, if there are any, the number and the names of those that could never be read
 //
 // Numbers are unsigned varints; texts and marshalled messages have their length
 // before them. The same update always gives the same bytes.
@@ -28,6 +29,9 @@ const snapshotMagic = "understudy snapshot 1\n"
 
 // errCorrupt says that a snapshot file is not what was written.
 var errCorrupt = errors.New("the snapshot file is corrupt")
+
+// errNeverRead is why a policy of a snapshot file is undecodable.
+var errNeverRead = errors.New("it could not be read before the snapshot file was written, either")
 
 // deterministic marshals maps in the order of their keys.
 var deterministic = proto.MarshalOptions{Deterministic: true}
@@ -38,14 +42,34 @@ func encodeUpdate(location Location, update Update) ([]byte, error) {
 	b = appendBytes(b, []byte(location))
 	b = binary.AppendUvarint(b, uint64(update.Cursor.Sequence))
 	b = appendBytes(b, []byte(update.Cursor.Nonce))
-	b = binary.AppendUvarint(b, uint64(len(update.Policies)))
-	for _, name := range slices.Sorted(maps.Keys(update.Policies)) {
+	readable, unreadable := partition(update.Policies)
+	b = binary.AppendUvarint(b, uint64(len(readable)))
+	for _, name := range readable {
 		var err error
 		if b, err = appendState(b, update.Policies[name]); err != nil {
 			return nil, fmt.Errorf("encoding %s: %w", name, err)
 		}
 	}
+	if len(unreadable) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(unreadable)))
+	}
+	for _, name := range unreadable {
+		b = appendBytes(b, []byte(name))
+	}
 	return seal(b), nil
+}
+
+// partition returns the names of policies that there is something to decide by, and of
+// those that could never be read, both in order.
+func partition(policies map[PolicyName]PolicyState) (readable, unreadable []PolicyName) {
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		if policies[name].Policy != nil {
+			readable = append(readable, name)
+		} else {
+			unreadable = append(unreadable, name)
+		}
+	}
+	return readable, unreadable
 }
 
 func appendState(b []byte, state PolicyState) ([]byte, error) {
@@ -108,6 +132,7 @@ func decodeUpdate(location Location, content []byte) (Update, error) {
 		}
 		update.Policies[PolicyName(state.Policy.Name)] = state
 	}
+	d.unreadable(of, update)
 	if d.failed || len(d.rest) > 0 {
 		return Update{}, errCorrupt
 	}
@@ -166,6 +191,22 @@ func (d *decoder) state() PolicyState {
 		state.Experiments = append(state.Experiments, e)
 	}
 	return state
+}
+
+// unreadable adds the policies that could never be read: they deny, as they did when the
+// file was written.
+func (d *decoder) unreadable(of Location, update Update) {
+	if len(d.rest) == 0 {
+		return
+	}
+	for range d.count() {
+		name := PolicyName(d.bytes())
+		if _, known := update.Policies[name]; known || !strings.HasPrefix(string(name), string(of.Policy(""))) {
+			d.fail()
+			return
+		}
+		update.Policies[name] = PolicyState{Undecodable: []Undecodable{{Resource: string(name), Err: errNeverRead}}}
+	}
 }
 
 func (d *decoder) fail() { d.rest, d.failed = nil, true }

@@ -3,7 +3,6 @@ package boltstore
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,23 +24,16 @@ const nodeKept = time.Hour
 func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update, error) {
 	update := authz.Update{Policies: make(map[authz.PolicyName]authz.PolicyState)}
 	now := s.now()
-	err := s.view(ctx, "loading", func(tx *bbolt.Tx) (err error) {
+	err := s.view(ctx, "loading", func(tx *bbolt.Tx) error {
 		p := openProject(tx, projectOf(string(location)))
-		if update.Cursor, err = p.head(location); err != nil {
-			return err
-		}
+		update.Cursor = p.head(location)
 		var names []authz.PolicyName
-		err = p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(r admin.Record) bool {
+		p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(r admin.Record) bool {
 			names = append(names, authz.PolicyName(r.Key))
 			return true
 		})
-		if err != nil {
-			return err
-		}
 		for _, name := range names {
-			if update.Policies[name], err = p.state(name, now); err != nil {
-				return err
-			}
+			update.Policies[name] = p.state(name, now)
 		}
 		return nil
 	})
@@ -78,9 +70,7 @@ func (s *Store) read(ctx context.Context, location authz.Location, after authz.C
 			return nil
 		}
 		for name := range names {
-			if err == nil {
-				update.Policies[name], err = p.state(name, now)
-			}
+			update.Policies[name] = p.state(name, now)
 		}
 		return err
 	})
@@ -93,9 +83,9 @@ func (s *Store) read(ctx context.Context, location authz.Location, after authz.C
 // since returns the policies that changed after the cursor, and moves it to the
 // head. Each change says which one it follows; the first has to follow the cursor.
 func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[authz.PolicyName]bool, error) {
-	head, err := p.head(location)
-	if err != nil || head == *cursor {
-		return nil, err
+	head := p.head(location)
+	if head == *cursor {
+		return nil, nil
 	}
 	if head.Sequence <= cursor.Sequence {
 		return nil, authz.ErrTrimmed
@@ -103,10 +93,7 @@ func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[auth
 	names := make(map[authz.PolicyName]bool)
 	c := p.changes.Bucket([]byte(location)).Cursor()
 	for key, value := c.Seek(encodeUint(cursor.Sequence + 1)); key != nil; key, value = c.Next() {
-		change, err := decodeChange(value)
-		if err != nil {
-			return nil, err
-		}
+		change := decodeChange(value)
 		if change.Previous != *cursor {
 			return nil, authz.ErrTrimmed
 		}
@@ -118,29 +105,26 @@ func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[auth
 	return names, nil
 }
 
-func (p *project) head(location authz.Location) (authz.Cursor, error) {
+func (p *project) head(location authz.Location) authz.Cursor {
 	if p.changes == nil {
-		return authz.Cursor{}, nil
+		return authz.Cursor{}
 	}
 	return head(p.changes.Bucket([]byte(location)))
 }
 
 // state returns a policy with its ACTIVE experiments; one that is deleted has
 // none of both.
-func (p *project) state(name authz.PolicyName, now time.Time) (authz.PolicyState, error) {
-	record, err := get(p, admin.Key(name), now)
-	if err != nil || record.Key == "" {
-		return authz.PolicyState{}, err
+func (p *project) state(name authz.PolicyName, now time.Time) authz.PolicyState {
+	record := get(p, admin.Key(name), now)
+	if record.Key == "" {
+		return authz.PolicyState{}
 	}
-	var experiments [][]byte
-	err = p.scan(newPattern(admin.Collection(name+"/experiments")), "", now, func(r admin.Record) bool {
-		experiments = append(experiments, r.Value)
+	var experiments []authz.StoredResource
+	p.scan(newPattern(admin.Collection(name+"/experiments")), "", now, func(r admin.Record) bool {
+		experiments = append(experiments, r.Resource())
 		return true
 	})
-	if err != nil {
-		return authz.PolicyState{}, err
-	}
-	return authz.DecodePolicyState(record.Value, experiments)
+	return authz.DecodePolicyState(record.Resource(), experiments)
 }
 
 // Heartbeat implements authz.Feed.
@@ -159,9 +143,7 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 		if err != nil {
 			return err
 		}
-		if cursor, err = p.head(locationOf(node.Name)); err != nil {
-			return err
-		}
+		cursor = p.head(locationOf(node.Name))
 		if err := p.forgetNodes(now); err != nil {
 			return err
 		}
@@ -220,13 +202,7 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 		prefix := string(location) + "/nodes/"
 		c := p.nodes.Cursor()
 		for key, value := c.Seek([]byte(prefix)); strings.HasPrefix(string(key), prefix); key, value = c.Next() {
-			report, err := decodeNode(value, now)
-			if err != nil {
-				return err
-			}
-			// A clock that was set back makes no report come from the future.
-			report.Age = max(0, report.Age)
-			if report.Age < nodeKept {
+			if report := decodeNode(string(key), value, now); report.Age < nodeKept {
 				out = append(out, report)
 			}
 		}
@@ -244,17 +220,20 @@ func encodeNode(node *adminpb.Node, now time.Time) ([]byte, error) {
 	return append(encodeUint(now.UnixNano()), value...), nil
 }
 
-func decodeNode(b []byte, now time.Time) (admin.NodeReport, error) {
-	if len(b) < 8 {
-		return admin.NodeReport{}, errors.New("the report of a node is damaged")
-	}
-	at := time.Unix(0, int64(binary.BigEndian.Uint64(b)))
+// decodeNode decodes a report. One that is damaged is that of a node which has applied
+// nothing; without its time it is too old to count.
+func decodeNode(name string, b []byte, now time.Time) admin.NodeReport {
+	var at time.Time
 	node := &adminpb.Node{}
-	if err := proto.Unmarshal(b[8:], node); err != nil {
-		return admin.NodeReport{}, fmt.Errorf("decoding a node: %w", err)
+	if len(b) >= 8 {
+		at = time.Unix(0, decodeUint(b[:8]))
+		if err := proto.Unmarshal(b[8:], node); err != nil || node.Name != name {
+			node = &adminpb.Node{Name: name}
+		}
 	}
 	node.HeartbeatTime = timestamppb.New(at)
-	return admin.NodeReport{Node: node, Age: now.Sub(at)}, nil
+	// A clock that was set back makes no report come from the future.
+	return admin.NodeReport{Node: node, Age: max(0, now.Sub(at))}
 }
 
 func locationOf(name string) authz.Location {

@@ -3,7 +3,7 @@ package boltstore
 import (
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"time"
 
 	"understudy/admin"
@@ -46,9 +46,17 @@ type change struct {
 
 func encodeChange(c change) ([]byte, error) { return json.Marshal(c) }
 
-func decodeChange(b []byte) (c change, err error) {
-	err = json.Unmarshal(b, &c)
-	return c, err
+// unknownCursor is that of no change.
+var unknownCursor = authz.Cursor{Sequence: -1}
+
+// decodeChange decodes a change. One that is damaged follows no other, so that who comes
+// to it loads everything.
+func decodeChange(b []byte) change {
+	var c change
+	if err := json.Unmarshal(b, &c); err != nil {
+		return change{Previous: unknownCursor}
+	}
+	return c
 }
 
 func encodeUint(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
@@ -89,10 +97,13 @@ func expiryOf(b []byte) int64 {
 	return decodeUint(b[8:16])
 }
 
+// errDamaged says that a record is shorter than it says of itself.
+var errDamaged = errors.New("its entry in the file is damaged")
+
 // decodeRecord copies what it returns: bbolt's memory ends with the transaction.
-func decodeRecord(key, b []byte) (admin.Record, error) {
+func decodeRecord(key, b []byte) admin.Record {
 	if len(b) < 20 || len(b) < 20+int(binary.BigEndian.Uint32(b[16:])) {
-		return admin.Record{}, fmt.Errorf("the record of %s is damaged", key)
+		return admin.Record{Key: admin.Key(key), Damage: errDamaged}
 	}
 	etag := int(binary.BigEndian.Uint32(b[16:]))
 	r := admin.Record{
@@ -104,7 +115,7 @@ func decodeRecord(key, b []byte) (admin.Record, error) {
 	if ms := int64(binary.BigEndian.Uint64(b[8:])); ms != 0 {
 		r.ExpireTime = time.UnixMilli(ms)
 	}
-	return r, nil
+	return r
 }
 
 func expired(r admin.Record, now time.Time) bool {

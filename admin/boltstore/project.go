@@ -52,19 +52,19 @@ func makeProject(tx *bbolt.Tx, id string) (*project, error) {
 }
 
 // get returns a record, or a zero one if there is none or it has expired.
-func get(p *project, key admin.Key, now time.Time) (admin.Record, error) {
+func get(p *project, key admin.Key, now time.Time) admin.Record {
 	if p.records == nil {
-		return admin.Record{}, nil
+		return admin.Record{}
 	}
 	value := p.records.Get([]byte(key))
 	if value == nil {
-		return admin.Record{}, nil
+		return admin.Record{}
 	}
-	r, err := decodeRecord([]byte(key), value)
-	if err != nil || expired(r, now) {
-		return admin.Record{}, err
+	r := decodeRecord([]byte(key), value)
+	if expired(r, now) {
+		return admin.Record{}
 	}
-	return r, nil
+	return r
 }
 
 // put stores a record in place of the one before.
@@ -96,9 +96,9 @@ func (p *project) remove(key []byte) error {
 
 // scan visits the records that match the pattern and have not expired, in the
 // order of their keys, behind after, until visit returns false.
-func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit func(admin.Record) bool) error {
+func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit func(admin.Record) bool) {
 	if p.records == nil {
-		return nil
+		return
 	}
 	prefix := []byte(pattern.prefix)
 	c := p.records.Cursor()
@@ -113,15 +113,10 @@ func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit fu
 		if !pattern.matches(string(key)) {
 			continue
 		}
-		r, err := decodeRecord(key, value)
-		if err != nil {
-			return err
-		}
-		if !expired(r, now) && !visit(r) {
-			return nil
+		if r := decodeRecord(key, value); !expired(r, now) && !visit(r) {
+			return
 		}
 	}
-	return nil
 }
 
 // pattern matches the keys of a collection, in which - stands for any segment.

@@ -101,11 +101,7 @@ func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, err
 	now := s.now()
 	err := s.view(ctx, "reading", func(tx *bbolt.Tx) error {
 		for i, key := range keys {
-			r, err := get(openProject(tx, projectOf(string(key))), key, now)
-			if err != nil {
-				return err
-			}
-			out[i] = r
+			out[i] = get(openProject(tx, projectOf(string(key))), key, now)
 		}
 		return nil
 	})
@@ -120,10 +116,11 @@ func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error)
 		p := openProject(tx, projectOf(string(q.Collection)))
 		wanted := newPattern(q.Collection)
 		wanted.id = q.ID
-		return p.scan(wanted, q.After, now, func(r admin.Record) bool {
+		p.scan(wanted, q.After, now, func(r admin.Record) bool {
 			out = append(out, r)
 			return q.Limit == 0 || len(out) < q.Limit
 		})
+		return nil
 	})
 	return out, err
 }

@@ -2,13 +2,31 @@ package boltstore_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"understudy/admin"
 	"understudy/admin/boltstore"
 	"understudy/admin/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, openNew) }
+func TestStore(t *testing.T) {
+	storetest.Run(t, openNew, map[string]storetest.Damage{
+		"cut":   rewrite([]byte("short")),
+		"empty": rewrite(nil),
+		"etag":  rewrite([]byte("12345678" + "12345678" + "\xff\xff\xff\xff" + "etag")),
+	})
+}
+
+// rewrite puts bytes in the place of a record.
+func rewrite(value []byte) storetest.Damage {
+	return func(t testing.TB, store storetest.Both, key admin.Key) {
+		project := strings.Split(string(key), "/")[1]
+		if err := store.(*boltstore.Store).PutRaw(project, "records", []byte(key), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, openNew) }
 

@@ -73,18 +73,17 @@ func (p *project) write(txn admin.Txn, sequence int64, now time.Time) error {
 func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 	switch c := c.(type) {
 	case admin.Exists:
-		r, err := get(p, c.Key, now)
-		return r.Key != "" && (c.Etag == "" || c.Etag == r.Etag), err
+		r := get(p, c.Key, now)
+		return r.Key != "" && (c.Etag == "" || c.Etag == r.Etag), nil
 	case admin.Absent:
-		r, err := get(p, c.Key, now)
-		return r.Key == "", err
+		return get(p, c.Key, now).Key == "", nil
 	case admin.Unchanged:
-		r, err := get(p, c.Key, now)
-		return r.Key != "" && r.Sequence == c.Sequence, err
+		r := get(p, c.Key, now)
+		return r.Key != "" && r.Sequence == c.Sequence, nil
 	case admin.FewerThan:
 		n := 0
-		err := p.scan(newPattern(c.Collection), "", now, func(admin.Record) bool { n++; return n < c.N })
-		return n < c.N, err
+		p.scan(newPattern(c.Collection), "", now, func(admin.Record) bool { n++; return n < c.N })
+		return n < c.N, nil
 	default:
 		return false, fmt.Errorf("unknown condition %T", c)
 	}
@@ -114,23 +113,23 @@ func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
 // deleteCollection removes expired records too.
 func (p *project) deleteCollection(c admin.Collection) error {
 	var keys []admin.Key
-	err := p.scan(newPattern(c), "", time.Time{}, func(r admin.Record) bool {
+	p.scan(newPattern(c), "", time.Time{}, func(r admin.Record) bool {
 		keys = append(keys, r.Key)
 		return true
 	})
 	for _, key := range keys {
-		if err == nil {
-			err = p.remove([]byte(key))
+		if err := p.remove([]byte(key)); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // trimCollection removes the records that were written longest ago.
 func (p *project) trimCollection(w admin.TrimCollection, now time.Time) error {
-	records, err := p.collect(w.Collection, now)
-	if err != nil || len(records) <= w.Keep {
-		return err
+	records := p.collect(w.Collection, now)
+	if len(records) <= w.Keep {
+		return nil
 	}
 	slices.SortFunc(records, func(a, b admin.Record) int {
 		return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(b.Key, a.Key))
@@ -145,11 +144,7 @@ func (p *project) trimCollection(w admin.TrimCollection, now time.Time) error {
 
 // expireCollection changes the expiry of the records that are there.
 func (p *project) expireCollection(w admin.ExpireCollection, now time.Time) error {
-	records, err := p.collect(w.Collection, now)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
+	for _, r := range p.collect(w.Collection, now) {
 		r.ExpireTime = w.ExpireTime
 		if err := p.put(r); err != nil {
 			return err
@@ -158,13 +153,15 @@ func (p *project) expireCollection(w admin.ExpireCollection, now time.Time) erro
 	return nil
 }
 
-// collect returns the records of a collection that have not expired.
-func (p *project) collect(c admin.Collection, now time.Time) (records []admin.Record, err error) {
-	err = p.scan(newPattern(c), "", now, func(r admin.Record) bool {
-		records = append(records, r)
+// collect returns the records of a collection that have not expired and are not damaged.
+func (p *project) collect(c admin.Collection, now time.Time) (records []admin.Record) {
+	p.scan(newPattern(c), "", now, func(r admin.Record) bool {
+		if r.Damage == nil {
+			records = append(records, r)
+		}
 		return true
 	})
-	return records, err
+	return records
 }
 
 // append adds a change to the stream of each location and trims it.
@@ -174,11 +171,7 @@ func (p *project) append(events []admin.Event, sequence int64, keep int) error {
 		if err != nil {
 			return err
 		}
-		previous, err := head(stream)
-		if err != nil {
-			return err
-		}
-		entry, err := encodeChange(change{newNonce(), previous, e.Policies})
+		entry, err := encodeChange(change{newNonce(), head(stream), e.Policies})
 		if err != nil {
 			return err
 		}
@@ -193,16 +186,15 @@ func (p *project) append(events []admin.Event, sequence int64, keep int) error {
 }
 
 // head returns the cursor of the last change of a stream.
-func head(stream *bbolt.Bucket) (authz.Cursor, error) {
+func head(stream *bbolt.Bucket) authz.Cursor {
 	if stream == nil {
-		return authz.Cursor{}, nil
+		return authz.Cursor{}
 	}
 	key, value := stream.Cursor().Last()
 	if key == nil {
-		return authz.Cursor{}, nil
+		return authz.Cursor{}
 	}
-	c, err := decodeChange(value)
-	return authz.Cursor{Sequence: decodeUint(key), Nonce: c.Nonce}, err
+	return authz.Cursor{Sequence: decodeUint(key), Nonce: decodeChange(value).Nonce}
 }
 
 // trim removes the oldest changes until keep are left. A stream grows by one
@@ -220,11 +212,22 @@ func trim(stream *bbolt.Bucket, keep int) error {
 	return stream.SetSequence(n)
 }
 
+// removeExpired removes the record of an entry of expiries, if that is its expiry: an
+// entry whose record was damaged may be left behind, and there may be another record of
+// the name by now.
+func (p *project) removeExpired(entry []byte) error {
+	name := entry[8:]
+	if expiryOf(p.records.Get(name)) == decodeUint(entry[:8]) {
+		return p.remove(name)
+	}
+	return p.expiries.Delete(entry)
+}
+
 // removeOutdated removes some of the records that expired, and of the notes of
 // Txns that were made, too long ago to matter.
 func (p *project) removeOutdated(now time.Time) error {
 	for _, key := range oldest(p.expiries, now.Add(-expiredKept)) {
-		if err := p.remove(key[8:]); err != nil {
+		if err := p.removeExpired(key); err != nil {
 			return err
 		}
 	}

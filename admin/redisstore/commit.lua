@@ -39,21 +39,25 @@ local function check_types()
   end
 end
 
--- Returns the sequence and the etag of a record, or nothing if it is not there.
-local function version(name)
-  local found = redis.call('HGET', KEYS[3], name)
-  if not found then return end
-  local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
-  if expiry ~= '0' and tonumber(expiry) <= now then return end
-  return sequence, etag
-end
-
--- Returns the parts of a record that is there, or nothing. A damaged one is none:
--- this is called between writes, where nothing may fail.
+-- Returns the sequence and the etag of a record, or nothing and whether it has expired. A
+-- damaged one is none: this is called between writes, where nothing may fail.
 local function parts(name)
   local found = redis.call('HGET', KEYS[3], name) or ''
   local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
-  if sequence and (expiry == '0' or tonumber(expiry) > now) then return sequence, etag end
+  -- What is longer is no number of 64 bits: the server takes it for damaged.
+  if sequence and math.max(#sequence, #expiry) > 18 then sequence = nil end
+  if sequence and expiry ~= '0' and tonumber(expiry) <= now then return nil, nil, true end
+  if sequence and redis.call('HEXISTS', KEYS[4], name) == 1 then return sequence, etag end
+end
+
+-- Returns the sequence and the etag of a record, or nothing if it is not there. One with
+-- an entry that is damaged or lost is there: its sequence is 0.
+local function version(name)
+  local sequence, etag, expired = parts(name)
+  if sequence or expired then return sequence, etag end
+  for i = 3, 4 do
+    if redis.call('HEXISTS', KEYS[i], name) == 1 then return '0', '' end
+  end
 end
 
 local function name_of(member) return string.match(member, ' (.*)$') end

@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -26,11 +26,7 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 	if err != nil {
 		return authz.Update{}, err
 	}
-	states, err := decodeStates(found.records)
-	if err != nil {
-		return authz.Update{}, fmt.Errorf("loading %s: %w", location, err)
-	}
-	return authz.Update{Cursor: found.head, Policies: states}, nil
+	return authz.Update{Cursor: found.head, Policies: decodeStates(found.records)}, nil
 }
 
 // Next implements authz.Feed.
@@ -73,9 +69,7 @@ func (s *Store) changesAfter(
 	}
 	changes := make([]change, len(entries))
 	for i, entry := range entries {
-		if changes[i], err = decodeChange(entry); err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
-		}
+		changes[i] = decodeChange(entry)
 	}
 	if len(changes) > 0 && changes[0].cursor == after {
 		return changes[1:], unbroken(changes)
@@ -96,22 +90,28 @@ func unbroken(changes []change) error {
 	return nil
 }
 
-func decodeChange(entry redis.XMessage) (c change, err error) {
+// unknownCursor is that of no change.
+var unknownCursor = authz.Cursor{Sequence: -1}
+
+// decodeChange decodes a change. One that is damaged follows no other, so that who comes
+// to it loads everything.
+func decodeChange(entry redis.XMessage) (c change) {
 	sequence, _, _ := strings.Cut(entry.ID, "-")
 	nonce, _ := entry.Values["nonce"].(string)
+	var err error
 	if c.cursor, err = decodeCursor(sequence, nonce); err != nil {
-		return c, err
+		return change{unknownCursor, unknownCursor, nil}
 	}
 	previous, _ := entry.Values["previous"].(string)
 	sequence, nonce, _ = strings.Cut(previous, " ")
 	if c.previous, err = decodeCursor(sequence, nonce); err != nil {
-		return c, err
+		c.previous = unknownCursor
 	}
 	names, _ := entry.Values["policies"].(string)
 	for _, name := range strings.Fields(names) {
 		c.policies = append(c.policies, authz.PolicyName(name))
 	}
-	return c, nil
+	return c
 }
 
 // readChanged reads the policies that changes touched as they are now.
@@ -137,37 +137,27 @@ func (s *Store) readChanged(
 	if err != nil {
 		return authz.Update{}, err
 	}
-	states, err := decodeStates(found.records)
-	if err != nil {
-		return authz.Update{}, fmt.Errorf("following %s: %w", location, err)
-	}
-	for name, state := range states {
-		update.Policies[name] = state
-	}
+	maps.Copy(update.Policies, decodeStates(found.records))
 	return update, nil
 }
 
 // decodeStates puts each policy together with its experiments, which come behind
 // the policies and in name order. Experiments without a policy are none.
-func decodeStates(records []admin.Record) (map[authz.PolicyName]authz.PolicyState, error) {
-	policies := make(map[authz.PolicyName][]byte)
-	experiments := make(map[authz.PolicyName][][]byte)
+func decodeStates(records []admin.Record) map[authz.PolicyName]authz.PolicyState {
+	policies := make(map[authz.PolicyName]authz.StoredResource)
+	experiments := make(map[authz.PolicyName][]authz.StoredResource)
 	for _, r := range records {
 		policy, _, isExperiment := strings.Cut(string(r.Key), "/experiments/")
 		name := authz.PolicyName(policy)
 		if isExperiment {
-			experiments[name] = append(experiments[name], r.Value)
+			experiments[name] = append(experiments[name], r.Resource())
 		} else {
-			policies[name] = r.Value
+			policies[name] = r.Resource()
 		}
 	}
 	states := make(map[authz.PolicyName]authz.PolicyState, len(policies))
-	for name, value := range policies {
-		state, err := authz.DecodePolicyState(value, experiments[name])
-		if err != nil {
-			return nil, err
-		}
-		states[name] = state
+	for name, stored := range policies {
+		states[name] = authz.DecodePolicyState(stored, experiments[name])
 	}
-	return states, nil
+	return states
 }

@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -146,18 +146,26 @@ func encodeExpiry(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// The states of a record in the replies of read.lua.
+const (
+	wholeRecord   = "1"
+	damagedRecord = "0"
+)
+
+var errDamaged = errors.New("one of its entries in Redis is damaged or lost")
+
 // decodeRecord makes a record of its entries in versions and values.
-func decodeRecord(name, version, value string) (admin.Record, error) {
+func decodeRecord(name, state, version, value string) admin.Record {
 	sequence, rest, _ := strings.Cut(version, " ")
 	expiry, etag, ok := strings.Cut(rest, " ")
 	n, errSequence := strconv.ParseInt(sequence, 10, 64)
 	ms, errExpiry := strconv.ParseInt(expiry, 10, 64)
-	if !ok || errSequence != nil || errExpiry != nil {
-		return admin.Record{}, fmt.Errorf("the version of %s is damaged", name)
+	if state != wholeRecord || !ok || max(len(sequence), len(expiry)) > 18 || errSequence != nil || errExpiry != nil {
+		return admin.Record{Key: admin.Key(name), Damage: errDamaged}
 	}
 	r := admin.Record{Key: admin.Key(name), Value: []byte(value), Etag: etag, Sequence: n}
 	if ms != 0 {
 		r.ExpireTime = time.UnixMilli(ms)
 	}
-	return r, nil
+	return r
 }

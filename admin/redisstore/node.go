@@ -89,7 +89,7 @@ func decodeReports(reply []any) ([]admin.NodeReport, error) {
 	}
 	var out []admin.NodeReport
 	for ; len(fields) > 0; fields = fields[4:] {
-		r, err := decodeReport(fields[1], fields[2], fields[3])
+		r, err := decodeReport(fields[0], fields[1], fields[2], fields[3])
 		if err != nil {
 			return nil, err
 		}
@@ -99,10 +99,12 @@ func decodeReports(reply []any) ([]admin.NodeReport, error) {
 	return out, nil
 }
 
-func decodeReport(report, at, age string) (admin.NodeReport, error) {
+// decodeReport decodes a report. One that is damaged is that of a node which has applied
+// nothing.
+func decodeReport(name, report, at, age string) (admin.NodeReport, error) {
 	node := &adminpb.Node{}
-	if err := proto.Unmarshal([]byte(report), node); err != nil {
-		return admin.NodeReport{}, fmt.Errorf("decoding a node: %w", err)
+	if err := proto.Unmarshal([]byte(report), node); err != nil || node.Name != name {
+		node = &adminpb.Node{Name: name}
 	}
 	ms, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {

@@ -8,8 +8,9 @@
 --
 -- Replies: {head, records}
 --          head is {sequence, nonce} of the stream's last change, or {}
---          records is NAME, VERSION, VALUE of each record that is there and has not
---          expired: those named, then those of each span in bytewise order
+--          records is NAME, STATE, VERSION, VALUE of each record that is there and has
+--          not expired: those named, then those of each span in bytewise order. STATE is
+--          1, or 0 if an entry of the record is damaged or lost
 
 local page_size = 500
 local now = tonumber(ARGV[1])
@@ -18,11 +19,14 @@ local records = {}
 -- Adds a record to the reply and returns true, if it is there.
 local function add(name)
   local version = redis.call('HGET', KEYS[2], name)
-  if not version then return false end
-  local expiry = string.match(version, '^%-?%d+ (%d+) ')
-  if expiry ~= '0' and tonumber(expiry) <= now then return false end
+  local expiry = version and string.match(version, '^%-?%d+ (%d+) ')
+  if expiry and #expiry > 18 then expiry = nil end
+  if expiry and expiry ~= '0' and tonumber(expiry) <= now then return false end
+  local value = redis.call('HGET', KEYS[3], name)
+  if not version and not value then return false end
   local n = #records
-  records[n + 1], records[n + 2], records[n + 3] = name, version, redis.call('HGET', KEYS[3], name)
+  records[n + 1], records[n + 2] = name, (expiry and value) and '1' or '0'
+  records[n + 3], records[n + 4] = version or '', value or ''
   return true
 end
 

@@ -184,15 +184,11 @@ func decodeReading(reply []any) (out reading, err error) {
 		return out, err
 	}
 	fields, err := texts(reply[1])
-	if err != nil || len(fields)%3 != 0 {
+	if err != nil || len(fields)%4 != 0 {
 		return out, errReply
 	}
-	for i := 0; i < len(fields); i += 3 {
-		r, err := decodeRecord(fields[i], fields[i+1], fields[i+2])
-		if err != nil {
-			return out, err
-		}
-		out.records = append(out.records, r)
+	for i := 0; i < len(fields); i += 4 {
+		out.records = append(out.records, decodeRecord(fields[i], fields[i+1], fields[i+2], fields[i+3]))
 	}
 	return out, nil
 }

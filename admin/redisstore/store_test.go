@@ -1,13 +1,44 @@
 package redisstore_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, opener(storetest.Redis(t))) }
+func TestStore(t *testing.T) {
+	url := storetest.Redis(t)
+	server, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(server)
+	t.Cleanup(func() { _ = c.Close() })
+	ctx := t.Context()
+	storetest.Run(t, opener(url), map[string]storetest.Damage{
+		"version": harm(func(p, name string) error { return c.HSet(ctx, p+"versions", name, "nonsense").Err() }),
+		"number": harm(func(p, name string) error {
+			return c.HSet(ctx, p+"versions", name, "1 "+strings.Repeat("9", 30)+" e").Err()
+		}),
+		"lost version": harm(func(p, name string) error { return c.HDel(ctx, p+"versions", name).Err() }),
+		"lost value":   harm(func(p, name string) error { return c.HDel(ctx, p+"values", name).Err() }),
+	})
+}
+
+// harm harms a record in the hashes of its project.
+func harm(harm func(project, name string) error) storetest.Damage {
+	return func(t testing.TB, _ storetest.Both, key admin.Key) {
+		project := "understudy:{" + strings.Split(string(key), "/")[1] + "}:"
+		if err := harm(project, string(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, opener(storetest.Redis(b))) }
 

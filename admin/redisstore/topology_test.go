@@ -92,7 +92,7 @@ func TestCluster(t *testing.T) {
 		_, err := open(t, url).Get(t.Context(), web)
 		return err
 	})
-	storetest.Run(t, opener(url))
+	storetest.Run(t, opener(url), nil)
 }
 
 // Behind Sentinels, a store works on through a failover.

@@ -2,10 +2,12 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 )
 
@@ -31,6 +33,31 @@ func experiment(text string, state adminpb.PolicyPreviewMetadata_State) []byte {
 		e.PreviewMetadata = &adminpb.PolicyPreviewMetadata{State: state}
 	}
 	return marshal(e)
+}
+
+// named returns a write that puts a policy or an experiment under its name; others are
+// returned as they are.
+func named(w admin.Write) admin.Write {
+	p, isPut := w.(admin.Put)
+	if !isPut || len(p.Value) == 0 {
+		return w
+	}
+	segments := strings.Split(string(p.Key), "/")
+	switch segments[len(segments)-2] {
+	case "policies":
+		m := &adminpb.Policy{}
+		if proto.Unmarshal(p.Value, m) == nil {
+			m.Name = string(p.Key)
+			p.Value = marshal(m)
+		}
+	case "experiments":
+		m := &adminpb.PolicyExperiment{}
+		if proto.Unmarshal(p.Value, m) == nil {
+			m.Name = string(p.Key)
+			p.Value = marshal(m)
+		}
+	}
+	return p
 }
 
 func policyNumber(value []byte) string {

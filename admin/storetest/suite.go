@@ -35,12 +35,13 @@ type Config struct {
 // tests may share a server: each test has a project of its own.
 type Open func(t testing.TB, c Config) Both
 
-// Run runs the whole suite.
-func Run(t *testing.T, open Open) {
-	groups := []struct {
-		name  string
-		tests []test
-	}{
+// Damage harms the record under a key in the technology's own storage, behind the back of
+// the store, so that the store cannot read it any more.
+type Damage func(t testing.TB, store Both, key admin.Key)
+
+// Run runs the whole suite. damages are the ways, by name, in which a record can be harmed.
+func Run(t *testing.T, open Open, damages map[string]Damage) {
+	groups := []group{
 		{"Conditions", conditionTests},
 		{"Writes", writeTests},
 		{"Collections", collectionTests},
@@ -50,6 +51,10 @@ func Run(t *testing.T, open Open) {
 		{"Feed", feedTests},
 		{"Nodes", nodeTests},
 		{"Contexts", contextTests},
+		{"Undecodable", undecodableTests},
+	}
+	for name, damage := range damages {
+		groups = append(groups, group{"Damage/" + name, damageTests(damage)})
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
@@ -61,6 +66,12 @@ func Run(t *testing.T, open Open) {
 			}
 		})
 	}
+}
+
+// group is what the tests of one part of the contract have in common.
+type group struct {
+	name  string
+	tests []test
 }
 
 // test is one test of the suite.
@@ -117,8 +128,12 @@ func (s *subject) operation(id string) admin.Key {
 	return admin.Key(string(s.location) + "/operations/" + id)
 }
 
-// txn returns a Txn of the subject's project with an ID of its own.
+// txn returns a Txn of the subject's project with an ID of its own. Its policies and
+// experiments get the names under which they are put.
 func (s *subject) txn(conditions []admin.Condition, writes ...admin.Write) admin.Txn {
+	for i, w := range writes {
+		writes[i] = named(w)
+	}
 	return admin.Txn{
 		ID:         fmt.Sprintf("%s-%d", s.project, s.txns.Add(1)),
 		Project:    s.project,

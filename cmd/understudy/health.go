@@ -27,6 +27,11 @@ type readiness struct {
 	// lost them, the first maxNamed of MissingCount.
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	MissingCount    int      `json:"missingPolicyCount,omitempty"`
+	// NotApplied are the names of policies and experiments that could not be applied, the
+	// first maxNamed of NotAppliedCount. The last good version of a policy decides;
+	// without one it denies.
+	NotApplied      []string `json:"notApplied,omitempty"`
+	NotAppliedCount int      `json:"notAppliedCount,omitempty"`
 	// Help says what to do about it.
 	Help string `json:"help,omitempty"`
 }
@@ -72,6 +77,8 @@ func (h *health) readiness() readiness {
 		status := h.sidecar.Status()
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.tellStore(status)
+		r.NotAppliedCount = len(status.NotApplied)
+		r.NotApplied = status.NotApplied[:min(r.NotAppliedCount, maxNamed)]
 		if !status.Ready {
 			r.Ready, r.Reason = false, "the location has not been loaded yet"
 		}
