@@ -19,6 +19,7 @@ demo: build ## See the whole of it in ten seconds
 test: ## Run the tests; installs redis-server if it is missing
 	@.ci/need redis-server
 	go test ./...
+	go -C deploy/check test ./...
 
 test-envoy: ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server

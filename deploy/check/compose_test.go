@@ -1,6 +1,4 @@
-// Package deploy_test checks the files that run Understudy, as far as that can be
-// done without a container engine.
-package deploy_test
+package check_test
 
 import (
 	"net"
