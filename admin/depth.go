@@ -20,10 +20,6 @@ import (
 // policy nor a list that it is in. Go's parser stops at 10,000.
 const maxDataDepth = 32
 
-// maxPathShown bounds the path in an error, in bytes: keys are the caller's and may be
-// long.
-const maxPathShown = 200
-
 // checkDepth refuses data that is nested too deep. field is the path of the policy in the
 // request. The data of before, the policy as it is stored, is let through: it was taken
 // when there was no limit, and a change of something else must not fail by it. Before may
@@ -36,11 +32,7 @@ func checkDepth(field string, p, before *adminpb.Policy) error {
 	if before != nil && proto.Equal(p.GetData(), before.GetData()) {
 		return nil
 	}
-	path := deepPath(field+".data", root)
-	if len(path) > maxPathShown {
-		path = strings.ToValidUTF8(path[:maxPathShown], "") + "…"
-	}
-	return invalid(reasonInvalidField, violation{path, fmt.Sprintf(
+	return invalid(reasonInvalidField, violation{shown(deepPath(field+".data", root)), fmt.Sprintf(
 		"Objects and lists are nested deeper than %d here, data itself counted. Make the data flatter, "+
 			"for instance with one object whose keys are paths.", maxDataDepth)})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -213,4 +214,15 @@ func (s *Server) storeFailed(ctx context.Context, doing string, err error) error
 // internal is the error of a defect. Its cause is for the log.
 func internal() error {
 	return fail(codes.Internal, reasonInternal, "An internal error occurred. The server's log has its cause.", nil)
+}
+
+// maxShown bounds what an error repeats of a request, in bytes.
+const maxShown = 200
+
+// shown is a text of the caller's as errors repeat it.
+func shown(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShown], "") + "…"
 }

@@ -174,7 +174,13 @@ func (s *Server) checkBody(next http.Handler) func(http.ResponseWriter, *http.Re
 			writeStatus(w, http.StatusBadRequest, syntaxError(body))
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			authz.Background(len(body), func() { next.ServeHTTP(w, r) })
+			authz.Background(len(body), func() {
+				if err := checkNumbers(route.body, body); err != nil {
+					writeStatus(w, http.StatusBadRequest, err)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
 		}
 	}
 }

@@ -168,6 +168,11 @@ type Policy struct {
 	// Optional. The data document that the modules read as `data`. Its objects and
 	// lists are nested at most 32 deep, itself counted: the protobuf parsers of most
 	// languages read no more.
+	//
+	// Its numbers are doubles (`google.protobuf.Value`), whose whole numbers are exact
+	// up to 2^53. REST refuses a number in the text of a request that a double would
+	// change, such as 9007199254740993. Over gRPC the caller has made it a double
+	// before, and what was sent is what is kept. Larger IDs are written as strings.
 	Data *structpb.Struct `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	// Optional. Projects that no rule applies to: an ID, or `name@domain`.
 	// At most 100.

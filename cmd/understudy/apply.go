@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 )
 
@@ -104,8 +105,15 @@ func readResource(content []byte, dir string) ([]byte, error) {
 func resourceJSON(
 	content []byte, read func(name string) ([]byte, error), change func(map[string]any),
 ) ([]byte, error) {
+	var node yaml.Node
 	var document map[string]any
-	if err := yaml.Unmarshal(content, &document); err != nil {
+	if err := yaml.Unmarshal(content, &node); err != nil {
+		return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
+	}
+	if err := checkNumbers("", &node); err != nil {
+		return nil, err
+	}
+	if err := node.Decode(&document); err != nil {
 		return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
 	}
 	if err := readModules(document, read); err != nil {
@@ -114,7 +122,12 @@ func resourceJSON(
 	if change != nil {
 		change(document)
 	}
-	return json.Marshal(document)
+	encoded, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	// YAML writes numbers in ways that JSON does not have, such as 0x20_0000.
+	return encoded, admin.CheckExact("", encoded)
 }
 
 // readModules replaces the text of modules like @policy.rego by that of the file,

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/big"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/rego"
@@ -30,11 +30,11 @@ type imported struct {
 
 // compile holds the policy to what the server will hold it to.
 func (d *imported) compile(ctx context.Context) error {
-	if err := checkExact(d.from, d.bundle.Data); err != nil {
-		return err
-	}
 	encoded, err := json.Marshal(d.policy())
 	if err != nil {
+		return fmt.Errorf("%s: %w", d.from, err)
+	}
+	if err := admin.CheckExact("", encoded); err != nil {
 		return fmt.Errorf("%s: %w", d.from, err)
 	}
 	policy := &adminpb.Policy{}
@@ -45,48 +45,6 @@ func (d *imported) compile(ctx context.Context) error {
 		return explain(d.from, err)
 	}
 	return nil
-}
-
-// checkExact refuses data that would not be the same in a policy.
-func checkExact(from string, data map[string]any) error {
-	if field := inexact("data", data); field != "" {
-		return fmt.Errorf("%s: the number %s is too large to be kept exactly; write it as a string, and compare it as one", from, field)
-	}
-	return nil
-}
-
-// inexact returns the path of an integer that a policy, whose numbers are those of
-// JSON in protobuf, would change.
-func inexact(path string, value any) string {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, child := range v {
-			if found := inexact(path+"."+key, child); found != "" {
-				return found
-			}
-		}
-	case []any:
-		for i, child := range v {
-			if found := inexact(fmt.Sprintf("%s[%d]", path, i), child); found != "" {
-				return found
-			}
-		}
-	case json.Number:
-		return inexactNumber(path, v)
-	}
-	return ""
-}
-
-func inexactNumber(path string, n json.Number) string {
-	double, err := n.Float64()
-	whole, isWhole := new(big.Int).SetString(n.String(), 10)
-	if err != nil {
-		return path
-	}
-	if exact, _ := new(big.Float).SetFloat64(double).Int(nil); isWhole && exact.Cmp(whole) != 0 {
-		return path
-	}
-	return ""
 }
 
 // importedPolicy is the policy in the order in which it is read best.

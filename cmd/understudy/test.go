@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/rego"
@@ -189,11 +190,11 @@ func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, err
 	if err != nil {
 		return nil, explain(name, err)
 	}
-	if err := checkExact(name, bundle.Data); err != nil {
-		return nil, err
-	}
 	encoded, err := json.Marshal(bundle.Data)
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := admin.CheckExact("data", encoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	data := &structpb.Struct{}
