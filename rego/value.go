@@ -18,6 +18,30 @@ func String(s string) Value { return Value{ast.StringTerm(s)} }
 // Integer returns a number.
 func Integer(n int64) Value { return Value{ast.NumberTerm(json.Number(strconv.FormatInt(n, 10)))} }
 
+// Number returns a number as JSON writes it. One that is not finite, which JSON does not
+// know, is the text that protojson has.
+func Number(n float64) Value {
+	switch number := fromNumber(n).(type) {
+	case json.Number:
+		return Value{ast.NumberTerm(number)}
+	case string:
+		return Value{ast.StringTerm(number)}
+	}
+	return Null()
+}
+
+// Null returns null.
+func Null() Value { return Value{ast.NullTerm()} }
+
+// Array returns an array of values, none of which may be absent.
+func Array(values []Value) Value {
+	terms := make([]*ast.Term, len(values))
+	for i, v := range values {
+		terms[i] = v.term
+	}
+	return Value{ast.ArrayTerm(terms...)}
+}
+
 // Boolean returns true or false.
 func Boolean(b bool) Value { return Value{ast.InternedTerm(b)} }
 

@@ -31,8 +31,8 @@ var document = objectPart{always, map[string]part{
 			}},
 		}},
 		"contextExtensions":    pairsPart(func(v *view) []pair { return v.extensions }),
-		"metadataContext":      messagePart{func(v *view) message { return v.metadata }, decodeMetadata},
-		"routeMetadataContext": messagePart{func(v *view) message { return v.route }, decodeMetadata},
+		"metadataContext":      metadataPart(func(v *view) message { return v.metadata }),
+		"routeMetadataContext": metadataPart(func(v *view) message { return v.route }),
 		"tlsSession": objectPart{func(v *view) bool { return v.hasTLS }, map[string]part{
 			"sni": textPart(func(v *view) string { return v.sni }),
 		}},
@@ -54,6 +54,19 @@ func peerPart(of func(*view) *peer) part {
 		"labels":      pairsPart(func(v *view) []pair { return of(v).labels }),
 		"principal":   textPart(func(v *view) string { return of(v).principal }),
 		"certificate": textPart(func(v *view) string { return of(v).certificate }),
+	}}
+}
+
+// The numbers of the maps in Envoy's Metadata.
+const (
+	metadataFilters      = 1
+	metadataTypedFilters = 2
+)
+
+func metadataPart(of func(*view) message) part {
+	return objectPart{func(v *view) bool { return of(v).present }, map[string]part{
+		"filterMetadata":      mapPart{of, metadataFilters, structContent{}},
+		"typedFilterMetadata": mapPart{of, metadataTypedFilters, anyContent{}},
 	}}
 }
 

@@ -1,6 +1,7 @@
 package extauthz_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -26,6 +27,17 @@ func num(number protowire.Number, value uint64) string {
 func oddHTTP(fields ...string) string { return in(1, in(4, in(2, fields...))) }
 
 func header(name, value string) string { return in(3, in(1, name), in(2, value)) }
+
+// claims is a request with these fields in the payload of a verified token.
+func claims(fields ...string) string {
+	payload := in(1, in(1, "payload"), in(2, in(5, fields...)))
+	return in(1, in(11, in(1, in(1, "envoy.filters.http.jwt_authn"), in(2, payload))))
+}
+
+func claim(name, value string) string { return in(1, in(1, name), value) }
+
+// text is the value of a claim.
+func text(s string) string { return in(2, in(3, s)) }
 
 // TestViewOfOddWires: what occurs twice is merged, or its last occurrence counts, in a
 // view as in the full decode.
@@ -87,6 +99,24 @@ func TestViewOfOddWires(t *testing.T) {
 		"metadata of two kinds":   in(1, in(11, in(1, in(1, "a"), in(2, in(1, in(1, "b"), in(2, in(3, "x"), num(4, 1))))))),
 		"metadata of no kind":     in(1, in(11, in(1, in(1, "a"), in(2, in(1, in(1, "b"), in(2)))))),
 		"metadata twice":          in(1, in(11, in(1, in(1, "a"), in(2))), in(11, in(1, in(1, "b"), in(2)))),
+		"claim twice":             claims(claim("sub", text("bob")), claim("sub", text("alice"))),
+		"claim, then null":        claims(claim("sub", text("alice")), claim("sub", in(2, num(1, 0)))),
+		"claim, then empty":       claims(claim("sub", text("alice")), claim("sub", in(2))),
+		"claim without a value":   claims(in(1, in(1, "sub"))),
+		"claim without a name":    claims(in(1, text("alice"))),
+		"claim of two values":     claims(in(1, in(1, "sub"), text("bob"), text("alice"))),
+		"claim of two structs":    claims(claim("nested", in(2, in(5, claim("a", text("x"))), in(5, claim("b", text("y")))))),
+		"claim of two lists":      claims(claim("roles", in(2, in(6, in(1, in(3, "x"))), in(6, in(1, in(3, "admin")))))),
+		"claim of two texts":      claims(claim("sub", in(2, in(3, "bob"), in(3, "alice")))),
+		"claims merged":           claims(claim("sub", text("bob"))) + claims(claim("sub", text("alice"))),
+		"claims below a text":     claims(claim("nested", text("a")), claim("roles", text("admin"))),
+		"claims below a list":     claims(claim("nested", in(2, in(6, in(1, in(3, "x")))))),
+		"claim that is minus 0":   claims(claim("sub", in(2, "\x11\x00\x00\x00\x00\x00\x00\x00\x80"))),
+		"claim that is large":     claims(claim("sub", in(2, "\x11\x00\x00\x00\x00\x00\x00\xf0\x7e"))),
+		"claim that is infinite":  claims(claim("sub", in(2, "\x11\x00\x00\x00\x00\x00\x00\xf0\x7f"))),
+		"claim that is true":      claims(claim("sub", in(2, num(4, 1<<40)))),
+		"claim of another null":   claims(claim("sub", in(2, num(1, 7)))),
+		"Any twice":               in(1, in(11, in(2, in(1, "a"), in(2, in(1, "x"), in(1, "b"), in(2, "\xff"))))),
 		"TLS twice":               in(1, in(12, in(1, "b")), in(12)),
 		"time below zero":         in(1, in(4, in(1, num(1, 1<<64-1)))),
 		"time of large nanos":     in(1, in(4, in(1, num(2, 1<<40+1)))),
@@ -108,6 +138,7 @@ func TestViewOfOddWires(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if holdsView(t, []byte(wire), sets) {
 				read++
+				holdsShuffled(t, rand.New(rand.NewPCG(1, 4)), []byte(wire), sets)
 			}
 		})
 	}

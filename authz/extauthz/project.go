@@ -2,6 +2,7 @@ package extauthz
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -165,15 +166,14 @@ func (e entryPart) value(v *view, _ []*plan) (rego.Value, error) {
 	return rego.String(value), nil
 }
 
-// wholePairs are all entries of a map. In the key they have the order of the wire:
-// requests that are equal may have several keys, but those that are not have none in
-// common.
+// wholePairs are all entries of a map. In the key they are sorted, for Envoy writes them
+// in any order.
 type wholePairs pairsPart
 
 func (wholePairs) plan(*rego.Reads) []*plan { return nil }
 
 func (w wholePairs) key(v *view, b []byte) ([]byte, bool) {
-	pairs := w(v)
+	pairs := sorted(slices.Clone(w(v)))
 	b = binary.AppendUvarint(b, uint64(len(pairs)))
 	for _, p := range pairs {
 		b = appendText(appendText(b, p.name), p.value)
@@ -283,7 +283,6 @@ func decoded[M proto.Message](object func(M) map[string]any) func([]byte) (rego.
 }
 
 var (
-	decodeAddress  = decoded(addressOf)
-	decodeTime     = decoded(timeOf)
-	decodeMetadata = decoded(metadataOf)
+	decodeAddress = decoded(addressOf)
+	decodeTime    = decoded(timeOf)
 )

@@ -128,7 +128,7 @@ const (
 func (v *view) read(wire string) declined {
 	attributes := false
 	why := fields(wire, func(number uint64, f field) declined {
-		if number != checkAttributes || !f.isText {
+		if number != checkAttributes || f.wireType != wireBytes {
 			return declinedField
 		}
 		attributes = true
@@ -142,7 +142,7 @@ func (v *view) read(wire string) declined {
 
 func (v *view) readAttributes(wire string) declined {
 	return fields(wire, func(number uint64, f field) declined {
-		if !f.isText {
+		if f.wireType != wireBytes {
 			return declinedWire
 		}
 		switch number {
@@ -191,7 +191,7 @@ func (v *view) readRequest(wire string) declined {
 		switch {
 		case number == requestTime:
 			return v.time.set(f, timeShape)
-		case number == requestHTTP && f.isText:
+		case number == requestHTTP && f.wireType == wireBytes:
 			return v.http.read(f.text)
 		}
 		return declinedField
@@ -244,7 +244,7 @@ func (v *view) readTLS(wire string) declined {
 
 // appendPair reads an entry of a map. What is missing in it is empty.
 func appendPair(to *[]pair, entry field) declined {
-	if !entry.isText {
+	if entry.wireType != wireBytes {
 		return declinedWire
 	}
 	var p pair
@@ -266,7 +266,7 @@ func (m *message) set(f field, s *shape) declined {
 	switch {
 	case m.present:
 		return declinedRepeated
-	case !f.isText || !s.plain(f.text, plainDepth):
+	case f.wireType != wireBytes || !s.plain(f.text, plainDepth):
 		return declinedShape
 	}
 	*m = message{true, f.text}

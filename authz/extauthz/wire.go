@@ -8,15 +8,16 @@ import "unicode/utf8"
 // field is one field of a message on the wire: bytes, or a number. Its methods read it
 // as one type; they decline one of another.
 type field struct {
-	isText bool
-	text   string
-	number uint64
+	// wireType is one of those below.
+	wireType uint64
+	text     string
+	number   uint64
 }
 
 func (f field) string(to *string) declined {
 	*to = f.text
 	switch {
-	case !f.isText:
+	case f.wireType != wireBytes:
 		return declinedWire
 	case !utf8.ValidString(f.text):
 		return declinedText
@@ -26,7 +27,7 @@ func (f field) string(to *string) declined {
 
 func (f field) bytes(to *string) declined {
 	*to = f.text
-	if !f.isText {
+	if f.wireType != wireBytes {
 		return declinedWire
 	}
 	return readable
@@ -34,7 +35,7 @@ func (f field) bytes(to *string) declined {
 
 func (f field) integer(to *int64) declined {
 	*to = int64(f.number)
-	if f.isText {
+	if f.wireType != wireVarint {
 		return declinedWire
 	}
 	return readable
@@ -45,24 +46,24 @@ const (
 	wireVarint  = 0
 	wireFixed64 = 1
 	wireBytes   = 2
-	wireFixed32 = 5
 )
 
-// fields calls f for each field of a message whose type is bytes or varint. It
-// declines a wire that is broken or has a field of another type, and what f declines.
+// fields calls f for each field of a message. It declines a wire that is broken or has
+// a group or a field of 32 bits, which there are none of, and what f declines.
 func fields(wire string, f func(number uint64, value field) declined) declined {
 	for len(wire) > 0 {
 		tag, rest, ok := varint(wire)
 		if !ok {
 			return declinedWire
 		}
-		var value field
-		switch tag & 7 {
+		value := field{wireType: tag & 7}
+		switch value.wireType {
 		case wireVarint:
 			value.number, rest, ok = varint(rest)
 		case wireBytes:
-			value.isText = true
 			value.text, rest, ok = lengthPrefixed(rest)
+		case wireFixed64:
+			value.number, rest, ok = fixed64(rest)
 		default:
 			return declinedWire
 		}
@@ -91,6 +92,16 @@ func varint(wire string) (value uint64, rest string, ok bool) {
 		}
 	}
 	return 0, "", false
+}
+
+func fixed64(wire string) (value uint64, rest string, ok bool) {
+	if len(wire) < 8 {
+		return 0, "", false
+	}
+	for i := range 8 {
+		value |= uint64(wire[i]) << (8 * i)
+	}
+	return value, wire[8:], true
 }
 
 func lengthPrefixed(wire string) (value, rest string, ok bool) {
