@@ -22,10 +22,12 @@ type policySpec struct {
 	// looks at the signature.
 	Algorithm algorithm `json:"-"`
 	Verifies  bool      `json:"-"`
+	// Claims says that Envoy verifies the tokens and sends what they say as metadata.
+	Claims bool `json:"-"`
 }
 
 // policyNames are the policies in the order of the report.
-var policyNames = []string{"prefix", "rbac", "hs256", "rs256", "large", "quickstart"}
+var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "quickstart"}
 
 // newPolicy reads a policy and makes its data.
 func newPolicy(name string, k *keys) (policySpec, error) {
@@ -36,6 +38,9 @@ func newPolicy(name string, k *keys) (policySpec, error) {
 	p := policySpec{Name: name, Module: string(module), Data: map[string]any{}, Algorithm: rs256, Candidate: candidates[name]}
 	switch name {
 	case "rbac":
+		p.Data["permissions"] = permissions()
+	case "claims":
+		p.Claims = true
 		p.Data["permissions"] = permissions()
 	case "hs256":
 		p.Algorithm, p.Verifies = hs256, true
@@ -61,6 +66,7 @@ func unknownPolicy(name string) error {
 var candidates = map[string][2]string{
 	"prefix":     {`"/api/v1/search/"`, `"/api/v1/search/00000000000%d"`},
 	"rbac":       {`permission.resource == input.parsed_path[2]`, "permission.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%d\")"},
+	"claims":     {`permission.resource == input.parsed_path[2]`, "permission.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%d\")"},
 	"hs256":      {`some role in claims.roles`, "not endswith(http.path, \"%d\")\n\tsome role in claims.roles"},
 	"rs256":      {`some role in claims.roles`, "not endswith(http.path, \"%d\")\n\tsome role in claims.roles"},
 	"large":      {`rule.method == http.method`, "rule.method == http.method\n\tnot endswith(http.path, \"%d\")"},

@@ -43,6 +43,8 @@ type user struct {
 	token  token
 	source []byte // the peer, encoded
 	xfcc   string
+	// metadata is there if Envoy verifies the tokens.
+	metadata metadata
 }
 
 // path is what is asked for.
@@ -56,7 +58,9 @@ type traffic struct {
 	algorithm algorithm
 	keys      *keys
 	// renews: tokens get new IDs.
-	renews      bool
+	renews bool
+	// verified: Envoy verifies the tokens, and tells what they say.
+	verified    bool
 	users       []user
 	paths       []path
 	destination []byte
@@ -68,7 +72,7 @@ type traffic struct {
 // requests come in every run, but for keys and times.
 func newTraffic(kind trafficKind, p policySpec, k *keys) (*traffic, error) {
 	t := &traffic{
-		kind: kind, algorithm: p.Algorithm, keys: k, renews: p.Algorithm == hs256 || !p.Verifies,
+		kind: kind, algorithm: p.Algorithm, keys: k, verified: p.Claims, renews: p.Algorithm == hs256 || !p.Verifies,
 		users: make([]user, userCount), paths: make([]path, pathCount),
 	}
 	if kind == unique && !t.renews {
@@ -128,12 +132,19 @@ func (t *traffic) newUser(i int) (user, error) {
 	if err != nil {
 		return user{}, fmt.Errorf("signing a token: %w", err)
 	}
+	var verified metadata
+	if t.verified {
+		if verified, err = newMetadata(string(id[:]), c); err != nil {
+			return user{}, fmt.Errorf("encoding claims: %w", err)
+		}
+	}
 	account := fmt.Sprintf("web-%d", i%7)
 	return user{
 		token:  signed,
 		source: encodePeer(fmt.Sprintf("10.2.%d.%d", i%250, r.IntN(250)), 20000+r.Uint64N(40000), account),
 		xfcc: "By=spiffe://cluster.local/ns/shop/sa/orders;Hash=" + fmt.Sprintf("%064x", r.Uint64()) +
 			`;Subject="";URI=spiffe://cluster.local/ns/shop/sa/` + account,
+		metadata: verified,
 	}, nil
 }
 
@@ -154,8 +165,8 @@ type stream struct {
 	// serial makes what must not repeat. Streams with different seeds share none.
 	serial uint64
 
-	token, http, request, attributes []byte // scratch
-	number                           []byte
+	token, headers, http, request, attributes []byte // scratch
+	number                                    []byte
 }
 
 // newStream returns the stream of a seed, below 2^20.
@@ -212,7 +223,11 @@ func (s *stream) append(dst []byte, u *user, p *path, number []byte) []byte {
 	a = appendField(a, attributesSource, u.source)
 	a = appendField(a, attributesDestination, s.destination)
 	a = appendField(a, attributesRequest, r)
-	a = appendField(a, attributesMetadata, "")
+	if u.metadata == nil {
+		a = appendField(a, attributesMetadata, "")
+	} else {
+		a = u.metadata.append(a, s.random)
+	}
 	a = appendField(a, attributesRoute, "")
 	s.attributes = a
 	return appendField(dst, checkAttributes, a)
@@ -233,7 +248,8 @@ func (s *stream) appendHTTP(dst []byte, u *user, p *path, number []byte) []byte 
 	var id [20]byte
 	dst = appendField(dst, httpID, strconv.AppendUint(id[:0], s.random.Uint64(), 10))
 	dst = appendField(dst, httpMethod, p.method)
-	dst = s.appendHeaders(dst, u, p, target)
+	s.headers = s.appendHeaders(s.headers[:0], u, p, target)
+	dst = appendShuffled(dst, s.headers, s.random)
 	dst = appendField(dst, httpPath, target)
 	dst = appendField(dst, httpHost, host)
 	dst = appendField(dst, httpScheme, "http")

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/hmac"
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +83,62 @@ func TestTraffic(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestClaims: with the policy claims, Envoy tells what a token says, in an order that
+// changes with each message.
+func TestClaims(t *testing.T) {
+	k, err := newKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPolicy("claims", k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traffic, err := newTraffic(zipf, p, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := traffic.newStream(1)
+	orders := map[string]bool{}
+	for range 200 {
+		content := stream.next(nil)
+		token := strings.TrimPrefix(decode(t, content).Headers["authorization"], "Bearer ")
+		says, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want map[string]any
+		if err := json.Unmarshal(says, &want); err != nil {
+			t.Fatal(err)
+		}
+		delete(want, "jti")
+		r := &authv3.CheckRequest{}
+		if err := proto.Unmarshal(content, r); err != nil {
+			t.Fatal(err)
+		}
+		verified := r.GetAttributes().GetMetadataContext().GetFilterMetadata()["envoy.filters.http.jwt_authn"]
+		got := verified.GetFields()["payload"].GetStructValue().AsMap()
+		delete(got, "jti")
+		delete(got, "scope") // padded in the token
+		delete(want, "scope")
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("the metadata say %v, the token %v", got, want)
+		}
+		orders[orderOf(content, "sub", "roles", "exp", "iss", "tenant")] = true
+	}
+	if len(orders) < 20 {
+		t.Errorf("200 requests have their claims in %d orders", len(orders))
+	}
+}
+
+// orderOf returns the names in the order in which they last occur.
+func orderOf(content []byte, names ...string) string {
+	slices.SortFunc(names, func(a, b string) int {
+		return bytes.LastIndex(content, []byte(a)) - bytes.LastIndex(content, []byte(b))
+	})
+	return strings.Join(names, " ")
 }
 
 func checkHTTP(t *testing.T, http *authv3.AttributeContext_HttpRequest) {

@@ -35,6 +35,17 @@ const (
 
 	timeSeconds = 1
 	timeNanos   = 2
+
+	// of envoy.config.core.v3.Metadata and google.protobuf
+	metadataFilters = 1
+	structFields    = 1
+	valueNumber     = 2
+	valueString     = 3
+	valueStruct     = 5
+	valueList       = 6
+	listValues      = 1
+	entryKey        = 1
+	entryValue      = 2
 )
 
 // text is what a field of strings can be written from.
