@@ -3,8 +3,9 @@
 -- KEYS  1 index  2 versions  3 values  4 a change stream (optional)
 -- ARGV  1 now, in Unix milliseconds
 --       then the number of names, and each of them
---       then any number of spans of the index: MIN MAX PATTERN LIMIT, as in
---       ZRANGEBYLEX; an empty PATTERN matches every name; LIMIT 0 means all
+--       then any number of spans of the index: MIN MAX PATTERN LIMIT VALUES,
+--       as in ZRANGEBYLEX; an empty PATTERN matches every name; LIMIT 0 means all; with
+--       VALUES 0 the values are left empty
 --
 -- Replies: {head, records}
 --          head is {sequence, nonce} of the stream's last change, or {}
@@ -17,7 +18,7 @@ local now = tonumber(ARGV[1])
 local records = {}
 
 -- Adds a record to the reply and returns true, if it is there.
-local function add(name)
+local function add(name, values)
   local version = redis.call('HGET', KEYS[2], name)
   local expiry = version and string.match(version, '^%-?%d+ (%d+) ')
   if expiry and #expiry > 18 then expiry = nil end
@@ -26,17 +27,17 @@ local function add(name)
   if not version and not value then return false end
   local n = #records
   records[n + 1], records[n + 2] = name, (expiry and value) and '1' or '0'
-  records[n + 3], records[n + 4] = version or '', value or ''
+  records[n + 3], records[n + 4] = version or '', values ~= 0 and value or ''
   return true
 end
 
-local function add_span(min, max, pattern, limit)
+local function add_span(min, max, pattern, limit, values)
   local count = 0
   repeat
     local page = redis.call('ZRANGEBYLEX', KEYS[1], min, max, 'LIMIT', 0, page_size)
     for _, member in ipairs(page) do
       local name = string.match(member, ' (.*)$')
-      if (pattern == '' or string.match(name, pattern)) and add(name) then
+      if (pattern == '' or string.match(name, pattern)) and add(name, values) then
         count = count + 1
         if count == limit then return end
       end
@@ -53,8 +54,8 @@ local function head()
 end
 
 local names = tonumber(ARGV[2])
-for i = 3, 2 + names do add(ARGV[i]) end
-for i = 3 + names, #ARGV, 4 do
-  add_span(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]))
+for i = 3, 2 + names do add(ARGV[i], 1) end
+for i = 3 + names, #ARGV, 5 do
+  add_span(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]))
 end
 return { head(), records }
