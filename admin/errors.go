@@ -49,6 +49,7 @@ const (
 	reasonExperimentLimit    reason = "EXPERIMENT_LIMIT"
 	reasonNoNextLocation     reason = "NO_NEXT_LOCATION"
 	reasonRevisionActive     reason = "REVISION_ACTIVE"
+	reasonNoOpLock           reason = "NO_OP_LOCK"
 	reasonNodeFailed         reason = "NODE_FAILED"
 	reasonUnimplemented      reason = "METHOD_UNIMPLEMENTED"
 	reasonStoreUnavailable   reason = "STORE_UNAVAILABLE"

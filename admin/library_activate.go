@@ -47,23 +47,26 @@ type Activation struct {
 }
 
 // Put makes a lock active in a group, and stores it if its revision is not known; if
-// it is, the stored document is meant, whatever the given one says (RFC-042).
-func (l *Library) Put(ctx context.Context, group GroupID, lock Lock) (Activation, error) {
-	return l.activate(ctx, group, lock)
+// it is, the stored document is meant, whatever the given one says (RFC-042). The error
+// is FAILED_PRECONDITION if the lock is a no-op that may not be one.
+func (l *Library) Put(ctx context.Context, group GroupID, lock Lock, noOp NoOp) (Activation, error) {
+	return l.activate(ctx, group, lock, noOp)
 }
 
 // Activate makes a known revision active in a group. The error is NOT_FOUND if it is
-// not known.
+// not known, and FAILED_PRECONDITION as that of Put.
 func (l *Library) Activate(
-	ctx context.Context, group GroupID, policy authz.PolicyID, revision RevisionID,
+	ctx context.Context, group GroupID, policy authz.PolicyID, revision RevisionID, noOp NoOp,
 ) (Activation, error) {
-	return l.activate(ctx, group, Lock{Policy: policy, Revision: revision})
+	return l.activate(ctx, group, Lock{Policy: policy, Revision: revision}, noOp)
 }
 
-func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (Activation, error) {
+func (l *Library) activate(ctx context.Context, group GroupID, given Lock, noOp NoOp) (Activation, error) {
 	var done Activation
 	name := l.policyKey(group, given.Policy)
+	check := noOpCheck{allowed: noOp}
 	op, err := l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
+		check.reset()
 		stored, err := l.s.readPolicy(ctx, name)
 		if err != nil {
 			return nil, err
@@ -78,8 +81,12 @@ func (l *Library) activate(ctx context.Context, group GroupID, given Lock) (Acti
 			c.conditions = append(c.conditions, a.conditions...)
 			return c, nil
 		}
+		if err := check.replacement(stored, a.lock.Content); err != nil {
+			return nil, err
+		}
 		return l.activation(ctx, name, stored, a)
 	})
+	check.log(ctx, l.s.log, err)
 	done.Operation = op.GetName()
 	return done, err
 }
@@ -108,8 +115,10 @@ func (l *Library) resolve(ctx context.Context, given Lock) (activated, error) {
 		}, err
 	case k.known():
 		lock, err := k.lock(l.format)
-		source := k.active()[0]
-		return activated{lock: lock, conditions: []Condition{source.unchanged()}}, err
+		if active := k.active(); len(active) > 0 {
+			return activated{lock: lock, conditions: []Condition{active[0].unchanged()}}, err
+		}
+		return activated{lock: lock, conditions: []Condition{Exists{Key: k.kept.Key}}}, err
 	case given.Document == nil:
 		return activated{}, notFound(l.revisionKey(given.Policy, given.Revision))
 	}

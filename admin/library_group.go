@@ -163,8 +163,9 @@ func (l *Library) groupUpdate(ctx context.Context, g storedGroup, next GroupID) 
 // Promote makes what is active in a group active in its next one: the policies that
 // are named, or all, in one step or not at all. It returns the next group with the
 // policies that were promoted. The error is FAILED_PRECONDITION if there is no next
-// group, and NOT_FOUND if the group or one of the policies is not there.
-func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.PolicyID) (Group, error) {
+// group or one of the policies is a no-op that may not be one, and NOT_FOUND if the group
+// or one of the policies is not there.
+func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.PolicyID, noOp NoOp) (Group, error) {
 	if _, err := l.Group(ctx, group); err != nil {
 		return Group{}, err
 	}
@@ -175,10 +176,17 @@ func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.P
 		}
 	}
 	next := Group{Active: map[authz.PolicyID]RevisionID{}}
+	check := noOpCheck{allowed: noOp}
 	_, err := l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
+		check.reset()
 		p, err := l.s.readPromotion(ctx, l.locationOf(group), names, true)
 		if err != nil {
 			return nil, err
+		}
+		for _, pair := range p.pairs {
+			if err := check.replacement(pair.target, pair.source.policy); err != nil {
+				return nil, err
+			}
 		}
 		c, err := l.s.promote(ctx, p, false)
 		if err != nil {
@@ -192,6 +200,7 @@ func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.P
 		c.writes = append(c.writes, present(l.groupKey(next.ID)))
 		return c, nil
 	})
+	check.log(ctx, l.s.log, err)
 	return next, err
 }
 

@@ -30,7 +30,8 @@ func (l *Library) Deactivate(ctx context.Context, group GroupID, policy authz.Po
 	return was, err
 }
 
-// RemoveRevision removes the document of a revision and returns it. The error is
+// RemoveRevision removes a revision, also from what locations could roll back to, and
+// returns it. The error is
 // FAILED_PRECONDITION if it is active in a group: what is live must not vanish
 // through clean-up.
 func (l *Library) RemoveRevision(
@@ -70,9 +71,9 @@ func (l *Library) RemoveRevision(
 // become this revision, and if it was made live in a new place, its mark changed.
 func (l *Library) revisionRemoval(k storedRevision, mark Record) Txn {
 	key := l.revisionKey(k.policy, k.revision)
-	txn := Txn{
-		Conditions: []Condition{unchangedRecord(key, mark)},
-		Writes:     []Write{Delete{k.document.Key}, Delete{key}, present(l.nameKey(k.policy))},
+	txn := Txn{Conditions: []Condition{unchangedRecord(key, mark)}}
+	if k.document.Key != "" {
+		txn.Writes = []Write{Delete{k.document.Key}, Delete{key}, present(l.nameKey(k.policy))}
 	}
 	for _, p := range k.policies {
 		txn.Conditions = append(txn.Conditions, p.unchanged())

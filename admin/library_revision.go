@@ -1,16 +1,20 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
 // Policies returns the revisions of all policies: those with a document, and those
-// that are active in a group. A policy without any has none.
+// that a group's live policy is or can be rolled back to, whichever API made them. A
+// policy without any has none.
 func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID, error) {
 	names, err := l.list(ctx, l.root.in("policyfiles"))
 	if err != nil {
@@ -32,9 +36,36 @@ func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID
 	if err != nil {
 		return nil, err
 	}
+	kept, err := l.kept(ctx, wildcard, policies)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range kept {
+		policy := authz.PolicyID(r.policy().id())
+		if id := RevisionID(r.id()); !slices.Contains(out[policy], id) {
+			out[policy] = append(out[policy], id)
+		}
+	}
+	return out, nil
+}
+
+// kept returns the names of the revisions that live ones of these policies are or can
+// be rolled back to. All of them have the ID, or any with a wildcard.
+func (l *Library) kept(ctx context.Context, id string, policies []storedPolicy) ([]Key, error) {
+	live := make(map[Key]bool)
 	for _, p := range policies {
-		if p.live() && !slices.Contains(out[p.id()], p.revision()) {
-			out[p.id()] = append(out[p.id()], p.revision())
+		live[p.record.Key] = p.live()
+	}
+	records, err := l.query(ctx, Query{
+		Collection: l.locationOf(wildcard).in("policies").key(id).in("revisions"), WithoutValues: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []Key
+	for _, r := range records {
+		if live[r.Key.policy()] {
+			out = append(out, r.Key)
 		}
 	}
 	return out, nil
@@ -57,6 +88,8 @@ type storedName struct {
 	documents []RevisionID
 	// policies are those of the name in all groups, also the soft-deleted.
 	policies []storedPolicy
+	// kept are the names of the revisions that the live ones of them keep.
+	kept []Key
 }
 
 func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, error) {
@@ -73,7 +106,10 @@ func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, 
 	for _, r := range documents {
 		n.documents = append(n.documents, RevisionID(r.Key.id()))
 	}
-	n.policies, err = l.named(ctx, id)
+	if n.policies, err = l.named(ctx, id); err != nil {
+		return n, err
+	}
+	n.kept, err = l.kept(ctx, string(id), n.policies)
 	return n, err
 }
 
@@ -81,19 +117,19 @@ func (n storedName) exists() bool {
 	return n.mark.Key != "" || slices.ContainsFunc(n.policies, storedPolicy.live)
 }
 
-// revisions returns those with a document, and those that are active.
+// revisions returns those with a document, and those that live policies keep.
 func (n storedName) revisions() []RevisionID {
 	out := slices.Clone(n.documents)
-	for _, p := range n.policies {
-		if p.live() && !slices.Contains(out, p.revision()) {
-			out = append(out, p.revision())
+	for _, r := range n.kept {
+		if id := RevisionID(r.id()); !slices.Contains(out, id) {
+			out = append(out, id)
 		}
 	}
 	return out
 }
 
-// Revision returns a revision and the groups in which it is active, in order. The
-// error is NOT_FOUND if there is none.
+// Revision returns a revision and the groups in which it is active, in the order in which
+// it became so. The error is NOT_FOUND if there is none.
 func (l *Library) Revision(
 	ctx context.Context, policy authz.PolicyID, revision RevisionID,
 ) (Lock, []GroupID, error) {
@@ -105,7 +141,7 @@ func (l *Library) Revision(
 			return Lock{}, nil, err
 		case !k.known():
 			return Lock{}, nil, notFound(key)
-		case k.document.Key != "":
+		case k.document.Key != "" || len(k.active()) == 0:
 			lock, err := k.lock(l.format)
 			return lock, k.groups(), err
 		}
@@ -164,6 +200,9 @@ type storedRevision struct {
 	document Record
 	// policies are those of its name, in all groups.
 	policies []storedPolicy
+	// kept is the record of the revision below a live policy that has been it; empty if
+	// there is none.
+	kept Record
 }
 
 func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision RevisionID) (storedRevision, error) {
@@ -172,12 +211,21 @@ func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision Revi
 	if err != nil {
 		return storedRevision{}, err
 	}
-	key := l.lockKey(policy, revision)
-	records, err := l.s.store.Get(ctx, key)
-	if err != nil {
-		return storedRevision{}, l.s.storeFailed(ctx, "reading "+string(key), err)
+	keys := []Key{l.lockKey(policy, revision)}
+	for _, p := range policies {
+		if p.live() {
+			keys = append(keys, p.record.Key.in("revisions").key(string(revision)))
+		}
 	}
-	return storedRevision{policy, revision, records[0], policies}, nil
+	records, err := l.s.store.Get(ctx, keys...)
+	if err != nil {
+		return storedRevision{}, l.s.storeFailed(ctx, "reading "+string(keys[0]), err)
+	}
+	k := storedRevision{policy: policy, revision: revision, document: records[0], policies: policies}
+	if i := slices.IndexFunc(records[1:], func(r Record) bool { return r.Key != "" }); i >= 0 {
+		k.kept = records[1+i]
+	}
+	return k, nil
 }
 
 // active returns the policies whose active revision it is.
@@ -190,28 +238,41 @@ func (k storedRevision) active() (out []storedPolicy) {
 	return out
 }
 
+// groups returns those in which the revision is active, in the order in which it became
+// so: the sequence of a live policy is that of its last change.
 func (k storedRevision) groups() []GroupID {
+	active := k.active()
+	slices.SortFunc(active, func(a, b storedPolicy) int {
+		return cmp.Or(cmp.Compare(a.record.Sequence, b.record.Sequence), strings.Compare(string(a.record.Key), string(b.record.Key)))
+	})
 	out := []GroupID{}
-	for _, p := range k.active() {
+	for _, p := range active {
 		out = append(out, groupOf(p.record.Key))
 	}
 	return out
 }
 
 // known reports whether there is such a revision.
-func (k storedRevision) known() bool { return k.document.Key != "" || len(k.active()) > 0 }
+func (k storedRevision) known() bool {
+	return k.document.Key != "" || len(k.active()) > 0 || k.kept.Key != ""
+}
 
 // lock returns the revision, which has to be known. What is not in the library means
-// what is live.
-func (k storedRevision) lock(format LockFormat) (Lock, error) {
-	lock := Lock{Policy: k.policy, Revision: k.revision}
-	if k.document.Key == "" {
-		lock.Content = policyContent(k.active()[0].policy)
-		return lock, nil
+// what is or was live.
+func (k storedRevision) lock(format LockFormat) (lock Lock, err error) {
+	lock = Lock{Policy: k.policy, Revision: k.revision}
+	switch active := k.active(); {
+	case k.document.Key != "":
+		lock.Document = k.document.Value
+		lock.Content, err = format.Content(lock.Document)
+	case len(active) > 0:
+		lock.Content = policyContent(active[0].policy)
+	default:
+		var was *adminpb.PolicyRevision
+		if was, err = decode(k.kept, &adminpb.PolicyRevision{}); err == nil {
+			lock.Content = policyContent(was.Snapshot)
+		}
 	}
-	lock.Document = k.document.Value
-	var err error
-	lock.Content, err = format.Content(lock.Document)
 	return lock, err
 }
 

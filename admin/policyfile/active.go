@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"understudy/admin"
+	"understudy/authz"
 )
 
 // getActive is all that a client needs to do its work.
@@ -24,9 +25,9 @@ func putActive(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	active, err := c.library.Put(c.context, c.group(), lock)
+	active, err := c.library.Put(c.context, c.group(), lock, c.noOp())
 	if err != nil {
-		return nil, err
+		return nil, c.orNoOp(err, c.policy())
 	}
 	return c.activated(active)
 }
@@ -37,9 +38,9 @@ func activate(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	active, err := c.library.Activate(c.context, c.group(), c.policy(), id)
+	active, err := c.library.Activate(c.context, c.group(), c.policy(), id, c.noOp())
 	if err != nil {
-		return nil, orMissing(err, fmt.Sprintf("Cannot load revision %s of policy %s", id, c.policy()))
+		return nil, orMissing(c.orNoOp(err, c.policy()), fmt.Sprintf("Cannot load revision %s of policy %s", id, c.policy()))
 	}
 	return c.activated(active)
 }
@@ -89,4 +90,22 @@ func deactivate(c *call) (*reply, error) {
 
 func (c *call) notActive() string {
 	return fmt.Sprintf("Cannot load policy %s in policy group %s", c.policy(), c.group())
+}
+
+// AllowNoOp is the parameter of a call that may put a lock of which nothing can be
+// enforced in the place of one that is enforced. Its value is true.
+const AllowNoOp = "allow_no_op"
+
+func (c *call) noOp() admin.NoOp { return admin.NoOp(c.query.Get(AllowNoOp) == "true") }
+
+// orNoOp tells of a lock that enforces nothing, and would take the place of one that
+// does, how that is done on purpose.
+func (c *call) orNoOp(err error, policy authz.PolicyID) error {
+	if !admin.IsNoOp(err) {
+		return err
+	}
+	return problem(http.StatusConflict, fmt.Sprintf(
+		"Nothing of the new revision of policy %[1]s can be enforced, and it would replace one in the policy group that is: all requests for %[1]s would get the "+
+			"default decision. If that is what you want, add ?%[2]s=true to this call (understudy push --allow-no-op does), or DELETE /policy_groups/GROUP/policies/%[1]s first",
+		policy, AllowNoOp))
 }

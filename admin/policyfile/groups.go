@@ -159,9 +159,9 @@ func promote(c *call) (*reply, error) {
 	if g.Next == "" {
 		return nil, invalid(fmt.Sprintf("policy_group '%s' has no next_group_name: PUT it first", c.group()))
 	}
-	next, err := c.library.Promote(c.context, c.group(), policies)
+	next, err := c.library.Promote(c.context, c.group(), policies, c.noOp())
 	if err != nil {
-		return nil, orMissing(err, fmt.Sprintf("Cannot load policy %s in policy group %s", missing(err), c.group()))
+		return nil, orMissing(c.orNoOp(err, authz.PolicyID(missing(err))), fmt.Sprintf("Cannot load policy %s in policy group %s", missing(err), c.group()))
 	}
 	return &reply{status: http.StatusOK, value: c.document(next)}, nil
 }

@@ -89,11 +89,18 @@ func orMissing(err error, text string) error {
 	return err
 }
 
-// missing returns the ID of the resource that NOT_FOUND is about.
+// missing returns the ID of the resource that NOT_FOUND or FAILED_PRECONDITION is about.
 func missing(err error) string {
 	for _, d := range status.Convert(err).Details() {
-		if about, ok := d.(*errdetails.ResourceInfo); ok {
-			return about.ResourceName[strings.LastIndexByte(about.ResourceName, '/')+1:]
+		name := ""
+		switch about := d.(type) {
+		case *errdetails.ResourceInfo:
+			name = about.ResourceName
+		case *errdetails.PreconditionFailure:
+			name = about.Violations[0].Subject
+		}
+		if name != "" {
+			return name[strings.LastIndexByte(name, '/')+1:]
 		}
 	}
 	return ""

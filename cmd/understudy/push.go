@@ -31,8 +31,8 @@ whole resource name. Group, policy and revision are made as needed.
 A revision is what its revision_id says. If the server knows it already, it makes the
 lock active that it has. Promote it from there with 'understudy promote'.
 
-A lock of which nothing can be enforced, such as one of Chef's, would leave requests
-to the default decision. It is pushed with --allow-no-op only.`,
+A lock of which nothing can be enforced, such as one of Chef's, leaves requests to the
+default decision. It is pushed with --allow-no-op only.`,
 		cobra.ExactArgs(2), func(c *client, ctx context.Context, args []string) error {
 			document, err := readFile(args[1], c.in)
 			if err != nil {
@@ -45,7 +45,7 @@ to the default decision. It is pushed with --allow-no-op only.`,
 			if _, err := lock.Policy(); err != nil && !allowNoOp {
 				return fmt.Errorf("nothing of %s can be enforced: %w; push it all the same with --allow-no-op", args[1], err)
 			}
-			return c.push(ctx, c.sibling(args[0]), args[1], lock, document)
+			return c.push(ctx, c.sibling(args[0]), args[1], allowNoOp, lock, document)
 		})
 	cmd.Example = `  understudy lock ./policy --name web > web.lock.json
   understudy push dev web.lock.json
@@ -71,13 +71,16 @@ type pushed struct {
 }
 
 // push puts a lock that was read from a file into a location.
-func (c *client) push(ctx context.Context, location, file string, lock *policyfile.Lock, document []byte) error {
+func (c *client) push(ctx context.Context, location, file string, allowNoOp bool, lock *policyfile.Lock, document []byte) error {
 	segments := strings.Split(location, "/")
 	if len(segments) != 4 || segments[0] != "projects" || segments[2] != "locations" {
 		return usage(fmt.Errorf("%s is no policy group: it is like dev, in the project of --location %s, or projects/default/locations/dev", location, c.location))
 	}
 	path := "/organizations/" + url.PathEscape(segments[1]) + "/policy_groups/" + url.PathEscape(segments[3]) +
 		"/policies/" + url.PathEscape(lock.Name)
+	if allowNoOp {
+		path += "?" + policyfile.AllowNoOp + "=true"
+	}
 	active, err := c.put(ctx, path, document)
 	if err != nil {
 		return err
