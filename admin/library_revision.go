@@ -222,7 +222,7 @@ func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision Revi
 		return storedRevision{}, l.s.storeFailed(ctx, "reading "+string(keys[0]), err)
 	}
 	k := storedRevision{policy: policy, revision: revision, document: records[0], policies: policies}
-	if i := slices.IndexFunc(records[1:], func(r Record) bool { return r.Key != "" }); i >= 0 {
+	if i := slices.IndexFunc(records[1:], func(r Record) bool { return r.Key != "" && r.Damage == nil }); i >= 0 {
 		k.kept = records[1+i]
 	}
 	return k, nil
