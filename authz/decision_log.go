@@ -123,6 +123,9 @@ func newDecisionLog(config Config, panics *Panics) (*decisionLog, error) {
 	}
 	maps.Copy(l.labels, c.Labels)
 	l.labels["id"], l.labels["location"] = config.Node, string(config.Location)
+	if config.Observing {
+		l.labels["observing"] = "true"
+	}
 	l.pool = &pool[decided]{
 		workers: c.Workers, limit: int64(c.QueueBytes), queue: make(chan decided, c.Queue),
 		size: func(d decided) int { return d.request.Size },

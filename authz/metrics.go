@@ -21,6 +21,8 @@ type metrics struct {
 	mismatches  metric.Int64Counter
 	// verifications counts the decisions that were to be decided again.
 	verifications metric.Int64Counter
+	// observing says that nobody enforces the decisions.
+	observing bool
 	// labels :: labels → them as an option, made once.
 	labels sync.Map
 }
@@ -36,14 +38,20 @@ type checkLabels struct {
 	policy  PolicyID
 	result  string
 	failure Failure
+	// observing is a label only where it is true: nobody enforces these.
+	observing bool
 }
 
 func (l checkLabels) attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{
+	out := []attribute.KeyValue{
 		attribute.String("policy", string(l.policy)),
 		attribute.String("result", l.result),
 		attribute.String("failure", string(l.failure)),
 	}
+	if l.observing {
+		out = append(out, attribute.Bool("observing", true))
+	}
+	return out
 }
 
 // comparisonLabels are the labels of a comparison.
@@ -64,7 +72,7 @@ func (r dropReason) attributes() []attribute.KeyValue {
 
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
-	m := &metrics{}
+	m := &metrics{observing: s.config.Observing}
 	var errs [10]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
@@ -79,7 +87,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 		metric.WithDescription("Policies and experiments that could not be applied."))
 	m.mismatches, errs[5] = meter.Int64Counter("understudy.verification.mismatches",
 		metric.WithDescription("Decisions by shortcut that the whole input does not give. Any is a bug."))
-	errs[6] = observeSnapshot(meter, s)
+	errs[6] = errors.Join(observeSnapshot(meter, s), observeObserving(meter, m.observing))
 	errs[7] = observeLookups(meter, s)
 	m.verifications, errs[8] = meter.Int64Counter("understudy.verifications",
 		metric.WithDescription("Live decisions that were to be decided again from the whole input, by outcome: done, shed or failed."))
@@ -144,7 +152,7 @@ func (s Status) Age() time.Duration {
 }
 
 func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin time.Time) {
-	m.checks.Add(ctx, 1, option(&m.labels, checkLabels{id, d.Result(), d.Failure}))
+	m.checks.Add(ctx, 1, option(&m.labels, checkLabels{id, d.Result(), d.Failure, m.observing}))
 	m.duration.Record(ctx, time.Since(begin).Seconds())
 }
 

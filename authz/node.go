@@ -83,7 +83,7 @@ func (s *Sidecar) askForHeartbeat() {
 
 // node returns what the sidecar reports of itself.
 func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
-	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime()}
+	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing}
 	if snap != nil {
 		n.AppliedSequence = snap.cursor.Sequence
 		for name := range snap.policies {

@@ -76,6 +76,9 @@ func (r *Recorder) describe(out []attribute.KeyValue, config Config, request *Re
 		attribute.String("url.path", bounded(request.Path)),
 		attribute.String("server.address", bounded(request.Host)),
 	)
+	if config.Observing {
+		out = append(out, attribute.Bool(observingKey, true))
+	}
 	if rate, ok := r.which.sampled(d); ok {
 		out = append(out, attribute.Float64("understudy.preview.sample_rate", rate))
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	Policy PolicyID
 	// Node is the ID of this sidecar, unique in its location.
 	Node string
+	// Observing says that nobody enforces the decisions: records, events of the decision
+	// log, metrics and the node say so.
+	Observing bool
 	// Default is the decision on a check of Envoy's where there is no policy, or one
 	// without rules. A reservation is allowed there.
 	Default Verdict

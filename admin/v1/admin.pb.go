@@ -792,7 +792,10 @@ type Node struct {
 	HeartbeatTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=heartbeat_time,json=heartbeatTime,proto3" json:"heartbeat_time,omitempty"`
 	// Output only. Why the node could not apply its last change; absent if it
 	// could.
-	Error         *status.Status `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	Error *status.Status `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	// Output only. The node decides and does not enforce: it runs beside an
+	// authorizer that does (`serve --observe`).
+	Observing     bool `protobuf:"varint,7,opt,name=observing,proto3" json:"observing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -867,6 +870,13 @@ func (x *Node) GetError() *status.Status {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *Node) GetObserving() bool {
+	if x != nil {
+		return x.Observing
+	}
+	return false
 }
 
 // Request for `GetPolicy`.
@@ -3576,7 +3586,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12@\n" +
 	"\vupdate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"updateTime:`\xeaA]\n" +
-	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xaa\x03\n" +
+	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xcd\x03\n" +
 	"\x04Node\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12>\n" +
 	"\bpolicies\x18\x02 \x03(\tB\"\xe0A\x03\xfaA\x1c\n" +
@@ -3585,7 +3595,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12F\n" +
 	"\x0eheartbeat_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\rheartbeatTime\x12-\n" +
-	"\x05error\x18\x06 \x01(\v2\x12.google.rpc.StatusB\x03\xe0A\x03R\x05error:`\xeaA]\n" +
+	"\x05error\x18\x06 \x01(\v2\x12.google.rpc.StatusB\x03\xe0A\x03R\x05error\x12!\n" +
+	"\tobserving\x18\a \x01(\bB\x03\xe0A\x03R\tobserving:`\xeaA]\n" +
 	"\x18understudy.internal/Node\x124projects/{project}/locations/{location}/nodes/{node}*\x05nodes2\x04node\"J\n" +
 	"\x10GetPolicyRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +

@@ -108,16 +108,16 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			f.server.panics.Report(r.Context(), authz.PanicCheck, cause)
-			errPanicked.answer().understood(route.form).write(w)
+			f.send(w, errPanicked.answer(), route.form)
 		}
 	}()
 	if !ok {
-		errNoForm.answer().write(w)
+		f.send(w, errNoForm.answer(), route.form)
 		return
 	}
 	check, refused := f.check(w, r, route)
 	if refused != nil {
-		refused.answer().understood(route.form).write(w)
+		f.send(w, refused.answer(), route.form)
 		return
 	}
 	response, err := f.server.checkLazily(r.Context(), check)
@@ -125,7 +125,19 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The policy could not decide.", http.StatusServiceUnavailable)
 		return
 	}
-	answerOf(response, route.form).understood(route.form).write(w)
+	f.send(w, answerOf(response, route.form), route.form)
+}
+
+// send writes an answer as the proxy understands it. What an observer answers is
+// always an allow.
+func (f *httpFront) send(w http.ResponseWriter, a *answer, form *form) {
+	if f.server.observe {
+		a = a.observed()
+	}
+	if form != nil {
+		a = a.understood(form)
+	}
+	a.write(w)
 }
 
 // route finds the form of a target, by its bytes as they were sent: a path that is

@@ -27,7 +27,7 @@ const (
 // ours are the headers that a policy cannot set: those above, and what frames a
 // message.
 var ours = append([]string{
-	headerDecisionID, headerFailure, headerStatus, headerRemove, "Content-Length",
+	headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved, "Content-Length",
 }, hopHeaders...)
 
 // What an allow cannot say over HTTP. It is a denial: an edit that is silently left

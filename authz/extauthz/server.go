@@ -40,7 +40,9 @@ type Server struct {
 	panics *authz.Panics
 	// failWithError answers failures with a gRPC error.
 	failWithError bool
-	decodes       decodes
+	// observe answers everything with OK.
+	observe bool
+	decodes decodes
 }
 
 // Option changes a Server from its defaults.
@@ -92,6 +94,7 @@ func New(d Decider, options ...Option) *Server {
 	for _, o := range options {
 		o(s)
 	}
+	s.failWithError = s.failWithError && !s.observe
 	return s
 }
 
@@ -122,18 +125,34 @@ func newID() string {
 	return id.String()
 }
 
-// respond returns the response of a decision; a denial if it has something that
-// cannot be sent.
+// respond returns the response of a decision, or that of an observer.
 func (s *Server) respond(id string, d authz.Decision) (*authv3.CheckResponse, error) {
+	if s.observe {
+		_, d, _ = sent(id, d)
+		return observed(id, d), nil
+	}
+	return s.enforce(id, d)
+}
+
+// enforce returns the response that enforces a decision; a denial if it has something
+// that cannot be sent.
+func (s *Server) enforce(id string, d authz.Decision) (*authv3.CheckResponse, error) {
+	response, d, err := sent(id, d)
+	if s.failWithError && d.Failure != "" && d.Failure != authz.FailureRequest {
+		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
+	}
+	return response, err
+}
+
+// sent returns the response of a decision, and that decision; if it has something that
+// cannot be sent, the failure that takes its place.
+func sent(id string, d authz.Decision) (*authv3.CheckResponse, authz.Decision, error) {
 	response, err := respond(id, d)
 	if err != nil {
 		d = authz.Decision{Failure: authz.FailureType, Reason: err.Error()}
 		response, err = respond(id, d)
 	}
-	if s.failWithError && d.Failure != "" && d.Failure != authz.FailureRequest {
-		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
-	}
-	return response, err
+	return response, d, err
 }
 
 // decide asks the decider, in a span of its own if there is a tracer.

@@ -27,20 +27,21 @@ func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope
 }
 
 // checkLazily answers a request that was not received on the wire as if it had been, so
-// that its decision is cached like any other.
+// that its decision is cached like any other. An observer gets the response that it
+// would enforce, too.
 func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
-			response, err = s.respond(id, panicked)
+			response, err = s.enforce(id, panicked)
 		}
 	}()
 	wire, err := proto.Marshal(check)
 	if err != nil {
-		return s.respond(id, notACheck)
+		return s.enforce(id, notACheck)
 	}
-	return s.respond(id, s.decideWire(ctx, id, wire))
+	return s.enforce(id, s.decideWire(ctx, id, wire))
 }
 
 // decideWire decides a request on the wire. One that a view reads is decoded in full

@@ -49,6 +49,7 @@ type config struct {
 	defaultDecision string
 	decisionTimeout time.Duration
 	failWithError   bool
+	observe         bool
 	descriptorSet   string
 	snapshotFile    string
 	previewConsole  bool
@@ -90,6 +91,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
 	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
 	f.BoolVar(&c.failWithError, "fail-with-error", false, "answer a policy's failure with a gRPC error, so that Envoy's failure_mode_allow decides, instead of a denial")
+	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	c.preview.bind(f)
 	f.IntVar(&c.decisionMemory, "decision-memory", 65_536, "how many decisions each policy remembers, of about 200 bytes, and an experiment a quarter of that; 0 for none")
@@ -200,6 +202,9 @@ func (c *config) finish() error {
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
 	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
+	check(!c.observe || !c.failWithError, "observe", "an observer fails nobody, so it is not together with --fail-with-error")
+	check(!c.observe || c.reservations.policy == "", "observe", "an observer refuses nobody, and reservations have nobody else to ask, so it is not together with --reservation-policy")
+	check(!c.observe || c.enabled("authz"), "observe", "it is about decisions, so it needs --enable authz")
 	c.validateListening(check)
 	check(validAddress(c.authzAddr) || strings.HasPrefix(c.authzAddr, unixScheme), "authz-addr", "it is host:port or unix:///path")
 	check(c.httpAuthzAddr == "" || validAddress(c.httpAuthzAddr) || strings.HasPrefix(c.httpAuthzAddr, unixScheme),

@@ -11,14 +11,16 @@ import (
 
 // readiness is the answer of /readyz.
 type readiness struct {
-	Ready    bool              `json:"ready"`
-	Reason   string            `json:"reason,omitempty"`
-	Version  string            `json:"version"`
-	Location string            `json:"location"`
-	Node     string            `json:"node,omitempty"`
-	Bound    map[string]string `json:"addresses"`
-	Sequence int64             `json:"sequence"`
-	Policies int               `json:"policies"`
+	Ready    bool   `json:"ready"`
+	Reason   string `json:"reason,omitempty"`
+	Version  string `json:"version"`
+	Location string `json:"location"`
+	Node     string `json:"node,omitempty"`
+	// Observing says that decisions are not enforced.
+	Observing bool              `json:"observing,omitempty"`
+	Bound     map[string]string `json:"addresses"`
+	Sequence  int64             `json:"sequence"`
+	Policies  int               `json:"policies"`
 	// StoreLostSeconds is for how long the store has not answered.
 	StoreLostSeconds float64 `json:"storeLostSeconds,omitempty"`
 	// StoreError is why it does not.
@@ -75,6 +77,7 @@ func (h *health) readiness() readiness {
 	}
 	if h.sidecar != nil {
 		status := h.sidecar.Status()
+		r.Observing = h.config.observe
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.tellStore(status)
 		r.NotAppliedCount = len(status.NotApplied)

@@ -78,6 +78,9 @@ func serve(
 		"reservation", s.bound["reservation"], "admin", s.bound["admin"], "health", s.bound["health"])
 	logger.Info("settings", "store", redacted(c.store), "location", c.location, "policy", c.policy, "node", c.node,
 		"default_decision", c.defaultDecision, "exporting", tel.exporting)
+	if c.observe {
+		logger.Warn("observing: decisions are made and recorded, and none is enforced; every request is answered OK (--observe)")
+	}
 	if announce != nil {
 		announce(s.bound)
 	}
@@ -184,6 +187,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		Location:        authz.Location(s.config.location),
 		Policy:          authz.PolicyID(s.config.policy),
 		Node:            s.config.node,
+		Observing:       s.config.observe,
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
 		Preview:         s.config.preview.bounds(),
@@ -240,6 +244,9 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), extauthz.WithPanics(s.panics), meters}
 	if s.config.failWithError {
 		options = append(options, extauthz.OnFailureError())
+	}
+	if s.config.observe {
+		options = append(options, extauthz.Observe())
 	}
 	if s.telemetry.traces != nil {
 		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))

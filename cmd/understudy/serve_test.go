@@ -100,6 +100,12 @@ type running struct {
 // startServer runs serve until the test ends.
 func startServer(t testing.TB, change func(*config)) *running {
 	t.Helper()
+	return startServerWithLog(t, io.Discard, change)
+}
+
+// startServerWithLog also gives the server's log to a test.
+func startServerWithLog(t testing.TB, log io.Writer, change func(*config)) *running {
+	t.Helper()
 	c := demoConfig(t.TempDir())
 	c.location = "projects/p1/locations/l1"
 	c.decisionTimeout = scriptTime // for what a test does not ask
@@ -109,7 +115,7 @@ func startServer(t testing.TB, change func(*config)) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	bound, done := make(chan map[string]string, 1), make(chan error, 1)
 	go func() {
-		done <- serve(ctx, c, nil, io.Discard, func(b map[string]string) { bound <- b })
+		done <- serve(ctx, c, nil, log, func(b map[string]string) { bound <- b })
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -264,7 +264,11 @@ func (c *client) listNodes(ctx context.Context, filter string) error {
 		if n.Error != nil {
 			failure = n.Error.Message
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", lastSegment(n.Name), len(n.Policies), n.AppliedSequence,
+		name := lastSegment(n.Name)
+		if n.Observing {
+			name += " (observing)"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", name, len(n.Policies), n.AppliedSequence,
 			when(n.CreateTime), since(n.HeartbeatTime.AsTime()), failure)
 	}
 	return t.Flush()
