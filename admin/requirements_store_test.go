@@ -63,7 +63,7 @@ func openAddress(t *testing.T, address, project string, c *clock) *openStore {
 	if path, ok := strings.CutPrefix(address, "bolt:"); ok {
 		opened, err = boltstore.Open(path, boltstore.WithClock(c.now))
 	} else {
-		opened, err = redisstore.Open(t.Context(), address, redisstore.WithClock(c.now))
+		opened, err = redisstore.Open(address, redisstore.WithClock(c.now))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -37,8 +38,15 @@ func (s *Sidecar) follow(ctx context.Context) {
 // lost and there is no snapshot at all, the file stands in.
 func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 	restore := sync.OnceFunc(func() { s.restore(ctx) })
+	// Whoever sees the saved policies sees that the store is lost; the log tells of it
+	// when it is known whether there are any.
+	lose := func(err error) {
+		before := s.noteReached(err)
+		restore()
+		s.tellReached(before, err)
+	}
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
-		on, update, err := s.loadOnce(ctx)
+		on, update, err := s.loadOnce(ctx, lose)
 		if err == nil {
 			s.reached(nil)
 			s.apply(ctx, on, update)
@@ -48,23 +56,52 @@ func (s *Sidecar) load(ctx context.Context) (Cursor, bool) {
 		if ctx.Err() != nil {
 			return Cursor{}, false
 		}
-		// Whoever sees the saved policies sees that the store is lost; the log tells of
-		// it when it is known whether there are any.
-		before := s.noteReached(err)
-		restore()
-		s.tellReached(before, err)
+		lose(err)
 		if !sleep(ctx, pause) {
 			return Cursor{}, false
 		}
 	}
 }
 
+// answerTime is for how long a sidecar without policies waits for the store alone.
+const answerTime = time.Second
+
+var errNoAnswer = fmt.Errorf("it has not answered for %v, and is still asked", answerTime)
+
+// ask asks the store for everything. A store that is slow to answer, or that never will
+// because its connection is half open, is reported to lose while it is waited for, if
+// there is nothing to decide by yet.
+func (s *Sidecar) ask(ctx context.Context, lose func(error)) (Update, error) {
+	if s.current.Load() != nil {
+		return s.config.Feed.Load(ctx, s.config.Location)
+	}
+	type answer struct {
+		update Update
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		update, err := s.config.Feed.Load(ctx, s.config.Location)
+		answers <- answer{update, err}
+	}()
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	select {
+	case a := <-answers:
+		return a.update, a.err
+	case <-timer.C:
+		lose(errNoAnswer)
+	}
+	a := <-answers
+	return a.update, a.err
+}
+
 // loadOnce asks the store for everything. The update that it returns goes on top of a
 // snapshot that has what stays of the present one: entries of the policies in the
 // update, so that what did not change is not compiled again, and what does not compile
 // keeps its last good version; and the policies that the store has lost.
-func (s *Sidecar) loadOnce(ctx context.Context) (*snapshot, Update, error) {
-	update, err := s.config.Feed.Load(ctx, s.config.Location)
+func (s *Sidecar) loadOnce(ctx context.Context, lose func(error)) (*snapshot, Update, error) {
+	update, err := s.ask(ctx, lose)
 	if err != nil {
 		return nil, Update{}, err
 	}

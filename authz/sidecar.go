@@ -318,7 +318,7 @@ func (s *Sidecar) noteReached(err error) (before error) {
 // tellReached tells of a change.
 func (s *Sidecar) tellReached(before, err error) {
 	switch {
-	case err != nil && before == nil:
+	case err != nil && (before == nil || errors.Is(before, errNoAnswer) && !errors.Is(err, errNoAnswer)):
 		s.log.Warn("the store does not answer"+s.meanwhile(), "error", err)
 	case err == nil && before != nil:
 		s.log.Info("the store answers again")

@@ -108,7 +108,7 @@ func TestOrganizations(t *testing.T) {
 // TestStoreAway says that nothing was changed, and not what the store is made of.
 func TestStoreAway(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	store, err := redisstore.Open(t.Context(), redis.URL())
+	store, err := redisstore.Open(redis.URL())
 	s := serve(t, opened(t, store, err), "p-away", false)
 	lock := version(t, "web", 1)
 	s.must("PUT", "/policy_groups/dev/policies/web", lock)

@@ -41,7 +41,7 @@ func backends(t *testing.T) []backend {
 	url := storetest.Redis(t)
 	return []backend{
 		{"redis", func(t *testing.T) stores {
-			store, err := redisstore.Open(t.Context(), url)
+			store, err := redisstore.Open(url)
 			return opened(t, store, err)
 		}},
 		{"bolt", func(t *testing.T) stores {

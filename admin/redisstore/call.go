@@ -72,9 +72,29 @@ func failure(ctx context.Context, doing string, err error, lost bool) error {
 		return fmt.Errorf("%s: %w: %w", doing, admin.ErrOutcomeUnknown, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case isRefusal(err):
+		return fmt.Errorf("%s: %w: %w: %w", doing, admin.ErrUnavailable, ErrRefused, err)
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
 	}
+}
+
+// ErrRefused says that Redis answers, and does not let this client do what it has to.
+var ErrRefused = errors.New("refused by Redis; mend user and password in the URL of the store, " +
+	"or give that user of Redis the right to +@all ~understudy:*")
+
+// isRefusal reports whether Redis does not take the user or the password, or does not
+// let the user do what was asked.
+func isRefusal(err error) bool {
+	if !isReply(err) {
+		return false
+	}
+	for _, prefix := range []string{"WRONGPASS ", "NOAUTH ", "NOPERM "} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // fate is what became of the attempts of one call.

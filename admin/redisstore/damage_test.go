@@ -279,7 +279,7 @@ func TestOldReports(t *testing.T) {
 
 // Closing a store ends those who wait.
 func TestClose(t *testing.T) {
-	store, err := redisstore.Open(t.Context(), storetest.Redis(t))
+	store, err := redisstore.Open(storetest.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,17 @@ import (
 	"understudy/authz"
 )
 
-// Load implements authz.Feed.
+// Load implements authz.Feed. The answer may take its time, so a connection that does not
+// answer any more is found out before.
 func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update, error) {
+	err := call(ctx, "loading "+string(location), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, shortTimeout)
+		defer cancel()
+		return s.bulk.Ping(ctx).Err()
+	})
+	if err != nil {
+		return authz.Update{}, err
+	}
 	found, err := s.read(ctx, "loading "+string(location), request{
 		keys:     keysOf(string(location)),
 		location: location,

@@ -61,10 +61,8 @@ func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, 
 //
 // with the options of go-redis, such as dial_timeout=500ms.
 //
-// A Redis that cannot be reached is no error: calls return admin.ErrUnavailable
-// until it can be. One that answers and refuses, as for a wrong password, is. No
-// error tells the password.
-func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
+// Nothing is asked of Redis yet: Probe does. No error tells the password.
+func Open(url string, options ...Option) (*Store, error) {
 	s := &Store{now: time.Now, stream: 10_000}
 	for _, o := range options {
 		o(s)
@@ -75,11 +73,18 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	}
 	s.short, s.bulk = connect(shortTimeout), connect(bulkTimeout)
 	s.watches = newWatches(s.bulk)
-	if err := s.short.Ping(ctx).Err(); err != nil && isReply(err) && !isTransient(err) {
-		s.Close()
-		return nil, fmt.Errorf("opening the store: Redis refuses: %w", err)
-	}
 	return s, nil
+}
+
+// Probe asks Redis for a sign of life. The error wraps ErrRefused if Redis answered and
+// wants nothing of this client, as for a wrong password, and admin.ErrUnavailable if it
+// did not answer.
+func (s *Store) Probe(ctx context.Context) error {
+	err := s.short.Ping(ctx).Err()
+	if err != nil && isReply(err) && !isTransient(err) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return failure(ctx, "probing", err, false)
 }
 
 // Close lets go of all connections. Calls under way fail.

@@ -59,7 +59,7 @@ func options(c storetest.Config) (options []redisstore.Option) {
 
 func open(t testing.TB, url string, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), url, options...)
+	store, err := redisstore.Open(url, options...)
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}

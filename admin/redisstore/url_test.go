@@ -1,10 +1,12 @@
 package redisstore_test
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
 
+	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
 )
@@ -40,7 +42,7 @@ var wrongURLs = []string{
 
 func TestOpenWrongURL(t *testing.T) {
 	for _, wrong := range wrongURLs {
-		store, err := redisstore.Open(t.Context(), wrong)
+		store, err := redisstore.Open(wrong)
 		if err == nil {
 			t.Errorf("%s was opened", wrong)
 			store.Close()
@@ -52,17 +54,27 @@ func TestOpenWrongURL(t *testing.T) {
 	}
 }
 
-// A server that answers and refuses is an error, without the password.
-func TestOpenRefused(t *testing.T) {
+// A server that answers and refuses is told from one that is away, without the password.
+func TestProbe(t *testing.T) {
 	server := storetest.StartRedis(t, "--requirepass", "right")
 	_, path := server.Address()
 	for _, userinfo := range []string{"", ":" + password + "@", "nobody:" + password + "@"} {
-		_, err := redisstore.Open(t.Context(), "unix://"+userinfo+path)
-		if err == nil || strings.Contains(err.Error(), password) {
-			t.Errorf("%q: error %v", userinfo, err)
+		store := open(t, "unix://"+userinfo+path)
+		_, load := store.Load(t.Context(), location)
+		for doing, err := range map[string]error{"probing": store.Probe(t.Context()), "loading": load} {
+			if !errors.Is(err, redisstore.ErrRefused) || strings.Contains(err.Error(), password) {
+				t.Errorf("%q, %s: error %v", userinfo, doing, err)
+			}
 		}
 	}
-	open(t, "unix://:right@"+path)
+	right := open(t, "unix://:right@"+path)
+	if err := right.Probe(t.Context()); err != nil {
+		t.Error(err)
+	}
+	server.Stop()
+	if err := right.Probe(t.Context()); !errors.Is(err, admin.ErrUnavailable) || errors.Is(err, redisstore.ErrRefused) {
+		t.Errorf("a server that is gone: %v", err)
+	}
 }
 
 // FuzzOpen looks for URLs that panic or whose error tells the password.
@@ -75,7 +87,7 @@ func FuzzOpen(f *testing.F) {
 		if u, err := url.Parse(text); err == nil && u.Scheme != "unix" && u.Host != "" {
 			return
 		}
-		store, err := redisstore.Open(t.Context(), text)
+		store, err := redisstore.Open(text)
 		if err == nil {
 			store.Close()
 		} else if strings.Contains(err.Error(), password) {

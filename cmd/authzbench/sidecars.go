@@ -64,7 +64,7 @@ func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
 		}
 	}()
 	for i := range sidecars {
-		store, err := redisstore.Open(ctx, f.store)
+		store, err := redisstore.Open(f.store)
 		if err != nil {
 			return fmt.Errorf("opening the store: %w", err)
 		}

@@ -86,11 +86,14 @@ func (r *restore) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, r.config)
+	st, err := openStore(r.config)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
+	if err := refusal(ctx, st); err != nil {
+		return err
+	}
 	recovery := admin.Recovery{
 		Store: st, Location: authz.Location(r.config.location), Saved: saved, ValidateOnly: r.validateOnly,
 	}

@@ -22,9 +22,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"understudy/admin"
-	"understudy/admin/boltstore"
 	"understudy/admin/policyfile"
-	"understudy/admin/redisstore"
 	"understudy/authz"
 	"understudy/authz/extauthz"
 )
@@ -33,13 +31,6 @@ const (
 	// headerTimeout bounds how long a client may take to send its headers.
 	headerTimeout = 10 * time.Second
 )
-
-// store is what both halves need of one technology.
-type store interface {
-	admin.Store
-	authz.Feed
-	Close() error
-}
 
 // serve runs everything that the configuration enables until ctx is done.
 // announce, if not nil, gets the bound addresses once all ports are open.
@@ -57,17 +48,20 @@ func serve(
 		err = errors.Join(err, closers.close(flush))
 	}()
 
-	st, err := openStore(ctx, c)
+	st, err := openStore(c)
 	if err != nil {
 		return err
 	}
 	closers.add("the store", func(context.Context) error { return st.Close() })
+	if err := mayStart(ctx, c, st, logger); err != nil {
+		return err
+	}
 
 	tel, err := newTelemetry(ctx, c, console, logger, closers)
 	if err != nil {
 		return err
 	}
-	s := &server{config: c, log: logger, telemetry: tel, bound: make(map[string]string)}
+	s := &server{config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string)}
 	if s.panics, err = authz.NewPanics(logger, tel.meters); err != nil {
 		return err
 	}
@@ -95,26 +89,12 @@ func newLogger(c config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-func openStore(ctx context.Context, c config) (store, error) {
-	if path, ok := strings.CutPrefix(c.store, boltScheme); ok {
-		s, err := boltstore.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("--store: %w", err)
-		}
-		return s, nil
-	}
-	s, err := redisstore.Open(ctx, c.store)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--store: %w; or bolt:///path for a file", err))
-	}
-	return s, nil
-}
-
 // server is everything that listens in one process.
 type server struct {
 	config    config
 	log       *slog.Logger
 	telemetry *telemetry
+	store     store
 	panics    *authz.Panics
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
@@ -347,6 +327,7 @@ func (s *server) run(ctx context.Context) error {
 		go s.becomeReady(following)
 	}
 	s.reservation.run(ctx, g, s.listeners["reservation"])
+	g.run("store", func() error { warnOfRisks(ctx, s.store, s.log); return nil })
 	if s.admin != nil {
 		g.run("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
 	}
