@@ -62,8 +62,8 @@ type Request struct {
 	// Projector makes what a policy reads of the input document, without the rest. It
 	// is nil if there is only the whole.
 	Projector Projector
-	// Span returns the span that the request belongs to, from its own headers. Nil
-	// means that there is none.
+	// Span returns the span that the request belongs to: the caller's, or that of the
+	// proxy that asks. Nil means that there is none.
 	Span func() trace.SpanContext
 
 	once  sync.Once

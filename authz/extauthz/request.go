@@ -1,6 +1,7 @@
 package extauthz
 
 import (
+	"context"
 	"strings"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -33,7 +34,7 @@ func projectOf(extension func(key string) string) authz.Project {
 
 // request returns what is asked. The facts are those that Envoy vouches for; a
 // client that sends its request line only as pseudo-headers is understood.
-func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
+func (s *Server) request(ctx context.Context, id string, check *authv3.CheckRequest) *authz.Request {
 	attributes := check.GetAttributes()
 	http := attributes.GetRequest().GetHttp()
 	headers := headersOf(check)
@@ -50,7 +51,7 @@ func (s *Server) request(id string, check *authv3.CheckRequest) *authz.Request {
 		Project:   projectOf(func(key string) string { return attributes.GetContextExtensions()[key] }),
 		Size:      len(http.GetBody()) + len(http.GetRawBody()),
 		Source:    func() (rego.Input, error) { return s.input(check) },
-		Span:      func() trace.SpanContext { return s.span(headers) },
+		Span:      func() trace.SpanContext { return s.span(ctx, headers) },
 	}
 }
 

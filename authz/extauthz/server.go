@@ -54,9 +54,9 @@ func WithClock(now func() time.Time) Option {
 	return func(s *Server) { s.now = now }
 }
 
-// WithPropagator sets how the span that a request belongs to is read from its
-// headers, so that records join the caller's trace. The default knows the W3C's
-// traceparent.
+// WithPropagator sets how the span that a request belongs to is read, from the metadata
+// of the gRPC call or else from the request's headers, so that records join the trace of
+// Envoy and of the caller. The default knows the W3C's traceparent.
 func WithPropagator(p propagation.TextMapPropagator) Option {
 	return func(s *Server) { s.propagator = p }
 }
@@ -109,7 +109,7 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (respons
 	}()
 	d := emptyRequest
 	if check.GetAttributes() != nil {
-		d = s.decide(ctx, s.request(id, check))
+		d = s.decide(ctx, s.request(ctx, id, check))
 	}
 	return s.respond(id, d)
 }
@@ -170,11 +170,6 @@ func (s *Server) decide(ctx context.Context, r *authz.Request) authz.Decision {
 		attribute.String("http.request.method", r.Method),
 	)
 	return d
-}
-
-// span returns the span that a request's headers name.
-func (s *Server) span(headers propagation.TextMapCarrier) trace.SpanContext {
-	return trace.SpanContextFromContext(s.propagator.Extract(context.Background(), headers))
 }
 
 // emptyRequest is the decision on a request that says nothing. No policy is asked:

@@ -49,7 +49,7 @@ func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (r
 func (s *Server) decideWire(ctx context.Context, id string, wire []byte) authz.Decision {
 	v, why := newView(string(wire))
 	if v != nil {
-		return s.decide(ctx, s.viewed(id, wire, v))
+		return s.decide(ctx, s.viewed(ctx, id, wire, v))
 	}
 	s.decodes.count(why)
 	check := &authv3.CheckRequest{}
@@ -59,7 +59,7 @@ func (s *Server) decideWire(ctx context.Context, id string, wire []byte) authz.D
 	if check.GetAttributes() == nil {
 		return emptyRequest
 	}
-	return s.decide(ctx, s.request(id, check))
+	return s.decide(ctx, s.request(ctx, id, check))
 }
 
 // notACheck is the decision on bytes that are no CheckRequest. It is a denial and not
@@ -69,7 +69,7 @@ var notACheck = authz.Decision{
 }
 
 // viewed returns what is asked, as request does, by a view.
-func (s *Server) viewed(id string, wire []byte, v *view) *authz.Request {
+func (s *Server) viewed(ctx context.Context, id string, wire []byte, v *view) *authz.Request {
 	return &authz.Request{
 		ID:        id,
 		Operation: authz.OperationCheck,
@@ -83,7 +83,7 @@ func (s *Server) viewed(id string, wire []byte, v *view) *authz.Request {
 		Size:      len(wire),
 		Source:    func() (rego.Input, error) { return s.decoded(wire) },
 		Projector: projector{v},
-		Span:      func() trace.SpanContext { return s.span(v) },
+		Span:      func() trace.SpanContext { return s.span(ctx, v) },
 	}
 }
 
