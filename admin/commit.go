@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -44,6 +45,9 @@ func (s *Server) CommitPolicyExperiment(
 func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentRequest) error {
 	if !stored.exists() || !stored.parent.live() {
 		return notFound(stored.name)
+	}
+	if err := cmp.Or(stored.damage, stored.parent.damage); err != nil {
+		return err
 	}
 	if err := matchEtag(stored.name, r.GetEtag(), stored.experiment.Etag); err != nil {
 		return err

@@ -95,7 +95,7 @@ func (s *Server) asConfig(ctx context.Context, name Key, r Record) (storedConfig
 		config, err = decode(r, &adminpb.Config{})
 	}
 	if err != nil {
-		return storedConfig{}, s.storeFailed(ctx, "reading "+string(name), err)
+		return storedConfig{name: name, record: r}, s.damaged(ctx, name, err)
 	}
 	return storedConfig{name, r, config}, nil
 }
@@ -112,7 +112,10 @@ func (s *Server) configUpdate(
 	ctx context.Context, name Key, given *adminpb.Config, mask aip.Mask,
 ) (configUpdate, error) {
 	stored, err := s.readConfig(ctx, name)
-	if err != nil {
+	damaged := err != nil && stored.record.Key != "" && mask.All()
+	if damaged {
+		stored.config = &adminpb.Config{Name: string(name), Etag: stored.record.Etag}
+	} else if err != nil {
 		return configUpdate{}, err
 	}
 	if err := matchEtag(name, given.GetEtag(), stored.config.Etag); err != nil {
@@ -122,7 +125,7 @@ func (s *Server) configUpdate(
 	if err := applyMask("config", mask, config, given); err != nil {
 		return configUpdate{}, err
 	}
-	if config.NextLocation == stored.config.NextLocation {
+	if config.NextLocation == stored.config.NextLocation && !damaged {
 		return configUpdate{config: stored.config}, nil
 	}
 	chain, err := s.checkNext(ctx, Key(name.location()), config.NextLocation)

@@ -51,6 +51,7 @@ const (
 	reasonRevisionActive     reason = "REVISION_ACTIVE"
 	reasonNoOpLock           reason = "NO_OP_LOCK"
 	reasonNodeFailed         reason = "NODE_FAILED"
+	reasonDamaged            reason = "RESOURCE_DAMAGED"
 	reasonUnimplemented      reason = "METHOD_UNIMPLEMENTED"
 	reasonStoreUnavailable   reason = "STORE_UNAVAILABLE"
 	reasonOutcomeUnknown     reason = "OUTCOME_UNKNOWN"
@@ -160,6 +161,29 @@ func precondition(name Key, why reason, description string) error {
 // policyDeleted is FAILED_PRECONDITION of a soft-deleted policy.
 func policyDeleted(name Key) error {
 	return precondition(name, reasonPolicyDeleted, "The policy is deleted. Undelete it first.")
+}
+
+// damaged is DATA_LOSS of a resource that is stored and cannot be read. The cause is for
+// the log.
+func (s *Server) damaged(ctx context.Context, name Key, cause error) error {
+	s.log.ErrorContext(ctx, "a stored record cannot be read", "resource", string(name), "error", cause)
+	hint := damageHints[typeOf(name)]
+	return fail(codes.DataLoss, reasonDamaged,
+		fmt.Sprintf("Resource '%s' is stored, but its record cannot be read: it was damaged, or written by another version. %s", name, hint),
+		facts{"resource": string(name), "hint": hint},
+		&errdetails.ResourceInfo{ResourceType: typeOf(name), ResourceName: string(name)})
+}
+
+const replaceOrDelete = "Delete it, which is for good, or replace all of it by an update with the update_mask `*`."
+
+// damageHints say what to do, by type of resource.
+var damageHints = map[string]string{
+	policyKind.resourceType: "Delete it, which is for good, replace all of it by an update with the update_mask `*`, " +
+		"or roll it back to a revision.",
+	experimentKind.resourceType: replaceOrDelete,
+	configKind.resourceType:     "Replace all of it by an update with the update_mask `*`.",
+	revisionKind.resourceType:   "It goes when its policy is purged or deleted for good, and is stored again when its content becomes live.",
+	operationKind.resourceType:  "Delete it; what it was about is done or not done all the same.",
 }
 
 // noNextLocation is FAILED_PRECONDITION of a location that policies cannot be

@@ -26,6 +26,9 @@ func (s *Server) GetPolicyExperiment(
 	if !stored.exists() {
 		return nil, notFound(name)
 	}
+	if stored.damage != nil {
+		return nil, stored.damage
+	}
 	return stored.experiment, s.markReconciling(ctx, name, stored.record.Sequence, &stored.experiment.Reconciling)
 }
 
@@ -89,6 +92,9 @@ func (s *Server) UpdatePolicyExperiment(
 		if !stored.exists() {
 			return s.experimentByUpdate(ctx, stored, r)
 		}
+		if stored.damage != nil {
+			return s.damagedExperimentUpdate(ctx, stored, given, mask)
+		}
 		return s.experimentUpdate(ctx, stored, given, mask)
 	})
 }
@@ -113,15 +119,19 @@ func (s *Server) DeletePolicyExperiment(
 			}
 			return nil, notFound(name)
 		}
-		if err := matchEtag(name, r.GetEtag(), stored.experiment.Etag); err != nil {
+		if err := matchEtag(name, r.GetEtag(), stored.record.Etag); err != nil {
 			return nil, err
+		}
+		last := stored.experiment
+		if stored.damage != nil {
+			last = &adminpb.PolicyExperiment{Name: string(name)}
 		}
 		return &change{
 			target:     name,
 			verb:       verbDelete,
 			conditions: []Condition{stored.unchanged()},
 			writes:     []Write{Delete{name}},
-			response:   stored.experiment,
+			response:   last,
 		}, nil
 	})
 }
@@ -129,13 +139,17 @@ func (s *Server) DeletePolicyExperiment(
 // storedExperiment is an experiment as it was read together with its policy, or
 // the knowledge that there is none.
 type storedExperiment struct {
-	name       Key
-	record     Record
+	name   Key
+	record Record
+	// experiment is nil if there is none, or if it cannot be read.
 	experiment *adminpb.PolicyExperiment
-	parent     storedPolicy
+	// damage is the caller's error of an experiment that cannot be read.
+	damage error
+	// parent may be damaged, too.
+	parent storedPolicy
 }
 
-func (e storedExperiment) exists() bool { return e.experiment != nil }
+func (e storedExperiment) exists() bool { return e.record.Key != "" }
 
 // unchanged is the condition under which what was worked out from e still holds.
 func (e storedExperiment) unchanged() Condition {
@@ -149,17 +163,16 @@ func (s *Server) readExperiment(ctx context.Context, name Key) (storedExperiment
 	if err != nil {
 		return stored, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	if stored.parent, err = s.asPolicy(ctx, records[1]); err != nil {
-		return stored, err
-	}
-	if records[0].Key == "" {
+	stored.parent, stored.record = s.asPolicy(ctx, records[1]), records[0]
+	if !stored.exists() {
 		return stored, nil
 	}
-	experiment, err := decode(records[0], &adminpb.PolicyExperiment{})
+	experiment, err := decode(stored.record, &adminpb.PolicyExperiment{})
 	if err != nil {
-		return stored, s.storeFailed(ctx, "reading "+string(name), err)
+		stored.damage = s.damaged(ctx, name, err)
+		return stored, nil
 	}
-	stored.record, stored.experiment = records[0], experiment
+	stored.experiment = experiment
 	return stored, nil
 }
 
@@ -176,6 +189,9 @@ func (s *Server) experimentCreation(
 	experiment, err := s.newExperiment(ctx, name, given)
 	if err != nil {
 		return nil, err
+	}
+	if stored.damage != nil {
+		return nil, alreadyExists(name, reasonAlreadyExists, "It cannot be read. "+damageHints[experimentKind.resourceType])
 	}
 	if stored.exists() {
 		return nil, alreadyExists(name, reasonAlreadyExists, "Update it, or choose another ID.")
@@ -215,7 +231,7 @@ func parentOf(stored storedExperiment) error {
 	if !stored.parent.live() {
 		return policyDeleted(policy)
 	}
-	return nil
+	return stored.parent.damage
 }
 
 // newExperiment returns what of a given experiment becomes the resource.

@@ -140,9 +140,7 @@ func (l *Library) policiesIn(ctx context.Context, q Query) ([]storedPolicy, erro
 	}
 	out := make([]storedPolicy, len(records))
 	for i, r := range records {
-		if out[i], err = l.s.asPolicy(ctx, r); err != nil {
-			return nil, err
-		}
+		out[i] = l.s.asPolicy(ctx, r)
 	}
 	return out, nil
 }
@@ -151,4 +149,4 @@ func groupOf(policy Key) GroupID { return GroupID(Key(policy.location()).id()) }
 
 func (p storedPolicy) id() authz.PolicyID { return authz.PolicyID(p.record.Key.id()) }
 
-func (p storedPolicy) revision() RevisionID { return RevisionID(Key(p.policy.Revision).id()) }
+func (p storedPolicy) revision() RevisionID { return RevisionID(Key(p.policy.GetRevision()).id()) }

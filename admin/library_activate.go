@@ -67,7 +67,7 @@ func (l *Library) activate(ctx context.Context, group GroupID, given Lock, noOp 
 	check := noOpCheck{allowed: noOp}
 	op, err := l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
 		check.reset()
-		stored, err := l.s.readPolicy(ctx, name)
+		stored, err := l.s.findPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (l *Library) activate(ctx context.Context, group GroupID, given Lock, noOp 
 			return nil, err
 		}
 		done = Activation{Lock: a.lock, Created: !stored.live()}
-		if stored.live() && stored.revision() == given.Revision {
+		if stored.readable() && stored.revision() == given.Revision {
 			c := unchangedResource(verbUpdate, stored.record, stored.policy)
 			c.conditions = append(c.conditions, a.conditions...)
 			return c, nil
@@ -158,7 +158,10 @@ func (l *Library) activation(ctx context.Context, name Key, stored storedPolicy,
 	v := verbCreate
 	policy := &adminpb.Policy{Name: string(name), Uid: newID(), CreateTime: now}
 	if stored.live() {
-		v, policy = verbUpdate, proto.CloneOf(stored.policy)
+		v = verbUpdate
+	}
+	if stored.readable() {
+		policy = proto.CloneOf(stored.policy)
 	}
 	copyContent(policy, a.lock.Content)
 	policy.UpdateTime = now

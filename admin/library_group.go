@@ -37,7 +37,7 @@ func (l *Library) Groups(ctx context.Context) ([]Group, error) {
 		return nil, err
 	}
 	for _, p := range policies {
-		if !p.live() {
+		if !p.readable() {
 			continue
 		}
 		id := groupOf(p.record.Key)
@@ -109,7 +109,7 @@ func (l *Library) readGroupOnce(ctx context.Context, id GroupID) (storedGroup, e
 	}
 	g.policies, err = l.policiesIn(ctx, Query{Collection: location.in("policies")})
 	for _, p := range g.policies {
-		if p.live() {
+		if p.readable() {
 			g.Active[p.id()] = p.revision()
 		}
 	}

@@ -55,6 +55,12 @@ func (l *Library) RemoveRevision(
 		if k.document.Key != "" && marks[0].Key == "" {
 			return Txn{}, errChanged
 		}
+		for _, p := range k.policies {
+			// It may be this revision that is active there.
+			if p.live() && p.damage != nil {
+				return Txn{}, p.damage
+			}
+		}
 		if len(k.active()) > 0 {
 			return Txn{}, precondition(key, reasonRevisionActive, "It is active in a group. Make another one active there first.")
 		}

@@ -180,8 +180,8 @@ func (l *Library) readActive(ctx context.Context, name Key) (Lock, storedPolicy,
 		if err != nil {
 			return Lock{}, stored, l.s.storeFailed(ctx, "reading "+string(name), err)
 		}
-		if stored, err = l.s.asPolicy(ctx, records[0]); err != nil {
-			return Lock{}, stored, err
+		if stored = l.s.asPolicy(ctx, records[0]); stored.damage != nil {
+			return Lock{}, stored, stored.damage
 		}
 		if stored.live() && stored.revision() == revision {
 			k := storedRevision{policy: id, revision: revision, document: records[1], policies: []storedPolicy{stored}}
@@ -231,7 +231,7 @@ func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision Revi
 // active returns the policies whose active revision it is.
 func (k storedRevision) active() (out []storedPolicy) {
 	for _, p := range k.policies {
-		if p.live() && p.revision() == k.revision {
+		if p.readable() && p.revision() == k.revision {
 			out = append(out, p)
 		}
 	}

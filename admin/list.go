@@ -114,7 +114,7 @@ func (s *Server) ListPolicies(
 	if err != nil {
 		return nil, err
 	}
-	policies, err := readAll(ctx, s, parent.in("policies"), func(p *adminpb.Policy, reconciling bool) bool {
+	policies, unreachable, err := readAll(ctx, s, parent.in("policies"), r.GetShowDeleted(), func(p *adminpb.Policy, reconciling bool) bool {
 		p.Reconciling = reconciling
 		return p.DeleteTime == nil || r.GetShowDeleted()
 	})
@@ -122,7 +122,7 @@ func (s *Server) ListPolicies(
 		return nil, err
 	}
 	out, next, err := page(l, policies)
-	return &adminpb.ListPoliciesResponse{Policies: out, NextPageToken: next}, err
+	return &adminpb.ListPoliciesResponse{Policies: out, NextPageToken: next, Unreachable: unreachable}, err
 }
 
 // ListPolicyExperiments implements AIP-132.
@@ -140,7 +140,7 @@ func (s *Server) ListPolicyExperiments(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	experiments, err := readAll(ctx, s, parent.in("experiments"), func(e *adminpb.PolicyExperiment, reconciling bool) bool {
+	experiments, unreachable, err := readAll(ctx, s, parent.in("experiments"), true, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
 		e.Reconciling = reconciling
 		return true
 	})
@@ -148,7 +148,7 @@ func (s *Server) ListPolicyExperiments(
 		return nil, err
 	}
 	out, next, err := page(l, experiments)
-	return &adminpb.ListPolicyExperimentsResponse{PolicyExperiments: out, NextPageToken: next}, err
+	return &adminpb.ListPolicyExperimentsResponse{PolicyExperiments: out, NextPageToken: next, Unreachable: unreachable}, err
 }
 
 // ListOperations implements google.longrunning.Operations. Its parent field is
@@ -167,12 +167,12 @@ func (s *Server) ListOperations(
 	if err != nil {
 		return nil, err
 	}
-	operations, err := s.readOperations(ctx, parent.in("operations"))
+	operations, unreachable, err := s.readOperations(ctx, parent.in("operations"))
 	if err != nil {
 		return nil, err
 	}
 	out, next, err := page(l, operations)
-	return &longrunningpb.ListOperationsResponse{Operations: out, NextPageToken: next}, err
+	return &longrunningpb.ListOperationsResponse{Operations: out, NextPageToken: next, Unreachable: unreachable}, err
 }
 
 // requireParent checks that the policy of a list is there, if it is one policy.
@@ -180,7 +180,7 @@ func (s *Server) requireParent(ctx context.Context, parent Key) error {
 	if strings.Contains(string(parent)+"/", "/"+wildcard+"/") {
 		return nil
 	}
-	stored, err := s.readPolicy(ctx, parent)
+	stored, err := s.findPolicy(ctx, parent)
 	if err != nil {
 		return err
 	}
@@ -191,52 +191,58 @@ func (s *Server) requireParent(ctx context.Context, parent Key) error {
 }
 
 // readAll reads the resources of a collection. keep gets each with whether it is
-// reconciling and says whether it belongs to the list.
-func readAll[M proto.Message](
-	ctx context.Context, s *Server, c Collection, keep func(m M, reconciling bool) bool,
-) ([]M, error) {
+// reconciling and says whether it belongs to the list. The names of those that cannot be
+// read are returned apart: of soft-deleted ones, whose records expire, if they are wanted.
+func readAll[M authz.Resource](
+	ctx context.Context, s *Server, c Collection, deleted bool, keep func(m M, reconciling bool) bool,
+) (out []M, unreachable []string, err error) {
 	records, err := s.store.List(ctx, Query{Collection: c})
 	if err != nil {
-		return nil, s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, nil, s.storeFailed(ctx, "listing "+string(c), err)
 	}
 	reconcilers := make(map[authz.Location]reconciler)
-	var out []M
 	for _, r := range records {
 		var none M
-		m, err := decode(r, none.ProtoReflect().New().Interface())
+		m, err := decode(r, none.ProtoReflect().New().Interface().(M))
 		if err != nil {
-			return nil, s.storeFailed(ctx, "listing "+string(c), err)
+			if deleted || r.ExpireTime.IsZero() {
+				unreachable = append(unreachable, string(r.Key))
+			}
+			continue
 		}
 		location := r.Key.location()
 		if _, read := reconcilers[location]; !read {
 			if reconcilers[location], err = s.newReconciler(ctx, location); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
-		if resource := m.(M); keep(resource, reconcilers[location].reconciling(r.Key, r.Sequence)) {
-			out = append(out, resource)
+		if keep(m, reconcilers[location].reconciling(r.Key, r.Sequence)) {
+			out = append(out, m)
 		}
 	}
-	return out, nil
+	return out, unreachable, nil
 }
 
-// readOperations reads operations and brings each up to date.
-func (s *Server) readOperations(ctx context.Context, c Collection) ([]*longrunningpb.Operation, error) {
+// readOperations reads operations and brings each up to date. It returns the names of
+// those that cannot be read apart.
+func (s *Server) readOperations(ctx context.Context, c Collection) (
+	out []*longrunningpb.Operation, unreachable []string, err error,
+) {
 	records, err := s.store.List(ctx, Query{Collection: c})
 	if err != nil {
-		return nil, s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, nil, s.storeFailed(ctx, "listing "+string(c), err)
 	}
-	var out []*longrunningpb.Operation
 	for _, r := range records {
 		op, err := readOperation(r)
 		if err != nil {
-			return nil, s.storeFailed(ctx, "listing "+string(c), err)
+			unreachable = append(unreachable, string(r.Key))
+			continue
 		}
 		message, err := s.current(ctx, op)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out = append(out, message)
 	}
-	return out, nil
+	return out, unreachable, nil
 }

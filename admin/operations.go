@@ -100,7 +100,7 @@ func (s *Server) readOperationNamed(ctx context.Context, given string) (*storedO
 	}
 	op, err := readOperation(records[0])
 	if err != nil {
-		return nil, s.storeFailed(ctx, "reading "+string(name), err)
+		return nil, s.damaged(ctx, name, err)
 	}
 	return op, nil
 }

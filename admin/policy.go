@@ -45,7 +45,7 @@ func (s *Server) CreatePolicy(
 	}
 	name := parent.in("policies").key(r.GetPolicyId())
 	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		stored, err := s.readPolicy(ctx, name)
+		stored, err := s.findPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -69,12 +69,15 @@ func (s *Server) UpdatePolicy(
 		return nil, err
 	}
 	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		stored, err := s.readPolicy(ctx, name)
+		stored, err := s.findPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if !stored.exists() {
 			return s.creationByUpdate(ctx, name, stored, r)
+		}
+		if stored.damage != nil {
+			return s.damagedPolicyUpdate(ctx, stored, r.GetPolicy(), mask)
 		}
 		return s.policyUpdate(ctx, stored, r.GetPolicy(), mask)
 	})
@@ -90,17 +93,17 @@ func (s *Server) DeletePolicy(
 		return nil, err
 	}
 	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		stored, err := s.readPolicy(ctx, name)
+		stored, err := s.findPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if !stored.live() {
+		if !stored.live() && stored.damage == nil {
 			if r.GetAllowMissing() {
 				return nothingToDelete(name, &adminpb.Policy{Name: string(name)}), nil
 			}
 			return nil, notFound(name)
 		}
-		if err := matchEtag(name, r.GetEtag(), stored.policy.Etag); err != nil {
+		if err := matchEtag(name, r.GetEtag(), stored.record.Etag); err != nil {
 			return nil, err
 		}
 		return s.policyDeletion(stored)
@@ -136,37 +139,59 @@ func (s *Server) UndeletePolicy(
 // storedPolicy is a policy as it was read, or the knowledge that there is none.
 type storedPolicy struct {
 	record Record
+	// policy is nil if there is none, or if it cannot be read.
 	policy *adminpb.Policy
+	// damage is the caller's error of a policy that cannot be read.
+	damage error
 }
 
-// exists reports whether there is such a policy, be it soft-deleted.
-func (p storedPolicy) exists() bool { return p.policy != nil }
+// exists reports whether there is such a policy, be it soft-deleted or damaged.
+func (p storedPolicy) exists() bool { return p.record.Key != "" }
 
-// live reports whether the policy exists and is not soft-deleted.
-func (p storedPolicy) live() bool { return p.exists() && p.policy.DeleteTime == nil }
+// live reports whether the policy exists and is not soft-deleted. One that cannot be read
+// is soft-deleted if its record has an expiry.
+func (p storedPolicy) live() bool {
+	if p.damage != nil {
+		return p.record.ExpireTime.IsZero()
+	}
+	return p.exists() && p.policy.DeleteTime == nil
+}
+
+// readable reports whether the policy is live and can be read.
+func (p storedPolicy) readable() bool { return p.live() && p.damage == nil }
 
 // unchanged is the condition under which what was worked out from p still holds.
 func (p storedPolicy) unchanged() Condition {
 	return Unchanged{p.record.Key, p.record.Sequence}
 }
 
+// readPolicy reads a policy. One that cannot be read is an error.
 func (s *Server) readPolicy(ctx context.Context, name Key) (storedPolicy, error) {
+	stored, err := s.findPolicy(ctx, name)
+	if err != nil {
+		return storedPolicy{}, err
+	}
+	return stored, stored.damage
+}
+
+// findPolicy reads a policy for those who can do without its content.
+func (s *Server) findPolicy(ctx context.Context, name Key) (storedPolicy, error) {
 	records, err := s.store.Get(ctx, name)
 	if err != nil {
 		return storedPolicy{}, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	return s.asPolicy(ctx, records[0])
+	return s.asPolicy(ctx, records[0]), nil
 }
 
-func (s *Server) asPolicy(ctx context.Context, r Record) (storedPolicy, error) {
+func (s *Server) asPolicy(ctx context.Context, r Record) storedPolicy {
 	if r.Key == "" {
-		return storedPolicy{}, nil
+		return storedPolicy{}
 	}
 	policy, err := decode(r, &adminpb.Policy{})
 	if err != nil {
-		return storedPolicy{}, s.storeFailed(ctx, "reading "+string(r.Key), err)
+		return storedPolicy{record: r, damage: s.damaged(ctx, r.Key, err)}
 	}
-	return storedPolicy{r, policy}, nil
+	return storedPolicy{record: r, policy: policy}
 }
 
 // creation works out the creation of a policy. A soft-deleted one keeps its ID
@@ -208,6 +233,9 @@ func (s *Server) creation(
 }
 
 func policyExists(stored storedPolicy) error {
+	if stored.damage != nil {
+		return alreadyExists(stored.record.Key, reasonAlreadyExists, "It cannot be read. "+damageHints[policyKind.resourceType])
+	}
 	if stored.live() {
 		return alreadyExists(stored.record.Key, reasonAlreadyExists, "Update it, or choose another ID.")
 	}
@@ -279,8 +307,11 @@ func (s *Server) policyReplacement(
 }
 
 // policyDeletion works out the soft delete of a live policy. Its revisions are purged
-// with it.
+// with it. One that cannot be read could not be restored either: it is purged at once.
 func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
+	if stored.damage != nil {
+		return s.damagedPolicyDeletion(stored), nil
+	}
 	policy, write, err := softDeletion(stored.policy, s.now())
 	if err != nil {
 		return nil, err

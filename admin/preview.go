@@ -65,6 +65,9 @@ func (s *Server) setPreview(
 		if !stored.exists() {
 			return nil, notFound(name)
 		}
+		if stored.damage != nil {
+			return nil, stored.damage
+		}
 		if err := matchEtag(name, r.GetEtag(), stored.experiment.Etag); err != nil {
 			return nil, err
 		}

@@ -111,9 +111,9 @@ func (s *Server) addAll(ctx context.Context, p *promotion, from Key) error {
 		return s.storeFailed(ctx, "listing the policies of "+string(from), err)
 	}
 	for _, r := range records {
-		source, err := s.asPolicy(ctx, r)
-		if err != nil {
-			return err
+		source := s.asPolicy(ctx, r)
+		if source.live() && source.damage != nil {
+			return source.damage
 		}
 		p.conditions = append(p.conditions, source.unchanged())
 		if source.live() {
@@ -127,14 +127,14 @@ func (s *Server) addAll(ctx context.Context, p *promotion, from Key) error {
 // addNamed adds the policies with the names, all of which have to be live.
 func (s *Server) addNamed(ctx context.Context, p *promotion, names []Key, records []Record) error {
 	for i, r := range records {
-		source, err := s.asPolicy(ctx, r)
+		source := s.asPolicy(ctx, r)
 		switch {
-		case err != nil:
-			return err
 		case !source.exists():
 			return notFound(names[i])
 		case !source.live():
 			return policyDeleted(names[i])
+		case source.damage != nil:
+			return source.damage
 		}
 		p.conditions = append(p.conditions, source.unchanged())
 		p.add(source)
@@ -158,10 +158,8 @@ func (s *Server) readTargets(ctx context.Context, p *promotion, replace bool) er
 		return s.storeFailed(ctx, "reading the policies of "+string(p.to), err)
 	}
 	for i, r := range records {
-		target, err := s.asPolicy(ctx, r)
+		target := s.asPolicy(ctx, r)
 		switch {
-		case err != nil:
-			return err
 		case !target.exists():
 			p.conditions = append(p.conditions, Absent{names[i]})
 		case !target.live() && !replace:
@@ -169,6 +167,8 @@ func (s *Server) readTargets(ctx context.Context, p *promotion, replace bool) er
 		case !target.live():
 			p.conditions = append(p.conditions, target.unchanged())
 			target = storedPolicy{}
+		case target.damage != nil:
+			return target.damage
 		default:
 			p.conditions = append(p.conditions, target.unchanged())
 		}

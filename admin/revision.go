@@ -29,7 +29,7 @@ func (s *Server) GetPolicyRevision(
 	if err != nil {
 		return nil, err
 	}
-	revisions, err := s.readRevisions(ctx, name.policy().in("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, name.policy().in("revisions"))
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +37,9 @@ func (s *Server) GetPolicyRevision(
 		if revision.Name == string(name) || slices.Contains(revision.AlternateIds, name.id()) {
 			return revision, nil
 		}
+	}
+	if slices.Contains(unreachable, string(name)) {
+		return nil, s.damaged(ctx, name, errListed)
 	}
 	return nil, notFound(name)
 }
@@ -56,12 +59,12 @@ func (s *Server) ListPolicyRevisions(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	revisions, err := s.readRevisions(ctx, parent.in("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, parent.in("revisions"))
 	if err != nil {
 		return nil, err
 	}
 	out, next, err := page(l, revisions)
-	return &adminpb.ListPolicyRevisionsResponse{PolicyRevisions: out, NextPageToken: next}, err
+	return &adminpb.ListPolicyRevisionsResponse{PolicyRevisions: out, NextPageToken: next, Unreachable: unreachable}, err
 }
 
 // RollbackPolicy implements AIP-162: it makes the content of an earlier revision
@@ -82,10 +85,10 @@ func (s *Server) RollbackPolicy(
 		if err != nil {
 			return nil, err
 		}
-		if err := matchEtag(name.policy(), r.GetEtag(), stored.policy.Etag); err != nil {
+		if err := matchEtag(name.policy(), r.GetEtag(), stored.record.Etag); err != nil {
 			return nil, err
 		}
-		if stored.policy.Revision == string(name) {
+		if stored.policy.GetRevision() == string(name) {
 			return unchangedResource(verbRollback, stored.record, stored.policy), nil
 		}
 		return s.rollback(ctx, stored, revision)
@@ -97,6 +100,10 @@ func (s *Server) rollback(
 	ctx context.Context, stored storedPolicy, revision *adminpb.PolicyRevision,
 ) (*change, error) {
 	policy := proto.CloneOf(stored.policy)
+	if stored.damage != nil {
+		// The snapshot has the policy's identity, too.
+		policy = proto.CloneOf(revision.Snapshot)
+	}
 	copyContent(policy, revision.Snapshot)
 	policy.UpdateTime = timestamppb.New(s.now())
 	if err := s.compile(ctx, "policy_revision.snapshot", policy); err != nil {
@@ -113,16 +120,14 @@ func (s *Server) rollback(
 	return c, nil
 }
 
-// readRevision reads a revision together with its policy, which has to be live.
+// readRevision reads a revision together with its policy, which has to be live and may be
+// damaged.
 func (s *Server) readRevision(ctx context.Context, name Key) (storedPolicy, *adminpb.PolicyRevision, error) {
 	records, err := s.store.Get(ctx, name.policy(), name)
 	if err != nil {
 		return storedPolicy{}, nil, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	stored, err := s.asPolicy(ctx, records[0])
-	if err != nil {
-		return stored, nil, err
-	}
+	stored := s.asPolicy(ctx, records[0])
 	if !stored.exists() || records[1].Key == "" {
 		return stored, nil, notFound(name)
 	}
@@ -131,25 +136,28 @@ func (s *Server) readRevision(ctx context.Context, name Key) (storedPolicy, *adm
 	}
 	revision, err := decode(records[1], &adminpb.PolicyRevision{})
 	if err != nil {
-		return stored, nil, s.storeFailed(ctx, "reading "+string(name), err)
+		return stored, nil, s.damaged(ctx, name, err)
 	}
 	return stored, revision, nil
 }
 
-// readRevisions reads revisions and gives the last one of each policy its alias.
-func (s *Server) readRevisions(ctx context.Context, c Collection) ([]*adminpb.PolicyRevision, error) {
+// readRevisions reads revisions and gives the last one of each policy its alias. It
+// returns the names of those that cannot be read apart.
+func (s *Server) readRevisions(ctx context.Context, c Collection) (
+	revisions []*adminpb.PolicyRevision, unreachable []string, err error,
+) {
 	records, err := s.store.List(ctx, Query{Collection: c})
 	if err != nil {
-		return nil, s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, nil, s.storeFailed(ctx, "listing "+string(c), err)
 	}
-	revisions := make([]*adminpb.PolicyRevision, len(records))
 	latest := make(map[Key]*adminpb.PolicyRevision) // :: policy → its last revision
-	for i, r := range records {
+	for _, r := range records {
 		revision, err := decode(r, &adminpb.PolicyRevision{})
 		if err != nil {
-			return nil, s.storeFailed(ctx, "listing "+string(c), err)
+			unreachable = append(unreachable, string(r.Key))
+			continue
 		}
-		revisions[i] = revision
+		revisions = append(revisions, revision)
 		last := latest[r.Key.policy()]
 		if last == nil || revision.CreateTime.AsTime().After(last.CreateTime.AsTime()) {
 			latest[r.Key.policy()] = revision
@@ -158,7 +166,7 @@ func (s *Server) readRevisions(ctx context.Context, c Collection) ([]*adminpb.Po
 	for _, revision := range latest {
 		revision.AlternateIds = append(revision.AlternateIds, latestRevision)
 	}
-	return revisions, nil
+	return revisions, unreachable, nil
 }
 
 // nameContent gives a policy the etag and the revision of its content. The ID of the
@@ -192,7 +200,7 @@ func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
 // it is known, unchanged: so the sequence of its record tells when it was last made
 // live, and trimming drops what has not been live for the longest time, never what
 // is live now or was just before. They hold as long as the policy is Unchanged, for
-// revisions change together with it.
+// revisions change together with it. A known revision that cannot be read is replaced.
 func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
 	live, revision, err := livePuts(policy)
 	if err != nil {
@@ -202,7 +210,7 @@ func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Wr
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading "+string(revision.Key), err)
 	}
-	if known[0].Key != "" {
+	if _, err := decode(known[0], &adminpb.PolicyRevision{}); known[0].Key != "" && err == nil {
 		revision.Value = known[0].Value
 	}
 	return []Write{live, revision, TrimCollection{Key(policy.Name).in("revisions"), maxRevisions}}, nil

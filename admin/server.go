@@ -126,8 +126,8 @@ func NewServer(config Config) (*Server, error) {
 }
 
 // decode unmarshals a record into a message.
-func decode[M proto.Message](r Record, m M) (M, error) {
-	if err := proto.Unmarshal(r.Value, m); err != nil {
+func decode[M authz.Resource](r Record, m M) (M, error) {
+	if err := r.Resource().Decode(m); err != nil {
 		return m, fmt.Errorf("decoding %s: %w", r.Key, err)
 	}
 	return m, nil

@@ -65,6 +65,9 @@ func populated(prefix []protoreflect.FieldDescriptor, text string, m protoreflec
 	return out
 }
 
+// All reports whether the mask is `*`.
+func (m Mask) All() bool { return m.all }
+
 // Has reports whether the mask touches a field of the message as a whole.
 func (m Mask) Has(name string) bool {
 	for _, p := range m.paths {

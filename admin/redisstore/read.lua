@@ -23,11 +23,16 @@ local function add(name, values)
   local expiry = version and string.match(version, '^%-?%d+ (%d+) ')
   if expiry and #expiry > 18 then expiry = nil end
   if expiry and expiry ~= '0' and tonumber(expiry) <= now then return false end
-  local value = redis.call('HGET', KEYS[3], name)
+  local value
+  if values == 0 then
+    value = redis.call('HEXISTS', KEYS[3], name) == 1 and ''
+  else
+    value = redis.call('HGET', KEYS[3], name)
+  end
   if not version and not value then return false end
   local n = #records
   records[n + 1], records[n + 2] = name, (expiry and value) and '1' or '0'
-  records[n + 3], records[n + 4] = version or '', values ~= 0 and value or ''
+  records[n + 3], records[n + 4] = version or '', value or ''
   return true
 end
 

@@ -1029,6 +1029,9 @@ type ListPoliciesResponse struct {
 	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
 	// The token of the next page, if there is one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of policies that are stored, but cannot be read: they were damaged, or
+	// written by another version. Every page names all of them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1075,6 +1078,13 @@ func (x *ListPoliciesResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListPoliciesResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
 }
 
 // Request for `CreatePolicy`.
@@ -1686,6 +1696,9 @@ type ListPolicyExperimentsResponse struct {
 	PolicyExperiments []*PolicyExperiment `protobuf:"bytes,1,rep,name=policy_experiments,json=policyExperiments,proto3" json:"policy_experiments,omitempty"`
 	// The token of the next page, if there is one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of experiments that are stored, but cannot be read: they were damaged, or
+	// written by another version. Every page names all of them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1732,6 +1745,13 @@ func (x *ListPolicyExperimentsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListPolicyExperimentsResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
 }
 
 // Request for `CreatePolicyExperiment`.
@@ -2361,6 +2381,9 @@ type ListPolicyRevisionsResponse struct {
 	PolicyRevisions []*PolicyRevision `protobuf:"bytes,1,rep,name=policy_revisions,json=policyRevisions,proto3" json:"policy_revisions,omitempty"`
 	// The token of the next page, if there is one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of revisions that are stored, but cannot be read: they were damaged, or
+	// written by another version. Every page names all of them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2407,6 +2430,13 @@ func (x *ListPolicyRevisionsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListPolicyRevisionsResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
 }
 
 // Request for `GetConfig`.
@@ -3608,10 +3638,11 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\x12&\n" +
-	"\fshow_deleted\x18\x06 \x01(\bB\x03\xe0A\x01R\vshowDeleted\"w\n" +
+	"\fshow_deleted\x18\x06 \x01(\bB\x03\xe0A\x01R\vshowDeleted\"\x9e\x01\n" +
 	"\x14ListPoliciesResponse\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.understudy.admin.v1.PolicyR\bpolicies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd7\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable\"\xd7\x01\n" +
 	"\x13CreatePolicyRequest\x12:\n" +
 	"\x06parent\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\x12\x1aunderstudy.internal/PolicyR\x06parent\x12 \n" +
 	"\tpolicy_id\x18\x02 \x01(\tB\x03\xe0A\x02R\bpolicyId\x128\n" +
@@ -3655,10 +3686,11 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
-	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x9d\x01\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xc4\x01\n" +
 	"\x1dListPolicyExperimentsResponse\x12T\n" +
 	"\x12policy_experiments\x18\x01 \x03(\v2%.understudy.admin.v1.PolicyExperimentR\x11policyExperiments\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9f\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable\"\x9f\x02\n" +
 	"\x1dCreatePolicyExperimentRequest\x12D\n" +
 	"\x06parent\x18\x01 \x01(\tB,\xe0A\x02\xfaA&\x12$understudy.internal/PolicyExperimentR\x06parent\x125\n" +
 	"\x14policy_experiment_id\x18\x02 \x01(\tB\x03\xe0A\x02R\x12policyExperimentId\x12W\n" +
@@ -3706,10 +3738,11 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
-	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x95\x01\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xbc\x01\n" +
 	"\x1bListPolicyRevisionsResponse\x12N\n" +
 	"\x10policy_revisions\x18\x01 \x03(\v2#.understudy.admin.v1.PolicyRevisionR\x0fpolicyRevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"J\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable\"J\n" +
 	"\x10GetConfigRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +
 	"\x1aunderstudy.internal/ConfigR\x04name\"\xbb\x01\n" +
