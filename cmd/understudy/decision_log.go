@@ -106,7 +106,7 @@ func (t *telemetry) startDecisions(
 			sdklog.WithExportInterval(consoleInterval))))
 	}
 	provider := sdklog.NewLoggerProvider(options...)
-	closers.add("the decision log", provider.Shutdown)
+	closers.addExport("the decision log", provider.Shutdown)
 	t.decisions = provider
 	t.exporting = append(t.exporting, "decisions")
 	return nil

@@ -45,7 +45,7 @@ func serve(
 	defer func() {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.shutdownTimeout)
 		defer cancel()
-		err = errors.Join(err, closers.close(flush))
+		err = errors.Join(err, closers.close(flush, logger))
 	}()
 
 	st, err := openStore(c)

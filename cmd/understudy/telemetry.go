@@ -131,7 +131,7 @@ func (t *telemetry) startMetrics(ctx context.Context, res *resource.Resource, cl
 		t.exporting = append(t.exporting, "metrics")
 	}
 	provider := sdkmetric.NewMeterProvider(options...)
-	closers.add("metrics", provider.Shutdown)
+	closers.addExport("metrics", provider.Shutdown)
 	otel.SetMeterProvider(provider)
 	t.meters = provider
 	t.page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
@@ -156,7 +156,7 @@ func (t *telemetry) startLogs(
 			sdklog.WithExportInterval(consoleInterval))))
 	}
 	provider := sdklog.NewLoggerProvider(options...)
-	closers.add("preview records", provider.Shutdown)
+	closers.addExport("preview records", provider.Shutdown)
 	t.logs = provider
 	return nil
 }
@@ -192,7 +192,7 @@ func (t *telemetry) startTraces(ctx context.Context, res *resource.Resource, clo
 		return err
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
-	closers.add("traces", provider.Shutdown)
+	closers.addExport("traces", provider.Shutdown)
 	t.traces = provider
 	t.exporting = append(t.exporting, "traces")
 	return nil

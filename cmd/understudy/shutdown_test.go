@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	otellog "go.opentelemetry.io/otel/log"
+)
+
+// lockedBuffer is a log that a test reads while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// deadCollectors are addresses of what takes no telemetry: a port that is closed, and one
+// that never answers.
+func deadCollectors(t *testing.T) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for _, name := range []string{"closed", "silent"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "closed" {
+			_ = l.Close()
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		out[name] = "http://" + l.Addr().String()
+	}
+	return out
+}
+
+const notExported = `level=WARN msg="not all of this was exported`
+
+// TestADeadCollectorFailsNothing ends the export while nobody takes it, over both forms of
+// OTLP. It takes as long as it may, and no longer, for the test would not end.
+func TestADeadCollectorFailsNothing(t *testing.T) {
+	for name, address := range deadCollectors(t) {
+		for _, protocol := range []string{"grpc", "http/protobuf"} {
+			t.Run(name+" "+protocol, func(t *testing.T) {
+				t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+				t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+				t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "3600000")
+				t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000")
+				log, closers := &lockedBuffer{}, &closers{}
+				logger := slog.New(slog.NewTextHandler(log, nil))
+				tel, err := newTelemetry(t.Context(), demoConfig(t.TempDir()), nil, logger, closers)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tel.logs.Logger("test").Emit(t.Context(), otellog.Record{})
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				if err := closers.close(ctx, logger); err != nil {
+					t.Errorf("it ends with %v", err)
+				}
+				for _, what := range []string{notExported, "what=metrics", `what="preview records"`} {
+					if !strings.Contains(log.String(), what) {
+						t.Errorf("the log has no %s: %s", what, log)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestAServerBesideADeadCollectorEndsWell shuts a whole server down.
+func TestAServerBesideADeadCollectorEndsWell(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", deadCollectors(t)["closed"])
+	log := &lockedBuffer{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	// The end of the start is the signal.
+	if err := serve(ctx, demoConfig(t.TempDir()), nil, log, func(map[string]string) { cancel() }); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if !strings.Contains(log.String(), notExported) {
+		t.Errorf("the log says %s", log)
+	}
+}
