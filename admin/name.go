@@ -13,12 +13,19 @@ const wildcard = "-"
 // idRule is what a new resource's ID has to be (AIP-122).
 const idRule = "An ID has 1 to 63 characters of a-z, 0-9 and -, begins with a letter and does not end with -."
 
-var (
-	// strictID is the grammar of IDs that are chosen through this API.
-	strictID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// looseID is the grammar of IDs that entered through the Policyfile API
+// The grammars of IDs. The OpenAPI document takes them, and the other limits of this
+// package and of aip, from these constants (cmd/protogen).
+const (
+	// strictIDPattern is the grammar of IDs that are chosen through this API.
+	strictIDPattern = `^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`
+	// looseIDPattern is the grammar of IDs that entered through the Policyfile API
 	// (RFC-042), which this API reads and updates, but does not create.
-	looseID = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
+	looseIDPattern = `^[A-Za-z0-9_.:-]{1,255}$`
+)
+
+var (
+	strictID = regexp.MustCompile(strictIDPattern)
+	looseID  = regexp.MustCompile(looseIDPattern)
 )
 
 // kind is a type of resource: its pattern without the IDs.

@@ -26,6 +26,10 @@ const (
 	maxRules       = 100
 	maxExempted    = 100
 	maxDisplayName = 63
+	// maxExemptedLength bounds an exempted project, in characters.
+	maxExemptedLength = 255
+	// maxAnnotationPrefix bounds the prefix of an annotation's key, in bytes.
+	maxAnnotationPrefix = 253
 	// maxAnnotationsSize bounds all keys and values of a resource, in bytes.
 	maxAnnotationsSize = 256 << 10
 

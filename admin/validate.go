@@ -111,22 +111,29 @@ func checkCount(field string, n, limit int) []violation {
 func checkExempted(field string, projects []string) []violation {
 	var out []violation
 	for i, p := range projects {
-		at := strings.LastIndexByte(p, '@')
-		if p == "" || at == 0 || at == len(p)-1 || utf8.RuneCountInString(p) > 255 {
-			out = append(out, violation{fmt.Sprintf("%s.exempted_projects[%d]", field, i),
-				"A project is an ID, or name@domain, of at most 255 characters."})
+		if !exempted.MatchString(p) || utf8.RuneCountInString(p) > maxExemptedLength {
+			out = append(out, violation{fmt.Sprintf("%s.exempted_projects[%d]", field, i), fmt.Sprintf(
+				"A project is an ID, or name@domain, of at most %d characters.", maxExemptedLength)})
 		}
 	}
 	return out
 }
 
-var (
-	// annotationName is the part of an annotation's key after the prefix, as
+const (
+	// exemptedPattern is an ID, or name@domain.
+	exemptedPattern = `^([^@]+|[\s\S]+@[^@]+)$`
+	// annotationNamePattern is the part of an annotation's key after the prefix, as
 	// Kubernetes has it (AIP-148).
-	annotationName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-	// annotationPrefix is a DNS subdomain, in either case.
-	annotationPrefix = regexp.MustCompile(
-		`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+	annotationNamePattern = `[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?`
+	// annotationPrefixPattern is a DNS subdomain, in either case.
+	annotationPrefixPattern = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*`
+	// annotationKeyPattern is a key, but for the length of its prefix.
+	annotationKeyPattern = `^(` + annotationPrefixPattern + `/)?` + annotationNamePattern + `$`
+)
+
+var (
+	exempted      = regexp.MustCompile(exemptedPattern)
+	annotationKey = regexp.MustCompile(annotationKeyPattern)
 )
 
 const annotationRule = "A key is [prefix/]name: the name has 1 to 63 letters, digits and characters of -_. " +
@@ -154,11 +161,8 @@ func checkAnnotations(field string, annotations map[string]string) error {
 }
 
 func validAnnotationKey(key string) bool {
-	prefix, name, prefixed := strings.Cut(key, "/")
-	if !prefixed {
-		return annotationName.MatchString(key)
-	}
-	return annotationName.MatchString(name) && len(prefix) <= 253 && annotationPrefix.MatchString(prefix)
+	prefix, _, _ := strings.Cut(key, "/")
+	return annotationKey.MatchString(key) && len(prefix) <= maxAnnotationPrefix
 }
 
 // unimplementedRequirements refuses requirements as long as there is no report to

@@ -335,6 +335,10 @@ func (x *Policy) GetPurgeTime() *timestamppb.Timestamp {
 
 // A candidate replacement for a live policy. The limit on the size of a policy
 // holds for the experiment as a whole.
+// (-- api-linter: core::0148::declarative-friendly-fields=disabled
+//
+//	aip.dev/not-precedent: An experiment is deleted for good, and AIP-148 has
+//	`delete_time` for what is soft-deleted. --)
 type PolicyExperiment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier. The name of the experiment. Format:

@@ -116,7 +116,7 @@ func generateAll(ctx context.Context, root string, files []*descriptorpb.FileDes
 			return fmt.Errorf("running %s: %w", p.tool, err)
 		}
 	}
-	if err := finishOpenAPI(filepath.Join(root, "admin/v1")); err != nil {
+	if err := finishOpenAPI(filepath.Join(root, "admin")); err != nil {
 		return fmt.Errorf("finishing the OpenAPI document: %w", err)
 	}
 	return nil

@@ -26,17 +26,18 @@ var OpenAPI []byte
 
 type object = map[string]any
 
-// operationFilter describes the filter of a foreign proto's method.
-const operationFilter = "Optional. An AIP-160 filter over `name`, `metadata`, `done`, `error` and `response`. " +
-	"A word alone searches `name`.\nExample: `metadata.verb = commit AND NOT done = true`"
-
-// finishOpenAPI makes the plugin's document one that clients can be generated
-// from. The plugin names path parameters after fields (name, name_1, policy.name),
-// so that one path stands there under several keys; here a parameter is named
-// after its resource, and the methods of a path are together. The operations,
-// whose paths are not in their proto, are added.
-func finishOpenAPI(dir string) error {
-	path := filepath.Join(dir, openAPIFile)
+// finishOpenAPI makes the plugin's document one that clients can be generated from:
+//
+//   - A path parameter is named after its resource, and the methods of a path are
+//     together. The plugin names it after fields (name, name_1, policy.name), so that one
+//     path stands there under several keys.
+//   - The operations, whose paths are not in their proto, and the errors are there.
+//   - What generators need and the plugin does not write: plain schemas, short names, the
+//     limits that the server holds requests to, servers and security.
+//
+// admin is the folder of the package that the limits are read from.
+func finishOpenAPI(admin string) error {
+	path := filepath.Join(admin, "v1", openAPIFile)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -45,14 +46,15 @@ func finishOpenAPI(dir string) error {
 	if err := json.Unmarshal(content, &document); err != nil {
 		return err
 	}
-	document["info"] = object{
-		"title":       "Understudy admin API",
-		"version":     "v1",
-		"description": "Policies, their experiments (AIP-236) and operations (AIP-151).",
-	}
 	document["paths"] = merged(document["paths"].(object))
 	addOperations(document["paths"].(object))
 	addErrors(document)
+	describe(document)
+	plainSchemas(document)
+	if err := addLimits(document, admin); err != nil {
+		return err
+	}
+	renameSchemas(document)
 	out, err := marshal(document)
 	if err != nil {
 		return err
@@ -60,7 +62,47 @@ func finishOpenAPI(dir string) error {
 	if err := os.WriteFile(path, out, 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "openapi.go"), []byte(openAPIEmbed), 0o644)
+	return os.WriteFile(filepath.Join(admin, "v1", "openapi.go"), []byte(openAPIEmbed), 0o644)
+}
+
+// describe says what the document is about, where the server is, and that it asks
+// nobody who he is; and it gives each call a short name, a summary and a description.
+func describe(document object) {
+	document["info"] = object{
+		"title":       "Understudy admin API",
+		"version":     "v1",
+		"description": "Policies, their experiments (AIP-236) and operations (AIP-151).",
+		"license":     object{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+	}
+	document["servers"] = []any{
+		object{"url": "http://localhost:8181", "description": "Where `understudy serve` listens unless it is told otherwise."},
+		object{"url": "/", "description": "The server that this document comes from."},
+	}
+	document["security"] = []any{}
+	document["tags"] = append(document["tags"].([]any), object{
+		"name": "Operations", "description": "Tells how far the sidecars have applied a change.",
+	})
+	for _, o := range operationsOf(document) {
+		_, id, found := strings.Cut(o["operationId"].(string), "_")
+		if !found {
+			id = o["operationId"].(string)
+		}
+		o["operationId"] = strings.ToLower(id[:1]) + id[1:]
+		text := strings.ReplaceAll(o["summary"].(string), "\n", " ")
+		first, _, _ := strings.Cut(text, ". ")
+		o["summary"], o["description"] = strings.TrimSuffix(first, ".")+".", text
+	}
+}
+
+// operationsOf returns every operation of the document.
+func operationsOf(document object) []object {
+	var out []object
+	for _, item := range document["paths"].(object) {
+		for _, method := range item.(object) {
+			out = append(out, method.(object))
+		}
+	}
+	return out
 }
 
 func marshal(v any) ([]byte, error) {
@@ -122,81 +164,4 @@ func renameParameters(operation object, renamed map[string]string) {
 			parameter["description"] = "The ID of the " + name + "."
 		}
 	}
-}
-
-// addOperations adds google.longrunning.Operations as admin/v1/operations.yaml
-// maps it.
-func addOperations(paths object) {
-	const location = "/v1/projects/{project}/locations/{location}/operations"
-	paths[location] = object{"get": operation("ListOperations", "Lists operations.", "location",
-		object{"type": "object", "properties": object{
-			"operations":    object{"type": "array", "items": operationRef()},
-			"nextPageToken": object{"type": "string"},
-		}},
-		query("filter", "string", operationFilter),
-		query("pageSize", "integer", "At most this many are returned."),
-		query("pageToken", "string", "The nextPageToken of an earlier call."))}
-	paths[location+"/{operation}"] = object{
-		"get":    operation("GetOperation", "Gets the latest state of an operation.", "operation", operationRef()),
-		"delete": operation("DeleteOperation", "Forgets an operation. It does not cancel it.", "operation", object{"type": "object"}),
-	}
-	paths[location+"/{operation}:cancel"] = object{"post": withBody(operation("CancelOperation",
-		"Notes that a cancellation was asked for. The change stays.", "operation", object{"type": "object"}),
-		object{"type": "object"})}
-	paths[location+"/{operation}:wait"] = object{"post": withBody(operation("WaitOperation",
-		"Returns once the operation is done or the timeout is over.", "operation", operationRef()),
-		object{"type": "object", "properties": object{"timeout": object{"type": "string"}}})}
-}
-
-// addErrors makes the error of every method the JSON that the server sends
-// (AIP-193).
-func addErrors(document object) {
-	schemas := document["components"].(object)["schemas"].(object)
-	schemas["Error"] = object{"type": "object", "properties": object{"error": object{
-		"type": "object", "properties": object{
-			"code":    object{"type": "integer", "description": "The HTTP status."},
-			"message": object{"type": "string"},
-			"status":  object{"type": "string", "description": "The name of the google.rpc.Code."},
-			"details": object{"type": "array", "items": object{"type": "object"},
-				"description": "One google.rpc.ErrorInfo, and further details."},
-		}}}}
-	for _, item := range document["paths"].(object) {
-		for _, method := range item.(object) {
-			method.(object)["responses"].(object)["default"] = object{"description": "An error.",
-				"content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}}}
-		}
-	}
-}
-
-func operationRef() object {
-	return object{"$ref": "#/components/schemas/google.longrunning.Operation"}
-}
-
-func operation(id, summary, last string, response object, more ...any) object {
-	parameters := []any{pathParameter("project"), pathParameter("location")}
-	if last == "operation" {
-		parameters = append(parameters, pathParameter("operation"))
-	}
-	content := func(schema object) object { return object{"application/json": object{"schema": schema}} }
-	return object{
-		"tags": []any{"Operations"}, "operationId": "Operations_" + id, "summary": summary,
-		"parameters": append(parameters, more...),
-		"responses": object{
-			"200": object{"description": "A successful response.", "content": content(response)},
-		},
-	}
-}
-
-func withBody(operation, schema object) object {
-	operation["requestBody"] = object{"content": object{"application/json": object{"schema": schema}}}
-	return operation
-}
-
-func pathParameter(name string) object {
-	return object{"name": name, "in": "path", "required": true,
-		"description": "The ID of the " + name + ".", "schema": object{"type": "string"}}
-}
-
-func query(name, kind, description string) object {
-	return object{"name": name, "in": "query", "description": description, "schema": object{"type": kind}}
 }

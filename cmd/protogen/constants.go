@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"strings"
+)
+
+// constants are those of the packages that check requests, by name. The generator reads
+// their source: it cannot import what imports the code that it makes.
+type constants struct {
+	scopes  []*types.Scope
+	missing []error
+}
+
+// readConstants reads the constants of a folder's package and of its aip.
+func readConstants(admin string) (*constants, error) {
+	c := &constants{}
+	for _, folder := range []string{admin, filepath.Join(admin, "aip")} {
+		scope, err := readScope(folder)
+		if err != nil {
+			return nil, err
+		}
+		c.scopes = append(c.scopes, scope)
+	}
+	return c, nil
+}
+
+// readScope checks the types of a package without what it imports: a constant that
+// needs that is not there.
+func readScope(folder string) (*types.Scope, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	var parsed []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, f)
+	}
+	check := types.Config{Error: func(error) {}, IgnoreFuncBodies: true}
+	checked, _ := check.Check(folder, files, parsed, nil)
+	return checked.Scope(), nil
+}
+
+func (c *constants) value(name string) constant.Value {
+	for _, scope := range c.scopes {
+		if found, ok := scope.Lookup(name).(*types.Const); ok && found.Val().Kind() != constant.Unknown {
+			return found.Val()
+		}
+	}
+	c.missing = append(c.missing, fmt.Errorf("there is no constant %s", name))
+	return constant.MakeUnknown()
+}
+
+// number returns a constant's integer.
+func (c *constants) number(name string) int64 {
+	n, _ := constant.Int64Val(constant.ToInt(c.value(name)))
+	return n
+}
+
+// text returns a constant's string.
+func (c *constants) text(name string) string {
+	if v := c.value(name); v.Kind() == constant.String {
+		return constant.StringVal(v)
+	}
+	return ""
+}
+
+// err says which constants were asked for and not there.
+func (c *constants) err() error { return errors.Join(c.missing...) }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// duration is a duration of proto3 JSON that is not negative.
+const duration = `^[0-9]+(\.[0-9]{1,9})?s$`
+
+// addLimits writes down what the server holds requests to. Every number and pattern is a
+// constant of the code that checks it.
+func addLimits(document object, admin string) error {
+	limits, err := readConstants(admin)
+	if err != nil {
+		return fmt.Errorf("reading the limits: %w", err)
+	}
+	for _, o := range operationsOf(document) {
+		parameters, _ := o["parameters"].([]any)
+		for _, p := range parameters {
+			limitParameter(p.(object), limits)
+		}
+		if body, ok := o["requestBody"].(object); ok {
+			limitProperties(bodySchema(body), limits)
+		}
+	}
+	for _, schema := range document["components"].(object)["schemas"].(object) {
+		limitProperties(schema.(object), limits)
+	}
+	return limits.err()
+}
+
+// limitParameter is about IDs in paths, and parameters in queries.
+func limitParameter(p object, limits *constants) {
+	schema, name := p["schema"].(object), p["name"].(string)
+	switch {
+	case name == "project", strings.HasSuffix(name, "Id"):
+		schema["pattern"] = limits.text("strictIDPattern")
+	case p["in"] == "path":
+		schema["pattern"] = limits.text("looseIDPattern")
+		p["description"] = p["description"].(string) + " It is neither . nor .. ."
+	case name == "pageSize":
+		schema["format"], schema["minimum"], schema["default"] = "int32", 0, limits.number("defaultPageSize")
+		p["description"] = fmt.Sprintf("Optional. At most this many are returned. More than %d counts as %d.",
+			limits.number("maxPageSize"), limits.number("maxPageSize"))
+	case name == "filter":
+		schema["maxLength"] = limits.number("maxFilter")
+	}
+}
+
+// limitProperties is about the properties of a schema, by name: a name means the same in
+// every message.
+func limitProperties(schema object, limits *constants) {
+	properties, _ := schema["properties"].(object)
+	for name, p := range properties {
+		property := p.(object)
+		if property["readOnly"] == true {
+			if name == "uid" {
+				property["format"] = "uuid"
+			}
+			continue
+		}
+		switch name {
+		case "displayName":
+			property["maxLength"] = limits.number("maxDisplayName")
+		case "rules":
+			property["maxItems"] = limits.number("maxRules")
+		case "exemptedProjects":
+			property["maxItems"] = limits.number("maxExempted")
+			maps.Copy(property["items"].(object), object{
+				"pattern": limits.text("exemptedPattern"), "maxLength": limits.number("maxExemptedLength"),
+			})
+		case "annotations":
+			const slashAndName = 64
+			property["propertyNames"] = object{
+				"pattern": limits.text("annotationKeyPattern"), "maxLength": limits.number("maxAnnotationPrefix") + slashAndName,
+			}
+			property["description"] = fmt.Sprintf("Optional. Client-owned data: keys and values have at most %d bytes together.",
+				limits.number("maxAnnotationsSize"))
+		case "reservationMaxLength", "minDuration", "timeout":
+			property["pattern"] = duration
+		}
+	}
+}

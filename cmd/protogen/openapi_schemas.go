@@ -1,0 +1,92 @@
+package main
+
+import "strings"
+
+// plainSchemas takes away what generated clients get wrong.
+func plainSchemas(document object) {
+	schemas := document["components"].(object)["schemas"].(object)
+	for name, schema := range schemas {
+		say := "Set one of "
+		if strings.HasPrefix(name, "google.") {
+			say = "It has at most one of "
+		}
+		plainOneof(schema.(object), say)
+	}
+	// The body of a PATCH is the same message as that of a POST, and leaves out what it
+	// does not change. Here a schema has one list of required properties for both.
+	delete(schemas["understudy.admin.v1.PolicyExperiment"].(object), "required")
+	for _, o := range operationsOf(document) {
+		if body, ok := o["requestBody"].(object); ok {
+			loosenBody(body)
+		}
+	}
+}
+
+// plainOneof replaces oneOf beside properties, which generators take for either the one
+// or the other: what they make loses the properties that are common, or refuses
+// everything. What it meant becomes a sentence that begins with say.
+func plainOneof(schema object, say string) {
+	alternatives, ok := schema["oneOf"].([]any)
+	if !ok || schema["properties"] == nil {
+		return
+	}
+	var names []string
+	for _, a := range alternatives {
+		required, _ := a.(object)["required"].([]any)
+		for _, name := range required {
+			names = append(names, "`"+name.(string)+"`")
+		}
+	}
+	delete(schema, "oneOf")
+	text, _ := schema["description"].(string)
+	schema["description"] = strings.TrimSpace(text + " " + say + strings.Join(names, ", ") + ".")
+}
+
+// loosenBody says that a body may be left out if nothing in it is required. A resource
+// as body is required as such.
+func loosenBody(body object) {
+	schema := bodySchema(body)
+	if schema["$ref"] == nil && schema["required"] == nil {
+		delete(body, "required")
+	}
+}
+
+func bodySchema(body object) object {
+	return body["content"].(object)["application/json"].(object)["schema"].(object)
+}
+
+// renameSchemas gives schemas the names that messages have in their package, which is
+// what the types of generated clients are called: Policy, not UnderstudyAdminV1Policy.
+func renameSchemas(document object) {
+	components := document["components"].(object)
+	renamed := make(object)
+	for name, schema := range components["schemas"].(object) {
+		renamed[shortName(name)] = schema
+	}
+	components["schemas"] = renamed
+	renameReferences(document)
+}
+
+func shortName(name string) string {
+	for _, prefix := range []string{"understudy.admin.v1.", "google.longrunning.", "google.rpc."} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return strings.ReplaceAll(name, ".", "")
+}
+
+func renameReferences(node any) {
+	const prefix = "#/components/schemas/"
+	switch node := node.(type) {
+	case object:
+		for key, value := range node {
+			if reference, ok := value.(string); ok && key == "$ref" {
+				node[key] = prefix + shortName(strings.TrimPrefix(reference, prefix))
+			}
+			renameReferences(value)
+		}
+	case []any:
+		for _, value := range node {
+			renameReferences(value)
+		}
+	}
+}
