@@ -51,12 +51,24 @@ func okResponse(d authz.Decision) *authv3.OkHttpResponse {
 }
 
 func deniedResponse(d authz.Decision) *authv3.DeniedHttpResponse {
+	headers := d.Headers
+	if undecidable(d.Failure) {
+		headers = []authz.Field{{Name: "retry-after", Value: retryAfter}}
+	}
 	return &authv3.DeniedHttpResponse{
 		Status:  &typev3.HttpStatus{Code: denialStatus(d)},
-		Headers: replacingHeaders(d.Headers),
+		Headers: replacingHeaders(headers),
 		Body:    validText(denialBody(d)),
 	}
 }
+
+// retryAfter is what a caller is told to wait if nobody can decide now, in seconds.
+const retryAfter = "1"
+
+// undecidable reports whether a failure says nothing about policy and request, but that
+// nobody can decide here now. It is a denial all the same, which no failure_mode_allow
+// turns into an allow, but one with 503: a caller that is told 403 believes it.
+func undecidable(f authz.Failure) bool { return f == authz.FailureNotReady }
 
 // requestParseError begins the body of a denial of a request that does not parse, as it
 // does with opa-envoy-plugin.
@@ -72,10 +84,12 @@ func denialBody(d authz.Decision) string {
 }
 
 // denialStatus returns the status of a denial: 403 unless the decision has one
-// that Envoy knows.
+// that Envoy knows, or nobody could decide.
 func denialStatus(d authz.Decision) typev3.StatusCode {
 	_, known := typev3.StatusCode_name[int32(min(d.HTTPStatus, 1000))]
 	switch {
+	case undecidable(d.Failure):
+		return typev3.StatusCode_ServiceUnavailable
 	case d.HTTPStatus > 0 && known:
 		return typev3.StatusCode(d.HTTPStatus)
 	case d.Failure == authz.FailureRequest:

@@ -170,11 +170,14 @@ func TestFailures(t *testing.T) {
 			if diff := cmp.Diff(map[string]any{"failure": string(failure), "reason": "Why."}, fields); diff != "" {
 				t.Errorf("metadata (-want +got):\n%s", diff)
 			}
-			want, body := 403, ""
-			if failure == authz.FailureRequest {
+			want, body, headers := 403, "", 0
+			switch failure {
+			case authz.FailureRequest:
 				want, body = 400, "request_parse_error: Why."
+			case authz.FailureNotReady:
+				want, headers = 503, 1
 			}
-			if got := response.GetDeniedResponse(); got.GetStatus().GetCode() != statusCode(want) || got.GetBody() != body || len(got.GetHeaders()) > 0 {
+			if got := response.GetDeniedResponse(); got.GetStatus().GetCode() != statusCode(want) || got.GetBody() != body || len(got.GetHeaders()) != headers {
 				t.Errorf("%v, want a bare %d", got, want)
 			}
 			_, err := newServer(t, d, extauthz.OnFailureError()).Check(context.Background(), request)

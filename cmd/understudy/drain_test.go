@@ -181,7 +181,7 @@ func awaitStatus(t *testing.T, watch grpc_health_v1.Health_WatchClient, want grp
 func TestTheSocketHasItsMode(t *testing.T) {
 	for octal, want := range map[string]os.FileMode{"0660": 0o660, "600": 0o600, "0777": 0o777} {
 		path := filepath.Join(t.TempDir(), "authz.sock")
-		startServer(t, func(c *config) { c.authzAddr, c.authzSocketMode = unixScheme+path, octal })
+		startServer(t, func(c *config) { c.authzAddr, c.authzSocketMode = unixScheme+path, octal }).awaitReady(t)
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)

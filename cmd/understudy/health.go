@@ -44,11 +44,13 @@ const maxNamed = 10
 // health serves what a platform asks a process: whether it lives, whether it may
 // get traffic, and its metrics.
 type health struct {
-	config   config
-	bound    map[string]string
-	sidecar  *authz.Sidecar // nil if this process decides nothing
-	metrics  http.Handler
-	draining atomic.Bool
+	config  config
+	bound   map[string]string
+	sidecar *authz.Sidecar // nil if this process decides nothing
+	// listening is closed when the gRPC port listens.
+	listening <-chan struct{}
+	metrics   http.Handler
+	draining  atomic.Bool
 }
 
 func (h *health) handler() http.Handler {
@@ -82,14 +84,26 @@ func (h *health) readiness() readiness {
 		r.tellStore(status)
 		r.NotAppliedCount = len(status.NotApplied)
 		r.NotApplied = status.NotApplied[:min(r.NotAppliedCount, maxNamed)]
-		if !status.Ready {
+		switch {
+		case !status.Ready:
 			r.Ready, r.Reason = false, "the location has not been loaded yet"
+		case !closed(h.listening):
+			r.Ready, r.Reason = false, "the port for Envoy is about to be opened"
 		}
 	}
 	if h.draining.Load() {
 		r.Ready, r.Reason = false, "shutting down"
 	}
 	return r
+}
+
+func closed(event <-chan struct{}) bool {
+	select {
+	case <-event:
+		return true
+	default:
+		return false
+	}
 }
 
 // tellStore says what is wrong with the store. None of it makes a sidecar that has

@@ -13,10 +13,8 @@ import (
 	"strings"
 	"time"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	grpchealth "google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -61,7 +59,9 @@ func serve(
 	if err != nil {
 		return err
 	}
-	s := &server{config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string)}
+	s := &server{
+		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
+	}
 	if s.panics, err = authz.NewPanics(logger, tel.meters); err != nil {
 		return err
 	}
@@ -110,6 +110,8 @@ type server struct {
 	healthHTTP  *http.Server
 
 	listeners map[string]net.Listener
+	// listening is closed when the gRPC port listens.
+	listening chan struct{}
 	// certificates are those of the ports that speak TLS.
 	certificates []*certificates
 }
@@ -133,7 +135,7 @@ func (s *server) open(ctx context.Context, st store) error {
 	if err := s.bind(ctx, "health", s.config.healthAddr); err != nil {
 		return err
 	}
-	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, metrics: s.telemetry.page}
+	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, listening: s.listening, metrics: s.telemetry.page}
 	s.healthHTTP = newHTTP(s.health.handler(), s.log)
 	return nil
 }
@@ -199,46 +201,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 	if err := s.openHTTPAuthz(ctx, front); err != nil {
 		return err
 	}
-	return s.bind(ctx, "authz", s.config.authzAddr)
-}
-
-// newAuthz makes the server of the ext_authz port, with TLS if that has any.
-func (s *server) newAuthz() (*grpc.Server, error) {
-	options := append(s.config.connections.options(), extauthz.ServerOption())
-	secure, err := s.secure("authz", s.config.authzTLS, "h2")
-	if err != nil {
-		return nil, err
-	}
-	if secure != nil {
-		options = append(options, grpc.Creds(handshakes{credentials.NewTLS(secure), s.log}))
-	}
-	return grpc.NewServer(options...), nil
-}
-
-// authzOptions are how Envoy's requests are read and answered.
-func (s *server) authzOptions() ([]extauthz.Option, error) {
-	meters, err := extauthz.WithMeters(s.telemetry.meters)
-	if err != nil {
-		return nil, err
-	}
-	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), extauthz.WithPanics(s.panics), meters}
-	if s.config.failWithError {
-		options = append(options, extauthz.OnFailureError())
-	}
-	if s.config.observe {
-		options = append(options, extauthz.Observe())
-	}
-	if s.telemetry.traces != nil {
-		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
-	}
-	if s.config.descriptorSet != "" {
-		bodies, err := grpcBodies(s.config.descriptorSet)
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, bodies)
-	}
-	return options, nil
+	return s.reserveAuthz(ctx)
 }
 
 // secure makes the TLS of a port with what ALPN offers, nil if it has none.
@@ -320,7 +283,7 @@ func (s *server) run(ctx context.Context) error {
 	defer stopFollowing()
 	if s.sidecar != nil {
 		g.run("sidecar", func() error { return s.sidecar.Run(following) })
-		g.run("authz", func() error { return serveGRPC(s.authz, s.listeners["authz"]) })
+		g.run("authz", func() error { return s.serveAuthz(ctx) })
 		if s.authzHTTP != nil {
 			g.run("http-authz", func() error { return serveHTTP(s.authzHTTP, s.listeners["http-authz"]) })
 		}
@@ -341,17 +304,6 @@ func (s *server) run(ctx context.Context) error {
 	err := s.shutdown(context.WithoutCancel(ctx), stopFollowing)
 	g.wait.Wait()
 	return errors.Join(g.err, err)
-}
-
-// becomeReady tells gRPC health once the location is loaded, even if it is empty.
-func (s *server) becomeReady(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-s.sidecar.Ready():
-		s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
-		s.authzHealth.SetServingStatus(authv3.Authorization_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
-		s.log.Info("ready")
-	}
 }
 
 // serveGRPC serves until the server is stopped, which may be before it began.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"understudy/authz/extauthz"
+)
+
+// listenPatience is the longest time for which the gRPC port does not listen after the
+// start. A sidecar that cannot decide yet is best not there at all: Envoy is refused at
+// once and asks another one. Much longer, and nobody could tell it from one that hangs.
+const listenPatience = 2 * time.Second
+
+// reserveAuthz finds out whether the gRPC port can be bound, and where that is: what is
+// wrong with it ends the process at its start. It listens from then on only if the system
+// has chosen the port, by which nobody can ask yet, or if it only observes and so refuses
+// nobody. A port that is bound and not listened
+// on would cost each check Envoy's whole timeout instead of a refusal, and one that is
+// given back can be bound again.
+func (s *server) reserveAuthz(ctx context.Context) error {
+	if err := s.bind(ctx, "authz", s.config.authzAddr); err != nil {
+		return err
+	}
+	if strings.HasSuffix(s.config.authzAddr, ":0") || s.config.observe {
+		return nil
+	}
+	l := s.listeners["authz"]
+	delete(s.listeners, "authz")
+	return l.Close()
+}
+
+// serveAuthz answers on the gRPC port, once there is something to decide by or
+// listenPatience is over.
+func (s *server) serveAuthz(ctx context.Context) error {
+	l := s.listeners["authz"]
+	if l == nil {
+		var err error
+		if l, err = s.listenLate(ctx); l == nil {
+			return err
+		}
+	}
+	close(s.listening)
+	return serveGRPC(s.authz, l)
+}
+
+// listenLate returns nil if ctx ends first.
+func (s *server) listenLate(ctx context.Context) (net.Listener, error) {
+	if !awaitAtMost(ctx, s.sidecar.Ready(), listenPatience) {
+		return nil, nil
+	}
+	mode, err := parseMode(s.config.authzSocketMode)
+	if err != nil {
+		return nil, fmt.Errorf("--authz-socket-mode: %w", err)
+	}
+	l, err := listen(ctx, s.config.authzAddr, mode)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--authz-addr %s: %w", s.config.authzAddr, err), ctx.Err())
+	}
+	return l, nil
+}
+
+// awaitAtMost waits for an event, or for as long as may be waited. It reports false if ctx
+// ends first.
+func awaitAtMost(ctx context.Context, event <-chan struct{}, patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-event:
+		return true
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// becomeReady tells gRPC health once there are policies to decide by, and the port to ask
+// for that.
+func (s *server) becomeReady(ctx context.Context) {
+	for _, event := range []<-chan struct{}{s.sidecar.Ready(), s.listening} {
+		select {
+		case <-ctx.Done():
+			return
+		case <-event:
+		}
+	}
+	s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
+	s.authzHealth.SetServingStatus(authv3.Authorization_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+	s.log.Info("ready")
+}
+
+// newAuthz makes the server of the ext_authz port, with TLS if that has any.
+func (s *server) newAuthz() (*grpc.Server, error) {
+	options := append(s.config.connections.options(), extauthz.ServerOption())
+	secure, err := s.secure("authz", s.config.authzTLS, "h2")
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		options = append(options, grpc.Creds(handshakes{credentials.NewTLS(secure), s.log}))
+	}
+	return grpc.NewServer(options...), nil
+}
+
+// authzOptions are how Envoy's requests are read and answered.
+func (s *server) authzOptions() ([]extauthz.Option, error) {
+	meters, err := extauthz.WithMeters(s.telemetry.meters)
+	if err != nil {
+		return nil, err
+	}
+	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), extauthz.WithPanics(s.panics), meters}
+	if s.config.failWithError {
+		options = append(options, extauthz.OnFailureError())
+	}
+	if s.config.observe {
+		options = append(options, extauthz.Observe())
+	}
+	if s.telemetry.traces != nil {
+		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
+	}
+	if s.config.descriptorSet != "" {
+		bodies, err := grpcBodies(s.config.descriptorSet)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, bodies)
+	}
+	return options, nil
+}
