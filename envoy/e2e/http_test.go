@@ -38,7 +38,14 @@ func newUpstream(t *testing.T) string {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Upstream", "reached")
-		_ = json.NewEncoder(w).Encode(arrived{r.Method, r.RequestURI, r.Host, r.Header, body})
+		answer, err := json.Marshal(arrived{r.Method, r.RequestURI, r.Host, r.Header, body})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		// With its length, so that no answer depends on how the network cuts it.
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		_, _ = w.Write(answer)
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
