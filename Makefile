@@ -23,7 +23,8 @@ test: ## Run the tests; installs redis-server if it is missing
 
 test-envoy: ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server
-	@ENVOY=$$(.ci/envoy) && export ENVOY && go test -tags realenvoy -count=1 ./envoy/e2e
+	@ENVOY=$$(.ci/envoy) && export ENVOY && go test -tags realenvoy -count=1 ./envoy/e2e && \
+		go -C cmd/authzbench test -tags realenvoy -count=1 -run ThroughEnvoy .
 
 test-proxies: ## Run the shipped files of nginx and Caddy; installs both if they are missing
 	@.ci/need nginx caddy

@@ -34,6 +34,7 @@ func newRoot() *cobra.Command {
 		Long: `Measure servers of Envoy's external authorization (ext_authz, gRPC) side by side.
 
   run       what a check costs, by policy and server
+  envoy     the same through a real Envoy: its processor time, latencies, throughput
   preview   what ACTIVE experiments add to that, and whether live traffic feels them
   scale     how soon a commit is enforced everywhere, what large policies cost, and
             how fast the server starts
@@ -44,6 +45,6 @@ processors or more, so that servers and generator have their own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newRun(), newPreview(), newScale(), newPolicies(), newServer(), newSidecars())
+	root.AddCommand(newRun(), newThroughEnvoy(), newPreview(), newScale(), newPolicies(), newServer(), newSidecars())
 	return root
 }

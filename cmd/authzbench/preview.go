@@ -158,14 +158,8 @@ func (p *previewing) startSubjects(
 			return nil, err
 		}
 		s.target = f.targets[len(f.targets)-1]
-		for i := range n {
-			module, err := policy.candidate(i + 1)
-			if err != nil {
-				return nil, err
-			}
-			if err := node.startExperiment(ctx, fmt.Sprintf("e%02d", i+1), module, policy.Data); err != nil {
-				return nil, fmt.Errorf("starting experiment %d: %w", i+1, err)
-			}
+		if err := node.startExperiments(ctx, policy, n); err != nil {
+			return nil, err
 		}
 		subjects = append(subjects, s)
 	}

@@ -116,6 +116,20 @@ func (n *node) startExperiment(ctx context.Context, id, module string, data map[
 	return n.mutate(ctx, http.MethodPost, experiments+"/"+id+":startPreview", map[string]any{})
 }
 
+// startExperiments makes and starts a number of them, each with one rule changed.
+func (n *node) startExperiments(ctx context.Context, p policySpec, count int) error {
+	for i := range count {
+		module, err := p.candidate(i + 1)
+		if err != nil {
+			return err
+		}
+		if err := n.startExperiment(ctx, fmt.Sprintf("e%02d", i+1), module, p.Data); err != nil {
+			return fmt.Errorf("starting experiment %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
 // mutate makes a change by the REST API and waits until it is applied.
 func (n *node) mutate(ctx context.Context, method, path string, body any) error {
 	var operation struct {

@@ -181,6 +181,12 @@ func (t *traffic) newStream(seed uint64) *stream {
 
 // next appends the next CheckRequest, encoded, to dst.
 func (s *stream) next(dst []byte) []byte {
+	u, p, number := s.pick()
+	return s.append(dst, u, p, number)
+}
+
+// pick chooses who asks for what, and makes the token.
+func (s *stream) pick() (*user, *path, []byte) {
 	s.serial++
 	u, p := &s.users[s.byUser.Uint64()], &s.paths[s.byPath.Uint64()]
 	number := append(s.number[:0], p.number...)
@@ -193,7 +199,7 @@ func (s *stream) next(dst []byte) []byte {
 		s.token = append(s.token, u.token.text...)
 	}
 	s.number = number
-	return s.append(dst, u, p, number)
+	return u, p, number
 }
 
 // renewed appends a token that has not been sent before, as far as that can be.

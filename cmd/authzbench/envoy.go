@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// throughEnvoy measures what a check costs where it is made: in a real Envoy.
+type throughEnvoy struct {
+	comparison
+	envoy       string
+	experiments []int
+}
+
+func newThroughEnvoy() *cobra.Command {
+	e := &throughEnvoy{}
+	cmd := &cobra.Command{
+		Use:   "envoy",
+		Short: "Measure checks through a real Envoy",
+		Long: `Measure checks through a real Envoy.
+
+One Envoy with one worker thread is started for each of: no filter, the no-op server,
+and understudy with each number of experiments. Clients send HTTP/1.1 to Envoy, which
+answers by itself what is allowed. Each is measured in turn, round by round: in a
+closed loop (processor time of Envoy and of the server, throughput) and in an open loop
+at one rate for all (latencies).
+
+The policy claims is decided by what Envoy's jwt_authn filter has verified.`,
+		Example: `  ENVOY=$(.ci/envoy) authzbench envoy --policy prefix,rbac
+  authzbench envoy --envoy /usr/bin/envoy --policy prefix --rate 800 --rounds 3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.do(cmd) },
+	}
+	e.bind(cmd.Flags())
+	cmd.Flags().StringVar(&e.envoy, "envoy", "", "the program (default $ENVOY, then envoy in the PATH)")
+	cmd.Flags().IntSliceVar(&e.experiments, "experiments", []int{0, 1, 10}, "numbers of ACTIVE experiments")
+	cmd.Flags().Lookup("connections").Usage = "connections of clients to Envoy, each with one request under way"
+	cmd.Flags().Lookup("rate").Usage = "of the open loop: requests per second, or a part of what goes through with the no-op"
+	e.Connections, cmd.Flags().Lookup("connections").DefValue = 16, "16"
+	e.policies, cmd.Flags().Lookup("policy").DefValue = []string{"prefix", "rbac"}, "[prefix,rbac]"
+	_ = cmd.Flags().MarkHidden("inflight")
+	return cmd
+}
+
+func (e *throughEnvoy) do(cmd *cobra.Command) error {
+	if err := e.validate(); err != nil {
+		return err
+	}
+	var err error
+	if e.envoy, err = findEnvoy(e.envoy); err != nil {
+		return err
+	}
+	if err := e.begin(cmd); err != nil {
+		return err
+	}
+	defer e.end()
+	start, k, err := e.prepare(cmd.Context(), []string{"noop", "understudy"})
+	if err != nil {
+		return err
+	}
+	result := &envoyReport{reportHead: e.head()}
+	for _, name := range e.policies {
+		one, err := e.policy(cmd.Context(), start, k, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		result.Policies = append(result.Policies, one)
+	}
+	return e.publish(result.write, result)
+}
+
+// proxied is a server behind an Envoy of its own.
+type proxied struct {
+	name  string
+	proxy *proxy
+	// server is nil without the filter.
+	server *target
+	// send are the clients' connections.
+	send []sender
+}
+
+// envoySample is what one round says of one of them.
+type envoySample struct {
+	// Envoy and Server are the processor time for one request in the closed loop.
+	Envoy  time.Duration `json:"envoy_cpu_ns"`
+	Server time.Duration `json:"server_cpu_ns"`
+	// Throughput is in requests per second, in the closed loop.
+	Throughput float64       `json:"throughput"`
+	P50        time.Duration `json:"p50_ns"`
+	P99        time.Duration `json:"p99_ns"`
+	Allowed    float64       `json:"allowed"`
+	Errors     int           `json:"errors"`
+}
+
+// policy measures all servers with one policy.
+func (e *throughEnvoy) policy(ctx context.Context, start *starter, k *keys, name string) (r envoyPolicy, err error) {
+	policy, err := newPolicy(name, k)
+	if err != nil {
+		return r, err
+	}
+	t, err := newTraffic(e.Traffic, policy, k)
+	if err != nil {
+		return r, err
+	}
+	f := &fleet{}
+	defer f.stop()
+	all, err := e.startAll(ctx, start, f, policy, k, t)
+	if err != nil {
+		return r, err
+	}
+	for _, p := range all {
+		closedLoop(ctx, p.send, e.Prime)
+	}
+	capacity := closedLoop(ctx, all[1].send, e.Duration)
+	r = envoyPolicy{Policy: name, Rate: e.Rate.of(capacity.throughput()), Series: make([]envoySeries, len(all))}
+	return r, e.rounds(ctx, all, &r)
+}
+
+// startAll starts the servers and an Envoy for each; the first has no filter, the second
+// asks the no-op.
+func (e *throughEnvoy) startAll(
+	ctx context.Context, start *starter, f *fleet, policy policySpec, k *keys, t *traffic,
+) (all []proxied, err error) {
+	if err := start.startOwn(ctx, f, "noop", "server", "noop"); err != nil {
+		return nil, err
+	}
+	for _, u := range start.understudies {
+		if err := e.startUnderstudies(ctx, start, f, u, policy); err != nil {
+			return nil, err
+		}
+	}
+	keys := ""
+	if policy.Name == "claims" {
+		if keys, err = k.keySet(); err != nil {
+			return nil, err
+		}
+	}
+	for _, server := range append([]*target{nil}, f.targets...) {
+		p := proxied{name: "no filter", server: server}
+		address := ""
+		if server != nil {
+			p.name, address = server.name, server.address
+		}
+		if p.proxy, err = startEnvoy(ctx, e.envoy, e.servers, e.folder, p.name, address, keys); err != nil {
+			return nil, err
+		}
+		f.closers = append(f.closers, p.proxy.stop)
+		var closeAll func()
+		if p.send, closeAll, err = newHTTPSenders(p.proxy.address, t, e.Connections); err != nil {
+			return nil, err
+		}
+		f.closers = append(f.closers, closeAll)
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// startUnderstudies starts one for each number of experiments.
+func (e *throughEnvoy) startUnderstudies(ctx context.Context, start *starter, f *fleet, u understudy, policy policySpec) error {
+	name := u.name
+	for _, n := range e.experiments {
+		u.name = fmt.Sprintf("%s-%d", name, n)
+		node, err := start.startUnderstudy(ctx, f, u, policy)
+		if err != nil {
+			return err
+		}
+		if err := node.startExperiments(ctx, policy, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rounds measures all in turn.
+func (e *throughEnvoy) rounds(ctx context.Context, all []proxied, r *envoyPolicy) error {
+	for i, p := range all {
+		r.Series[i] = envoySeries{Server: p.name, Samples: make([]envoySample, e.Rounds)}
+	}
+	for round := range e.Rounds {
+		for turn := range all {
+			i := (round + turn) % len(all)
+			e.progress(fmt.Sprintf("%s, round %d of %d: %s", r.Policy, round+1, e.Rounds, all[i].name))
+			sample, err := all[i].measure(ctx, e.plan, r.Rate)
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return fmt.Errorf("measuring %s: %w", all[i].name, err)
+			}
+			r.Series[i].Samples[round] = sample
+		}
+	}
+	return nil
+}
+
+// measure measures one of them once.
+func (p *proxied) measure(ctx context.Context, plan plan, rate float64) (s envoySample, err error) {
+	closedLoop(ctx, p.send, plan.Warmup)
+	through := &target{name: "envoy", pid: p.proxy.pid()}
+	var o *outcome
+	run := func() error {
+		s.Envoy, err = through.charge(func() { o = closedLoop(ctx, p.send, plan.Duration) })
+		return err
+	}
+	if p.server == nil {
+		err = run()
+	} else {
+		var inner error
+		s.Server, err = p.server.charge(func() { inner = run() })
+		err = errors.Join(err, inner)
+	}
+	if err != nil {
+		return s, err
+	}
+	if o.checks() == 0 {
+		return s, fmt.Errorf("nothing was answered: %w", o.firstError)
+	}
+	requests := time.Duration(o.checks())
+	s.Envoy, s.Server = s.Envoy/requests, s.Server/requests
+	s.Throughput, s.Allowed, s.Errors = o.throughput(), float64(o.allowed)/float64(o.checks()), o.errors
+	if rate > 0 {
+		o = openLoop(ctx, p.send, rate, plan.Duration, precisely)
+		s.Errors += o.errors
+	}
+	s.P50, s.P99 = o.latency.percentile(.5), o.latency.percentile(.99)
+	return s, nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // envoy.tmpl
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+)
+
+//go:embed envoy.tmpl
+var envoyTemplate string
+
+// proxy is an Envoy that runs.
+type proxy struct {
+	*process
+	address string
+}
+
+// envoySettings are the places of envoy.tmpl.
+type envoySettings struct {
+	Port int
+	// Server is the port of who is asked; empty without the filter.
+	Server string
+	// Keys is the key set by which Envoy verifies tokens; empty if it does not.
+	Keys string
+}
+
+// findEnvoy returns the program: what was named, $ENVOY, or that of the PATH.
+func findEnvoy(named string) (string, error) {
+	for _, candidate := range []string{named, os.Getenv("ENVOY"), "envoy"} {
+		if candidate == "" {
+			continue
+		}
+		path, err := exec.LookPath(candidate)
+		if err == nil || candidate == named {
+			return path, err
+		}
+	}
+	return "", errors.New("there is no Envoy: name it with --envoy or $ENVOY; .ci/envoy prints one and says how to get it")
+}
+
+// startEnvoy starts an Envoy that asks the server at an address, or nobody, and waits
+// until it answers.
+func startEnvoy(ctx context.Context, program string, cpus cpuList, folder, name, server, keys string) (*proxy, error) {
+	settings := envoySettings{Keys: keys}
+	if server != "" {
+		_, port, err := net.SplitHostPort(server)
+		if err != nil {
+			return nil, fmt.Errorf("the address of %s: %w", name, err)
+		}
+		settings.Server = port
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	settings.Port = port
+	file, err := settings.write(folder, name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProcess("envoy", cpus, exec.Command(program, "-c", file, "--concurrency", "1", "--log-level", "error",
+		"--disable-hot-restart"), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &proxy{p, fmt.Sprintf("127.0.0.1:%d", port)}
+	if err := out.await(ctx); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s envoySettings) write(folder, name string) (string, error) {
+	t, err := template.New("envoy").Parse(envoyTemplate)
+	if err != nil {
+		return "", err
+	}
+	var content bytes.Buffer
+	if err := t.Execute(&content, s); err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder, "envoy-"+strings.ReplaceAll(name, " ", "-")+".yaml")
+	return file, os.WriteFile(file, content.Bytes(), 0o600)
+}
+
+// freePort returns a port that was free a moment ago. Envoy cannot say which port it
+// chose without an admin page.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// await waits until Envoy answers, or ends.
+func (p *proxy) await(ctx context.Context) error {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		response, err := http.Get("http://" + p.address + "/")
+		if err == nil {
+			return response.Body.Close()
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("envoy ended: %s", p.output.last())
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("envoy does not answer: %s", p.output.last())
+}
