@@ -63,8 +63,16 @@ func (c connections) validate(check func(ok bool, flag, rule string)) {
 // the stack that an answer needs: growing one for each request is a fifth of a check.
 const streamWorkers = 64
 
+// window is how much a client may send before it is told that there is room again, in
+// bytes, for a connection and for each check on it. A fixed one switches off gRPC's
+// estimation of the bandwidth, for which Envoy would answer a PING and take a
+// WINDOW_UPDATE with nearly every check. A larger message is let in as it is read.
+const window = 1 << 20
+
 func (c connections) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
 		grpc.MaxRecvMsgSize(c.maxMessage),
 		grpc.MaxConcurrentStreams(c.maxStreams),
 		grpc.NumStreamWorkers(streamWorkers),
