@@ -20,6 +20,7 @@ const (
 
 // follow keeps the snapshot up to date until ctx is done.
 func (s *Sidecar) follow(ctx context.Context) {
+	s.removeTemps()
 	for {
 		cursor, ok := s.load(ctx)
 		if !ok {

@@ -1,11 +1,14 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,7 +24,9 @@ func (s *Sidecar) save() {
 		err = replaceFile(s.config.SnapshotFile, content)
 	}
 	if err != nil {
-		s.log.Warn("the snapshot file could not be written", "error", err)
+		s.metrics.notSaved()
+		s.log.Warn("the snapshot file could not be written: a start without the store would use an older one, or none; "+
+			"see to the folder's permissions and room", "file", s.config.SnapshotFile, "error", err)
 	}
 }
 
@@ -78,7 +83,7 @@ func replaceFile(path string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	temp, err := os.CreateTemp(dir, filepath.Base(path)+tempMark+"*")
 	if err != nil {
 		return err
 	}
@@ -88,4 +93,39 @@ func replaceFile(path string, content []byte) error {
 		return err
 	}
 	return os.Rename(temp.Name(), path)
+}
+
+// tempMark stands in the name of a temporary file between that of its file and a number.
+// No ID of a location or a policy has it, so that no other snapshot file is named so.
+const tempMark = "~"
+
+// tempKept is how long a temporary file may be in the making. A process that is held up
+// for longer finds its file gone, reports that it could not write, and writes anew with
+// the next change.
+const tempKept = time.Minute
+
+// removeTemps removes temporary files that processes which were killed have left, and
+// none that another one may be writing.
+func (s *Sidecar) removeTemps() {
+	if s.config.SnapshotFile == "" {
+		return
+	}
+	dir, base := filepath.Split(s.config.SnapshotFile)
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return // save tells of a folder that cannot be used
+	}
+	for _, entry := range entries {
+		number, ours := strings.CutPrefix(entry.Name(), base+tempMark)
+		if _, err := strconv.ParseUint(number, 10, 64); !ours || err != nil {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < tempKept {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, entry.Name())); err == nil {
+			s.log.Info("removed a temporary file that was left behind", "file", entry.Name())
+		}
+	}
 }

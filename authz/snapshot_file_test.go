@@ -1,9 +1,13 @@
 package authz_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"understudy/authz"
 )
@@ -48,4 +52,86 @@ func TestSidecarStartsFromItsFile(t *testing.T) {
 			t.Errorf("got %+v; want not ready", d)
 		}
 	})
+}
+
+// TestWhatAKilledProcessLeftIsRemoved, and not what another one may be writing.
+func TestWhatAKilledProcessLeftIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "snap")
+	old := time.Now().Add(-time.Hour)
+	for name, age := range map[string]time.Time{
+		"snap~123": old, "snap~456": time.Now(), "snap~a": old, "snap.123": old, "other~123": old,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, age, age); err != nil {
+			t.Fatal(err)
+		}
+	}
+	feed := newFeed()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
+	_, stop := startWith(t, feed, newRecording(), func(c *authz.Config) { c.SnapshotFile = file })
+	feed.awaitApplied(t, 1)
+	stop()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "other~123 snap snap.123 snap~456 snap~a" {
+		t.Errorf("there is %s", got)
+	}
+}
+
+// TestSidecarsShareAFile: each of two writes it after every change, and it is never half.
+func TestSidecarsShareAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "snap")
+	feed := newFeed()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
+	first, stopFirst := startWith(t, feed, newRecording(), func(c *authz.Config) { c.SnapshotFile = file })
+	second, stopSecond := startWith(t, feed, newRecording(), func(c *authz.Config) { c.SnapshotFile, c.Node = file, "n2" })
+	<-first.Ready()
+	<-second.Ready()
+	var last int64
+	for range 50 {
+		last = feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
+		if _, _, err := authz.ReadSnapshot(location, file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the last change", func() bool { return first.Status().Sequence == last && second.Status().Sequence == last })
+	stopFirst()
+	stopSecond()
+	saved, _, err := authz.ReadSnapshot(location, file)
+	if err != nil || saved.Cursor.Sequence != last {
+		t.Errorf("saved is %+v, %v", saved.Cursor, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("there is more than the file: %v, %v", entries, err)
+	}
+}
+
+// TestAFileThatCannotBeWrittenIsCounted: its folder is a file.
+func TestAFileThatCannotBeWrittenIsCounted(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	feed, m := newFeed(), newMeter()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", "")})
+	s, stop := startWith(t, feed, newRecording(), func(c *authz.Config) { c.SnapshotFile, c.Meters = filepath.Join(folder, "snap"), m })
+	<-s.Ready()
+	stop()
+	if n := m.count(t, "understudy.snapshot.write_failures"); n != 1 {
+		t.Errorf("%d failures are counted", n)
+	}
 }
