@@ -49,6 +49,14 @@ func (c *comparison) severity() (log.Severity, string) {
 	}
 }
 
+// failure is why there is nothing to compare, empty if there is.
+func (c *comparison) failure() Failure {
+	if c.difference == LiveFailed {
+		return c.liveDecision.Failure
+	}
+	return c.decision.Failure
+}
+
 // told returns the text, made on first use: without an export nobody reads it.
 func (c *comparison) told() (recordText, error) {
 	c.once.Do(func() { c.text, c.err = c.tell() })
@@ -88,9 +96,9 @@ func (c *comparison) tell() (recordText, error) {
 }
 
 // explained returns the decision whose rule and reason explain the difference:
-// that of the side that denies, the experiment's if both do.
+// that of the side that failed or denies, the experiment's if both do.
 func (c *comparison) explained() Decision {
-	if c.decision.Verdict == Deny {
+	if c.difference != LiveFailed && c.decision.Verdict == Deny {
 		return c.decision
 	}
 	return c.liveDecision

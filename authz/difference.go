@@ -22,7 +22,18 @@ const (
 	ResponseChanged Difference = "RESPONSE_CHANGED"
 	// ExperimentFailed: the experiment failed to decide.
 	ExperimentFailed Difference = "FAILED"
+	// LiveFailed: the experiment decided, and the live policy did not, for a reason that
+	// is none of its content: it ran out of time, say. The two cannot be compared.
+	LiveFailed Difference = "LIVE_FAILED"
 )
+
+// undecided reports whether a failure says nothing of what a policy decides: the same
+// request may be decided the next time. A rule that is undefined, of a wrong type, or in
+// conflict, and a service without an answer, are a denial by what the policy says, and are
+// compared as one: to commit an experiment that allows there does open something.
+func undecided(f Failure) bool {
+	return f == FailureDeadline || f == FailureCanceled || f == FailurePanic
+}
 
 // Compare says how an experiment's decision differs from the live one. The answers
 // are compared whole: verdict, status, headers, query, body and metadata.
@@ -35,6 +46,8 @@ func Compare(live, experiment Decision) Difference {
 	switch {
 	case experiment.Failure != "" && !unreadable:
 		return ExperimentFailed
+	case undecided(live.Failure):
+		return LiveFailed
 	case live.Verdict == Allow && experiment.Verdict == Deny:
 		return NewlyDenied
 	case live.Verdict == Deny && experiment.Verdict == Allow:

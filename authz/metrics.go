@@ -18,6 +18,7 @@ type metrics struct {
 	comparisons metric.Int64Counter
 	drops       metric.Int64Counter
 	failures    metric.Int64Counter
+	unsaved     metric.Int64Counter
 	mismatches  metric.Int64Counter
 	// verifications counts the decisions that were to be decided again.
 	verifications metric.Int64Counter
@@ -73,14 +74,14 @@ func (r dropReason) attributes() []attribute.KeyValue {
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{observing: s.config.Observing}
-	var errs [10]error
+	var errs [11]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to a live decision."),
 		metric.WithExplicitBucketBoundaries(.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1, .5, 1))
 	m.comparisons, errs[2] = meter.Int64Counter("understudy.preview.comparisons",
-		metric.WithDescription("Requests decided by an experiment too, by difference and the experiment's failure."))
+		metric.WithDescription("Requests decided by an experiment too, by difference and the failure of the side that failed."))
 	m.drops, errs[3] = meter.Int64Counter("understudy.preview.dropped",
 		metric.WithDescription("Comparisons that were not made, by reason."))
 	m.failures, errs[4] = meter.Int64Counter("understudy.apply.failures",
@@ -92,6 +93,8 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	m.verifications, errs[8] = meter.Int64Counter("understudy.verifications",
 		metric.WithDescription("Live decisions that were to be decided again from the whole input, by outcome: done, shed or failed."))
 	errs[9] = observeUnverified(meter, s)
+	m.unsaved, errs[10] = meter.Int64Counter("understudy.snapshot.write_failures",
+		metric.WithDescription("Changes after which the snapshot file could not be written."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 // begin makes the counters of the preview visible before there is anything to
 // count: an alert on a rise needs the zero.
 func (m *metrics) begin() {
-	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed} {
+	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed, LiveFailed} {
 		m.comparisons.Add(context.Background(), 0, option(&m.labels, comparisonLabels{d, ""}))
 	}
 	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic} {
@@ -112,6 +115,7 @@ func (m *metrics) begin() {
 		m.verifications.Add(context.Background(), 0, option(&m.labels, v))
 	}
 	m.failures.Add(context.Background(), 0)
+	m.unsaved.Add(context.Background(), 0)
 	m.mismatches.Add(context.Background(), 0)
 }
 
@@ -179,5 +183,7 @@ func (m *metrics) mismatched() { m.mismatches.Add(context.Background(), 1) }
 func (m *metrics) verified(v verification) {
 	m.verifications.Add(context.Background(), 1, option(&m.labels, v))
 }
+
+func (m *metrics) notSaved() { m.unsaved.Add(context.Background(), 1) }
 
 func (m *metrics) notApplied() { m.failures.Add(context.Background(), 1) }

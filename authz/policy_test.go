@@ -287,6 +287,12 @@ func TestCompare(t *testing.T) {
 		{"query", allow, authz.Decision{Verdict: authz.Allow, SetQuery: []authz.Field{{Name: "a"}}}, authz.ResponseChanged},
 		{"removed headers", allow, authz.Decision{Verdict: authz.Allow, RemoveHeaders: []string{"a"}}, authz.ResponseChanged},
 		{"a bare boolean is an object without more", authz.Decision{Plain: true}, deny, authz.Unchanged},
+		{"the live one ran out of time, and would be allowed", authz.Decision{Failure: authz.FailureDeadline}, allow, authz.LiveFailed},
+		{"the live one ran out of time, and would be denied", authz.Decision{Failure: authz.FailureDeadline}, deny, authz.LiveFailed},
+		{"the live one panicked", authz.Decision{Failure: authz.FailurePanic}, allow, authz.LiveFailed},
+		{"both ran out of time", authz.Decision{Failure: authz.FailureDeadline}, authz.Decision{Failure: authz.FailureDeadline}, authz.ExperimentFailed},
+		{"the live rule is undefined, which denies", authz.Decision{Failure: authz.FailureUndefined}, allow, authz.NewlyAllowed},
+		{"the live rules are in conflict, which denies", authz.Decision{Failure: authz.FailureError}, allow, authz.NewlyAllowed},
 		{"only the live one failed", authz.Decision{Failure: authz.FailureError}, deny, authz.Unchanged},
 	} {
 		t.Run(c.name, func(t *testing.T) {

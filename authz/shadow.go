@@ -101,5 +101,5 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 // count counts a comparison. Every one comes by here exactly once, recorded or not:
 // it is where the counters of an experiment's Report belong.
 func (s *shadow) count(ctx context.Context, c *comparison) {
-	s.owner.metrics.compared(ctx, c.difference, c.decision.Failure)
+	s.owner.metrics.compared(ctx, c.difference, c.failure())
 }

@@ -248,12 +248,23 @@ func TestRouteChoosesThePolicy(t *testing.T) {
 }
 
 func TestALiveDecisionRunsOutOfTime(t *testing.T) {
-	feed := newFeed()
-	feed.put(webName, authz.PolicyState{Policy: policy("live", allowIf(slow))})
-	s, _ := start(t, feed, func(c *authz.Config) { c.DecisionTimeout = time.Millisecond })
+	feed, m := newFeed(), newMeter()
+	feed.put(webName, authz.PolicyState{
+		Policy: policy("live", allowIf(slow)), Experiments: []*adminpb.PolicyExperiment{experiment("e", "e", allowIf("true"))},
+	})
+	s, rec := start(t, feed, func(c *authz.Config) { c.DecisionTimeout, c.Meters = time.Millisecond, m })
 	<-s.Ready()
-	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Deny || d.Failure != authz.FailureDeadline {
+	d := s.Check(t.Context(), request("GET", nil))
+	if d.Verdict != authz.Deny || d.Failure != authz.FailureDeadline {
 		t.Errorf("got %+v; want a denial for time", d)
+	}
+	// What an experiment decides in its place is no difference of the policies.
+	r := rec.await(t, 1)[0]
+	if got := r.attributes; got["understudy.preview.difference"] != "LIVE_FAILED" || got["understudy.preview.reason"] != d.Reason || r.severity != "WARN" {
+		t.Errorf("the record is %+v", r)
+	}
+	if n := m.count(t, "understudy.preview.comparisons", label("difference", "LIVE_FAILED"), label("failure", "DEADLINE_EXCEEDED")); n != 1 {
+		t.Errorf("%d such comparisons are counted", n)
 	}
 }
 

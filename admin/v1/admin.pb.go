@@ -43,6 +43,9 @@ const (
 	Report_Difference_RESPONSE_CHANGED Report_Difference_Kind = 3
 	// The experiment failed to decide.
 	Report_Difference_FAILED Report_Difference_Kind = 4
+	// The experiment decided, and the live policy did not: it ran out of
+	// time, for example.
+	Report_Difference_LIVE_FAILED Report_Difference_Kind = 5
 )
 
 // Enum value maps for Report_Difference_Kind.
@@ -53,6 +56,7 @@ var (
 		2: "NEWLY_ALLOWED",
 		3: "RESPONSE_CHANGED",
 		4: "FAILED",
+		5: "LIVE_FAILED",
 	}
 	Report_Difference_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -60,6 +64,7 @@ var (
 		"NEWLY_ALLOWED":    2,
 		"RESPONSE_CHANGED": 3,
 		"FAILED":           4,
+		"LIVE_FAILED":      5,
 	}
 )
 
@@ -487,7 +492,8 @@ type Report struct {
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Output only. When a node last added to the report.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Output only. The requests compared: the sum of the five counts that follow.
+	// Output only. The requests compared: the sum of the five counts that
+	// follow and of `live_failed_count`.
 	RequestCount int64 `protobuf:"varint,6,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
 	// Output only. The requests decided alike.
 	UnchangedCount int64 `protobuf:"varint,7,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
@@ -502,9 +508,12 @@ type Report struct {
 	// Output only. The requests that were shed and so are not compared.
 	DroppedCount int64 `protobuf:"varint,12,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
 	// Output only. The most frequent differences, at most 100.
-	Differences   []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Differences []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
+	// Output only. The requests that the experiment decided and the live policy
+	// did not, because it ran out of time, for example.
+	LiveFailedCount int64 `protobuf:"varint,14,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -626,6 +635,13 @@ func (x *Report) GetDifferences() []*Report_Difference {
 		return x.Differences
 	}
 	return nil
+}
+
+func (x *Report) GetLiveFailedCount() int64 {
+	if x != nil {
+		return x.LiveFailedCount
+	}
+	return 0
 }
 
 // A snapshot of a policy's content, named by the hash of that content.
@@ -794,8 +810,9 @@ type Node struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only. When the node last reported.
 	HeartbeatTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=heartbeat_time,json=heartbeatTime,proto3" json:"heartbeat_time,omitempty"`
-	// Output only. Why the node could not apply its last change; absent if it
-	// could.
+	// Output only. Why the node could not apply its last change, or that the
+	// store has lost policies that the node goes on enforcing; absent if all is
+	// well.
 	Error *status.Status `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	// Output only. The node decides and does not enforce: it runs beside an
 	// authorizer that does (`serve --observe`).
@@ -3569,7 +3586,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf2\t\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xb4\n" +
+	"\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -3587,7 +3605,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	" \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x12&\n" +
 	"\ffailed_count\x18\v \x01(\x03B\x03\xe0A\x03R\vfailedCount\x12(\n" +
 	"\rdropped_count\x18\f \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x12M\n" +
-	"\vdifferences\x18\r \x03(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\vdifferences\x1a\xcd\x03\n" +
+	"\vdifferences\x18\r \x03(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\vdifferences\x12/\n" +
+	"\x11live_failed_count\x18\x0e \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x1a\xde\x03\n" +
 	"\n" +
 	"Difference\x12D\n" +
 	"\x04kind\x18\x01 \x01(\x0e2+.understudy.admin.v1.Report.Difference.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
@@ -3597,14 +3616,15 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tB\x03\xe0A\x03R\x06reason\x12(\n" +
 	"\rrequest_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\frequestCount\x126\n" +
 	"\aexample\x18\a \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x03R\aexample\x12<\n" +
-	"\tlast_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\blastTime\"c\n" +
+	"\tlast_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\blastTime\"t\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fNEWLY_DENIED\x10\x01\x12\x11\n" +
 	"\rNEWLY_ALLOWED\x10\x02\x12\x14\n" +
 	"\x10RESPONSE_CHANGED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04:\x8c\x01\xeaA\x88\x01\n" +
+	"\x06FAILED\x10\x04\x12\x0f\n" +
+	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
 	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xef\x02\n" +
 	"\x0ePolicyRevision\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12<\n" +
