@@ -190,17 +190,18 @@ func readFolder(fsys fs.FS) (files, error) {
 
 // readRegular reads a file or what a link leads to, if that is a file.
 func readRegular(fsys fs.FS, name string, left int64) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
+	// Looked at before it is opened: to open a pipe waits for who writes into it.
+	info, err := fs.Stat(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, refuse(name, "It is no plain file.")
 	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
 	return io.ReadAll(&bounded{from: f, left: left})
 }

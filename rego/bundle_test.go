@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -400,4 +401,18 @@ func FuzzReadFiles(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAPipeInAFolder is refused and not waited for.
+func TestAPipeInAFolder(t *testing.T) {
+	for _, name := range []string{"a.rego", "data.yaml"} {
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := rego.ReadFolder(t.Context(), os.DirFS(dir), rego.BundleOptions{})
+		if err == nil || !strings.Contains(err.Error(), name+": It is no plain file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

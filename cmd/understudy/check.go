@@ -119,14 +119,6 @@ func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
 	return request, nil
 }
 
-// readFile reads a file; - is standard input.
-func readFile(name string, stdin io.Reader) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(stdin)
-	}
-	return os.ReadFile(name)
-}
-
 func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 	headers := map[string]string{
 		":method": f.method, ":path": f.path, ":authority": f.host, ":scheme": f.scheme, "user-agent": "understudy-check",

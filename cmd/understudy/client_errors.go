@@ -40,6 +40,9 @@ func (c *client) unanswered(err error) error {
 		return fmt.Errorf("no answer from the admin API at %s: %s", c.addr, unreachable(st, c.addr, "--admin"))
 	case codes.Unimplemented:
 		return fmt.Errorf("what answers at %s is no admin API: %s; --admin names it", c.addr, causeOf(st))
+	case codes.ResourceExhausted:
+		// gRPC's own, of what is far above the limit of the server, or that of this command.
+		return fmt.Errorf("it is too large to be sent: a policy with its data has at most 4 MiB, or what the server's --max-policy-size says, up to 64 MiB (%s)", causeOf(st))
 	}
 	return err
 }

@@ -323,5 +323,15 @@ func exampleResource(name string, change func(map[string]any)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resourceJSON(content, examples.Files.ReadFile, change)
+	r, err := readResourceText(content, examples.Files.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	err = r.change(func(document map[string]any) error {
+		if change != nil {
+			change(document)
+		}
+		return nil
+	})
+	return r.encoded, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -70,7 +69,7 @@ func (t transport) config() (*tls.Config, error) {
 	t = t.orEnvironment()
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.caCert != "" {
-		content, err := os.ReadFile(t.caCert)
+		content, err := readSmallFile(t.caCert)
 		if err != nil {
 			return nil, fmt.Errorf("--ca-cert: %w", err)
 		}

@@ -170,7 +170,7 @@ func rulePath(rule string) string {
 
 // send applies the policy, or the experiment.
 func (f *importFlags) send(ctx context.Context, document *imported) error {
-	resource, err := document.resource()
+	encoded, err := document.resource()
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (f *importFlags) send(ctx context.Context, document *imported) error {
 		return usage(err)
 	}
 	defer func() { _ = f.client.conn.Close() }()
-	return f.client.applyResource(ctx, f.client.name(f.id), "the bundle", resource, f.validateOnly)
+	return f.client.applyResource(ctx, f.client.name(f.id), "the bundle", &resourceText{encoded: encoded}, f.validateOnly)
 }
 
 // print writes the file that `apply -f` reads. A file is written when all is known

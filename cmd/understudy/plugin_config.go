@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,7 +19,7 @@ type pluginConfig struct {
 
 // readPluginConfig reads the plugin's part of OPA's configuration.
 func readPluginConfig(file string) (*pluginConfig, error) {
-	content, err := os.ReadFile(file)
+	content, err := readSmallFile(file)
 	if err != nil {
 		return nil, err
 	}

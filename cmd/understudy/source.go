@@ -37,7 +37,7 @@ func (s *sourceFlags) options() (rego.BundleOptions, error) {
 	if s.verificationKey == "" {
 		return options, nil
 	}
-	key, err := os.ReadFile(s.verificationKey)
+	key, err := readSmallFile(s.verificationKey)
 	if err != nil {
 		return options, usage(fmt.Errorf("--verification-key: %w", err))
 	}
@@ -58,19 +58,19 @@ func readBundle(ctx context.Context, name string, stdin io.Reader, options rego.
 	if info.IsDir() {
 		return readFolder(ctx, name, options)
 	}
+	if filepath.Ext(name) == ".rego" {
+		text, err := readFile(name, nil)
+		if err != nil {
+			return nil, err
+		}
+		return rego.ReadFolder(ctx, fstest.MapFS{filepath.Base(name): {Data: text}}, options)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	if filepath.Ext(name) != ".rego" {
-		return rego.ReadBundle(ctx, f, options)
-	}
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return nil, err
-	}
-	return rego.ReadFolder(ctx, fstest.MapFS{filepath.Base(name): {Data: text}}, options)
+	return rego.ReadBundle(ctx, f, options)
 }
 
 // readFolder reads a folder; links cannot lead out of it.

@@ -207,16 +207,19 @@ func readPolicy(name string, stdin io.Reader) (*adminpb.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource, err := readResource(content, filepath.Dir(name))
+	resource, err := readResourceText(content, fromFolder(filepath.Dir(name)))
 	if err != nil {
 		return nil, err
 	}
-	var experiment struct{ Policy json.RawMessage }
-	if err := json.Unmarshal(resource, &experiment); err == nil && experiment.Policy != nil {
-		resource = experiment.Policy
+	const hint = "a policy and an experiment have the fields of the API"
+	if experiment := (&adminpb.PolicyExperiment{}); resource.has("policy") {
+		if err := resource.decode(experiment, hint); err != nil {
+			return nil, fmt.Errorf("it is neither a Policy nor a PolicyExperiment: %w", err)
+		}
+		return experiment.Policy, nil
 	}
 	policy := &adminpb.Policy{}
-	if err := protojson.Unmarshal(resource, policy); err != nil {
+	if err := resource.decode(policy, hint); err != nil {
 		return nil, fmt.Errorf("it is neither a Policy nor a PolicyExperiment: %w", err)
 	}
 	return policy, nil

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin"
+)
+
+// resourceText is a policy or an experiment as a user wrote it, in YAML or JSON.
+type resourceText struct {
+	// text is the file.
+	text []byte
+	// encoded is what it says, as JSON, with the modules that it names as files.
+	encoded []byte
+}
+
+var errEmpty = errors.New("it is empty; it has a policy or an experiment, as `understudy get` shows it")
+
+// byteOrderMark begins the files of some editors.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// readResourceText reads a file. Its errors name the field and the line.
+func readResourceText(text []byte, read func(name string) ([]byte, error)) (*resourceText, error) {
+	r := &resourceText{text: bytes.TrimPrefix(text, byteOrderMark)}
+	if json.Valid(r.text) {
+		r.encoded = r.text
+	} else if err := r.readYAML(); err != nil {
+		return nil, err
+	}
+	if kind := kindOf(r.encoded); kind != "an object" {
+		return nil, fmt.Errorf("line 1: it is %s; a policy or an experiment is an object, as `understudy get` shows it", kind)
+	}
+	var inexact *admin.InexactNumber
+	if err := admin.CheckExact("", r.encoded); errors.As(err, &inexact) {
+		return nil, r.at(inexact.Path, inexact)
+	}
+	return r, r.readModules(read)
+}
+
+func (r *resourceText) readYAML() error {
+	node, err := yamlDocument(r.text)
+	if err != nil {
+		return err
+	}
+	// The parser rounds what is above 64 bits, so numbers are looked at before it decodes.
+	if err := checkNumbers("", node); err != nil {
+		return err
+	}
+	r.encoded, err = yamlToJSON(node, len(r.text))
+	return err
+}
+
+// kindOf tells what a JSON text is.
+func kindOf(text []byte) string {
+	switch text = bytes.TrimSpace(text); text[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a text"
+	case 'n':
+		return "nothing"
+	}
+	return "a number or a truth value"
+}
+
+// fromFolder reads the modules that a file names, relative to its own folder. They are
+// plain files: what a name leads to that blocks or has no end is refused.
+func fromFolder(dir string) func(name string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is no plain file", path)
+		}
+		return readFile(path, nil)
+	}
+}
+
+// readModules replaces the text of modules like @policy.rego by that of the file,
+// in a policy or in the policy of an experiment.
+func (r *resourceText) readModules(read func(name string) ([]byte, error)) error {
+	if !bytes.Contains(r.encoded, []byte(`"@`)) {
+		return nil
+	}
+	return r.change(func(document map[string]any) error {
+		path := "modules"
+		if policy, ok := document["policy"].(map[string]any); ok {
+			document, path = policy, "policy.modules"
+		}
+		modules, _ := document["modules"].(map[string]any)
+		for name, value := range modules {
+			text, _ := value.(string)
+			if len(text) < 2 || text[0] != '@' {
+				continue
+			}
+			content, err := read(text[1:])
+			if err != nil {
+				return r.at(joined(path, name), fmt.Errorf("the module cannot be read: %w", err))
+			}
+			modules[name] = string(content)
+		}
+		return nil
+	})
+}
+
+// change changes what the resource says. Numbers stay as they are written.
+func (r *resourceText) change(change func(map[string]any) error) error {
+	decoder := json.NewDecoder(bytes.NewReader(r.encoded))
+	decoder.UseNumber()
+	var document map[string]any
+	if err := decoder.Decode(&document); err != nil {
+		return err
+	}
+	if err := change(document); err != nil {
+		return err
+	}
+	encoded, err := json.Marshal(document)
+	if err == nil {
+		r.encoded = encoded
+	}
+	return err
+}
+
+var (
+	unknownField = regexp.MustCompile(`unknown field ("[^"]*")`)
+	placeInJSON  = regexp.MustCompile(`^proto:[\s\x{a0}]*(?:syntax error )?\(line (\d+):(\d+)\):\s*`)
+)
+
+// decode reads the resource as a message. hint is what is meant to be where a field is
+// that the message does not have.
+func (r *resourceText) decode(m proto.Message, hint string) error {
+	err := protojson.Unmarshal(r.encoded, m)
+	if err == nil {
+		return nil
+	}
+	path, reason := "", err.Error()
+	if place := placeInJSON.FindStringSubmatch(reason); place != nil {
+		reason = reason[len(place[0]):]
+		path = pathAt(r.encoded, place[1], place[2])
+	}
+	if field := unknownField.FindStringSubmatch(reason); field != nil {
+		return r.atLine(path, fmt.Errorf("%s has no field %s; %s", parentOf(path), field[1], hint))
+	}
+	return r.at(path, errors.New(reason))
+}
+
+// parentOf names what a field is in.
+func parentOf(path string) string {
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		return path[:i]
+	}
+	return "it"
+}
+
+// has reports whether the resource has a field.
+func (r *resourceText) has(field string) bool {
+	var document map[string]json.RawMessage
+	return json.Unmarshal(r.encoded, &document) == nil && document[field] != nil
+}
+
+// at is an error of a place in the file that the user wrote.
+func (r *resourceText) at(path string, err error) error {
+	if path == "" || errors.As(err, new(*admin.InexactNumber)) {
+		return r.atLine(path, err)
+	}
+	return r.atLine(path, fmt.Errorf("%s: %w", path, err))
+}
+
+// atLine is at of an error that names the field.
+func (r *resourceText) atLine(path string, err error) error {
+	if line := r.line(path); line > 0 {
+		return fmt.Errorf("line %d: %w", line, err)
+	}
+	return err
+}
+
+func shownPath(path string) string {
+	if path == "" {
+		return "the file"
+	}
+	return path
+}
+
+// line returns the line of a path in the file; 0 if it cannot be told.
+func (r *resourceText) line(path string) int {
+	var document yaml.Node
+	if yaml.Unmarshal(r.text, &document) != nil || len(document.Content) == 0 {
+		return 0
+	}
+	return lineOf(document.Content[0], "", path)
+}
+
+// lineOf looks for a path below a node whose path is at.
+func lineOf(node *yaml.Node, at, path string) int {
+	if at == path {
+		return node.Line
+	}
+	for i, child := range node.Content {
+		below, line := fmt.Sprintf("%s[%d]", at, i), child.Line
+		if node.Kind == yaml.MappingNode {
+			if i%2 == 0 {
+				continue
+			}
+			below, line = joined(at, node.Content[i-1].Value), node.Content[i-1].Line
+		}
+		if below == path {
+			return line
+		}
+		if strings.HasPrefix(path, below) {
+			if line := lineOf(child, below, path); line > 0 {
+				return line
+			}
+		}
+	}
+	return 0
+}
+
+// pathAt returns the path of the value at a place in a JSON text, as protojson names it:
+// line and column count from 1, the column in characters.
+func pathAt(text []byte, line, column string) string {
+	l, errLine := strconv.Atoi(line)
+	c, errColumn := strconv.Atoi(column)
+	if errLine != nil || errColumn != nil {
+		return ""
+	}
+	start := 0
+	for ; l > 1; l-- {
+		start += bytes.IndexByte(text[start:], '\n') + 1
+	}
+	offset := start + len(string([]rune(string(text[start:]))[:c-1]))
+	path, _ := walkTo(json.NewDecoder(bytes.NewReader(text)), "", int64(offset))
+	return path
+}
+
+// walkTo reads one value and returns the path of what ends behind the offset first.
+func walkTo(d *json.Decoder, path string, offset int64) (string, bool) {
+	token, err := d.Token()
+	if err != nil || d.InputOffset() > offset {
+		return path, true
+	}
+	open, ok := token.(json.Delim)
+	if !ok {
+		return path, false
+	}
+	for i := 0; d.More(); i++ {
+		below := fmt.Sprintf("%s[%d]", path, i)
+		if open == '{' {
+			key, err := d.Token()
+			name, _ := key.(string)
+			below = joined(path, name)
+			if err != nil || d.InputOffset() > offset {
+				return below, true
+			}
+		}
+		if found, ok := walkTo(d, below, offset); ok {
+			return found, true
+		}
+	}
+	_, err = d.Token()
+	return path, err != nil && !errors.Is(err, io.EOF)
+}
