@@ -48,7 +48,7 @@ func newHTTPSender(conn net.Conn, s *stream) sender {
 		}
 		_, err = io.Copy(io.Discard, response.Body)
 		if err = errors.Join(err, response.Body.Close()); err == nil && response.StatusCode >= http.StatusInternalServerError {
-			err = fmt.Errorf("Envoy answered %s", response.Status)
+			err = fmt.Errorf("status %s of Envoy", response.Status)
 		}
 		return response.StatusCode == http.StatusOK, err
 	}
