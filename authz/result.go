@@ -38,10 +38,7 @@ func verdict(allowed bool) Verdict {
 
 // resultFields are the fields of an object result, in the order in which they are
 // checked. Each parses its value into a decision.
-var resultFields = []struct {
-	name  string
-	parse func(d *Decision, value any) error
-}{
+var resultFields = []resultField{
 	{"headers", func(d *Decision, v any) (err error) { d.Headers, err = headerFields(v); return err }},
 	{"response_headers_to_add", func(d *Decision, v any) (err error) { d.ResponseHeaders, err = responseFields(v); return err }},
 	{"request_headers_to_remove", func(d *Decision, v any) (err error) { d.RemoveHeaders, err = headerNames(v); return err }},
@@ -51,6 +48,26 @@ var resultFields = []struct {
 	{"http_status", func(d *Decision, v any) (err error) { d.HTTPStatus, err = httpStatus(v); return err }},
 	{"dynamic_metadata", func(d *Decision, v any) (err error) { d.Metadata, err = metadata(v); return err }},
 	{"reason", func(d *Decision, v any) error { d.Reason, _ = v.(string); return nil }},
+}
+
+// resultField is a field of an object result.
+type resultField struct {
+	name  string
+	parse func(d *Decision, value any) error
+}
+
+// fits checks what a verdict makes of the headers in a field.
+func (f resultField) fits(d *Decision) error {
+	switch {
+	case f.name == "headers" && d.Verdict == Deny:
+		// The headers of a denial go to the client, in a message of Envoy's own.
+		return refusePseudo(d.Headers)
+	case f.name == "headers":
+		return refuseFraming(d.Headers)
+	case f.name == "response_headers_to_add" && d.Verdict == Allow:
+		return refuseFraming(d.ResponseHeaders)
+	}
+	return nil
 }
 
 func parseObject(o map[string]any) Decision {
@@ -65,9 +82,8 @@ func parseObject(o map[string]any) Decision {
 			continue
 		}
 		err := f.parse(&d, value)
-		if err == nil && f.name == "headers" && d.Verdict == Deny {
-			// The headers of a denial go to the client.
-			err = refusePseudo(d.Headers)
+		if err == nil {
+			err = f.fits(&d)
 		}
 		if err != nil {
 			return failed(FailureType, "The field "+f.name+" "+err.Error()+".")

@@ -24,11 +24,9 @@ const (
 	headerRemove = "X-Envoy-Auth-Headers-To-Remove"
 )
 
-// ours are the headers that a policy cannot set: those above, and what frames a
-// message.
-var ours = append([]string{
-	headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved, "Content-Length",
-}, hopHeaders...)
+// ours are the headers that a policy cannot set: those above. What frames a message is
+// not its either.
+var ours = []string{headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved}
 
 // What an allow cannot say over HTTP. It is a denial: an edit that is silently left
 // out could be what made the request harmless.
@@ -155,7 +153,7 @@ func addClientHeaders(header http.Header, options []*corev3.HeaderValueOption) *
 // set the request line: Envoy could rewrite that over gRPC alone.
 func answerable(name string) bool {
 	same := func(own string) bool { return strings.EqualFold(own, name) }
-	return !strings.HasPrefix(name, ":") && !slices.ContainsFunc(ours, same)
+	return !strings.HasPrefix(name, ":") && !authz.FramingHeader(name) && !slices.ContainsFunc(ours, same)
 }
 
 // denial returns the answer of a denial. A header that cannot be in it is left out:

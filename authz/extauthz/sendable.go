@@ -1,6 +1,7 @@
 package extauthz
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,8 +17,9 @@ type unsendable string
 func (e unsendable) Error() string { return string(e) }
 
 const (
-	errHeader = unsendable("The decision has a header that cannot be sent: its name or value is not valid.")
-	errQuery  = unsendable("The decision has a query parameter that cannot be sent: its name is empty or not UTF-8.")
+	errHeader  = unsendable("The decision has a header that cannot be sent: its name or value is not valid.")
+	errFraming = unsendable("The decision has a header that frames a message or belongs to its connection.")
+	errQuery   = unsendable("The decision has a query parameter that cannot be sent: its name is empty or not UTF-8.")
 )
 
 // sendable returns why a decision cannot be sent to Envoy, or nil. Package authz
@@ -37,6 +39,11 @@ func sendable(d authz.Decision) error {
 	}
 	if err := sendableHeaders(d.ResponseHeaders, false); err != nil {
 		return err
+	}
+	for _, f := range slices.Concat(d.Headers, d.ResponseHeaders) {
+		if authz.FramingHeader(f.Name) {
+			return errFraming
+		}
 	}
 	for _, name := range d.RemoveHeaders {
 		if !validName(name, true) {
