@@ -152,7 +152,8 @@ func probeTimeout(t *testing.T, edge *httptest.Server, document openAPI) {
 		if !strings.HasSuffix(path, ":wait") {
 			continue
 		}
-		timeout := methods["post"].RequestBody.Content["application/json"].Schema.Properties["timeout"]
+		reference := methods["post"].RequestBody.Content["application/json"].Schema.Ref
+		timeout := document.Components.Schemas[reference[strings.LastIndexByte(reference, '/')+1:]].Properties["timeout"]
 		timeout.agree(t, "timeout", samples, func(text string) bool {
 			body, err := json.Marshal(map[string]string{"timeout": text})
 			if err != nil {

@@ -54,6 +54,7 @@ func finishOpenAPI(admin string) error {
 	if err := addLimits(document, admin); err != nil {
 		return err
 	}
+	nameSchemas(document)
 	renameSchemas(document)
 	out, err := marshal(document)
 	if err != nil {

@@ -33,14 +33,16 @@ func addOperations(paths object) {
 // (AIP-193).
 func addErrors(document object) {
 	schemas := document["components"].(object)["schemas"].(object)
-	schemas["Error"] = object{"type": "object", "properties": object{"error": object{
-		"type": "object", "properties": object{
-			"code":    object{"type": "integer", "description": "The HTTP status."},
-			"message": object{"type": "string"},
-			"status":  object{"type": "string", "description": "The name of the google.rpc.Code."},
-			"details": object{"type": "array", "items": object{"$ref": "#/components/schemas/ErrorDetail"},
-				"description": "One google.rpc.ErrorInfo, and further details."},
-		}}}}
+	schemas["ErrorResponse"] = object{"type": "object", "properties": object{
+		"error": object{"$ref": "#/components/schemas/ErrorBody"},
+	}}
+	schemas["ErrorBody"] = object{"type": "object", "properties": object{
+		"code":    object{"type": "integer", "description": "The HTTP status."},
+		"message": object{"type": "string"},
+		"status":  object{"type": "string", "description": "The name of the google.rpc.Code."},
+		"details": object{"type": "array", "items": object{"$ref": "#/components/schemas/ErrorDetail"},
+			"description": "One google.rpc.ErrorInfo, and further details."},
+	}}
 	schemas["ErrorDetail"] = object{"type": "object", "additionalProperties": true, "properties": object{
 		"@type":    object{"type": "string", "description": "The type, such as type.googleapis.com/google.rpc.ErrorInfo."},
 		"reason":   object{"type": "string", "description": "Of an ErrorInfo: the reason, for programs; it keeps its meaning."},
@@ -49,7 +51,7 @@ func addErrors(document object) {
 	}}
 	for _, o := range operationsOf(document) {
 		o["responses"].(object)["default"] = object{"description": "An error.",
-			"content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}}}
+			"content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/ErrorResponse"}}}}
 	}
 }
 

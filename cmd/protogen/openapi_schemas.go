@@ -55,6 +55,38 @@ func bodySchema(body object) object {
 	return body["content"].(object)["application/json"].(object)["schema"].(object)
 }
 
+// nameSchemas moves the schemas that stand within calls and messages to the components,
+// under the names of their messages: a generator would make up others.
+func nameSchemas(document object) {
+	schemas := document["components"].(object)["schemas"].(object)
+	for _, o := range operationsOf(document) {
+		id := o["operationId"].(string)
+		name := strings.ToUpper(id[:1]) + id[1:]
+		if body, ok := o["requestBody"].(object); ok {
+			nameSchema(schemas, name+"Request", body)
+		}
+		nameSchema(schemas, name+"Response", o["responses"].(object)["200"].(object))
+	}
+	const packed = "PackedMessage" // not Any, which Python's and TypeScript's types shadow
+	schemas[packed] = object{"type": "object", "additionalProperties": true, "properties": object{"@type": object{"type": "string"}},
+		"description": "A message of the type that `@type` names."}
+	reference := object{"$ref": "#/components/schemas/" + packed}
+	operation := schemas["google.longrunning.Operation"].(object)["properties"].(object)
+	operation["metadata"], operation["response"] = reference, reference
+	schemas["google.rpc.Status"].(object)["properties"].(object)["details"].(object)["items"] = reference
+}
+
+// nameSchema moves the schema of a body or an answer that has properties of its own.
+func nameSchema(schemas object, name string, content object) {
+	if content["content"] == nil {
+		return
+	}
+	if schema := bodySchema(content); schema["properties"] != nil {
+		schemas[name] = schema
+		content["content"].(object)["application/json"].(object)["schema"] = object{"$ref": "#/components/schemas/" + name}
+	}
+}
+
 // renameSchemas gives schemas the names that messages have in their package, which is
 // what the types of generated clients are called: Policy, not UnderstudyAdminV1Policy.
 func renameSchemas(document object) {
