@@ -43,6 +43,7 @@ var httpStatus = map[string]int{
 // edge's own, beside the code that says the same to a client of the envelope.
 var ownStatus = map[int]string{
 	405: "UNIMPLEMENTED", 413: "INVALID_ARGUMENT", 415: "INVALID_ARGUMENT", 406: "INVALID_ARGUMENT",
+	408: "DEADLINE_EXCEEDED",
 }
 
 var (

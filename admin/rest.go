@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -157,6 +158,8 @@ func (s *Server) checkBody(next http.Handler) func(http.ResponseWriter, *http.Re
 		switch {
 		case errors.As(err, &tooLarge):
 			writeStatus(w, http.StatusRequestEntityTooLarge, bodyTooLarge(s.maxBody()))
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			writeStatus(w, http.StatusRequestTimeout, bodyTooSlow())
 		case err != nil:
 			writeStatus(w, http.StatusBadRequest, invalidJSON("The body could not be read to its end."))
 		case len(body) == 0 && route.body != "":

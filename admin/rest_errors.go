@@ -29,6 +29,7 @@ const (
 	reasonUnknownParameter     reason = "UNKNOWN_PARAMETER"
 	reasonInvalidParameter     reason = "INVALID_PARAMETER"
 	reasonUnexpectedBody       reason = "UNEXPECTED_BODY"
+	reasonBodyTooSlow          reason = "BODY_TOO_SLOW"
 	reasonBodyTooLarge         reason = "BODY_TOO_LARGE"
 	reasonUnsupportedMediaType reason = "UNSUPPORTED_MEDIA_TYPE"
 	reasonForeignOrigin        reason = "FOREIGN_ORIGIN"
@@ -75,6 +76,10 @@ func unexpectedBody(method string) error {
 
 func bodyTooLarge(limit int) error {
 	return invalid(reasonBodyTooLarge, violation{"body", fmt.Sprintf("The body is larger than %d bytes.", limit)})
+}
+
+func bodyTooSlow() error {
+	return fail(codes.DeadlineExceeded, reasonBodyTooSlow, "The body came too slowly; nothing was changed. Send it again, on a faster link.", nil)
 }
 
 func unsupportedMediaType() error {

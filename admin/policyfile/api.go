@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime"
 	"strings"
 
@@ -151,6 +152,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("JSON must be no more than %d bytes.", maxBody))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, problem(http.StatusRequestTimeout, "the body came too slowly; nothing was changed")
 	case err != nil:
 		return nil, problem(http.StatusBadRequest, "the body could not be read to its end")
 	case len(body) > 0 && !admin.IsJSON(r.Header):

@@ -25,11 +25,6 @@ import (
 	"understudy/authz/extauthz"
 )
 
-const (
-	// headerTimeout bounds how long a client may take to send its headers.
-	headerTimeout = 10 * time.Second
-)
-
 // serve runs everything that the configuration enables until ctx is done.
 // announce, if not nil, gets the bound addresses once all ports are open.
 // Preview records go to console too, if that is not nil.
@@ -137,6 +132,8 @@ func (s *server) open(ctx context.Context, st store) error {
 	}
 	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, listening: s.listening, metrics: s.telemetry.page}
 	s.healthHTTP = newHTTP(s.health.handler(), s.log)
+	// Nothing on it takes a body or lasts long.
+	s.healthHTTP.ReadTimeout, s.healthHTTP.WriteTimeout = headerTimeout, answerTimeout
 	return nil
 }
 
@@ -232,7 +229,7 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 	if err != nil {
 		return err
 	}
-	s.adminHTTP = newHTTP(handler, s.log)
+	s.adminHTTP = newHTTP(usualPace.handler(handler), s.log)
 	if s.adminHTTP.TLSConfig, err = s.secure("admin", s.config.adminTLS, "h2", "http/1.1"); err != nil {
 		return err
 	}
@@ -257,21 +254,6 @@ func (s *server) adminHandler() (http.Handler, error) {
 		return nil, err
 	}
 	return api.Handler(rest), nil
-}
-
-// newHTTP returns a server that speaks HTTP/1 and HTTP/2, which gRPC needs, with and
-// without TLS.
-func newHTTP(h http.Handler, log *slog.Logger) *http.Server {
-	s := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		Protocols:         new(http.Protocols),
-	}
-	s.Protocols.SetHTTP1(true)
-	s.Protocols.SetHTTP2(true)
-	s.Protocols.SetUnencryptedHTTP2(true)
-	return s
 }
 
 // run serves until ctx is done or a part fails, then lets go in order.
