@@ -3,7 +3,11 @@
 package e2e_test
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -92,12 +96,30 @@ func TestRollingRestart(t *testing.T) {
 	p.load.outcome().check(t, 0)
 }
 
+// large writes a policy that takes a while to compile: that of a file, and rules that
+// are of no use.
+func large(t *testing.T, file string) string {
+	t.Helper()
+	module, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 7000 {
+		module = fmt.Appendf(module, "rule_%d if input.attributes.request.http.path == \"/%s/%d\"\n", i, strings.Repeat("x", 140), i)
+	}
+	out := filepath.Join(t.TempDir(), "large.rego")
+	if err := os.WriteFile(out, module, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestTheOnlyOneCrashes: without a sidecar nobody passes, and nobody is told that he may
-// not.
+// not; also not while a new one compiles a policy of 1.3 MiB.
 func TestTheOnlyOneCrashes(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t)
-	s.apply(t, "web", "testdata/web.rego")
+	s.apply(t, "web", large(t, "testdata/web.rego"))
 	e := newEnvoy(t, shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz))
 	l := newLoad(t, e.at["ingress"])
 	l.answered(t, 100)

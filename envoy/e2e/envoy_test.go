@@ -23,7 +23,7 @@ type envoy struct {
 func newEnvoy(t *testing.T, c *config) *envoy {
 	t.Helper()
 	file, admin := c.write(t), filepath.Join(t.TempDir(), "admin")
-	e := &envoy{at: make(map[string]string), process: start(t, "envoy", envoyProgram, "-c", file, "--use-dynamic-base-id",
+	e := &envoy{at: make(map[string]string), process: start(t, "envoy", nil, envoyProgram, "-c", file, "--use-dynamic-base-id",
 		"--concurrency", "1", "--disable-hot-restart", "--admin-address-path", admin,
 		// The access log would be written every ten seconds.
 		"--file-flush-interval-msec", "20", "--log-level", "info", "--log-format", "%l %v")}

@@ -108,6 +108,17 @@ func (l *load) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// until waits until something is so, without a load. What it looks at is asked of
+// another process, which takes its time.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(patience); !is(); {
+		if time.Now().After(late) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // answered waits for so many more answers.
 func (l *load) answered(t *testing.T, n int) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -26,13 +27,15 @@ type process struct {
 	ended   chan struct{}
 }
 
-// start runs a program until the test ends, if it does not end before.
-func start(t *testing.T, name, program string, arguments ...string) *process {
+// start runs a program until the test ends, if it does not end before. Variables are
+// added to the environment.
+func start(t *testing.T, name string, variables []string, program string, arguments ...string) *process {
 	t.Helper()
 	p := &process{
 		name: name, command: exec.Command(program, arguments...), log: newLines(), out: newLines(),
 		ended: make(chan struct{}),
 	}
+	p.command.Env = append(os.Environ(), variables...)
 	logs, err := p.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ type sidecar struct {
 	*process
 	name      string
 	arguments []string
+	variables []string // of its environment
 	// listening is what it has bound.
 	listening addresses
 }
@@ -67,7 +68,7 @@ func (s *sidecar) flag(name string) (value string) {
 // begin starts it, again if it has ended, and waits until its first ports are open.
 func (s *sidecar) begin(t *testing.T) {
 	t.Helper()
-	s.process = start(t, s.name, understudyProgram, s.arguments...)
+	s.process = start(t, s.name, s.variables, understudyProgram, s.arguments...)
 	if err := json.Unmarshal([]byte(s.log.await(t, 0, "understudy is listening")), &s.listening); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,13 @@ func (s *sidecar) ready(t *testing.T) {
 // the policy may follow, as JSON.
 func (s *sidecar) apply(t *testing.T, id, file string, more ...string) {
 	t.Helper()
+	fields := append([]string{rego(t, file)}, more...)
+	s.create(t, "policies?policyId="+id, "{"+strings.Join(fields, ",")+"}")
+}
+
+// rego is the fields of a policy that is a file of Rego, as JSON.
+func rego(t *testing.T, file string) string {
+	t.Helper()
 	module, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +99,15 @@ func (s *sidecar) apply(t *testing.T, id, file string, more ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := append([]string{`"rules":[{"rego":{}}]`, `"modules":{"policy.rego":` + string(text) + `}`}, more...)
-	s.create(t, "policies?policyId="+id, "{"+strings.Join(fields, ",")+"}")
+	return `"rules":[{"rego":{}}],"modules":{"policy.rego":` + string(text) + `}`
+}
+
+// rehearse starts an experiment of a file of Rego.
+func (s *sidecar) rehearse(t *testing.T, id, file string) {
+	t.Helper()
+	name := "projects/default/locations/local/policies/" + id
+	s.create(t, "policies/"+id+"/experiments?policyExperimentId=e", `{"policy":{"name":"`+name+`",`+rego(t, file)+`}}`)
+	s.create(t, "policies/"+id+"/experiments/e:startPreview", "{}")
 }
 
 // create makes a POST below the location, and waits until every sidecar has applied it.

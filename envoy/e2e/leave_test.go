@@ -1,0 +1,41 @@
+//go:build realenvoy
+
+package e2e_test
+
+import (
+	"net"
+	"testing"
+)
+
+// TestACallerLeaves: who leaves in the middle of a check is no policy that was too slow.
+func TestACallerLeaves(t *testing.T) {
+	t.Parallel()
+	// Envoy's own timeouts are shorter than this: an evaluation ends because Envoy has
+	// gone, whatever the reason.
+	s := newSidecar(t, "--decision-timeout", "30s")
+	s.apply(t, "web", "testdata/web.rego")
+	e := newEnvoy(t, shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz))
+	const callers = 5
+	for left := range callers {
+		conn, err := net.DialTimeout("tcp", e.at["ingress"], patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write([]byte("GET /slow HTTP/1.1\r\nhost: shop.example\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the check is under way", func() bool {
+			return e.stat(t, "envoy_cluster_upstream_rq_active", `envoy_cluster_name="understudy"`) > 0
+		})
+		_ = conn.Close()
+		until(t, "the check that was left is counted", func() bool {
+			return s.metric(t, "understudy_checks_total", `result="CANCELLED"`) > float64(left)
+		})
+		until(t, "Envoy asks nothing any more", func() bool {
+			return e.stat(t, "envoy_cluster_upstream_rq_active", `envoy_cluster_name="understudy"`) == 0
+		})
+	}
+	if n := s.metric(t, "understudy_checks_total", `failure="DEADLINE_EXCEEDED"`); n != 0 {
+		t.Errorf("%v checks count as policies that were too slow", n)
+	}
+}
