@@ -138,7 +138,7 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 		return authz.Cursor{}, err
 	}
 	var cursor authz.Cursor
-	err = s.db.Update(func(tx *bbolt.Tx) error {
+	err = s.update(func(tx *bbolt.Tx) error {
 		p, err := makeProject(tx, projectOf(node.Name))
 		if err != nil {
 			return err
@@ -177,7 +177,7 @@ func (s *Store) Leave(ctx context.Context, nodeName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := s.update(func(tx *bbolt.Tx) error {
 		p := openProject(tx, projectOf(nodeName))
 		if p.nodes == nil {
 			return nil

@@ -1,10 +1,15 @@
 package boltstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
+	"strings"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"understudy/admin"
 	"understudy/authz"
@@ -16,7 +21,7 @@ import (
 //	    sequence                 8 bytes, big endian: the last sequence number
 //	    records/<resource name>  record, see encodeRecord
 //	    changes/<location>/<sequence, 8 bytes big endian>
-//	                             change as JSON
+//	                             change, see encodeChange
 //	    nodes/<node name>        node report, see encodeNode
 //	    done/<txn id>            8 bytes: the sequence of a Txn that was made
 //	    expiries/<time><resource name>
@@ -44,19 +49,43 @@ type change struct {
 	Policies []authz.PolicyName
 }
 
-func encodeChange(c change) ([]byte, error) { return json.Marshal(c) }
+// changeSum marks a change that has its checksum before it.
+const changeSum = 0x01
+
+// encodeChange writes changeSum, the CRC-32C of the JSON, and the JSON.
+func encodeChange(c change) ([]byte, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{changeSum}, checksum(text)), text...), nil
+}
 
 // unknownCursor is that of no change.
 var unknownCursor = authz.Cursor{Sequence: -1}
 
 // decodeChange decodes a change. One that is damaged follows no other, so that who comes
-// to it loads everything.
+// to it loads everything. Those of earlier versions are JSON alone.
 func decodeChange(b []byte) change {
+	if len(b) >= 5 && b[0] == changeSum && binary.BigEndian.Uint32(b[1:]) == checksum(b[5:]) {
+		b = b[5:]
+	}
 	var c change
 	if err := json.Unmarshal(b, &c); err != nil {
 		return change{Previous: unknownCursor}
 	}
 	return c
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum returns the CRC-32C of parts: nothing else in the file tells a value that was
+// damaged, which might still be a policy, from the one that was written.
+func checksum(parts ...[]byte) (sum uint32) {
+	for _, p := range parts {
+		sum = crc32.Update(sum, castagnoli, p)
+	}
+	return sum
 }
 
 func encodeUint(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
@@ -68,13 +97,21 @@ func decodeUint(b []byte) int64 {
 	return int64(binary.BigEndian.Uint64(b))
 }
 
-// encodeRecord writes sequence, expiry in Unix milliseconds (0 for never), the
-// length of the etag, the etag and the value.
+const (
+	// recordHeader is the size of what is before the checksum of a record.
+	recordHeader = 20
+	// recordSum, in the length of the etag, marks a record that has a checksum.
+	recordSum = 1 << 31
+)
+
+// encodeRecord writes sequence, expiry in Unix milliseconds (0 for never), the length of
+// the etag with recordSum, the CRC-32C of the key and all else, the etag and the value.
 func encodeRecord(r admin.Record) []byte {
-	b := make([]byte, 0, 20+len(r.Etag)+len(r.Value))
+	b := make([]byte, 0, recordHeader+4+len(r.Etag)+len(r.Value))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Sequence))
 	b = binary.BigEndian.AppendUint64(b, uint64(expiry(r.ExpireTime)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Etag)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Etag))|recordSum)
+	b = binary.BigEndian.AppendUint32(b, checksum([]byte(r.Key), b, []byte(r.Etag), r.Value))
 	b = append(b, r.Etag...)
 	return append(b, r.Value...)
 }
@@ -97,22 +134,35 @@ func expiryOf(b []byte) int64 {
 	return decodeUint(b[8:16])
 }
 
-// errDamaged says that a record is shorter than it says of itself.
+// errDamaged says that a record is not as it was written.
 var errDamaged = errors.New("its entry in the file is damaged")
 
-// decodeRecord copies what it returns: bbolt's memory ends with the transaction.
+// decodeRecord copies what it returns: bbolt's memory ends with the transaction. Records
+// of earlier versions have no checksum.
 func decodeRecord(key, b []byte) admin.Record {
-	if len(b) < 20 || len(b) < 20+int(binary.BigEndian.Uint32(b[16:])) {
-		return admin.Record{Key: admin.Key(key), Damage: errDamaged}
+	damaged := admin.Record{Key: admin.Key(key), Damage: errDamaged}
+	if len(b) < recordHeader {
+		return damaged
 	}
-	etag := int(binary.BigEndian.Uint32(b[16:]))
+	header, rest := b[:recordHeader], b[recordHeader:]
+	etag := binary.BigEndian.Uint32(header[16:])
+	if etag&recordSum != 0 {
+		etag &^= recordSum
+		if len(rest) < 4 || binary.BigEndian.Uint32(rest) != checksum(key, header, rest[4:]) {
+			return damaged
+		}
+		rest = rest[4:]
+	}
+	if uint64(len(rest)) < uint64(etag) {
+		return damaged
+	}
 	r := admin.Record{
 		Key:      admin.Key(key),
-		Sequence: int64(binary.BigEndian.Uint64(b)),
-		Etag:     string(b[20 : 20+etag]),
-		Value:    append([]byte{}, b[20+etag:]...),
+		Sequence: int64(binary.BigEndian.Uint64(header)),
+		Etag:     string(rest[:etag]),
+		Value:    append([]byte{}, rest[etag:]...),
 	}
-	if ms := int64(binary.BigEndian.Uint64(b[8:])); ms != 0 {
+	if ms := int64(binary.BigEndian.Uint64(header[8:])); ms != 0 {
 		r.ExpireTime = time.UnixMilli(ms)
 	}
 	return r
@@ -120,4 +170,30 @@ func decodeRecord(key, b []byte) admin.Record {
 
 func expired(r admin.Record, now time.Time) bool {
 	return !r.ExpireTime.IsZero() && !now.Before(r.ExpireTime)
+}
+
+// checkLayout returns an error that wraps ErrDamaged unless all buckets of the file are
+// those of a store: one that has lost its name would be an empty project.
+func checkLayout(tx *bbolt.Tx) error {
+	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		id, ok := strings.CutPrefix(string(name), "projects/")
+		if !ok {
+			return damage("it has a bucket that is not a project's: it may be the file of another program")
+		}
+		for _, part := range [][]byte{
+			bucketRecords, bucketExpiries, bucketChanges, bucketNodes, bucketDone, bucketDoneTimes,
+		} {
+			if b.Bucket(part) == nil {
+				return damage("the project %s has no %s", id, part)
+			}
+		}
+		prefix := []byte("projects/" + id + "/")
+		c := b.Bucket(bucketRecords).Cursor()
+		first, _ := c.First()
+		last, _ := c.Last()
+		if first != nil && !(bytes.HasPrefix(first, prefix) && bytes.HasPrefix(last, prefix)) {
+			return damage("the project %s has records of another one", id)
+		}
+		return nil
+	})
 }

@@ -11,27 +11,23 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"understudy/admin"
 	"understudy/authz"
 )
 
-// lockTimeout is how long Open waits for another process to let go of the file.
-const lockTimeout = time.Second
-
-// ErrHeld says that another process holds the file.
-var ErrHeld = errors.New("another process holds the file")
-
 // Store implements admin.Store and authz.Feed. It is safe for concurrent use.
 type Store struct {
-	db     *bbolt.DB
+	db *bbolt.DB
+	// writing has one write at a time, so that none waits for bbolt's own lock.
+	writing sync.Mutex
+	// damage is what a write came upon; nil while the file is whole.
+	damage atomic.Pointer[error]
 	now    func() time.Time
 	stream int
 
@@ -55,22 +51,18 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 // follower that is further behind loads everything. The default is 10,000.
 func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, n) } }
 
-// Open opens the file, and creates it with its folder if need be. The error wraps
-// ErrHeld if another process holds the file.
+// Open opens the file, and creates it with its folder if need be. All of its pages are
+// read before, which takes about a second for a gigabyte that is in the system's cache.
+// The error wraps ErrHeld if another process holds the file, and ErrDamaged if the file is
+// not what was written.
 func Open(path string, options ...Option) (*Store, error) {
 	s := &Store{now: time.Now, stream: 10_000, changed: make(chan struct{})}
 	for _, o := range options {
 		o(s)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the store: %w", err)
-	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("opening %s: %w: stop it, give this one another file, or let both share a Redis", path, ErrHeld)
-	}
+	db, err := openFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
+		return nil, err
 	}
 	s.db = db
 	return s, nil
@@ -79,9 +71,13 @@ func Open(path string, options ...Option) (*Store, error) {
 // Close lets go of the file. Reads and writes under way end first; followers that
 // wait, and later calls, fail.
 func (s *Store) Close() error {
-	err := s.db.Close()
-	s.announce()
-	return err
+	defer s.announce()
+	if s.damage.Load() != nil {
+		// bbolt would wait for the write that came upon it. The process lets go of the file
+		// when it ends.
+		return nil
+	}
+	return s.db.Close()
 }
 
 // view runs a read at one instant.
@@ -89,10 +85,25 @@ func (s *Store) view(ctx context.Context, doing string, read func(*bbolt.Tx) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.db.View(read); err != nil {
+	if err := guarded(func() error { return s.db.View(read) }); err != nil {
 		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
 	}
 	return nil
+}
+
+// update runs a write. After one that came upon damage there is no other: bbolt still
+// holds its lock, and what it would write is not to be trusted.
+func (s *Store) update(write func(*bbolt.Tx) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.damage.Load(); err != nil {
+		return *err
+	}
+	err := guarded(func() error { return s.db.Update(write) })
+	if errors.Is(err, ErrDamaged) {
+		s.damage.Store(&err)
+	}
+	return err
 }
 
 // Get implements admin.Store.
@@ -134,7 +145,7 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 		return 0, err
 	}
 	var sequence int64
-	err := s.db.Update(func(tx *bbolt.Tx) (err error) {
+	err := s.update(func(tx *bbolt.Tx) (err error) {
 		sequence, err = s.commit(tx, txn)
 		return err
 	})
@@ -157,10 +168,12 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 // may have failed in making it durable. A full disk is found out before.
 func (s *Store) maybeMade(txn admin.Txn) bool {
 	made := false
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		p := openProject(tx, txn.Project)
-		made = p.done != nil && p.done.Get([]byte(txn.ID)) != nil
-		return nil
+	err := guarded(func() error {
+		return s.db.View(func(tx *bbolt.Tx) error {
+			p := openProject(tx, txn.Project)
+			made = p.done != nil && p.done.Get([]byte(txn.ID)) != nil
+			return nil
+		})
 	})
 	return err == nil && made
 }

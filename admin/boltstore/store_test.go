@@ -14,8 +14,20 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, openNew, map[string]storetest.Damage{
 		"cut":   rewrite([]byte("short")),
 		"empty": rewrite(nil),
+		"bit":   flip,
 		"etag":  rewrite([]byte("12345678" + "12345678" + "\xff\xff\xff\xff" + "etag")),
 	})
+}
+
+// flip changes one bit of a value, which may be as good a policy as the one before.
+func flip(t testing.TB, store storetest.Both, key admin.Key) {
+	project := strings.Split(string(key), "/")[1]
+	value, err := store.(*boltstore.Store).Raw(project, "records", []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value[len(value)-1] ^= 1
+	rewrite(value)(t, store, key)
 }
 
 // rewrite puts bytes in the place of a record.
