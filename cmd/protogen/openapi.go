@@ -92,6 +92,10 @@ func describe(document object) {
 		text := strings.ReplaceAll(o["summary"].(string), "\n", " ")
 		first, _, _ := strings.Cut(text, ". ")
 		o["summary"], o["description"] = strings.TrimSuffix(first, ".")+".", text
+		if o["requestBody"] != nil {
+			// openapi-generator would call it policy2 beside the ID of the policy.
+			o["x-codegen-request-body-name"] = "body"
+		}
 	}
 }
 

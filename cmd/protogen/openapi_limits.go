@@ -39,7 +39,7 @@ func limitParameter(p object, limits *constants) {
 		schema["pattern"] = limits.text("strictIDPattern")
 	case p["in"] == "path":
 		schema["pattern"] = limits.text("looseIDPattern")
-		p["description"] = p["description"].(string) + " It is neither . nor .. ."
+		p["description"] = p["description"].(string) + " Not `.` and not `..`."
 	case name == "pageSize":
 		schema["format"], schema["minimum"], schema["default"] = "int32", 0, limits.number("defaultPageSize")
 		p["description"] = fmt.Sprintf("Optional. At most this many are returned. More than %d counts as %d.",
