@@ -145,7 +145,8 @@ func TestAnEndIsNeverToldInShadow(t *testing.T) {
 // shortReads is a Projector of a request that has more than what it projects.
 type shortReads struct{}
 
-func (shortReads) Key(_ *authz.ReadSet, b []byte) []byte { return append(b, "same"...) }
+func (shortReads) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) { return append(b, "same"...), true }
+
 func (shortReads) Input(*authz.ReadSet) (rego.Input, error) {
 	return rego.NewInput(map[string]any{})
 }

@@ -156,7 +156,7 @@ func (p *Policy) recall(q question) (Decision, bool) {
 		return Decision{}, false
 	}
 	projection := r.project(p.reads)
-	if projection == nil {
+	if projection == nil || !projection.keyed {
 		return Decision{}, false
 	}
 	d, ok := p.memory.find(projection.fingerprint, r.Time)
@@ -186,7 +186,7 @@ func (p *Policy) evaluate(ctx context.Context, q question) Decision {
 	}
 	q.input = projection.document
 	d := p.run(ctx, q)
-	if p.memory != nil {
+	if p.memory != nil && projection.keyed {
 		d = p.memory.keep(projection.fingerprint, d, r.Time)
 	}
 	return d

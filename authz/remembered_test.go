@@ -47,12 +47,12 @@ func (r remembering) lookups(t testing.TB) (hits, misses int64) {
 // projected is the projection of a GET request that has no more than a document.
 type projected map[string]any
 
-func (p projected) Key(_ *authz.ReadSet, b []byte) []byte {
+func (p projected) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		panic(err)
 	}
-	return append(b, text...)
+	return append(b, text...), true
 }
 
 func (p projected) Input(*authz.ReadSet) (rego.Input, error) {

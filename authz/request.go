@@ -83,8 +83,9 @@ type Request struct {
 // immutable and safe for concurrent use.
 type Projector interface {
 	// Key appends to b a text that two requests share only if their inputs are equal in
-	// all that the set names. The same request always has the same.
-	Key(set *ReadSet, b []byte) []byte
+	// all that the set names. The same request always has the same. It reports false if
+	// there is none: decisions on the request are not cached then.
+	Key(set *ReadSet, b []byte) ([]byte, bool)
 	// Input makes the input document with no more of it than the set names. The error
 	// is as that of a Request's Source.
 	Input(set *ReadSet) (rego.Input, error)
@@ -95,11 +96,17 @@ type projection struct {
 	set         *ReadSet
 	projector   Projector
 	fingerprint fingerprint
+	// keyed says that there is a fingerprint.
+	keyed bool
 
 	once  sync.Once
 	input rego.Input
 	err   error
 }
+
+// maxKeptKey is the size of the largest buffer that is kept, in bytes: a body may be in
+// a key.
+const maxKeptKey = 64 << 10
 
 // keys are buffers for the keys of projections.
 var keys = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
@@ -133,9 +140,13 @@ func (r *Request) projects(set *ReadSet) bool {
 func newProjection(projector Projector, set *ReadSet) *projection {
 	p := &projection{set: set, projector: projector}
 	buffer := keys.Get().(*[]byte)
-	*buffer = projector.Key(set, (*buffer)[:0])
-	p.fingerprint = sha256.Sum256(*buffer)
-	keys.Put(buffer)
+	*buffer, p.keyed = projector.Key(set, (*buffer)[:0])
+	if p.keyed {
+		p.fingerprint = sha256.Sum256(*buffer)
+	}
+	if cap(*buffer) <= maxKeptKey {
+		keys.Put(buffer)
+	}
 	return p
 }
 

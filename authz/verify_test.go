@@ -29,9 +29,9 @@ type projectorOf struct {
 	input func() (rego.Input, error)
 }
 
-func (p projectorOf) Key(_ *ReadSet, b []byte) []byte {
+func (p projectorOf) Key(_ *ReadSet, b []byte) ([]byte, bool) {
 	text, _ := p.x.(string)
-	return append(b, text...)
+	return append(b, text...), true
 }
 
 func (p projectorOf) Input(*ReadSet) (rego.Input, error) { return p.input() }

@@ -49,7 +49,7 @@ func (o object) texts(name string, values map[string]string) {
 	}
 }
 
-func attributesOf(a *authv3.AttributeContext) map[string]any {
+func attributesOf(a *authv3.AttributeContext, want wanted) map[string]any {
 	o := object{}
 	if a.Source != nil {
 		o["source"] = peerOf(a.Source)
@@ -58,7 +58,7 @@ func attributesOf(a *authv3.AttributeContext) map[string]any {
 		o["destination"] = peerOf(a.Destination)
 	}
 	if a.Request != nil {
-		o["request"] = requestOf(a.Request)
+		o["request"] = requestOf(a.Request, want)
 	}
 	o.texts("contextExtensions", a.ContextExtensions)
 	if a.MetadataContext != nil {
@@ -129,13 +129,13 @@ func internalAddressOf(a *corev3.EnvoyInternalAddress) map[string]any {
 	return o
 }
 
-func requestOf(r *authv3.AttributeContext_Request) map[string]any {
+func requestOf(r *authv3.AttributeContext_Request, want wanted) map[string]any {
 	o := object{}
 	if r.Time != nil {
 		o["time"] = timeOf(r.Time)
 	}
 	if r.Http != nil {
-		o["http"] = httpOf(r.Http)
+		o["http"] = httpOf(r.Http, want)
 	}
 	return o
 }
@@ -147,7 +147,7 @@ func timeOf(t *timestamppb.Timestamp) map[string]any {
 	return o
 }
 
-func httpOf(h *authv3.AttributeContext_HttpRequest) map[string]any {
+func httpOf(h *authv3.AttributeContext_HttpRequest, want wanted) map[string]any {
 	o := object{}
 	o.text("id", h.Id)
 	o.text("method", h.Method)
@@ -162,8 +162,12 @@ func httpOf(h *authv3.AttributeContext_HttpRequest) map[string]any {
 	o.text("fragment", h.Fragment)
 	o.integer("size", h.Size)
 	o.text("protocol", h.Protocol)
-	o.text("body", h.Body)
-	o.bytes("rawBody", h.RawBody)
+	if want.body {
+		o.text("body", h.Body)
+	}
+	if want.rawBody {
+		o.bytes("rawBody", h.RawBody)
+	}
 	return o
 }
 

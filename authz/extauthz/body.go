@@ -11,20 +11,46 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 )
 
 // partialBody is the header by which Envoy says that it sent only the beginning.
 const partialBody = "x-envoy-auth-partial-body"
 
-// parseBody returns input.parsed_body and input.truncated_body. The value is nil
-// if there is no body, if it is truncated and if its type is not read.
-func (s *Server) parseBody(
-	http *authv3.AttributeContext_HttpRequest, headers headers, path []string,
-) (value any, truncated bool, err error) {
+// bodies is how bodies are read. It is immutable and safe for concurrent use.
+type bodies struct {
+	// methods is nil if gRPC bodies are not read.
+	methods *methods
+}
+
+// body is what a request has for a body, before it is parsed: that costs much more than
+// all the rest of a check, so it happens only if a policy asks for it.
+type body struct {
+	content []byte
+	// parse makes input.parsed_body of the content. Nil means that there is none: no
+	// body, one of a type that is not read, or one that is truncated.
+	parse func(content []byte) (any, error)
+	// weight returns about how many values parse makes, not less. It is cheap.
+	weight func(content []byte) int
+	// truncated is input.truncated_body.
+	truncated bool
+}
+
+// httpBody is what Envoy sends of a body: as text or as bytes.
+type httpBody struct{ text, raw string }
+
+// bytes returns the body, whichever way it came.
+func (b httpBody) bytes() []byte {
+	if b.text != "" {
+		return []byte(b.text)
+	}
+	return []byte(b.raw)
+}
+
+// find returns the body of a request. The error is an *authz.BadRequest: of what says
+// how long the body is, or what it is.
+func (b *bodies) find(sent httpBody, headers headers, path []string) (body, error) {
 	if strings.EqualFold(headers.Get(partialBody), "true") {
-		return nil, true, nil
+		return body{truncated: true}, nil
 	}
 	contentType := headers.Get("content-type")
 	// Anywhere in the header, as opa-envoy-plugin looks for it, but in any case, as
@@ -33,39 +59,47 @@ func (s *Server) parseBody(
 	is := func(mediaType string) bool { return strings.Contains(lower, mediaType) }
 	switch {
 	case is("application/json"):
-		return parseText(http, headers, parseJSON)
+		return complete(sent, headers, body{parse: parseJSON, weight: weightOfJSON})
 	case is("application/grpc"):
-		return s.methods.parse(http.GetRawBody(), path)
+		return b.methods.find([]byte(sent.raw), path)
 	case is("application/x-www-form-urlencoded"):
-		return parseText(http, headers, parseForm)
+		return complete(sent, headers, body{parse: parseForm, weight: weightOfForm})
 	case is("multipart/form-data"):
-		return parseText(http, headers, func(body []byte) (any, error) { return parseMultipart(contentType, body) })
+		return complete(sent, headers, body{
+			parse:  func(content []byte) (any, error) { return parseMultipart(contentType, content) },
+			weight: weightOfMultipart,
+		})
 	}
-	return nil, false, nil
+	return body{}, nil
 }
 
-// parseText parses a body that has to be as long as its content-length says.
-func parseText(
-	http *authv3.AttributeContext_HttpRequest, headers headers, parse func([]byte) (any, error),
-) (any, bool, error) {
-	body := []byte(http.GetBody())
-	if len(body) == 0 {
-		body = http.GetRawBody()
-	}
-	if len(body) == 0 {
-		return nil, false, nil
+// complete adds the content of a body that has to be as long as its content-length says.
+func complete(sent httpBody, headers headers, b body) (body, error) {
+	b.content = sent.bytes()
+	if len(b.content) == 0 {
+		return body{}, nil
 	}
 	if text, ok := headers.find("content-length"); ok {
 		length, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, false, badRequest("The header content-length is not a number.")
+			return body{}, badRequest("The header content-length is not a number.")
 		}
-		if length > int64(len(body)) {
-			return nil, true, nil
+		if length > int64(len(b.content)) {
+			return body{truncated: true}, nil
 		}
 	}
-	value, err := parse(body)
-	return value, false, err
+	return b, nil
+}
+
+// value returns input.parsed_body.
+func (b body) value() (any, error) {
+	if b.parse == nil {
+		return nil, nil
+	}
+	if b.weight(b.content) > maxValues {
+		return nil, errManyValues
+	}
+	return b.parse(b.content)
 }
 
 // parseJSON keeps numbers as they are written.

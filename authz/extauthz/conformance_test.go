@@ -87,8 +87,8 @@ func FuzzConformance(f *testing.F) {
 // what was decided once may be remembered.
 func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv3.CheckRequest) (kind string) {
 	t.Helper()
-	document, ok := plainDocument(t, request)
-	results := plain.decide(document, ok)
+	document, bad := plainRequest(t, request)
+	results := plain.decide(document, !plain.reaches(bad))
 	want := plainResponse(results)
 	delete(want.DynamicMetadata.Fields, "decision_id") // a policy cannot forge it
 	last := results[len(results)-1]

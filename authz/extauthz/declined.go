@@ -33,8 +33,6 @@ const (
 	declinedShape
 	// declinedTarget: the path or the query does not parse, or may not.
 	declinedTarget
-	// declinedBody: the body is of a kind that a view does not read, or does not parse.
-	declinedBody
 	// wholeInput: a view has read the request, and something asks for all of it: a
 	// policy that reads its input as a whole, the decision log, or a verification.
 	wholeInput
@@ -43,7 +41,7 @@ const (
 )
 
 var declinedNames = [allDeclined]string{
-	"", "empty", "wire", "utf8", "unknown_field", "raw_headers", "repeated_message", "unusual_message", "path_or_query", "body", "whole_input",
+	"", "empty", "wire", "utf8", "unknown_field", "raw_headers", "repeated_message", "unusual_message", "path_or_query", "whole_input",
 }
 
 // String returns the reason as metric labels have it; empty for readable.

@@ -184,9 +184,29 @@ func plausible(r *rand.Rand, a *authv3.AttributeContext) {
 	}
 }
 
+// badness says what of a request does not parse.
+type badness int
+
+const (
+	// parses: all of it does.
+	parses badness = iota
+	// badTarget: the path or the query.
+	badTarget
+	// badLength: what says how long the body is, or what it is.
+	badLength
+	// badBody: the body itself.
+	badBody
+)
+
 // plainDocument reads the specification; false means that the request does not
 // parse.
 func plainDocument(t *testing.T, request *authv3.CheckRequest) (any, bool) {
+	document, bad := plainRequest(t, request)
+	return document, bad == parses
+}
+
+// plainRequest reads the specification. The document lacks what does not parse.
+func plainRequest(t *testing.T, request *authv3.CheckRequest) (any, badness) {
 	out := plainMessage(request.ProtoReflect()).(map[string]any)
 	http := request.GetAttributes().GetRequest().GetHttp()
 	headers := plainHeaders(http)
@@ -197,27 +217,29 @@ func plainDocument(t *testing.T, request *authv3.CheckRequest) (any, bool) {
 	path, query, _ := strings.Cut(target, "?")
 	decoded, ok := plainUnescape(path)
 	if !ok {
-		return nil, false
+		return nil, badTarget
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, false
+		return nil, badTarget
 	}
 	var segments []any
 	for _, s := range strings.Split(strings.TrimLeft(decoded, "/"), "/") {
 		segments = append(segments, s)
 	}
-	body, truncated, ok := plainBody(t, http, headers, segments)
-	if !ok {
-		return nil, false
-	}
+	body, truncated, bad := plainBody(t, http, headers, segments)
 	out["version"] = map[string]any{"ext_authz": "v3", "encoding": "protojson"}
 	out["parsed_path"], out["parsed_query"] = segments, plainValues(values)
-	out["parsed_body"], out["truncated_body"] = body, truncated
+	if bad != badLength {
+		out["truncated_body"] = truncated
+	}
+	if bad == parses {
+		out["parsed_body"] = body
+	}
 	if p := request.GetAttributes().GetSource().GetPrincipal(); p != "" {
 		out["source_principal"] = p
 	}
-	return out, true
+	return out, bad
 }
 
 // plainMessage turns a message into JSON: names in lowerCamelCase, populated
@@ -365,9 +387,9 @@ func plainJSON(text string) (any, bool) {
 // plainBody reads the rules for a body in the order of the specification.
 func plainBody(
 	t *testing.T, http *authv3.AttributeContext_HttpRequest, headers map[string]string, path []any,
-) (value any, truncated, ok bool) {
+) (value any, truncated bool, bad badness) {
 	if strings.ToLower(headers["x-envoy-auth-partial-body"]) == "true" {
-		return nil, true, true
+		return nil, true, parses
 	}
 	contentType := headers["content-type"]
 	kind := ""
@@ -384,17 +406,18 @@ func plainBody(
 		return plainGRPC(t, string(http.GetRawBody()), path)
 	}
 	if kind == "" || body == "" {
-		return nil, false, true
+		return nil, false, parses
 	}
 	if length, set := headers["content-length"]; set {
 		n, err := strconv.Atoi(length)
 		if err != nil {
-			return nil, false, false
+			return nil, false, badLength
 		}
 		if n > len(body) {
-			return nil, true, true
+			return nil, true, parses
 		}
 	}
+	ok := false
 	switch kind {
 	case "application/json":
 		value, ok = plainJSON(body)
@@ -404,7 +427,10 @@ func plainBody(
 	default:
 		value, ok = plainMultipart(contentType, body)
 	}
-	return value, false, ok
+	if !ok {
+		return nil, false, badBody
+	}
+	return value, false, parses
 }
 
 func plainMultipart(contentType, body string) (any, bool) {
@@ -422,32 +448,32 @@ func plainMultipart(contentType, body string) (any, bool) {
 	return plainValues(form.Value), true
 }
 
-func plainGRPC(t *testing.T, body string, path []any) (value any, truncated, ok bool) {
+func plainGRPC(t *testing.T, body string, path []any) (value any, truncated bool, bad badness) {
 	switch {
 	case body == "":
-		return nil, false, true
+		return nil, false, parses
 	case len(path) != 2, len(body) < 5:
-		return nil, false, false
+		return nil, false, badLength
 	case body[0] != 0:
-		return nil, false, true
+		return nil, false, parses
 	}
 	length, err := strconv.ParseUint(fmt.Sprintf("%x", body[1:5]), 16, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if int(length) > len(body)-5 {
-		return nil, true, true
+		return nil, true, parses
 	}
 	if path[0] != "grpc.health.v1.Health" || path[1] != "Check" {
-		return nil, false, true
+		return nil, false, parses
 	}
 	message := &healthpb.HealthCheckRequest{}
 	if proto.Unmarshal([]byte(body[5:5+length]), message) != nil {
-		return nil, false, false
+		return nil, false, badBody
 	}
 	out := map[string]any{}
 	if message.Service != "" {
 		out["service"] = message.Service
 	}
-	return out, false, true
+	return out, false, parses
 }

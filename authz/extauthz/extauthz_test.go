@@ -63,14 +63,18 @@ func compile(module string, paths ...string) (*authz.Policy, error) {
 // newServer knows the gRPC methods of the health service.
 func newServer(t testing.TB, d extauthz.Decider, options ...extauthz.Option) *extauthz.Server {
 	t.Helper()
-	descriptors, err := extauthz.WithDescriptorSet(&descriptorpb.FileDescriptorSet{
-		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(healthpb.File_grpc_health_v1_health_proto)},
-	})
+	descriptors, err := extauthz.WithDescriptorSet(healthService())
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock := extauthz.WithClock(func() time.Time { return now })
 	return extauthz.New(d, append([]extauthz.Option{descriptors, clock}, options...)...)
+}
+
+func healthService() *descriptorpb.FileDescriptorSet {
+	return &descriptorpb.FileDescriptorSet{
+		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(healthpb.File_grpc_health_v1_health_proto)},
+	}
 }
 
 // check asks a server that must answer.

@@ -105,12 +105,18 @@ func FuzzParse(f *testing.F) {
 	f.Add("/a%2f%", "multipart/form-data; boundary=B", "", []byte("--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n--B--\r\n"))
 	f.Add("/grpc.health.v1.Health/Check", "application/grpc", "", []byte("\x00\x00\x00\x00\x03\x0a\x01a"))
 	f.Add("?;", "application/x-www-form-urlencoded", "-1", []byte("a=%zz;"))
+	f.Add("/", "application/x-www-form-urlencoded", "", []byte("a"))
+	f.Add("/", "application/json", "", []byte(`[{},{"a":"\\\"["}]`))
 	f.Fuzz(func(t *testing.T, path, contentType, length string, body []byte) {
 		headers := rawHeaders("content-type", contentType)
 		if length != "" {
 			headers.Headers = append(headers.Headers, rawHeaders("content-length", length).Headers...)
 		}
-		got, err := document(t, httpRequest(&authv3.AttributeContext_HttpRequest{Path: path, HeaderMap: headers, RawBody: body}))
+		request := httpRequest(&authv3.AttributeContext_HttpRequest{Path: path, HeaderMap: headers, RawBody: body})
+		if weight, value, ok := reader().BodyWeight(request); ok && weight < valuesIn(value) {
+			t.Errorf("a body of %d values has the weight %d", valuesIn(value), weight)
+		}
+		got, err := document(t, request)
 		if err != nil {
 			if reason := err.Error(); len(path) > 5 && strings.Contains(reason, path) || len(body) > 5 && bytes.Contains([]byte(reason), body) {
 				t.Errorf("the reason quotes the request: %s", reason)

@@ -26,26 +26,29 @@ func newMethods(set *descriptorpb.FileDescriptorSet) (*methods, error) {
 	return &methods{files, dynamicpb.NewTypes(files)}, nil
 }
 
-// parse returns the request message of a unary call, as canonical protojson. The
-// value is nil if the method is unknown or the message is compressed.
-func (m *methods) parse(body []byte, path []string) (value any, truncated bool, err error) {
-	if m == nil || len(body) == 0 {
-		return nil, false, nil
+// find returns the request message of a unary call, which is parsed to canonical
+// protojson. It is not parsed if the method is unknown or the message is compressed.
+func (m *methods) find(content []byte, path []string) (body, error) {
+	if m == nil || len(content) == 0 {
+		return body{}, nil
 	}
 	// A call is a POST to /package.Service/Method.
 	if len(path) != 2 {
-		return nil, false, badRequest("The path of a gRPC request has to be a service and a method.")
+		return body{}, badRequest("The path of a gRPC request has to be a service and a method.")
 	}
-	message, known, truncated, err := unframe(body)
+	message, known, truncated, err := unframe(content)
 	if err != nil || truncated || !known {
-		return nil, truncated, err
+		return body{truncated: truncated}, err
 	}
 	request := m.request(protoreflect.FullName(path[0]), protoreflect.Name(path[1]))
 	if request == nil {
-		return nil, false, nil
+		return body{}, nil
 	}
-	value, err = m.decode(request, message)
-	return value, false, err
+	return body{
+		content: message,
+		parse:   func(content []byte) (any, error) { return m.decode(request, content) },
+		weight:  func(content []byte) int { return weightOfMessage(content, request) },
+	}, nil
 }
 
 // frame is the length of what stands before a gRPC message: a byte that says

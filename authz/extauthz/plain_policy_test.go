@@ -12,11 +12,16 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/rego"
 )
 
 // plainPolicy is a policy as OPA has it by default: its modules, its data read from
 // JSON, and one query for each rule of the chain.
-type plainPolicy []oparego.PreparedEvalQuery
+type plainPolicy struct {
+	queries []oparego.PreparedEvalQuery
+	// reads is what any rule of the chain reads: a body that nobody reads is not parsed.
+	reads *rego.Reads
+}
 
 func newPlainPolicy(t testing.TB, p *adminpb.Policy) plainPolicy {
 	t.Helper()
@@ -24,7 +29,7 @@ func newPlainPolicy(t testing.TB, p *adminpb.Policy) plainPolicy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out plainPolicy
+	out := plainPolicy{reads: &rego.Reads{}}
 	for _, rule := range p.Rules {
 		path := rule.GetRego().GetPath()
 		if path == "" {
@@ -41,9 +46,21 @@ func newPlainPolicy(t testing.TB, p *adminpb.Policy) plainPolicy {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, query)
+		out.queries = append(out.queries, query)
+		program, err := rego.Compile(context.Background(), rego.Source{Modules: p.Modules, Data: rego.FromStruct(p.Data), Paths: []string{path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.reads = out.reads.Union(program.Reads(path))
 	}
 	return out
+}
+
+// reaches reports whether a request that does not parse is one to the policy: it looks
+// at what is wrong.
+func (p plainPolicy) reaches(bad badness) bool {
+	parsed, truncated := p.reads.Child("parsed_body") != nil, p.reads.Child("truncated_body") != nil
+	return bad == badTarget || bad == badLength && (parsed || truncated) || bad == badBody && parsed
 }
 
 // decide asks the rules in order, up to the first that denies, for a document; ok
@@ -53,7 +70,7 @@ func (p plainPolicy) decide(document any, ok bool) []plainResult {
 		return []plainResult{{failure: authz.FailureRequest}}
 	}
 	var out []plainResult
-	for _, query := range p {
+	for _, query := range p.queries {
 		out = append(out, plainEval(query, document))
 		if !out[len(out)-1].allowed {
 			break

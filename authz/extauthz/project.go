@@ -53,8 +53,8 @@ func (p *plan) value(v *view) (rego.Value, error) { return p.part.value(v, p.bel
 type projector struct{ view *view }
 
 // Key is of authz.Projector.
-func (p projector) Key(set *authz.ReadSet, b []byte) []byte {
-	return set.Derived(newPlan).(*plan).key(p.view, b)
+func (p projector) Key(set *authz.ReadSet, b []byte) ([]byte, bool) {
+	return set.Derived(newPlan).(*plan).key(p.view, b), true
 }
 
 // Input is of authz.Projector.

@@ -50,7 +50,8 @@ func (s *Server) request(ctx context.Context, id string, check *authv3.CheckRequ
 		Principal: attributes.GetSource().GetPrincipal(),
 		Project:   projectOf(func(key string) string { return attributes.GetContextExtensions()[key] }),
 		Size:      len(http.GetBody()) + len(http.GetRawBody()),
-		Source:    func() (rego.Input, error) { return s.input(check) },
+		Source:    func() (rego.Input, error) { return s.input(check, wantedOf(rego.ReadsEverything)) },
+		Projector: decodedProjector{s, check},
 		Span:      func() trace.SpanContext { return s.span(ctx, headers) },
 	}
 }

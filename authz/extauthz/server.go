@@ -34,8 +34,7 @@ type Server struct {
 	now        func() time.Time
 	propagator propagation.TextMapPropagator
 	tracer     trace.Tracer // nil if there are no spans
-	// methods is nil if gRPC bodies are not read.
-	methods *methods
+	bodies     bodies
 	// panics is nil if nobody is to hear of what panics.
 	panics *authz.Panics
 	// failWithError answers failures with a gRPC error.
@@ -69,7 +68,7 @@ func WithDescriptorSet(set *descriptorpb.FileDescriptorSet) (Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the descriptor set: %w", err)
 	}
-	return func(s *Server) { s.methods = m }, nil
+	return func(s *Server) { s.bodies.methods = m }, nil
 }
 
 // OnFailureError answers a request that the policy could not decide with a gRPC

@@ -47,7 +47,7 @@ func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (r
 // decideWire decides a request on the wire. One that a view reads is decoded in full
 // only if a policy, or a log, asks for all of it.
 func (s *Server) decideWire(ctx context.Context, id string, wire []byte) authz.Decision {
-	v, why := newView(string(wire))
+	v, why := newView(string(wire), &s.bodies)
 	if v != nil {
 		return s.decide(ctx, s.viewed(ctx, id, wire, v))
 	}
@@ -94,7 +94,7 @@ func (s *Server) decoded(wire []byte) (rego.Input, error) {
 	if err := proto.Unmarshal(wire, check); err != nil {
 		return rego.Input{}, badRequest(notACheck.Reason)
 	}
-	return s.input(check)
+	return s.input(check, wantedOf(rego.ReadsEverything))
 }
 
 // answer returns the response of a decision on the wire. One that is remembered is

@@ -90,8 +90,8 @@ func holdsShuffled(t *testing.T, r *rand.Rand, wire []byte, sets []*rego.Reads) 
 	t.Helper()
 	other := shuffled(t, r, wire, (&authv3.CheckRequest{}).ProtoReflect().Descriptor())
 	for _, set := range sets {
-		_, key, ok, err := extauthz.Project(wire, set)
-		_, again, okAgain, errAgain := extauthz.Project(other, set)
+		_, key, ok, err := project(wire, set)
+		_, again, okAgain, errAgain := project(other, set)
 		if ok != okAgain || (err == nil) != (errAgain == nil) {
 			t.Fatalf("%s: read %v (%v), shuffled %v (%v)", set, ok, err, okAgain, errAgain)
 		}
@@ -128,9 +128,9 @@ func TestShuffledClaimsAreCached(t *testing.T) {
 // order is no matter of indifference.
 func TestTheLastClaimCounts(t *testing.T) {
 	set := reads(t, jwtPayload+`.sub == "alice"`)
-	_, alice, ok, _ := extauthz.Project([]byte(claims(claim("sub", text("bob")), claim("sub", text("alice")))), set)
-	_, bob, okToo, _ := extauthz.Project([]byte(claims(claim("sub", text("alice")), claim("sub", text("bob")))), set)
-	_, once, _, _ := extauthz.Project([]byte(claims(claim("sub", text("alice")))), set)
+	_, alice, ok, _ := project([]byte(claims(claim("sub", text("bob")), claim("sub", text("alice")))), set)
+	_, bob, okToo, _ := project([]byte(claims(claim("sub", text("alice")), claim("sub", text("bob")))), set)
+	_, once, _, _ := project([]byte(claims(claim("sub", text("alice")))), set)
 	if !ok || !okToo || alice == bob || alice != once {
 		t.Errorf("bob, then alice: %q; alice, then bob: %q; alice: %q", alice, bob, once)
 	}

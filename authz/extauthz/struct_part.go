@@ -233,7 +233,7 @@ func (structContent) value(wire string, p *places) (rego.Value, error) {
 	return mapValue(wire, structFields, p, valueContent{})
 }
 
-// The numbers of the fields in a Value, and in a list of them.
+// The numbers of the fields in a Value. A list has none but values.
 const (
 	valueNull   = 1
 	valueNumber = 2
@@ -241,8 +241,6 @@ const (
 	valueBool   = 4
 	valueStruct = 5
 	valueList   = 6
-
-	listValues = 1
 )
 
 // kindOf returns the one field of a Value; null if it has none.

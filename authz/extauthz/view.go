@@ -4,7 +4,7 @@ import "strings"
 
 // view is a CheckRequest that was read without decoding it: the fields that policies
 // ask for, as pieces of the wire. It declines whatever is not plain (raw headers, a
-// field in another wire type, text that is not UTF-8, a path or body that does not
+// field in another wire type, text that is not UTF-8, a path or query that does not
 // parse), so that the full decode decides what that means; on all else the two agree,
 // and a fuzz target holds them to that. It is immutable and safe for concurrent use.
 type view struct {
@@ -16,6 +16,8 @@ type view struct {
 	metadata, route     message
 	hasTLS              bool
 	sni                 string
+	// bodies is how the body is read.
+	bodies *bodies
 }
 
 // peer is one end of the connection.
@@ -68,8 +70,8 @@ func lookup(pairs []pair, name string) (string, bool) {
 const usualHeaders = 32
 
 // newView reads a CheckRequest. It returns nil, and why, if it declines.
-func newView(wire string) (*view, declined) {
-	v := &view{}
+func newView(wire string, bodies *bodies) (*view, declined) {
+	v := &view{bodies: bodies}
 	v.http.headers = make([]pair, 0, usualHeaders)
 	if why := v.read(wire); why != readable {
 		return nil, why
@@ -111,7 +113,7 @@ const (
 	httpFragment = 8
 	httpSize     = 9
 	httpProtocol = 10
-	httpBody     = 11
+	httpText     = 11
 	httpRawBody  = 12
 
 	httpRawHeaders = 13
@@ -222,7 +224,7 @@ func (h *httpFields) read(wire string) declined {
 			return f.integer(&h.size)
 		case httpProtocol:
 			return f.string(&h.protocol)
-		case httpBody:
+		case httpText:
 			return f.string(&h.body)
 		case httpRawBody:
 			return f.bytes(&h.rawBody)
@@ -273,15 +275,11 @@ func (m *message) set(f field, s *shape) declined {
 	return readable
 }
 
-// parses declines a path, query or body that does not parse, as far as that can be
-// told at a glance.
+// parses declines a path or query that does not parse, as far as that can be told at a
+// glance. The body is not looked at before a policy asks for it.
 func (v *view) parses() declined {
-	path, query, _ := strings.Cut(v.target(), "?")
-	switch {
-	case !validEscapes(path) || !validForm(query):
+	if path, query, _ := strings.Cut(v.target(), "?"); !validEscapes(path) || !validForm(query) {
 		return declinedTarget
-	case !v.bodyParses():
-		return declinedBody
 	}
 	return readable
 }

@@ -1,0 +1,164 @@
+package extauthz_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/authz/extauthz"
+)
+
+// posted is a POST with a body of a type, as Envoy sends it: as bytes, with its headers
+// in a map or, raw, in a list.
+func posted(contentType, body string, raw bool) *authv3.CheckRequest {
+	http := &authv3.AttributeContext_HttpRequest{
+		Method: "POST", Path: "/grpc.health.v1.Health/Check", RawBody: []byte(body), Size: int64(len(body)),
+	}
+	if raw {
+		http.HeaderMap = rawHeaders("content-type", contentType)
+	} else {
+		http.Headers = map[string]string{"content-type": contentType}
+	}
+	return httpRequest(http)
+}
+
+const multipartType = "multipart/form-data; boundary=B"
+
+// manyValues are bodies of many values, by content type.
+func manyValues(n int) map[string]string {
+	message := strings.Repeat("\x0a\x01a", n)
+	return map[string]string{
+		"application/json":                  "[" + strings.Repeat("{},", n) + "{}]",
+		"application/x-www-form-urlencoded": strings.Repeat("a=b&", n),
+		multipartType: "--B\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Type: application/json\r\n\r\n[" +
+			strings.Repeat("{},", n) + "{}]\r\n--B--\r\n",
+		"application/grpc": string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))) + message,
+	}
+}
+
+// badBodies do not parse, by content type.
+var badBodies = map[string]string{
+	"application/json":                  `{"a":`,
+	"application/x-www-form-urlencoded": "a=%zz",
+	multipartType:                       "--B\r\nContent",
+	"application/grpc":                  "\x00\x00\x00\x00\x01\xff",
+}
+
+// onlyPOST reads the method alone, amounts the body.
+const (
+	onlyPOST = "package envoy.authz\n\ndefault allow := false\n\nallow if input.attributes.request.http.method == \"POST\"\n"
+	amounts  = "package envoy.authz\n\ndefault allow := true\n\nallow := false if input.parsed_body.amount > 100\n"
+)
+
+// TestABodyThatNobodyReadsIsNotParsed: neither does it deny, nor does it cost anything.
+func TestABodyThatNobodyReadsIsNotParsed(t *testing.T) {
+	s, reading := newServer(t, byPolicy(t, onlyPOST)), newServer(t, byPolicy(t, amounts))
+	for _, raw := range []bool{false, true} {
+		for contentType, body := range badBodies {
+			request := posted(contentType, body, raw)
+			if response := checkWire(t, s, request); response.GetStatus().GetCode() != 0 {
+				t.Errorf("%s, raw headers %v: %v, want OK", contentType, raw, response)
+			}
+			if response := checkWire(t, reading, request); response.GetDeniedResponse().GetStatus().GetCode() != http.StatusBadRequest {
+				t.Errorf("%s, raw headers %v, read: %v, want 400", contentType, raw, response)
+			}
+		}
+		for contentType, body := range manyValues(200_000) {
+			wire, err := proto.Marshal(posted(contentType, body, raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := testing.AllocsPerRun(5, func() {
+				if _, err := s.CheckWire(t.Context(), wire); err != nil {
+					t.Fatal(err)
+				}
+			}); n > 500 {
+				t.Errorf("%s, raw headers %v: a check of a body that nobody reads makes %v objects", contentType, raw, n)
+			}
+		}
+	}
+}
+
+// TestABodyOfManyValuesIsRefused: what a body costs goes by its values, so that they are
+// counted before it is parsed.
+func TestABodyOfManyValuesIsRefused(t *testing.T) {
+	s := newServer(t, byPolicy(t, amounts))
+	for _, raw := range []bool{false, true} {
+		for contentType, body := range manyValues(60_000) {
+			wire, err := proto.Marshal(posted(contentType, body, raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var response authv3.CheckResponse
+			if n := testing.AllocsPerRun(2, func() {
+				out, err := s.CheckWire(t.Context(), wire)
+				if err != nil || proto.Unmarshal(out, &response) != nil {
+					t.Fatal(err)
+				}
+			}); n > 1000 {
+				t.Errorf("%s, raw headers %v: to refuse it makes %v objects", contentType, raw, n)
+			}
+			if got := response.GetDeniedResponse().GetBody(); !strings.Contains(got, "too many values") {
+				t.Errorf("%s, raw headers %v: %v, want 400 for too many values", contentType, raw, &response)
+			}
+		}
+	}
+}
+
+// TestBodiesOverHTTP: what is asked over HTTP is treated alike.
+func TestBodiesOverHTTP(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy, body string
+		status       int
+	}{
+		"not read": {onlyPOST, `{"a":`, http.StatusOK},
+		"read":     {amounts, `{"a":`, http.StatusBadRequest},
+		"many":     {amounts, manyValues(60_000)["application/json"], http.StatusBadRequest},
+		"few":      {amounts, `{"amount": 5}`, http.StatusOK},
+	} {
+		front := listenHTTP(t, newServer(t, byPolicy(t, tt.policy)), extauthz.HTTPConfig{PathPrefix: "/envoy"})
+		raw := fmt.Sprintf("POST /envoy/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(tt.body), tt.body)
+		if got := sendRaw(t, front, []byte(raw)).code; got != tt.status {
+			t.Errorf("%s: status %d, want %d", name, got, tt.status)
+		}
+	}
+}
+
+// TestWeights: a body never has more values than its weight says.
+func TestWeights(t *testing.T) {
+	for name, request := range map[string]*authv3.CheckRequest{
+		"numbers":   posted("application/json", `[1,2,3]`, false),
+		"names":     posted("application/json", `{"a":{"b":[]},"c":"d,e[{\",","e":{}}`, false),
+		"one":       posted("application/json", `"\\"`, false),
+		"form":      posted("application/x-www-form-urlencoded", "a=b&a&c=", false),
+		"multipart": posted(multipartType, manyValues(3)[multipartType], false),
+		"message":   posted("application/grpc", manyValues(3)["application/grpc"], false),
+	} {
+		if weight, value, ok := reader().BodyWeight(request); !ok || weight < valuesIn(value) || weight > 20*valuesIn(value) {
+			t.Errorf("%s: weight %d of %d values, parsed: %v", name, weight, valuesIn(value), ok)
+		}
+	}
+}
+
+// valuesIn counts a document and all that is in it.
+func valuesIn(document any) int {
+	n := 1
+	switch v := document.(type) {
+	case []any:
+		for _, element := range v {
+			n += valuesIn(element)
+		}
+	case []string:
+		n += len(v)
+	case map[string]any:
+		for _, field := range v {
+			n += valuesIn(field)
+		}
+	}
+	return n
+}
