@@ -117,7 +117,8 @@ func configured(signal string) bool {
 func (t *telemetry) startMetrics(ctx context.Context, res *resource.Resource, closers *closers) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	page, err := otelprom.New(otelprom.WithRegisterer(registry))
+	// The scope of a metric is always this program's own package: its labels say nothing.
+	page, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,9 @@ func (t *telemetry) startMetrics(ctx context.Context, res *resource.Resource, cl
 	closers.addExport("metrics", provider.Shutdown)
 	otel.SetMeterProvider(provider)
 	t.meters = provider
-	t.page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	// OpenMetrics is offered for the sake of exemplars: the SDK keeps those of sampled
+	// spans, of which there are none unless traces are exported.
+	t.page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return nil
 }
 

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// metricsPage returns the page of metrics as a client asks for it.
+func (r *running) metricsPage(t *testing.T, accept string) (contentType, page string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+r.bound["health"]+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", accept)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Header.Get("Content-Type"), string(content)
+}
+
+const openMetrics = "application/openmetrics-text; version=1.0.0"
+
+// TestMetricsPage is the page of a server that exports no traces: in the form that is asked
+// for, without labels of the instrumentation's scope, and without exemplars.
+func TestMetricsPage(t *testing.T) {
+	r := startServer(t, nil)
+	r.check(t, "GET")
+	for accept, want := range map[string]string{openMetrics: "application/openmetrics-text", "text/plain": "text/plain", "": "text/plain"} {
+		contentType, page := r.metricsPage(t, accept)
+		if !strings.HasPrefix(contentType, want) || strings.HasSuffix(page, "# EOF\n") != (accept == openMetrics) {
+			t.Errorf("%q is answered as %q", accept, contentType)
+		}
+		if !strings.Contains(page, "understudy_checks_total{") || strings.Contains(page, "otel_scope") || strings.Contains(page, "trace_id=") {
+			t.Errorf("%q: the page is\n%s", accept, page)
+		}
+	}
+}
+
+// TestExemplars: where traces are exported, a metric leads to the trace of a check.
+func TestExemplars(t *testing.T) {
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.URL+"/v1/traces")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf")
+	r := startServer(t, nil)
+	r.check(t, "GET")
+	_, page := r.metricsPage(t, openMetrics)
+	for _, metric := range []string{"understudy_checks_total{", "understudy_check_duration_seconds_bucket{"} {
+		found := false
+		for line := range strings.Lines(page) {
+			found = found || strings.HasPrefix(line, metric) && strings.Contains(line, "trace_id=")
+		}
+		if !found {
+			t.Errorf("%s has no exemplar on\n%s", metric, page)
+		}
+	}
+	if _, page := r.metricsPage(t, "text/plain"); strings.Contains(page, "trace_id=") {
+		t.Errorf("the text format has exemplars:\n%s", page)
+	}
+}
