@@ -32,7 +32,7 @@ type Recovery struct {
 var ErrNotEmpty = errors.New("the location has policies")
 
 // Restore stores the saved policies again, with their ACTIVE experiments, under the
-// etags that they had. The location has to have no policy, not even a deleted one:
+// etags that they had; one that no sidecar could ever read is left out. The location has to have no policy, not even a deleted one:
 // otherwise the error wraps ErrNotEmpty. It returns what it stored, in name order.
 func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
 	present, err := r.Store.List(ctx, Query{Collection: r.policies()})
@@ -42,13 +42,13 @@ func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
 	if len(present) > 0 {
 		return nil, fmt.Errorf("%w: %d, deleted ones included", ErrNotEmpty, len(present))
 	}
-	return r.store(ctx, slices.Sorted(maps.Keys(r.Saved.Policies)))
+	return r.store(ctx, r.readable())
 }
 
 // RestoreMissing stores again those of the saved policies that the location knows
 // nothing of. What is there stays as it is, deleted policies too.
 func (r Recovery) RestoreMissing(ctx context.Context) ([]authz.PolicyName, error) {
-	missing, err := r.unknown(ctx, slices.Sorted(maps.Keys(r.Saved.Policies)))
+	missing, err := r.unknown(ctx, r.readable())
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +84,18 @@ func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
 		writes = append(writes, write)
 	}
 	return lost, r.commit(ctx, lost, writes)
+}
+
+// readable returns the saved policies in name order, without those that no sidecar could
+// ever read: of them only the names are saved.
+func (r Recovery) readable() []authz.PolicyName {
+	var names []authz.PolicyName
+	for _, name := range slices.Sorted(maps.Keys(r.Saved.Policies)) {
+		if r.Saved.Policies[name].Policy != nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (r Recovery) policies() Collection { return Collection(r.Location + "/policies") }

@@ -158,6 +158,19 @@ func TestRestoreIsRefusedBesideADeletedPolicy(t *testing.T) {
 	})
 }
 
+// TestRestoreLeavesOutWhatWasNeverRead: only its name is saved. Its loss can be accepted.
+func TestRestoreLeavesOutWhatWasNeverRead(t *testing.T) {
+	t.Parallel()
+	onALoss(t, func(t *testing.T, l lostStore) {
+		unread := lostLocation.Policy("unread")
+		l.saved.Policies[unread] = authz.PolicyState{Undecodable: []authz.Undecodable{{Resource: string(unread)}}}
+		names, err := l.recovery().Restore(t.Context())
+		checkNames(t, names, err, "shop", "web")
+		names, err = l.recovery().AcceptLoss(t.Context())
+		checkNames(t, names, err, "unread")
+	})
+}
+
 func TestRestoreMissing(t *testing.T) {
 	t.Parallel()
 	onALoss(t, func(t *testing.T, l lostStore) {

@@ -47,9 +47,9 @@ it with --snapshot-file. A bolt store belongs to one process: stop that before.
                                 drop them. What the snapshot file has of them can be
                                 undeleted for 30 days
 
-Not in a snapshot file, and so not restored: earlier revisions, experiments that were
-not ACTIVE, deleted policies, operations, the location's config, and the documents of
-Policyfile locks.`,
+Not in a snapshot file, and so not restored: policies that could not be read,
+earlier revisions, experiments that were not ACTIVE, deleted policies, operations, the
+location's config, and the documents of Policyfile locks.`,
 		Example: `  understudy restore --store redis://localhost:6379 --location projects/shop/locations/prod --validate-only
   understudy restore --empty --store redis://localhost:6379 --location projects/shop/locations/prod`,
 		Args: noArguments,
@@ -147,7 +147,7 @@ func (r *restore) tell(err error, done, would string, names []authz.PolicyName, 
 	for _, name := range names {
 		state := saved.Policies[name]
 		if state.Policy == nil {
-			fmt.Fprintf(t, "%s\t-\t-\t-\tnot in the snapshot file\n", lastSegment(string(name)))
+			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", lastSegment(string(name)))
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", lastSegment(string(name)), len(state.Policy.Rules), len(state.Experiments),
