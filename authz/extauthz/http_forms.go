@@ -22,6 +22,9 @@ type form struct {
 	// carriers are the headers, in lower case, that are the proxy's alone and tell a
 	// policy nothing more.
 	carriers []string
+	// apart says that the proxy asks by a request of its own, which mostly has no body
+	// although the request that it is about has one.
+	apart bool
 	// removes says that the proxy takes headers from the request if it is told to.
 	removes bool
 	// denial returns the status that the proxy understands as a denial.
@@ -80,6 +83,7 @@ var forwardForm = &form{
 		return forwarded(r, method, path)
 	},
 	carriers: []string{"x-forwarded-method", "x-forwarded-uri"},
+	apart:    true,
 	denial:   successIsAllow,
 }
 
@@ -107,6 +111,7 @@ var nginxForm = &form{
 		return forwarded(r, method, path)
 	},
 	carriers: []string{"x-original-method", "x-original-url", "x-original-uri"},
+	apart:    true,
 	denial:   nginxDenial,
 }
 

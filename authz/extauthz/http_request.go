@@ -82,7 +82,18 @@ func (q *question) headers(r *http.Request, form *form, hasBody bool) map[string
 			out[name] = validText(value)
 		}
 	}
+	if form.apart && !hasBody && q.mayHaveBody() {
+		// Nobody knows whether there is one. A policy that reads it has to see that it may
+		// have been left out: to "deny if the amount is above 100" none is less.
+		out[partialBody] = "true"
+	}
 	return out
+}
+
+// mayHaveBody reports whether requests of the method have bodies, as far as anybody
+// takes notice of them (RFC 9110, 9.3).
+func (q *question) mayHaveBody() bool {
+	return q.method != http.MethodGet && q.method != http.MethodHead
 }
 
 // passes reports whether a header of the question is one of the request that it is
