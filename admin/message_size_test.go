@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -83,6 +84,10 @@ func TestTheLargestPolicyFitsADefaultClient(t *testing.T) {
 		Parent: name, PolicyExperimentId: "more", PolicyExperiment: &adminpb.PolicyExperiment{Policy: largest, DisplayName: "more"},
 	}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("an experiment that is larger as a whole: %v", err)
+	}
+	const n = admin.DefaultPolicySize
+	if said := fmt.Sprintf("%d,%03d,%03d bytes", n/1_000_000, n/1000%1000, n%1000); !strings.Contains(string(adminpb.OpenAPI), said) {
+		t.Errorf("the document does not say that a policy has at most %s", said)
 	}
 	for method, read := range map[string]func() error{
 		"GetPolicy": func() error { _, err := client.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name}); return err },

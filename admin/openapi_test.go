@@ -115,7 +115,7 @@ func openAPIPath(template string) string {
 func FuzzREST(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"displayName":"n"}`, "updateMask=displayName"}, {`{"rules":[{"rego":{}}],"modules":{"a":"package a"}}`, "policyId=x"},
-		{`{"policy":{"name":"p"},"annotations":{"a":1}}`, "filter=a%20%3D%20b&orderBy=name"}, {`[`, "pageToken=%ff"},
+		{`{"policy":{"name":"p"},"annotations":{"a":1}}`, "filter=a%20%3D%20b&orderBy=name&$alt=json;enum-encoding%3Dint"}, {`[`, "pageToken=%ff"},
 		{`{"data":{"a":{"b":[1e400]}}}`, "update_mask=annotations.%60a%60&validateOnly=true"},
 	} {
 		f.Add(seed[0], seed[1])

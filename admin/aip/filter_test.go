@@ -124,7 +124,7 @@ func TestFilterErrorsTeach(t *testing.T) {
 
 // FuzzFilter parses and matches anything: no panic.
 func FuzzFilter(f *testing.F) {
-	for _, seed := range []string{`a = b`, `NOT (x OR -y) z`, "annotations.`k`:v", `create_time >= "2020-01-01T00:00:00Z"`, `'"`, `a.b.c:*`} {
+	for _, seed := range []string{`a = b`, `NOT (x OR -y) z`, "annotations.`k`:v", `create_time >= "2020-01-01T00:00:00Z"`, `'"`, `a.b.c:*`, `f(a, "b") OR g (c)`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
