@@ -11,13 +11,15 @@ import (
 )
 
 // event is one entry of the decision log, in the shape of OPA's EventV1, which those
-// who read OPA's logs can read. Two things are our own: a bundle is a policy and its
+// who read OPA's logs can read. Three things are our own: the ID of the request, a bundle is a policy and its
 // revision the etag, and an error has the code of the failure.
 type event struct {
 	Labels     map[string]string `json:"labels"`
 	DecisionID string            `json:"decision_id"`
-	TraceID    string            `json:"trace_id,omitempty"`
-	SpanID     string            `json:"span_id,omitempty"`
+	// RequestID is the x-request-id, which is not OPA's either.
+	RequestID string `json:"request_id,omitempty"`
+	TraceID   string `json:"trace_id,omitempty"`
+	SpanID    string `json:"span_id,omitempty"`
 	// Bundles :: policy name → its version. A policy that does not exist has no
 	// revision.
 	Bundles map[PolicyName]bundle `json:"bundles,omitempty"`
@@ -49,6 +51,7 @@ func (l *decisionLog) newEvent(d decided) *event {
 	e := &event{
 		Labels:     l.labels,
 		DecisionID: d.request.ID,
+		RequestID:  d.request.ExternalID(),
 		Path:       d.path(),
 		Input:      inputOf(d.request),
 		Result:     d.result(),
@@ -182,6 +185,29 @@ func (e *event) strip(why error) {
 		return
 	}
 	e.Error.Message += " " + reason
+}
+
+// requestIDFields returns what the input says of the x-request-id: the value of the header,
+// and the entries of the header map under its name. What a mask hides there must not stand
+// beside it.
+func (e *event) requestIDFields() (out []any) {
+	var value any = e.Input
+	for _, name := range []string{"attributes", "request", "http"} {
+		object, _ := value.(map[string]any)
+		value = object[name]
+	}
+	http, _ := value.(map[string]any)
+	if headers, ok := http["headers"].(map[string]any); ok {
+		out = append(out, headers["x-request-id"])
+	}
+	headerMap, _ := http["headerMap"].(map[string]any)
+	entries, _ := headerMap["headers"].([]any)
+	for _, entry := range entries {
+		if header, ok := entry.(map[string]any); ok && header["key"] == "x-request-id" {
+			out = append(out, header["value"], header["rawValue"])
+		}
+	}
+	return out
 }
 
 // tooLarge is what an event loses if it is too large, in this order.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"reflect"
 	"runtime"
 	"sync"
 	"time"
@@ -204,14 +205,19 @@ func (l *decisionLog) log(ctx context.Context, _ *turns, d decided) {
 		l.diagnostics.Error("an event of the decision log could not be encoded", "policy", d.policy, "error", err)
 		return
 	}
-	l.write(trace.ContextWithRemoteSpanContext(ctx, d.trace), d, text)
+	l.write(trace.ContextWithRemoteSpanContext(ctx, d.trace), d, e.RequestID, text)
 	l.counted(o, 1)
 }
 
 // censor applies the policy's rules to an event and hides credentials in what they
 // leave.
 func (l *decisionLog) censor(ctx context.Context, d decided, e *event) outcome {
-	known := l.credentials.in(e.tree())
+	known, before := l.credentials.in(e.tree()), e.requestIDFields()
+	defer func() {
+		if !reflect.DeepEqual(before, e.requestIDFields()) {
+			e.RequestID = ""
+		}
+	}()
 	o := outcomeWritten
 	dropped, masks, err := l.ask(ctx, d, e)
 	switch {
@@ -227,8 +233,9 @@ func (l *decisionLog) censor(ctx context.Context, d decided, e *event) outcome {
 }
 
 // write emits the record. Its attributes tell of the decision, and of the request
-// nothing: what a mask has taken out of the event must not stand beside it.
-func (l *decisionLog) write(ctx context.Context, d decided, text string) {
+// only the ID that the event has too: what a mask has taken out of that must not stand
+// beside it.
+func (l *decisionLog) write(ctx context.Context, d decided, requestID, text string) {
 	var r log.Record
 	r.SetEventName(EventDecision)
 	r.SetTimestamp(d.request.Time)
@@ -250,5 +257,8 @@ func (l *decisionLog) write(ctx context.Context, d decided, text string) {
 		attribute.String("understudy.location", string(l.location)),
 		attribute.String("understudy.node", l.node),
 	)
+	if requestID != "" {
+		r.AddAttributes(attribute.String(attributeRequestID, requestID))
+	}
 	l.logger.Emit(ctx, r)
 }

@@ -18,13 +18,17 @@ const LogPrefix = "PolicyPreviewLog"
 // EventPreview is the event name of a preview record.
 const EventPreview = "understudy.policy.preview"
 
+// attributeRequestID is the x-request-id of the request, in records and in the decision
+// log.
+const attributeRequestID = "understudy.request_id"
+
 // maxText bounds each text of a record that comes from a request, in bytes.
 const maxText = 2048
 
 // Recorder writes preview records: one OpenTelemetry log event for each request
 // and ACTIVE experiment. A record tells what was decided and by which versions; of
-// the request it has method, path without query, host and principal, and never a
-// header, a token or a body. A nil Recorder writes nothing. It is safe for
+// the request it has method, path without query, host, principal and x-request-id, and
+// never another header, a token or a body. A nil Recorder writes nothing. It is safe for
 // concurrent use.
 type Recorder struct {
 	logger log.Logger
@@ -78,6 +82,9 @@ func (r *Recorder) describe(out []attribute.KeyValue, config Config, request *Re
 	)
 	if config.Observing {
 		out = append(out, attribute.Bool(observingKey, true))
+	}
+	if id := request.ExternalID(); id != "" {
+		out = append(out, attribute.String(attributeRequestID, id))
 	}
 	if rate, ok := r.which.sampled(d); ok {
 		out = append(out, attribute.Float64("understudy.preview.sample_rate", rate))

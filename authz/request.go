@@ -62,6 +62,9 @@ type Request struct {
 	// Projector makes what a policy reads of the input document, without the rest. It
 	// is nil if there is only the whole.
 	Projector Projector
+	// RequestID returns the ID that a proxy or the client has given the request, as it
+	// stands in x-request-id. Nil means that there is none.
+	RequestID func() string
 	// Span returns the span that the request belongs to: the caller's, or that of the
 	// proxy that asks. Nil means that there is none.
 	Span func() trace.SpanContext

@@ -100,7 +100,7 @@ var (
 func badQuestion(text string) *refusal { return &refusal{status: http.StatusBadRequest, text: text} }
 
 // ServeHTTP answers one question. Whatever goes wrong is a denial, unless
-// OnFailureError asks for an error: that is 503.
+// OnFailureError or OnFailureResponse asks for an error: that is 503.
 func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, ok := f.route(r.RequestURI)
 	// A connection that breaks off would be an error, which a proxy may turn into an
@@ -123,6 +123,10 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response, err := f.server.checkLazily(r.Context(), check)
 	if err != nil {
 		http.Error(w, "The policy could not decide.", http.StatusServiceUnavailable)
+		return
+	}
+	if response.GetErrorResponse() != nil {
+		errorOf(response).write(w)
 		return
 	}
 	f.send(w, answerOf(response, route.form), route.form)

@@ -71,6 +71,15 @@ func answerOf(response *authv3.CheckResponse, form *form) *answer {
 	return a
 }
 
+// errorOf returns the answer of an error_response: a status that a proxy takes for one.
+func errorOf(response *authv3.CheckResponse) *answer {
+	metadata := response.GetDynamicMetadata().GetFields()
+	a := &answer{status: http.StatusServiceUnavailable, header: http.Header{}, body: "The policy could not decide.\n"}
+	a.setFailure(metadata[metadataFailure].GetStringValue())
+	a.header.Set(headerDecisionID, metadata[metadataDecisionID].GetStringValue())
+	return a
+}
+
 func (a *answer) setFailure(failure string) {
 	if failure != "" {
 		a.header.Set(headerFailure, failure)

@@ -23,6 +23,9 @@ const (
 	projectDomainExtension = "project_domain_name"
 )
 
+// headerRequestID is where Envoy keeps the ID of a request. A client may have chosen it.
+const headerRequestID = "x-request-id"
+
 // projectOf returns the project that a route's context_extensions name.
 func projectOf(extension func(key string) string) authz.Project {
 	return authz.Project{
@@ -52,6 +55,7 @@ func (s *Server) request(ctx context.Context, id string, check *authv3.CheckRequ
 		Size:      len(http.GetBody()) + len(http.GetRawBody()),
 		Source:    func() (rego.Input, error) { return s.input(check, wantedOf(rego.ReadsEverything)) },
 		Projector: decodedProjector{s, check},
+		RequestID: func() string { return headers.Get(headerRequestID) },
 		Span:      func() trace.SpanContext { return s.span(ctx, headers) },
 	}
 }

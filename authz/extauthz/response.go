@@ -1,6 +1,7 @@
 package extauthz
 
 import (
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -13,9 +14,9 @@ import (
 	"understudy/authz"
 )
 
-// respond returns the response of a decision. The error says what of the decision
-// Envoy could not be sent.
-func respond(id string, d authz.Decision) (*authv3.CheckResponse, error) {
+// respond returns the response of a decision. A denial has its ID in a header, if that
+// has a name. The error says what of the decision Envoy could not be sent.
+func respond(id string, d authz.Decision, idHeader string) (*authv3.CheckResponse, error) {
 	if err := sendable(d); err != nil {
 		return nil, err
 	}
@@ -31,11 +32,11 @@ func respond(id string, d authz.Decision) (*authv3.CheckResponse, error) {
 		response.Status.Code = int32(codes.OK)
 	}
 	switch {
-	case d.Plain:
+	case d.Plain && (d.Verdict == authz.Allow || idHeader == ""):
 	case d.Verdict == authz.Allow:
 		response.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: okResponse(d)}
 	default:
-		response.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: deniedResponse(d)}
+		response.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: deniedResponse(id, d, idHeader)}
 	}
 	return response, nil
 }
@@ -50,10 +51,14 @@ func okResponse(d authz.Decision) *authv3.OkHttpResponse {
 	}
 }
 
-func deniedResponse(d authz.Decision) *authv3.DeniedHttpResponse {
+func deniedResponse(id string, d authz.Decision, idHeader string) *authv3.DeniedHttpResponse {
 	headers := d.Headers
 	if undecidable(d.Failure) {
 		headers = []authz.Field{{Name: "retry-after", Value: retryAfter}}
+	}
+	if idHeader != "" {
+		own := func(f authz.Field) bool { return strings.EqualFold(f.Name, idHeader) }
+		headers = append(slices.DeleteFunc(slices.Clone(headers), own), authz.Field{Name: idHeader, Value: id})
 	}
 	return &authv3.DeniedHttpResponse{
 		Status:  &typev3.HttpStatus{Code: denialStatus(d)},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -13,8 +14,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"understudy/authz"
@@ -36,9 +35,14 @@ type Server struct {
 	tracer     trace.Tracer // nil if there are no spans
 	bodies     bodies
 	// panics is nil if nobody is to hear of what panics.
-	panics *authz.Panics
-	// failWithError answers failures with a gRPC error.
-	failWithError bool
+	panics    *authz.Panics
+	onFailure onFailure
+	// failures is nil if those that are handed to Envoy are not logged; policy is the one
+	// that they name if the route chose none.
+	failures *authz.LimitedLog
+	policy   authz.PolicyID
+	// idHeader is the header in which a denial has the decision ID; empty if it has none.
+	idHeader string
 	// observe answers everything with OK.
 	observe bool
 	decodes decodes
@@ -71,13 +75,6 @@ func WithDescriptorSet(set *descriptorpb.FileDescriptorSet) (Option, error) {
 	return func(s *Server) { s.bodies.methods = m }, nil
 }
 
-// OnFailureError answers a request that the policy could not decide with a gRPC
-// error, as opa-envoy-plugin does, so that Envoy's failure_mode_allow decides. By
-// default it is a denial. A request that does not parse stays a denial.
-func OnFailureError() Option {
-	return func(s *Server) { s.failWithError = true }
-}
-
 // WithTracer makes a span of each check, in the trace of the request that is
 // checked. Preview records are in that span then; without it they are in the
 // request's own.
@@ -87,30 +84,44 @@ func WithTracer(t trace.Tracer) Option { return func(s *Server) { s.tracer = t }
 // is a denial of which there is no trace.
 func WithPanics(p *authz.Panics) Option { return func(s *Server) { s.panics = p } }
 
+// WithDecisionIDHeader tells a client that is denied over gRPC the decision ID, in a header
+// of this name: by it anybody finds the request in logs and records. Over HTTP the ID is
+// always told. The error says why a header cannot have the name.
+func WithDecisionIDHeader(name string) (Option, error) {
+	name = strings.ToLower(name)
+	if !validName(name, false) || authz.FramingHeader(name) {
+		return nil, fmt.Errorf("%q cannot be the name of a header of ours; take one such as x-decision-id", name)
+	}
+	return func(s *Server) { s.idHeader = name }, nil
+}
+
 // New returns a Server that asks d.
 func New(d Decider, options ...Option) *Server {
 	s := &Server{decider: d, now: time.Now, propagator: propagation.TraceContext{}}
 	for _, o := range options {
 		o(s)
 	}
-	s.failWithError = s.failWithError && !s.observe
+	if s.observe {
+		s.onFailure, s.idHeader = failureDenies, ""
+	}
 	return s
 }
 
-// Check answers one request. The error is nil unless OnFailureError is set.
+// Check answers one request. The error is nil unless OnFailureError or
+// OnFailureResponse is set.
 func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
-			response, err = s.respond(id, panicked)
+			response, err = s.respond(id, nil, panicked)
 		}
 	}()
-	d := emptyRequest
-	if check.GetAttributes() != nil {
-		d = s.decide(ctx, s.request(ctx, id, check))
+	if check.GetAttributes() == nil {
+		return s.respond(id, nil, emptyRequest)
 	}
-	return s.respond(id, d)
+	r := s.request(ctx, id, check)
+	return s.respond(id, r, s.decide(ctx, r))
 }
 
 // newID returns a decision ID: a random UUID. It names a decision and protects
@@ -124,32 +135,45 @@ func newID() string {
 	return id.String()
 }
 
-// respond returns the response of a decision, or that of an observer.
-func (s *Server) respond(id string, d authz.Decision) (*authv3.CheckResponse, error) {
+// respond returns the response of a decision, or that of an observer. The request is nil
+// if nothing of it could be read.
+func (s *Server) respond(id string, r *authz.Request, d authz.Decision) (*authv3.CheckResponse, error) {
 	if s.observe {
-		_, d, _ = sent(id, d)
+		_, d, _ = s.sent(id, d)
 		return observed(id, d), nil
 	}
-	return s.enforce(id, d)
+	return s.enforce(id, r, d)
 }
 
 // enforce returns the response that enforces a decision; a denial if it has something
 // that cannot be sent.
-func (s *Server) enforce(id string, d authz.Decision) (*authv3.CheckResponse, error) {
-	response, d, err := sent(id, d)
-	if s.failWithError && d.Failure != "" && d.Failure != authz.FailureRequest {
-		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
+func (s *Server) enforce(id string, r *authz.Request, d authz.Decision) (*authv3.CheckResponse, error) {
+	response, d, err := s.sent(id, d)
+	if err != nil || !s.escalates(d) {
+		return response, err
 	}
-	return response, err
+	s.logFailure(id, r, d)
+	return s.escalate(response, d)
+}
+
+// enforceHTTP is enforce for an answer over HTTP, which has no gRPC errors: what is
+// Envoy's to judge is an error_response.
+func (s *Server) enforceHTTP(id string, r *authz.Request, d authz.Decision) (*authv3.CheckResponse, error) {
+	response, d, err := s.sent(id, d)
+	if err != nil || !s.escalates(d) {
+		return response, err
+	}
+	s.logFailure(id, r, d)
+	return errorResponse(response), nil
 }
 
 // sent returns the response of a decision, and that decision; if it has something that
 // cannot be sent, the failure that takes its place.
-func sent(id string, d authz.Decision) (*authv3.CheckResponse, authz.Decision, error) {
-	response, err := respond(id, d)
+func (s *Server) sent(id string, d authz.Decision) (*authv3.CheckResponse, authz.Decision, error) {
+	response, err := respond(id, d, s.idHeader)
 	if err != nil {
 		d = authz.Decision{Failure: authz.FailureType, Reason: err.Error()}
-		response, err = respond(id, d)
+		response, err = respond(id, d, s.idHeader)
 	}
 	return response, d, err
 }
@@ -180,19 +204,3 @@ var emptyRequest = authz.Decision{
 // panicked is the decision on a request that broke something on the way to its policy
 // or back. gRPC would end the process with it.
 var panicked = authz.Decision{Failure: authz.FailurePanic, Reason: "The check panicked."}
-
-// failureCode returns the gRPC code of a failure, for OnFailureError.
-func failureCode(f authz.Failure) codes.Code {
-	switch f {
-	case authz.FailureDeadline:
-		return codes.DeadlineExceeded
-	case authz.FailureCanceled:
-		return codes.Canceled
-	case authz.FailureNotReady:
-		return codes.Unavailable
-	case authz.FailureUndefined, authz.FailureType:
-		return codes.FailedPrecondition
-	default:
-		return codes.Internal
-	}
-}

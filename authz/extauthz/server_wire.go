@@ -8,6 +8,7 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
@@ -20,10 +21,11 @@ func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
-			out, err = s.answer(id, panicked)
+			out, err = s.answer(id, nil, panicked)
 		}
 	}()
-	return s.answer(id, s.decideWire(ctx, id, in.wire))
+	r, d := s.decideWire(ctx, id, in.wire)
+	return s.answer(id, r, d)
 }
 
 // checkLazily answers a request that was not received on the wire as if it had been, so
@@ -34,32 +36,35 @@ func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (r
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
-			response, err = s.enforce(id, panicked)
+			response, err = s.enforceHTTP(id, nil, panicked)
 		}
 	}()
 	wire, err := proto.Marshal(check)
 	if err != nil {
-		return s.enforce(id, notACheck)
+		return s.enforceHTTP(id, nil, notACheck)
 	}
-	return s.enforce(id, s.decideWire(ctx, id, wire))
+	r, d := s.decideWire(ctx, id, wire)
+	return s.enforceHTTP(id, r, d)
 }
 
 // decideWire decides a request on the wire. One that a view reads is decoded in full
-// only if a policy, or a log, asks for all of it.
-func (s *Server) decideWire(ctx context.Context, id string, wire []byte) authz.Decision {
+// only if a policy, or a log, asks for all of it. The request is nil if there is none.
+func (s *Server) decideWire(ctx context.Context, id string, wire []byte) (*authz.Request, authz.Decision) {
 	v, why := newView(string(wire), &s.bodies)
 	if v != nil {
-		return s.decide(ctx, s.viewed(ctx, id, wire, v))
+		r := s.viewed(ctx, id, wire, v)
+		return r, s.decide(ctx, r)
 	}
 	s.decodes.count(why)
 	check := &authv3.CheckRequest{}
 	if err := proto.Unmarshal(wire, check); err != nil {
-		return notACheck
+		return nil, notACheck
 	}
 	if check.GetAttributes() == nil {
-		return emptyRequest
+		return nil, emptyRequest
 	}
-	return s.decide(ctx, s.request(ctx, id, check))
+	r := s.request(ctx, id, check)
+	return r, s.decide(ctx, r)
 }
 
 // notACheck is the decision on bytes that are no CheckRequest. It is a denial and not
@@ -83,6 +88,7 @@ func (s *Server) viewed(ctx context.Context, id string, wire []byte, v *view) *a
 		Size:      len(wire),
 		Source:    func() (rego.Input, error) { return s.decoded(wire) },
 		Projector: projector{v},
+		RequestID: func() string { return v.Get(headerRequestID) },
 		Span:      func() trace.SpanContext { return s.span(ctx, v) },
 	}
 }
@@ -99,14 +105,17 @@ func (s *Server) decoded(wire []byte) (rego.Input, error) {
 
 // answer returns the response of a decision on the wire. One that is remembered is
 // marshalled once; only the decision ID is another each time.
-func (s *Server) answer(id string, d authz.Decision) (*envelope, error) {
+func (s *Server) answer(id string, r *authz.Request, d authz.Decision) (*envelope, error) {
 	rendering := d.Rendering()
 	if rendering != nil {
 		if t, ok := rendering.Load().(*template); ok {
+			if s.escalates(d) {
+				s.logFailure(id, r, d)
+			}
 			return t.with(id), nil
 		}
 	}
-	response, err := s.respond(id, d)
+	response, err := s.respond(id, r, d)
 	if err != nil {
 		return nil, err
 	}
@@ -115,27 +124,42 @@ func (s *Server) answer(id string, d authz.Decision) (*envelope, error) {
 		return nil, fmt.Errorf("marshalling the response: %w", err)
 	}
 	if rendering != nil {
-		if t := newTemplate(string(wire), id); t != nil {
+		if t := newTemplate(string(wire), id, s.places(response)); t != nil {
 			rendering.Store(t)
 		}
 	}
 	return &envelope{wire}, nil
 }
 
-// template is a response around the place of its decision ID, which always has the
-// same length.
-type template struct{ before, after string }
+// places is how often the decision ID stands in a response.
+func (s *Server) places(response *authv3.CheckResponse) int {
+	if s.idHeader != "" && response.GetOkResponse() == nil && response.GetStatus().GetCode() != int32(codes.OK) {
+		return 2
+	}
+	return 1
+}
 
-// newTemplate returns nil if the ID does not stand in the response exactly once.
-func newTemplate(wire, id string) *template {
-	before, after, found := strings.Cut(wire, id)
-	if !found || strings.Contains(after, id) {
+// template is a response around the places of its decision ID, which always has the same
+// length: what is before the first, between two, and after the last.
+type template struct {
+	parts []string
+	// size is that of all parts and IDs together, in bytes.
+	size int
+}
+
+// newTemplate returns nil if the ID does not stand in the response as often as it should.
+func newTemplate(wire, id string, places int) *template {
+	parts := strings.Split(wire, id)
+	if len(parts) != places+1 {
 		return nil
 	}
-	return &template{before, after}
+	return &template{parts, len(wire)}
 }
 
 func (t *template) with(id string) *envelope {
-	wire := make([]byte, 0, len(t.before)+len(id)+len(t.after))
-	return &envelope{append(append(append(wire, t.before...), id...), t.after...)}
+	wire := append(make([]byte, 0, t.size), t.parts[0]...)
+	for _, part := range t.parts[1:] {
+		wire = append(append(wire, id...), part...)
+	}
+	return &envelope{wire}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"understudy/authz"
 	"understudy/authz/extauthz"
 )
 
@@ -119,8 +120,14 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 		return nil, err
 	}
 	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), extauthz.WithPanics(s.panics), meters}
-	if s.config.failWithError {
-		options = append(options, extauthz.OnFailureError())
+	options = append(options, s.config.onFailure()...)
+	options = append(options, extauthz.WithFailureLog(s.log, authz.PolicyID(s.config.policy)))
+	if name := s.config.decisionIDHeader; name != "" {
+		told, err := extauthz.WithDecisionIDHeader(name)
+		if err != nil {
+			return nil, fmt.Errorf("--decision-id-header: %w", err)
+		}
+		options = append(options, told)
 	}
 	if s.config.observe {
 		options = append(options, extauthz.Observe())
@@ -136,4 +143,15 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 		options = append(options, bodies)
 	}
 	return options, nil
+}
+
+// onFailure says how a policy's failure is answered.
+func (c config) onFailure() []extauthz.Option {
+	switch c.failWithError {
+	case failError:
+		return []extauthz.Option{extauthz.OnFailureError()}
+	case failResponse:
+		return []extauthz.Option{extauthz.OnFailureResponse()}
+	}
+	return nil
 }

@@ -24,11 +24,19 @@ import (
 
 	"understudy/admin"
 	"understudy/authz"
+	"understudy/authz/extauthz"
 )
 
 // envPrefix begins the environment variable of each flag of serve: --store is
 // UNDERSTUDY_STORE. A flag wins over its variable.
 const envPrefix = "UNDERSTUDY_"
+
+// The values of --fail-with-error.
+const (
+	failNot      = "false"
+	failError    = "true"
+	failResponse = "response"
+)
 
 // config is what `serve` can be told. It is read from flags and environment here
 // and nowhere else, and passed by value.
@@ -46,18 +54,19 @@ type config struct {
 	node     string
 	enable   []string
 
-	defaultDecision string
-	decisionTimeout time.Duration
-	failWithError   bool
-	observe         bool
-	descriptorSet   string
-	snapshotFile    string
-	previewConsole  bool
-	preview         previewConfig
-	decisionMemory  int
-	decisionLog     decisionLogConfig
-	external        externalConfig
-	reservations    reservationConfig
+	defaultDecision  string
+	decisionTimeout  time.Duration
+	failWithError    string
+	decisionIDHeader string
+	observe          bool
+	descriptorSet    string
+	snapshotFile     string
+	previewConsole   bool
+	preview          previewConfig
+	decisionMemory   int
+	decisionLog      decisionLogConfig
+	external         externalConfig
+	reservations     reservationConfig
 
 	allowUnauthenticatedAdmin bool
 	adminHosts                []string
@@ -90,7 +99,10 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
 	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
-	f.BoolVar(&c.failWithError, "fail-with-error", false, "answer a policy's failure with a gRPC error, so that Envoy's failure_mode_allow decides, instead of a denial")
+	f.StringVar(&c.failWithError, "fail-with-error", failNot, "answer a policy's failure with an error, so that Envoy's failure_mode_allow decides, instead of a denial: "+
+		"a gRPC error, or with =response an error_response, whose metadata Envoy 1.38 and later have in the access log and 1.36 makes a 403")
+	f.Lookup("fail-with-error").NoOptDefVal = failError
+	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header by which a client that is denied over gRPC is told the decision ID, such as x-decision-id; over HTTP it always is (default none)")
 	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	c.preview.bind(f)
@@ -198,11 +210,15 @@ func (c *config) finish() error {
 	check(oneOf(c.logFormat, "text", "json"), "log-format", "it is text or json")
 	check(oneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
 	check(oneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
+	check(oneOf(c.failWithError, failNot, failError, failResponse), "fail-with-error", "it is true, false or response")
+	if _, err := extauthz.WithDecisionIDHeader(c.decisionIDHeader); c.decisionIDHeader != "" && err != nil {
+		check(false, "decision-id-header", err.Error())
+	}
 	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
 	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
-	check(!c.observe || !c.failWithError, "observe", "an observer fails nobody, so it is not together with --fail-with-error")
+	check(!c.observe || c.failWithError == failNot, "observe", "an observer fails nobody, so it is not together with --fail-with-error")
 	check(!c.observe || c.reservations.policy == "", "observe", "an observer refuses nobody, and reservations have nobody else to ask, so it is not together with --reservation-policy")
 	check(!c.observe || c.enabled("authz"), "observe", "it is about decisions, so it needs --enable authz")
 	c.validateListening(check)

@@ -78,7 +78,9 @@ func (c *consoleExporter) Export(_ context.Context, records []sdklog.Record) err
 
 // line is like:
 //
-//	12:00:01.123  ALLOW → DENY   NEWLY_DENIED  GET /api/orders  spiffe://…/web  tighter: rule "main"
+//	12:00:01.123  ALLOW → DENY   NEWLY_DENIED  GET /api/orders  spiffe://…/web  tighter: rule "main"  2f6c…
+//
+// The last is the decision ID, by which the request is found in other logs.
 func (c *consoleExporter) line(r sdklog.Record) string {
 	about := make(map[string]string)
 	r.WalkAttributes(func(kv attribute.KeyValue) bool {
@@ -98,7 +100,7 @@ func (c *consoleExporter) line(r sdklog.Record) string {
 	if reason := about["understudy.preview.reason"]; reason != "" && about["understudy.preview.difference"] != "UNCHANGED" {
 		line += ": " + reason
 	}
-	return line
+	return line + "  " + c.colour.dim(about["understudy.decision_id"])
 }
 
 // ForceFlush has nothing to do: lines are written as they come.

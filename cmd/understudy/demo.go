@@ -91,7 +91,7 @@ func demoConfig(dir string) config {
 		authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
 		store:    boltScheme + filepath.Join(dir, "understudy.db"),
 		location: "projects/demo/locations/local", policy: demoPolicy, node: "demo",
-		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second,
+		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot,
 		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: defaultConnections,
 		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
 	}

@@ -130,7 +130,7 @@ func TestWhoEnforcesIsNoObserver(t *testing.T) {
 // TestObserveIsRefused with what it cannot be together with.
 func TestObserveIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*config){
-		"fail-with-error": func(c *config) { c.failWithError = true },
+		"fail-with-error": func(c *config) { c.failWithError = failError },
 		"reservations":    func(c *config) { c.reservations.policy = "leases" },
 		"no decisions":    func(c *config) { c.enable = []string{"admin"} },
 	} {

@@ -1,0 +1,104 @@
+package extauthz
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"understudy/authz"
+)
+
+// onFailure is what becomes of a request that the policy could not decide.
+type onFailure uint8
+
+const (
+	failureDenies onFailure = iota
+	// failureIsError: a gRPC error.
+	failureIsError
+	// failureIsResponse: an error_response, which has metadata.
+	failureIsResponse
+)
+
+// OnFailureError answers a request that the policy could not decide with a gRPC
+// error, as opa-envoy-plugin does, so that Envoy's failure_mode_allow decides. By
+// default it is a denial. A request that does not parse stays a denial.
+func OnFailureError() Option { return func(s *Server) { s.onFailure = failureIsError } }
+
+// OnFailureResponse is as OnFailureError, with CheckResponse.error_response in place of
+// the gRPC error: so the metadata, with decision ID, failure and reason, reaches Envoy's
+// access log. Envoy has taken it for an error since 1.38; 1.36 takes it for a denial with
+// 403, also with failure_mode_allow. That nobody can decide here now stays the gRPC error
+// UNAVAILABLE, for Envoy asks another server at no other.
+func OnFailureResponse() Option { return func(s *Server) { s.onFailure = failureIsResponse } }
+
+// failureLines bounds the lines about failures in a second.
+const failureLines = 10
+
+// WithFailureLog logs the failures that OnFailureError and OnFailureResponse hand to
+// Envoy, of which nobody else may know the decision ID: at most ten a second at once. The
+// policy is that of requests whose route names none.
+func WithFailureLog(log *slog.Logger, policy authz.PolicyID) Option {
+	return func(s *Server) {
+		s.failures, s.policy = authz.NewLimitedLog(log, failureLines, time.Second), policy
+	}
+}
+
+// escalates reports whether a decision is not a denial, but Envoy's to judge.
+func (s *Server) escalates(d authz.Decision) bool {
+	return s.onFailure != failureDenies && d.Failure != "" && d.Failure != authz.FailureRequest
+}
+
+// logFailure logs a failure that is handed to Envoy. The request is nil if nothing of it
+// could be read.
+func (s *Server) logFailure(id string, r *authz.Request, d authz.Decision) {
+	if s.failures == nil || d.Failure == authz.FailureCanceled {
+		return
+	}
+	policy, requestID := s.policy, ""
+	if r != nil {
+		requestID = r.ExternalID()
+		if r.Policy != "" {
+			policy = r.Policy
+		}
+	}
+	s.failures.Log(context.Background(), slog.LevelWarn, "a request could not be decided; Envoy is told an error",
+		slog.String("decision_id", id), slog.String("request_id", requestID), slog.String("policy", string(policy)),
+		slog.String("failure", string(d.Failure)), slog.String("rule", d.Rule), slog.String("reason", d.Reason))
+}
+
+// escalate returns what Envoy is told in place of a denial.
+func (s *Server) escalate(denial *authv3.CheckResponse, d authz.Decision) (*authv3.CheckResponse, error) {
+	if s.onFailure == failureIsError || undecidable(d.Failure) {
+		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
+	}
+	return errorResponse(denial), nil
+}
+
+// errorResponse makes the error of a denial.
+func errorResponse(denial *authv3.CheckResponse) *authv3.CheckResponse {
+	denied := denial.GetDeniedResponse()
+	denied.Status = &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable}
+	denial.HttpResponse = &authv3.CheckResponse_ErrorResponse{ErrorResponse: denied}
+	return denial
+}
+
+// failureCode returns the gRPC code of a failure, for OnFailureError.
+func failureCode(f authz.Failure) codes.Code {
+	switch f {
+	case authz.FailureDeadline:
+		return codes.DeadlineExceeded
+	case authz.FailureCanceled:
+		return codes.Canceled
+	case authz.FailureNotReady:
+		return codes.Unavailable
+	case authz.FailureUndefined, authz.FailureType:
+		return codes.FailedPrecondition
+	default:
+		return codes.Internal
+	}
+}

@@ -1,0 +1,163 @@
+package extauthz_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/extauthz"
+)
+
+// identified is a request that others know by an ID, to a route with a policy of its own.
+func identified(id string) *authv3.CheckRequest {
+	r := httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/?q=secret", Headers: map[string]string{"x-request-id": id, "authorization": "secret"}})
+	r.Attributes.ContextExtensions = map[string]string{"policy": "web"}
+	return r
+}
+
+// ask sends a request as Envoy does.
+func ask(t *testing.T, s *extauthz.Server, request *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	t.Helper()
+	wire, err := proto.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.CheckWire(t.Context(), wire)
+	if err != nil {
+		return nil, err
+	}
+	response := &authv3.CheckResponse{}
+	if err := proto.Unmarshal(out, response); err != nil {
+		t.Fatal(err)
+	}
+	return response, nil
+}
+
+// TestAFailureThatIsAnErrorLeavesALine: Envoy's access log knows nothing of it, or less.
+func TestAFailureThatIsAnErrorLeavesALine(t *testing.T) {
+	for name, option := range map[string]extauthz.Option{"error": extauthz.OnFailureError(), "response": extauthz.OnFailureResponse()} {
+		var log bytes.Buffer
+		d := func(context.Context, *authz.Request) authz.Decision {
+			return authz.Decision{Failure: authz.FailureUndefined, Rule: "r", Reason: "Why."}
+		}
+		s := extauthz.New(decide(d), option, extauthz.WithFailureLog(slog.New(slog.NewTextHandler(&log, nil)), "own"))
+		_, _ = ask(t, s, identified("the-request\n\u202e"+strings.Repeat("x", 200)))
+		got := log.String()
+		for _, want := range []string{"level=WARN", "policy=web", "failure=UNDEFINED", "reason=Why.", "rule=r", "decision_id=", "request_id=\"the-request\uFFFD\uFFFD" + strings.Repeat("x", 115) + "\" "} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: the log has no %s: %s", name, want, got)
+			}
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("%s: the log quotes the request: %s", name, got)
+		}
+		for range 1000 {
+			_, _ = ask(t, s, httpRequest(&authv3.AttributeContext_HttpRequest{}))
+		}
+		if n := strings.Count(log.String(), "\n"); n > 100 {
+			t.Errorf("%s: %d lines for 1000 failures", name, n)
+		}
+	}
+}
+
+// TestAFailureThatIsAResponseHasMetadata, but for those that Envoy may ask another server
+// about.
+func TestAFailureThatIsAResponseHasMetadata(t *testing.T) {
+	failing := func(why authz.Failure) *extauthz.Server {
+		return extauthz.New(failing(why), extauthz.OnFailureResponse())
+	}
+	response, err := ask(t, failing(authz.FailureDeadline), identified("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := response.GetDynamicMetadata().GetFields()
+	if response.GetErrorResponse().GetStatus().GetCode() != 503 || codes.Code(response.GetStatus().GetCode()) == codes.OK ||
+		fields["decision_id"].GetStringValue() == "" || fields["failure"].GetStringValue() != "DEADLINE_EXCEEDED" || fields["reason"].GetStringValue() != "why" {
+		t.Errorf("got %v; want an error_response with its metadata", response)
+	}
+	if response, err := ask(t, failing(authz.FailureNotReady), identified("a")); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, %v; want UNAVAILABLE", response, err)
+	}
+	if response, err := ask(t, failing(authz.FailureRequest), identified("a")); err != nil || response.GetDeniedResponse().GetStatus().GetCode() != 400 {
+		t.Errorf("got %v, %v; want what does not parse denied", response, err)
+	}
+}
+
+// TestAFailureThatIsAnErrorOverHTTP is 503 to every proxy, with the decision ID.
+func TestAFailureThatIsAnErrorOverHTTP(t *testing.T) {
+	for name, option := range map[string]extauthz.Option{"error": extauthz.OnFailureError(), "response": extauthz.OnFailureResponse()} {
+		h, err := extauthz.New(failing(authz.FailureNotReady), option).HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/envoy/x", nil))
+		if w.Code != 503 || w.Header().Get("X-Understudy-Decision-Id") == "" || w.Header().Get("X-Understudy-Failure") != "NOT_READY" {
+			t.Errorf("%s: got %d %v; want 503 with the decision ID and the failure", name, w.Code, w.Header())
+		}
+	}
+}
+
+// TestADeniedClientIsToldTheDecisionID, also when the decision comes from the cache, whose
+// answer is marshalled once. An allowed one has nothing to ask about.
+func TestADeniedClientIsToldTheDecisionID(t *testing.T) {
+	for name, module := range map[string]string{
+		"a bare denial":    onlyGET,
+		"a full denial":    "package envoy.authz\nallow := {\"allowed\": input.attributes.request.http.method == \"GET\", \"headers\": {\"X-Decision\": \"forged\", \"x-a\": \"1\"}, \"body\": \"no\"}",
+		"a failed request": "package envoy.authz\nallow if input.attributes.request.http.method == \"GET\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			told, err := extauthz.WithDecisionIDHeader("X-Decision")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := extauthz.New(sidecarOf(t, map[authz.PolicyID]*adminpb.Policy{"web": policyOf(module)}), told)
+			seen := make(map[string]bool)
+			for range 3 {
+				request := identified("a")
+				request.Attributes.Request.Http.Method = "POST"
+				response, err := ask(t, s, request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := response.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue()
+				var got []string
+				for _, h := range response.GetDeniedResponse().GetHeaders() {
+					if strings.EqualFold(h.GetHeader().GetKey(), "x-decision") {
+						got = append(got, h.GetHeader().GetValue())
+					}
+				}
+				if len(got) != 1 || got[0] != id || seen[id] || response.GetDeniedResponse().GetStatus().GetCode() != 403 {
+					t.Errorf("the client is told %q of the decision %s: %v", got, id, response)
+				}
+				seen[id] = true
+			}
+			if response, err := ask(t, s, identified("a")); err != nil || response.GetStatus().GetCode() != 0 || strings.Contains(response.GetOkResponse().String(), response.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue()) {
+				t.Errorf("an allowed client gets %v, %v", response, err)
+			}
+		})
+	}
+	for _, name := range []string{"", ":status", "a b", "Content-Length", "connection"} {
+		if _, err := extauthz.WithDecisionIDHeader(name); err == nil {
+			t.Errorf("%q is accepted as the name of the header", name)
+		}
+	}
+}
+
+// policyOf is a policy of one module.
+func policyOf(module string) *adminpb.Policy {
+	return &adminpb.Policy{
+		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"a.rego": module},
+	}
+}
