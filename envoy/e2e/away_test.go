@@ -77,6 +77,15 @@ func TestOneOfTwoStalls(t *testing.T) {
 	p.sidecars[0].signal(t, syscall.SIGCONT)
 	p.healthy(t, 2)
 	p.load.outcome().check(t, 0)
+	decided := 0.0
+	for _, s := range p.sidecars {
+		decided += s.metric(t, "understudy_checks_total", `failure=""`)
+	}
+	// A sidecar that wakes up finds the calls that Envoy has given up, and decides none or
+	// few of them.
+	if t.Logf("%v decisions on %d requests", decided, p.load.total); decided < float64(p.load.total) {
+		t.Error("some requests were answered without a decision")
+	}
 	if n := p.envoy.stat(t, "envoy_cluster_upstream_rq_per_try_timeout", `envoy_cluster_name="understudy"`); n == 0 {
 		t.Error("no try timed out: the stall was not seen, and this shows nothing")
 	}

@@ -211,18 +211,6 @@ func (c *config) add(t *testing.T, kind string, resource node) {
 	resources[kind] = append(list, resource)
 }
 
-// cluster returns the cluster of a name.
-func (c *config) cluster(t *testing.T, name string) node {
-	t.Helper()
-	for _, l := range at(c.tree, "static_resources", "clusters").([]any) {
-		if at(l, "name") == name {
-			return l.(node)
-		}
-	}
-	t.Fatalf("there is no cluster %s", name)
-	return nil
-}
-
 // manager returns the HTTP connection manager of a listener.
 func manager(t *testing.T, listener node) node {
 	t.Helper()

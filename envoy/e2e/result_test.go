@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -67,6 +68,7 @@ func TestResults(t *testing.T) {
 			t.Errorf("got %d with %d bytes", a.status, len(a.body))
 		}
 	})
+	t.Run("headers that frame a message", func(t *testing.T) { framing(t, address) })
 	t.Run("the access log", func(t *testing.T) { accessLog(t, e) })
 	t.Run("at the edge", func(t *testing.T) { edge(t, e) })
 	if warnings := e.log.with("warning "); len(warnings) > 0 {
@@ -104,6 +106,26 @@ func accessLog(t *testing.T, e *envoy) {
 		}
 		if reason, _ := line["reason"].(string); path == "/broken/logged" && reason == "" {
 			t.Error("a failure has no reason")
+		}
+	}
+}
+
+// framing: a policy that says where a message ends is refused. Envoy would send it on:
+// the upstream would wait for a body, and take the next request for it.
+func framing(t *testing.T, address string) {
+	for _, part := range []string{"framed", "framed-answer"} {
+		for _, header := range []string{"content-length", "Transfer-Encoding", "connection", "upgrade", "te", "keep-alive"} {
+			conn, err := net.DialTimeout("tcp", address, patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := askOver(t, conn, "GET", "/"+part+"/"+header, nil); a.status != 403 {
+				t.Errorf("%s sets %s: got %d", part, header, a.status)
+			}
+			if a := askOver(t, conn, "GET", "/public/x", nil); a.status != 200 || a.upstream(t).Target != "/public/x" {
+				t.Errorf("after %s has set %s: got %d", part, header, a.status)
+			}
+			_ = conn.Close()
 		}
 	}
 }

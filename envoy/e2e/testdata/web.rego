@@ -64,3 +64,8 @@ allow if {
 	some j in numbers.range(1, 1000000)
 	i * j < 0
 }
+
+# Headers that say where a message ends; the path names one.
+allow := {"allowed": true, "headers": {input.parsed_path[1]: "35"}} if part == "framed"
+
+allow := {"allowed": true, "response_headers_to_add": {input.parsed_path[1]: "35"}} if part == "framed-answer"
