@@ -171,16 +171,27 @@ func (l *load) outcome() (o outcome) {
 	return o
 }
 
-// check fails the test if a request was answered otherwise than the policy says. How
-// many may be without an answer is for each scenario to say.
+// Requests without an answer, in percent. As shipped Envoy waits for a quarter of a
+// second, and in a stall for half of that; a machine that is busy with other tests can be
+// away for as long, whatever stands behind Envoy. So none are expected, and a few are no
+// failure: what is to be shown loses a fifth of them and more if it is broken.
+const (
+	hardlyAny = 1
+	few       = 5
+	// anyNumber is for a sidecar that has no other beside it.
+	anyNumber = 100
+)
+
+// check fails the test if a request was answered otherwise than the policy says, or if
+// more than some percent had no answer.
 func (o outcome) check(t *testing.T, unanswered int) {
 	t.Helper()
 	t.Logf("%+v", o)
 	if o.allowed != 0 || o.denied != 0 || o.other != 0 {
 		t.Errorf("wrongly allowed %d, wrongly denied %d, other answers %d; want none", o.allowed, o.denied, o.other)
 	}
-	if o.unanswered > unanswered {
-		t.Errorf("%d requests were not answered; at most %d may be", o.unanswered, unanswered)
+	if all := o.right + o.unanswered; o.unanswered*100 > all*unanswered {
+		t.Errorf("%d of %d requests were not answered; at most %d %% may be", o.unanswered, all, unanswered)
 	}
 	if o.right == 0 {
 		t.Error("no request was answered as the policy says")
