@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+
+	"understudy/admin/aip"
 )
 
 // errorDomain is the domain of every ErrorInfo of this API (AIP-193).
@@ -83,17 +84,34 @@ type violation struct {
 	description string
 }
 
-// invalid is INVALID_ARGUMENT with a BadRequest that names every field.
+const (
+	// maxViolations, maxDescription and maxViolationsSize bound what an error says of the
+	// fields, the sizes in bytes. Message and details travel in the metadata of gRPC, of
+	// which C++ and Python take 8 KiB: the first description is there four times, in
+	// base64 or with escapes.
+	maxViolations     = 10
+	maxDescription    = 600
+	maxViolationsSize = 2400
+)
+
+// invalid is INVALID_ARGUMENT with a BadRequest that names the first fields; the message
+// has the number of all others.
 func invalid(why reason, violations ...violation) error {
 	bad := &errdetails.BadRequest{}
-	for _, v := range violations {
+	size := 0
+	for i, v := range violations {
+		field, description := shown(v.field), aip.Cut(v.description, maxDescription)
+		size += len(field) + len(description)
+		if i == maxViolations || i > 0 && size > maxViolationsSize {
+			break
+		}
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: v.field, Description: v.description, Reason: string(why),
+			Field: field, Description: description, Reason: string(why),
 		})
 	}
-	first := violations[0]
-	message := fmt.Sprintf("Invalid field '%s': %s", first.field, first.description)
-	about := facts{"field": first.field, "description": first.description}
+	first := bad.FieldViolations[0]
+	message := fmt.Sprintf("Invalid field '%s': %s", first.Field, first.Description)
+	about := facts{"field": first.Field, "description": first.Description}
 	if more := len(violations) - 1; more > 0 {
 		message += fmt.Sprintf(" (and %d more)", more)
 		about["more"] = strconv.Itoa(more)
@@ -128,6 +146,7 @@ func alreadyExists(name Key, why reason, hint string) error {
 // etagMismatch is ABORTED of a resource that is not the version that the caller
 // expects (AIP-154).
 func etagMismatch(name Key, why reason, given, current string) error {
+	given = shown(given)
 	return fail(codes.Aborted, why,
 		fmt.Sprintf("The etag '%s' is not that of '%s', which is '%s'. Read the resource again.", given, name, current),
 		facts{"resource": string(name), "etag": given, "currentEtag": current})
@@ -136,6 +155,7 @@ func etagMismatch(name Key, why reason, given, current string) error {
 // missingAborted is ABORTED of an update that expects an etag of a resource that
 // is not there (AIP-134).
 func missingAborted(name Key, given string) error {
+	given = shown(given)
 	return fail(codes.Aborted, reasonEtagMismatch,
 		fmt.Sprintf("The etag '%s' was given, but '%s' does not exist. Leave the etag out to create it.", given, name),
 		facts{"resource": string(name), "etag": given})
@@ -241,13 +261,5 @@ func internal() error {
 	return fail(codes.Internal, reasonInternal, "An internal error occurred. The server's log has its cause.", nil)
 }
 
-// maxShown bounds what an error repeats of a request, in bytes.
-const maxShown = 200
-
 // shown is a text of the caller's as errors repeat it.
-func shown(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "…"
-}
+func shown(text string) string { return aip.Shown(text) }

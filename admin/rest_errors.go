@@ -50,20 +50,20 @@ func syntaxError(body []byte) error {
 	return invalidJSON("The body is no JSON.")
 }
 
-var quoted = regexp.MustCompile(`"[^"]*"`)
+var quoted = regexp.MustCompile(`"[^"]*`)
 
 // protoText is the text of an error of protojson, without its prefix and the spaces
-// that vary on purpose.
+// that vary on purpose. It quotes the body.
 func protoText(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "proto:"))
+	return shown(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "proto:")))
 }
 
 // bodyError tells in which field a body differs from the API's messages.
 func bodyError(err error) error {
 	text := protoText(err)
 	if strings.Contains(text, "unknown field") {
-		field := strings.Trim(quoted.FindString(text), `"`)
+		field := strings.TrimPrefix(quoted.FindString(text), `"`)
 		return invalid(reasonUnknownField, violation{field, "The body has a field that the API does not have: " + text + "."})
 	}
 	return invalidJSON("The body does not fit the API: " + text + ".")
@@ -97,11 +97,11 @@ func repeatedParameter(name string) error {
 
 func twiceSpelled(name, other string) error {
 	return invalid(reasonInvalidParameter, violation{name,
-		"The parameter is given twice, as " + other + " too. Send one of the two spellings."})
+		"The parameter is given twice, as " + shown(other) + " too. Send one of the two spellings."})
 }
 
 func invalidParameter(err error) error {
-	return invalid(reasonInvalidParameter, violation{"query", "A parameter has a value of the wrong type: " + err.Error() + "."})
+	return invalid(reasonInvalidParameter, violation{"query", "A parameter has a value of the wrong type: " + shown(err.Error()) + "."})
 }
 
 // carried takes a status through the gateway, which keeps of an error only its
@@ -179,14 +179,14 @@ func routingError(
 // writeRoutingError is the answer to a call of nothing.
 func writeRoutingError(w http.ResponseWriter, r *http.Request) {
 	if methods := apiRoutes.allowed(r.URL.EscapedPath()); len(methods) > 0 {
-		allow := strings.Join(methods, ", ")
+		allow, method := strings.Join(methods, ", "), shown(r.Method)
 		w.Header().Set("Allow", allow)
 		writeStatus(w, http.StatusMethodNotAllowed, fail(codes.Unimplemented, reasonMethodNotAllowed,
-			fmt.Sprintf("The path has no method %s. It has %s.", r.Method, allow),
-			facts{"method": r.Method, "allow": allow}))
+			fmt.Sprintf("The path has no method %s. It has %s.", method, allow),
+			facts{"method": method, "allow": allow}))
 		return
 	}
-	path := r.URL.EscapedPath()
+	path := shown(r.URL.EscapedPath())
 	writeStatus(w, http.StatusNotFound, fail(codes.NotFound, reasonUnknownPath,
 		fmt.Sprintf("There is nothing at '%s'. The document at /openapi.json has all paths.", path),
 		facts{"path": path}, &errdetails.ResourceInfo{ResourceType: "path", ResourceName: path}))

@@ -13,7 +13,10 @@
 // with the snake_case paths of JSON clients.
 package aip
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Error is a mistake in a caller's text.
 type Error struct {
@@ -26,4 +29,28 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
-func errorf(format string, args ...any) *Error { return &Error{text: fmt.Sprintf(format, args...)} }
+func errorf(format string, args ...any) *Error {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = Shown(text)
+		}
+	}
+	return &Error{text: fmt.Sprintf(format, args...)}
+}
+
+// maxShown bounds what an error repeats of a request, in bytes.
+const maxShown = 200
+
+// Shown is a text of the caller's as an error repeats it: the beginning, if it is long.
+// What a caller sends may have megabytes, and an error has to fit into 8 KiB of metadata,
+// more than which many gRPC clients do not take.
+func Shown(text string) string { return Cut(text, maxShown) }
+
+// Cut is the beginning of a text, of at most so many bytes, with a mark of what is left
+// out.
+func Cut(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	return strings.ToValidUTF8(text[:size], "") + "…"
+}

@@ -86,11 +86,11 @@ func parsePath(path string, m protoreflect.MessageDescriptor) (maskPath, error) 
 	out := maskPath{text: path}
 	for i, s := range segments {
 		if m == nil {
-			return maskPath{}, &Error{Path: path, text: "The path `" + path + "` goes on behind a field that has no fields of its own."}
+			return maskPath{}, &Error{Path: path, text: "The path `" + Shown(path) + "` goes on behind a field that has no fields of its own."}
 		}
 		f := fieldNamed(m, s)
 		if f == nil {
-			return maskPath{}, &Error{Path: path, text: "The path `" + path + "` names no field of " + string(m.Name()) + "."}
+			return maskPath{}, &Error{Path: path, text: "The path `" + Shown(path) + "` names no field of " + string(m.Name()) + "."}
 		}
 		out.fields = append(out.fields, f)
 		rest := segments[i+1:]
@@ -99,7 +99,7 @@ func parsePath(path string, m protoreflect.MessageDescriptor) (maskPath, error) 
 			return out, nil
 		}
 		if f.IsList() && len(rest) > 0 {
-			return maskPath{}, &Error{Path: path, text: "The path `" + path +
+			return maskPath{}, &Error{Path: path, text: "The path `" + Shown(path) +
 				"` goes into a repeated field, which can only be replaced as a whole."}
 		}
 		m = nil
@@ -119,7 +119,7 @@ func splitPath(path string) ([]string, error) {
 		if quoted {
 			end = strings.IndexByte(segment, '`')
 			if end < 0 {
-				return nil, &Error{Path: path, text: "The path " + path + " has a backtick without its end."}
+				return nil, &Error{Path: path, text: "The path " + Shown(path) + " has a backtick without its end."}
 			}
 			out, rest = append(out, segment[:end]), segment[end+1:]
 		} else {
@@ -129,13 +129,13 @@ func splitPath(path string) ([]string, error) {
 			out, rest = append(out, segment[:end]), segment[end:]
 		}
 		if out[len(out)-1] == "" {
-			return nil, &Error{Path: path, text: "The path `" + path + "` has an empty part."}
+			return nil, &Error{Path: path, text: "The path `" + Shown(path) + "` has an empty part."}
 		}
 		if rest == "" {
 			return out, nil
 		}
 		if rest[0] != '.' {
-			return nil, &Error{Path: path, text: "The path " + path + " has text behind a backtick that is no dot."}
+			return nil, &Error{Path: path, text: "The path " + Shown(path) + " has text behind a backtick that is no dot."}
 		}
 		rest = rest[1:]
 	}
