@@ -132,6 +132,15 @@ func notFound(name Key) error {
 		&errdetails.ResourceInfo{ResourceType: typeOf(name), ResourceName: string(name)})
 }
 
+// unknownService is NOT_FOUND of a service whose health was asked for, as the protocol of
+// gRPC's health checks has it.
+func unknownService(name string) error {
+	name = shown(name)
+	return fail(codes.NotFound, reasonNotFound,
+		fmt.Sprintf("The server has no service '%s'. An empty name asks for the server itself.", name),
+		facts{"resource": name}, &errdetails.ResourceInfo{ResourceType: "service", ResourceName: name})
+}
+
 // isNotFound reports whether err is that of a resource that is not there.
 func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 

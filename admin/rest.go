@@ -37,7 +37,7 @@ func (s *Server) Handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	rpc := s.newGRPC()
+	rpc := s.guardedRPC(s.newGRPC())
 	rest := headAsGet(systemParameters(s.guarded(routed(s.checkBody(rawPath(gateway))))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGRPC(r) {

@@ -34,6 +34,7 @@ func serve(
 	logger := newLogger(c, stderr)
 	// net/http tells the standard logger what came unasked on a connection, and quotes it.
 	log.SetOutput(io.Discard)
+	grpcLog.Store(logger)
 	closers := &closers{}
 	defer func() {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.shutdownTimeout)
