@@ -34,12 +34,19 @@ func newRPCEdge(t *testing.T, hosts ...string) (string, *admin.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: handler, Protocols: new(http.Protocols)}
-	s.Protocols.SetUnencryptedHTTP2(true)
+	s := &http.Server{Handler: handler, Protocols: bothProtocols()}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close(); <-done })
 	return l.Addr().String(), server
+}
+
+// bothProtocols are those of REST and gRPC, without TLS.
+func bothProtocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
 }
 
 func dialRPC(t *testing.T, addr string, options ...grpc.DialOption) *grpc.ClientConn {

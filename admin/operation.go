@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 )
 
 // verb is the method of an operation, as in OperationMetadata.verb.
@@ -285,7 +286,12 @@ func (s *Server) settle(ctx context.Context, op *storedOperation) (*longrunningp
 
 // await brings an operation up to date until it has ended, the context is done or
 // the time is over.
-func (s *Server) await(ctx context.Context, op *storedOperation, atMost time.Duration) error {
+func (s *Server) await(ctx context.Context, op *storedOperation, atMost time.Duration) (err error) {
+	authz.Waiting(ctx, func() { err = s.poll(ctx, op, atMost) })
+	return err
+}
+
+func (s *Server) poll(ctx context.Context, op *storedOperation, atMost time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

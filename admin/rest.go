@@ -177,15 +177,36 @@ func (s *Server) checkBody(next http.Handler) func(http.ResponseWriter, *http.Re
 			writeStatus(w, http.StatusBadRequest, syntaxError(body))
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			authz.Background(len(body), func() {
+			answer := &heldAnswer{ResponseWriter: w, code: http.StatusOK}
+			authz.BackgroundCall(r.Context(), len(body), func(ctx context.Context) {
 				if err := checkNumbers(route.body, body); err != nil {
-					writeStatus(w, http.StatusBadRequest, err)
+					writeStatus(answer, http.StatusBadRequest, err)
 					return
 				}
-				next.ServeHTTP(w, r)
+				next.ServeHTTP(answer, r.WithContext(ctx))
 			})
+			answer.send()
 		}
 	}
+}
+
+// heldAnswer is an answer that is sent when it is whole: a client that reads slowly must
+// not keep a place in the background.
+type heldAnswer struct {
+	http.ResponseWriter
+	code int
+	body bytes.Buffer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *heldAnswer) WriteHeader(code int) { a.code = code }
+
+// Write implements http.ResponseWriter.
+func (a *heldAnswer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+func (a *heldAnswer) send() {
+	a.ResponseWriter.WriteHeader(a.code)
+	_, _ = a.ResponseWriter.Write(a.body.Bytes())
 }
 
 // recoverREST turns a panic into an answer that says nothing about it.
@@ -207,7 +228,7 @@ func (s *Server) recoverRPC(
 			err = internal()
 		}
 	}()
-	authz.Background(sizeOf(r), func() { response, err = handle(ctx, r) })
+	authz.BackgroundCall(ctx, sizeOf(r), func(ctx context.Context) { response, err = handle(ctx, r) })
 	return response, withInfo(err)
 }
 

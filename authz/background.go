@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -23,19 +24,60 @@ var inBackground = make(chan struct{}, 4)
 // far as others leave it time; unless there is much of it in the background already. A
 // panic of the work is one of the caller.
 func Background(bytes int, work func()) {
+	BackgroundCall(context.Background(), bytes, func(context.Context) { work() })
+}
+
+// BackgroundCall is Background of a call that may wait for others: with the context that
+// work gets, Waiting tells when it does.
+func BackgroundCall(ctx context.Context, bytes int, work func(context.Context)) {
 	if bytes < large {
-		work()
+		work(ctx)
 		return
 	}
 	select {
 	case inBackground <- struct{}{}:
-		defer func() { <-inBackground }()
 	default:
-		work()
+		work(ctx)
 		return
 	}
 	addProcessor(1)
-	defer addProcessor(-1)
+	defer leaveBackground()
+	elsewhere(func() {
+		// It is not unlocked: the thread ends with the goroutine, and its priority with it.
+		runtime.LockOSThread()
+		lowerPriority()
+		work(context.WithValue(ctx, backgroundKey{}, true))
+	})
+}
+
+// backgroundKey is the key of whether a call is in the background.
+type backgroundKey struct{}
+
+// Waiting runs wait, which mostly waits. A call in the background gives up its place and
+// its processor for as long, and gets them again before it goes on: others have work to
+// do. wait runs on a usual thread, so that it never holds a processor of the traffic's
+// at a lower priority.
+func Waiting(ctx context.Context, wait func()) {
+	if ctx.Value(backgroundKey{}) == nil {
+		wait()
+		return
+	}
+	leaveBackground()
+	defer func() {
+		inBackground <- struct{}{}
+		addProcessor(1)
+	}()
+	elsewhere(wait)
+}
+
+func leaveBackground() {
+	addProcessor(-1)
+	<-inBackground
+}
+
+// elsewhere runs work in a goroutine of its own and returns when it has ended. A panic of
+// the work is one of the caller.
+func elsewhere(work func()) {
 	var failure *workPanic
 	done := make(chan struct{})
 	go func() {
@@ -45,9 +87,6 @@ func Background(bytes int, work func()) {
 				failure = &workPanic{cause, panicStack()}
 			}
 		}()
-		// It is not unlocked: the thread ends with the goroutine, and its priority with it.
-		runtime.LockOSThread()
-		lowerPriority()
 		work()
 	}()
 	<-done

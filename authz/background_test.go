@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -91,4 +92,49 @@ func TestBackgroundPanics(t *testing.T) {
 		}
 	}()
 	Background(large, func() { panic("oops") })
+}
+
+// TestWaitingGivesUpItsPlace: works that wait leave their places and processors to
+// others, and have them again when they go on. A panic of what waits is one of the work.
+func TestWaitingGivesUpItsPlace(t *testing.T) {
+	set := runtime.GOMAXPROCS(0)
+	runtime.SetDefaultGOMAXPROCS()
+	defer runtime.GOMAXPROCS(set)
+	usual := runtime.GOMAXPROCS(0)
+	release := make(chan struct{})
+	var waiting, all sync.WaitGroup
+	waiting.Add(cap(inBackground))
+	for range cap(inBackground) {
+		all.Go(func() {
+			BackgroundCall(t.Context(), large, func(ctx context.Context) {
+				Waiting(ctx, func() {
+					waiting.Done()
+					<-release
+				})
+				if got := runtime.GOMAXPROCS(0); got <= usual {
+					t.Errorf("who goes on has %d processors for Go, want more than %d", got, usual)
+				}
+			})
+		})
+	}
+	waiting.Wait()
+	if got := runtime.GOMAXPROCS(0); got != usual {
+		t.Errorf("while all wait there are %d processors for Go, want %d", got, usual)
+	}
+	Background(large, func() {
+		if got := runtime.GOMAXPROCS(0); got != usual+1 {
+			t.Errorf("another work has %d processors for Go, want %d", got, usual+1)
+		}
+	})
+	close(release)
+	all.Wait()
+	if got := runtime.GOMAXPROCS(0); got != usual || len(inBackground) != 0 {
+		t.Errorf("afterwards there are %d processors for Go and %d works, want %d and none", got, len(inBackground), usual)
+	}
+	defer func() {
+		if cause := recover(); !strings.Contains(fmt.Sprint(cause), "oops") || len(inBackground) != 0 {
+			t.Errorf("the panic is %v, with %d works left", cause, len(inBackground))
+		}
+	}()
+	BackgroundCall(t.Context(), large, func(ctx context.Context) { Waiting(ctx, func() { panic("oops") }) })
 }
