@@ -155,14 +155,14 @@ func TestTraces(t *testing.T) {
 	tracing(t, c, to)
 	e := newEnvoy(t, c)
 	const each, unsampled = 4, "0af7651916cd43dd8448eb211c80319c"
-	logged := make(map[string]any) // decision ID :: the trace that the access log names
+	logged := make(map[string]map[string]any) // decision ID :: the line of the access log
 	for i := range each {
 		sampled := fmt.Sprintf("traceparent: 00-%032x-%016x-01", i+1, i+1)
 		for _, header := range [][]string{nil, {sampled}, {"traceparent: 00-" + unsampled + "-00f067aa0ba902b7-00"}} {
 			from := e.out.count()
 			ask(t, e.at["ingress"], "GET", "/public/traced", nil, header...)
 			line := e.line(t, from, `"/public/traced"`)
-			logged[line["decision_id"].(string)] = line["trace"]
+			logged[line["decision_id"].(string)] = line
 		}
 	}
 	to.await(t, "a record and a decision of each request, and three spans of each that is sampled", func() bool {
@@ -175,7 +175,7 @@ func TestTraces(t *testing.T) {
 }
 
 // check looks at everything that has arrived.
-func (c *collector) check(t *testing.T, logged map[string]any, unsampled string, each int) {
+func (c *collector) check(t *testing.T, logged map[string]map[string]any, unsampled string, each int) {
 	t.Helper()
 	checks, calls, ingress := c.called("authz check"), c.called("async envoy.service.auth.v3.Authorization.Check egress"), c.called("ingress")
 	if len(checks) != 2*each || len(calls) != 2*each || len(ingress) != 2*each {
@@ -190,8 +190,12 @@ func (c *collector) check(t *testing.T, logged map[string]any, unsampled string,
 	outside := 0
 	for _, r := range c.records {
 		trace := hex.EncodeToString(r.GetTraceId())
-		if id := decisionOf(t, r); logged[id] != trace {
-			t.Errorf("%s of %s is in the trace %s; the access log has %v", r.GetEventName(), id, trace, logged[id])
+		line := logged[decisionOf(t, r)]
+		if line["trace"] != trace {
+			t.Errorf("%s is in the trace %s; the access log has %v", r.GetEventName(), trace, line)
+		}
+		if id := attributeOf(r, "understudy.request_id"); id == "" || line["request_id"] != id {
+			t.Errorf("%s has the request ID %q; the access log has %v", r.GetEventName(), id, line)
 		}
 		if trace == unsampled {
 			outside++
@@ -209,10 +213,8 @@ func (c *collector) check(t *testing.T, logged map[string]any, unsampled string,
 // decisionOf returns the decision ID of a preview record or of a decision.
 func decisionOf(t *testing.T, r *logspb.LogRecord) string {
 	t.Helper()
-	for _, a := range r.GetAttributes() {
-		if a.GetKey() == "understudy.decision_id" {
-			return a.GetValue().GetStringValue()
-		}
+	if id := attributeOf(r, "understudy.decision_id"); id != "" {
+		return id
 	}
 	var event struct {
 		ID string `json:"decision_id"`
@@ -221,4 +223,14 @@ func decisionOf(t *testing.T, r *logspb.LogRecord) string {
 		t.Fatal(err)
 	}
 	return event.ID
+}
+
+// attributeOf returns a text attribute of a record; empty if it has none.
+func attributeOf(r *logspb.LogRecord, key string) string {
+	for _, a := range r.GetAttributes() {
+		if a.GetKey() == key {
+			return a.GetValue().GetStringValue()
+		}
+	}
+	return ""
 }
