@@ -19,6 +19,7 @@ import (
 //
 //	projects/<project>/
 //	    sequence                 8 bytes, big endian: the last sequence number
+//	    format                   1: all records have checksums; earlier versions have none
 //	    records/<resource name>  record, see encodeRecord
 //	    changes/<location>/<sequence, 8 bytes big endian>
 //	                             change, see encodeChange
@@ -39,6 +40,8 @@ var (
 	bucketDone      = []byte("done")
 	bucketDoneTimes = []byte("doneTimes")
 	keySequence     = []byte("sequence")
+	keyFormat       = []byte("format")
+	formatSummed    = []byte{1}
 )
 
 // change is an entry of a location's stream.
@@ -137,18 +140,18 @@ func expiryOf(b []byte) int64 {
 // errDamaged says that a record is not as it was written.
 var errDamaged = errors.New("its entry in the file is damaged")
 
-// decodeRecord copies what it returns: bbolt's memory ends with the transaction. Records
-// of earlier versions have no checksum.
-func decodeRecord(key, b []byte) admin.Record {
+// decodeRecord copies what it returns: bbolt's memory ends with the transaction. In the
+// projects of earlier versions, records may have no checksum.
+func decodeRecord(key, b []byte, unsummed bool) admin.Record {
 	damaged := admin.Record{Key: admin.Key(key), Damage: errDamaged}
 	if len(b) < recordHeader {
 		return damaged
 	}
 	header, rest := b[:recordHeader], b[recordHeader:]
 	etag := binary.BigEndian.Uint32(header[16:])
-	if etag&recordSum != 0 {
+	if summed := etag&recordSum != 0; summed || !unsummed {
 		etag &^= recordSum
-		if len(rest) < 4 || binary.BigEndian.Uint32(rest) != checksum(key, header, rest[4:]) {
+		if !summed || len(rest) < 4 || binary.BigEndian.Uint32(rest) != checksum(key, header, rest[4:]) {
 			return damaged
 		}
 		rest = rest[4:]

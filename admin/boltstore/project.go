@@ -14,6 +14,8 @@ import (
 // was ever written for it.
 type project struct {
 	root, records, expiries, changes, nodes, done, doneTimes *bbolt.Bucket
+	// unsummed says that there may be records of a version that wrote no checksums.
+	unsummed bool
 }
 
 func projectOf(name string) string {
@@ -31,20 +33,28 @@ func openProject(tx *bbolt.Tx, id string) *project {
 		p.records, p.expiries = p.root.Bucket(bucketRecords), p.root.Bucket(bucketExpiries)
 		p.changes, p.nodes = p.root.Bucket(bucketChanges), p.root.Bucket(bucketNodes)
 		p.done, p.doneTimes = p.root.Bucket(bucketDone), p.root.Bucket(bucketDoneTimes)
+		p.unsummed = !bytes.Equal(p.root.Get(keyFormat), formatSummed)
 	}
 	return p
 }
 
 // makeProject returns a project for writing.
 func makeProject(tx *bbolt.Tx, id string) (*project, error) {
-	root, err := tx.CreateBucketIfNotExists([]byte("projects/" + id))
+	name := []byte("projects/" + id)
+	if tx.Bucket(name) != nil {
+		return openProject(tx, id), nil
+	}
+	root, err := tx.CreateBucket(name)
 	if err != nil {
+		return nil, err
+	}
+	if err := root.Put(keyFormat, formatSummed); err != nil {
 		return nil, err
 	}
 	for _, name := range [][]byte{
 		bucketRecords, bucketExpiries, bucketChanges, bucketNodes, bucketDone, bucketDoneTimes,
 	} {
-		if _, err := root.CreateBucketIfNotExists(name); err != nil {
+		if _, err := root.CreateBucket(name); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +70,7 @@ func get(p *project, key admin.Key, now time.Time) admin.Record {
 	if value == nil {
 		return admin.Record{}
 	}
-	r := decodeRecord([]byte(key), value)
+	r := decodeRecord([]byte(key), value, p.unsummed)
 	if expired(r, now) {
 		return admin.Record{}
 	}
@@ -113,7 +123,7 @@ func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit fu
 		if !pattern.matches(string(key)) {
 			continue
 		}
-		if r := decodeRecord(key, value); !expired(r, now) && !visit(r) {
+		if r := decodeRecord(key, value, p.unsummed); !expired(r, now) && !visit(r) {
 			return
 		}
 	}
