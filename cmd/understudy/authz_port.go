@@ -108,7 +108,11 @@ func (s *server) newAuthz() (*grpc.Server, error) {
 		return nil, err
 	}
 	if secure != nil {
-		options = append(options, grpc.Creds(handshakes{credentials.NewTLS(secure), s.log}))
+		refused, err := newRefusals("authz", s.telemetry.meters, s.log)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, grpc.Creds(handshakes{credentials.NewTLS(secure), refused}))
 	}
 	return grpc.NewServer(options...), nil
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"google.golang.org/grpc/credentials"
 )
 
 const (
@@ -184,20 +182,4 @@ func (c *certificates) observe(provider metric.MeterProvider) error {
 		return nil
 	}, expiry, failing)
 	return err
-}
-
-// handshakes are credentials that log who is refused, as net/http does; gRPC tells
-// nobody.
-type handshakes struct {
-	credentials.TransportCredentials
-	log *slog.Logger
-}
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		h.log.Debug("a TLS handshake failed", "peer", raw.RemoteAddr().String(), "error", err)
-	}
-	return conn, info, err
 }

@@ -33,7 +33,7 @@ func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) erro
 		return err
 	}
 	s.authzHTTP = newHTTP(handler, s.log)
-	if s.authzHTTP.TLSConfig, err = s.secure("http-authz", s.config.httpAuthzTLS, "h2", "http/1.1"); err != nil {
+	if err := s.secureHTTP(s.authzHTTP, "http-authz", s.config.httpAuthzTLS); err != nil {
 		return err
 	}
 	s.authzHTTP.ReadTimeout = questionTimeout

@@ -102,7 +102,7 @@ func (s *server) openReservations(ctx context.Context) error {
 		s.log.Warn("whoever reaches the port for reservation checks is answered; --reservation-token-file asks for a token", "addr", c.addr)
 	}
 	p.http = newHTTP(p.handler, s.log)
-	if p.http.TLSConfig, err = s.secure("reservation", c.tls, "h2", "http/1.1"); err != nil {
+	if err := s.secureHTTP(p.http, "reservation", c.tls); err != nil {
 		return err
 	}
 	p.http.ReadTimeout = reservationTimeout

@@ -231,7 +231,7 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 		return err
 	}
 	s.adminHTTP = newHTTP(usualPace.handler(handler), s.log)
-	if s.adminHTTP.TLSConfig, err = s.secure("admin", s.config.adminTLS, "h2", "http/1.1"); err != nil {
+	if err := s.secureHTTP(s.adminHTTP, "admin", s.config.adminTLS); err != nil {
 		return err
 	}
 	return s.bind(ctx, "admin", s.config.adminAddr)

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+)
+
+// TestARefusedHandshakeIsCounted: who asks is not told why, and may not even know that he
+// was refused.
+func TestARefusedHandshakeIsCounted(t *testing.T) {
+	dir := t.TempDir()
+	ca, clients, strangers := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients"), newAuthority(t, dir, "strangers")
+	files := ca.server(t, "server", 1).server()
+	files.clientCA = clients.file
+	r := startServer(t, func(c *config) {
+		c.authzTLS, c.httpAuthzTLS, c.adminTLS, c.httpAuthzAddr = files, files, tlsFiles{cert: files.cert, key: files.key}, "127.0.0.1:0"
+		c.httpAuthzPathPrefix = "/envoy"
+	})
+	r.awaitReady(t)
+	pair := func(i issued) []tls.Certificate {
+		c, err := tls.LoadX509KeyPair(i.cert, i.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []tls.Certificate{c}
+	}
+	roots := x509.NewCertPool()
+	pem, err := os.ReadFile(ca.file)
+	if err != nil || !roots.AppendCertsFromPEM(pem) {
+		t.Fatalf("no authority: %v", err)
+	}
+	for _, c := range []struct {
+		port, reason string
+		config       *tls.Config
+	}{
+		{"authz", "no_client_certificate", &tls.Config{RootCAs: roots}},
+		{"authz", "unknown_authority", &tls.Config{RootCAs: roots, Certificates: pair(strangers.client(t, "stranger", time.Hour))}},
+		{"authz", "client_certificate_expired", &tls.Config{RootCAs: roots, Certificates: pair(clients.client(t, "expired", -time.Hour))}},
+		{"authz", "client_certificate_usage", &tls.Config{RootCAs: roots, Certificates: pair(clients.issue(t, "other", 1, time.Hour, x509.ExtKeyUsageServerAuth))}},
+		{"authz", "refused_by_client", &tls.Config{}},
+		{"authz", "version", &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}},
+		{"authz", "not_tls", nil},
+		{"http-authz", "no_client_certificate", &tls.Config{RootCAs: roots}},
+		{"http-authz", "unknown_authority", &tls.Config{RootCAs: roots, Certificates: pair(strangers.client(t, "stranger2", time.Hour))}},
+		{"admin", "refused_by_client", &tls.Config{}},
+	} {
+		knock(t, r.bound[c.port], c.config)
+		r.awaitMetric(t, fmt.Sprintf(`understudy_tls_handshake_failures_total\{[^}]*port="%s"[^}]*reason="%s"[^}]*\} 1\n`, c.port, c.reason))
+	}
+}
+
+// knock begins a connection and reads until its end. Without a configuration it speaks no
+// TLS.
+func knock(t *testing.T, addr string, config *tls.Config) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if config != nil {
+		config = config.Clone()
+		config.ServerName, config.NextProtos = "127.0.0.1", []string{"h2"}
+		if shown := config.Certificates; len(shown) > 0 {
+			// Otherwise Go would show none that the server says it does not trust.
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown[0], nil }
+		}
+		conn = tls.Client(conn, config)
+	}
+	_, _ = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\n"))
+	for b := make([]byte, 100); err == nil; {
+		_, err = conn.Read(b)
+	}
+}
+
+// awaitMetric returns when the metrics have what matches.
+func (r *running) awaitMetric(t *testing.T, pattern string) {
+	t.Helper()
+	like := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(scriptTime); ; {
+		_, page := r.call(t, "health", "GET", "/metrics", "")
+		if like.MatchString(page) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no metric is like %s", pattern)
+		}
+	}
+}
+
+// TestRefusalsDoNotFloodTheLog: a line a minute at most, and none for a probe.
+func TestRefusalsDoNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r, err := newRefusals("authz", sdkmetric.NewMeterProvider(), slog.New(slog.NewTextHandler(&out, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			r.refused("10.0.0.1:1", "tls: client didn't provide a certificate")
+			r.refused("10.0.0.1:1", "EOF")
+		}
+		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "reason=no_client_certificate") {
+			t.Errorf("the log is\n%s", got)
+		}
+		time.Sleep(refusalsEvery)
+		synctest.Wait()
+		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "left_out=98") {
+			t.Errorf("after a minute the log is\n%s", got)
+		}
+		time.Sleep(time.Hour) // no timer outlives the test
+	})
+}
