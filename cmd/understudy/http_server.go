@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -99,7 +100,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	if b.got += int64(n); b.got-b.extended >= b.pace.rate {
 		b.extend()
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		// What is left of the call lasts as long as it needs. After any other error the
 		// deadline stays: net/http reads what is left of a body before it answers.
 		_ = b.connection.SetReadDeadline(time.Time{})

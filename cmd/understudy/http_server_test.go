@@ -311,7 +311,7 @@ func TestACallThatWaitsLasts(t *testing.T) {
 				}
 			}
 			began := time.Now()
-			if n, err := conn.Read(make([]byte, 1)); err != io.EOF || time.Since(began) != keepAlive {
+			if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) != keepAlive {
 				t.Errorf("the idle connection: %d bytes, %v after %v", n, err, time.Since(began))
 			}
 		})

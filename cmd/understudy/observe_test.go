@@ -63,10 +63,10 @@ func TestAnObserverCannotBeOverlooked(t *testing.T) {
 		t.Errorf("the nodes are %s", body)
 	}
 	_, metrics := r.call(t, "health", "GET", "/metrics", "")
-	for _, name := range []string{"understudy_observing{", `understudy_checks_total{`} {
+	for _, name := range []string{"understudy_observing ", `understudy_checks_total{`} {
 		i := strings.Index(metrics, "\n"+name)
 		line, _, _ := strings.Cut(metrics[max(i, 0)+1:], "\n")
-		if i < 0 || !strings.HasSuffix(line, " 1") || name != "understudy_observing{" && !strings.Contains(line, `observing="true"`) {
+		if i < 0 || !strings.HasSuffix(line, " 1") || name != "understudy_observing " && !strings.Contains(line, `observing="true"`) {
 			t.Errorf("the metric is %q", line)
 		}
 	}

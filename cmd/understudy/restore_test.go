@@ -117,7 +117,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	}
 
 	lose()
-	if _, metrics := a.call(t, "health", "GET", "/metrics", ""); !strings.Contains(metrics, "\nunderstudy_store_missing_policies{") {
+	if _, metrics := a.call(t, "health", "GET", "/metrics", ""); !strings.Contains(metrics, "\nunderstudy_store_missing_policies ") {
 		t.Error("there is no metric")
 	}
 	if code, out, errs := command(t, "--validate-only"); code != exitOK || !strings.Contains(out, "would be stored again: 1 policies") || !strings.Contains(out, "shop") {
