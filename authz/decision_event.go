@@ -191,7 +191,7 @@ func (e *event) strip(why error) {
 // and the entries of the header map under its name. What a mask hides there must not stand
 // beside it.
 func (e *event) requestIDFields() (out []any) {
-	var value any = e.Input
+	value := e.Input
 	for _, name := range []string{"attributes", "request", "http"} {
 		object, _ := value.(map[string]any)
 		value = object[name]

@@ -194,7 +194,7 @@ func checkLayout(tx *bbolt.Tx) error {
 		c := b.Bucket(bucketRecords).Cursor()
 		first, _ := c.First()
 		last, _ := c.Last()
-		if first != nil && !(bytes.HasPrefix(first, prefix) && bytes.HasPrefix(last, prefix)) {
+		if first != nil && (!bytes.HasPrefix(first, prefix) || !bytes.HasPrefix(last, prefix)) {
 			return damage("the project %s has records of another one", id)
 		}
 		return nil

@@ -153,7 +153,7 @@ func checkNames(parameters map[string]string) error {
 			return invalidField("name")
 		case parameter == ":revision" && !validRevision(name):
 			return invalidField("revision_id")
-		case parameter == ":cookbook" && !(cookbookGrammar.MatchString(name) && validName(name)):
+		case parameter == ":cookbook" && (!cookbookGrammar.MatchString(name) || !validName(name)):
 			return invalidField("name")
 		case parameter == ":identifier" && !validName(name):
 			return invalidField("identifier")

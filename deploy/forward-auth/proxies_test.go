@@ -298,8 +298,15 @@ func launch(t *testing.T, command *exec.Cmd, address, path string) bool {
 // connection of another test may have it.
 func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(10_000)) }
 
+// reply is what is left of a response whose body was read.
+type reply struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+}
+
 // send writes a request as it is, so that no client cleans its target.
-func (f front) send(t *testing.T, method, target string, header http.Header, body string) *http.Response {
+func (f front) send(t *testing.T, method, target string, header http.Header, body string) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", f.address)
 	if err != nil {
@@ -324,7 +331,7 @@ func (f front) send(t *testing.T, method, target string, header http.Header, bod
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		t.Fatal(err)
 	}
-	return response
+	return reply{response.StatusCode, response.Status, response.Header}
 }
 
 // upstream notes what it gets.
