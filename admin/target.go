@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // A proxy in front of the API may authorize calls by their path and query. So there is
@@ -22,6 +23,12 @@ func checkTarget(u *url.URL) error {
 		return invalidPath("The path has an escaped slash (%2F). No ID has a slash: write / between segments, and nothing else.")
 	case hasDotSegment(path):
 		return invalidPath("The path has a segment . or .., plain or escaped. Write the path without it.")
+	}
+	query, err := url.QueryUnescape(u.RawQuery)
+	if err == nil && !utf8.ValidString(query) {
+		// No message of protocol buffers could hold it, that of the error neither.
+		return invalid(reasonInvalidParameter, violation{"query",
+			"The query is not UTF-8. Escape the bytes of the text in UTF-8: é is %C3%A9."})
 	}
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {
 		return invalid(reasonInvalidParameter, violation{"query",

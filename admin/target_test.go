@@ -110,6 +110,21 @@ func TestADryRunNeverCommits(t *testing.T) {
 	}
 }
 
+// TestAQueryIsUTF8: what is not is the caller's mistake, which an error can name.
+func TestAQueryIsUTF8(t *testing.T) {
+	port := newPort(t)
+	must(t, port, "POST", edgeLocation+"/policies?policyId=web", `{}`)
+	for _, target := range []string{"/policies/web?etag=%FF", "/policies/web?%FF=1", "/policies/web?etag=\xff"} {
+		if a := ask(t, port, "DELETE", edgeLocation+target, ""); a.status != http.StatusBadRequest || a.reason != "INVALID_PARAMETER" {
+			t.Errorf("DELETE %q: %d %s", target, a.status, a.text)
+		}
+	}
+	if a := ask(t, port, "GET", "/policy_groups?a=%FF", ""); a.status != http.StatusBadRequest || !strings.Contains(a.text, "UTF-8") {
+		t.Errorf("on a path of Chef's: %d %s", a.status, a.text)
+	}
+	must(t, port, "GET", edgeLocation+"/policies/web?", "")
+}
+
 // TestAColonInAnIDIsNoVerb: IDs that came by the Policyfile API may have colons, and
 // the guard on parameters sees the same call as the gateway.
 func TestAColonInAnIDIsNoVerb(t *testing.T) {
