@@ -104,6 +104,8 @@ const (
 	FailureNotCalled Failure = "EXTERNAL_SERVICE_NOT_CALLED"
 	// FailureNotReady: the sidecar has not loaded any policy yet.
 	FailureNotReady Failure = "NOT_READY"
+	// FailureOverloaded: so much is under way that the request could not be read.
+	FailureOverloaded Failure = "OVERLOADED"
 )
 
 // Result returns ALLOW, DENY or, for a failure, ERROR; CANCELLED if the caller did not

@@ -47,17 +47,17 @@ type eventError struct {
 }
 
 // newEvent returns the event of a decision with everything in it.
-func (l *decisionLog) newEvent(d decided) *event {
+func (l *decisionLog) newEvent(d decided, reading *Reading) *event {
 	e := &event{
 		Labels:     l.labels,
 		DecisionID: d.request.ID,
 		RequestID:  d.request.ExternalID(),
 		Path:       d.path(),
-		Input:      inputOf(d.request),
 		Result:     d.result(),
 		Timestamp:  d.request.Time.UTC(),
 		Metrics:    map[string]int64{"timer_server_handler_ns": d.took.Nanoseconds()},
 	}
+	e.addInput(d.request, reading)
 	if d.policy != "" {
 		e.Bundles = map[PolicyName]bundle{d.policy: {d.etag()}}
 	}
@@ -74,19 +74,26 @@ func traceIDs(span trace.SpanContext) (traceID, spanID string) {
 	return span.TraceID().String(), span.SpanID().String()
 }
 
-// inputOf returns a copy of the whole input document, of which the policy may have
-// looked at a part only; nil if there is none.
-func inputOf(r *Request) any {
-	input, err := r.Input()
-	if err != nil {
-		return nil
+// addInput adds a copy of the whole input document, of which the policy may have looked
+// at a part only; nothing if there is none. A body that cannot be read, or only at too
+// high a cost, is left out of it.
+func (e *event) addInput(r *Request, reading *Reading) {
+	input, err := r.Input(reading)
+	if err != nil && r.WithoutBody != nil {
+		if input, err = r.WithoutBody(); err == nil {
+			e.Erased = append(e.Erased, parsedBody)
+		}
 	}
-	document, err := input.Document()
 	if err != nil {
-		return nil
+		return
 	}
-	return document
+	if document, err := input.Document(); err == nil {
+		e.Input = document
+	}
 }
+
+// parsedBody is where what is read of a body stands in an event.
+const parsedBody = "/input/parsed_body"
 
 // etag returns the version of the policy that decided; empty if there is none.
 func (d decided) etag() string {
@@ -213,7 +220,7 @@ func (e *event) requestIDFields() (out []any) {
 // tooLarge is what an event loses if it is too large, in this order.
 var tooLarge = [][]string{
 	{
-		"/input/attributes/request/http/rawBody", "/input/attributes/request/http/body", "/input/parsed_body",
+		"/input/attributes/request/http/rawBody", "/input/attributes/request/http/body", parsedBody,
 	},
 	{"/input"},
 	{"/result"},

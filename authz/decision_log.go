@@ -56,6 +56,10 @@ func (c DecisionLogConfig) withDefaults() DecisionLogConfig {
 	return c
 }
 
+// bytesPerWritten is how much memory what is read of a body takes for each byte of it
+// that can be written.
+const bytesPerWritten = 64
+
 // decided is a live decision with what it was made from.
 type decided struct {
 	// policy is the policy that was asked for; empty if none had been loaded.
@@ -67,6 +71,8 @@ type decided struct {
 
 	trace trace.SpanContext
 	took  time.Duration
+	// bytes is about the memory that the request holds.
+	bytes int
 }
 
 // decisionLog logs live decisions beside the traffic. A nil one logs nothing.
@@ -79,6 +85,7 @@ type decisionLog struct {
 	logger      log.Logger
 	diagnostics *slog.Logger
 	panics      *Panics
+	bodies      *bodyMemory
 	pool        *pool[decided]
 	// events counts what became of the decisions that were worked at; drops those
 	// that were not.
@@ -107,7 +114,7 @@ func (o outcome) attributes() []attribute.KeyValue {
 }
 
 // newDecisionLog returns the log of a sidecar; nil if it is off.
-func newDecisionLog(config Config, panics *Panics) (*decisionLog, error) {
+func newDecisionLog(config Config, panics *Panics, bodies *bodyMemory) (*decisionLog, error) {
 	c := config.DecisionLog.withDefaults()
 	if c.Provider == nil {
 		return nil, nil
@@ -120,6 +127,7 @@ func newDecisionLog(config Config, panics *Panics) (*decisionLog, error) {
 		credentials: newCredentials(c.Show),
 		logger:      c.Provider.Logger("understudy/authz"),
 		diagnostics: config.Logger,
+		bodies:      bodies,
 		panics:      panics,
 	}
 	maps.Copy(l.labels, c.Labels)
@@ -129,7 +137,7 @@ func newDecisionLog(config Config, panics *Panics) (*decisionLog, error) {
 	}
 	l.pool = &pool[decided]{
 		workers: c.Workers, limit: int64(c.QueueBytes), queue: make(chan decided, c.Queue),
-		size: func(d decided) int { return d.request.Size },
+		size: func(d decided) int { return d.bytes },
 		do:   l.log,
 		shed: func(_ decided, why dropReason) { l.dropped(why, 1) },
 	}
@@ -170,7 +178,7 @@ func (l *decisionLog) dropped(why dropReason, n int64) {
 // log is off.
 func (l *decisionLog) offer(ctx context.Context, begin time.Time, d decided) {
 	if l != nil {
-		d.trace, d.took = trace.SpanContextFromContext(ctx), time.Since(begin)
+		d.trace, d.took, d.bytes = trace.SpanContextFromContext(ctx), time.Since(begin), d.request.size()
 		l.pool.offer(d)
 	}
 }
@@ -193,7 +201,11 @@ func (l *decisionLog) log(ctx context.Context, _ *turns, d decided) {
 		}
 	}()
 	d.trace = d.request.span(d.trace)
-	e := l.newEvent(d)
+	reading := l.bodies.newReadingBeside(ctx, d.request)
+	// A body that takes more than that makes no event that could be written.
+	reading.most = min(reading.most, int64(l.config.EventBytes)*bytesPerWritten)
+	defer reading.end()
+	e := l.newEvent(d, reading)
 	o := l.censor(ctx, d, e)
 	if o == outcomeDropped {
 		l.counted(o, 1)

@@ -135,7 +135,7 @@ func requestOf(t testing.TB, document string) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "d1", Time: time.Unix(1_700_000_000, 5), Size: len(document),
-		Source: func() (rego.Input, error) {
+		Source: func(*authz.Reading) (rego.Input, error) {
 			if input["bad"] == true {
 				return rego.Input{}, &authz.BadRequest{Reason: "The path has a bad escape."}
 			}
@@ -249,7 +249,7 @@ allow := {"allowed": input.token == "t", "dynamic_metadata": data.fixed}
 		if diff := cmp.Diff(map[string]any{"inner": map[string]any{"key": "kept"}}, d.Metadata); d.Verdict != authz.Allow || diff != "" {
 			t.Fatalf("the decision is %+v: %s", d, diff)
 		}
-		if input, _ := r.Input(); !strings.Contains(mustJSON(t, input), `"token":"t"`) {
+		if input, _ := r.Input(nil); !strings.Contains(mustJSON(t, input), `"token":"t"`) {
 			t.Fatal("the input lost its token")
 		}
 	}

@@ -119,7 +119,7 @@ func TestAMaskThatRunsOutOfTime(t *testing.T) {
 	<-s.Ready()
 	r := request("GET", map[string]any{"token": "secret"})
 	source := r.Source
-	r.Source = func() (rego.Input, error) { return source() }
+	r.Source = func(*authz.Reading) (rego.Input, error) { return source(nil) }
 	s.Check(t.Context(), r)
 	got := rec.await(t, 1)[0].body
 	for _, want := range []string{`"erased":["/input","/result"]`, `"code":"MASK_FAILED"`, `asking system/log/mask: context deadline exceeded`} {

@@ -182,7 +182,7 @@ func lease(operation authz.Operation, length time.Duration) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "id", Operation: operation, Method: strings.ReplaceAll(string(operation), "_", "-"), Time: noon, Reservation: v,
-		Source: func() (rego.Input, error) {
+		Source: func(*authz.Reading) (rego.Input, error) {
 			document := map[string]any{"operation": string(operation), "context": v.Context, "lease": v.Lease}
 			if v.Current != nil {
 				document["current_lease"] = v.Current

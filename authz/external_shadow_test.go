@@ -147,7 +147,7 @@ type shortReads struct{}
 
 func (shortReads) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) { return append(b, "same"...), true }
 
-func (shortReads) Input(*authz.ReadSet) (rego.Input, error) {
+func (shortReads) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
 	return rego.NewInput(map[string]any{})
 }
 

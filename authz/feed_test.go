@@ -208,7 +208,7 @@ func request(method string, more map[string]any) *authz.Request {
 	}
 	return &authz.Request{
 		ID: "id", Operation: authz.OperationCheck, Method: method, Path: "/x", Host: "h", Principal: "p",
-		Source: func() (rego.Input, error) { return rego.NewInput(document) },
+		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }
 

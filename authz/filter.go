@@ -33,6 +33,8 @@ type question struct {
 	request *Request
 	// input makes what the chain reads of the input document.
 	input inputSource
+	// reading bounds what that may cost; nil bounds nothing.
+	reading *Reading
 	// external calls external services. If it is nil, there are none to call.
 	external *external
 	// shadow says that an experiment is asked, beside the traffic.
@@ -55,7 +57,7 @@ func (q question) about(rule string) []slog.Attr {
 }
 
 // inputSource makes an input document on demand.
-type inputSource func() (rego.Input, error)
+type inputSource func(*Reading) (rego.Input, error)
 
 // filterKind is a kind of filters.
 type filterKind struct {

@@ -102,12 +102,12 @@ func callsService(f filter) bool {
 	return ok && e.endpoints != nil
 }
 
-// reads is everything if the service is sent the request.
+// reads are the attributes if there is a service: they are what it is sent of a check.
 func (f externalFilter) reads() *rego.Reads {
 	if f.endpoints == nil {
 		return &rego.Reads{}
 	}
-	return rego.ReadsEverything
+	return rego.ReadsAt("attributes")
 }
 
 // repeatable is false if there is a service: it may answer otherwise each time.
@@ -126,7 +126,7 @@ func (f externalFilter) check(ctx context.Context, q question) Decision {
 	}
 	body, err := externalBody(q)
 	if err != nil {
-		return badRequest(err)
+		return unreadable(err)
 	}
 	return f.decision(q.external.ask(ctx, q, call{to, body}))
 }
@@ -184,7 +184,7 @@ func externalBody(q question) ([]byte, error) {
 
 // attributesOf returns a copy of the input's attributes; null if it has none.
 func attributesOf(q question) (any, error) {
-	input, err := q.input()
+	input, err := q.input(q.reading)
 	if err != nil {
 		return nil, err
 	}

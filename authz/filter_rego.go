@@ -47,9 +47,9 @@ func (f regoFilter) repeatable() bool { return f.program.Repeatable(f.path) }
 func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
 
 func (f regoFilter) check(ctx context.Context, q question) Decision {
-	document, err := q.input()
+	document, err := q.input(q.reading)
 	if err != nil {
-		return badRequest(err)
+		return unreadable(err)
 	}
 	eval := f.program.Eval
 	if q.plain {

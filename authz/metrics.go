@@ -89,7 +89,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	m.mismatches, errs[5] = meter.Int64Counter("understudy.verification.mismatches",
 		metric.WithDescription("Decisions by shortcut that the whole input does not give. Any is a bug."))
 	errs[6] = errors.Join(observeSnapshot(meter, s), observeObserving(meter, m.observing))
-	errs[7] = observeLookups(meter, s)
+	errs[7] = errors.Join(observeLookups(meter, s), observeBodyMemory(meter, s.bodies))
 	m.verifications, errs[8] = meter.Int64Counter("understudy.verifications",
 		metric.WithDescription("Live decisions that were to be decided again from the whole input, by outcome: done, shed or failed."))
 	errs[9] = observeUnverified(meter, s)
@@ -108,7 +108,7 @@ func (m *metrics) begin() {
 	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed, LiveFailed} {
 		m.comparisons.Add(context.Background(), 0, option(&m.labels, comparisonLabels{d, ""}))
 	}
-	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic} {
+	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic, dropBodyMemory} {
 		m.dropped(r, 0)
 	}
 	for _, v := range []verification{verifyDone, verifyShed, verifyFailed} {

@@ -15,11 +15,11 @@ import (
 const secret = "bearer-of-the-caller"
 
 // quoting panics with what it works at, as a library may, and as the runtime does.
-func quoting() (rego.Input, error) { panic("cannot read " + secret) }
-func outOfRange() (rego.Input, error) {
+func quoting(*authz.Reading) (rego.Input, error) { panic("cannot read " + secret) }
+func outOfRange(*authz.Reading) (rego.Input, error) {
 	return rego.Input{}, errors.New(strings.Split(secret, "-")[len(secret)])
 }
-func wrongAnswer() (rego.Input, error) { panic(errors.New(secret)) }
+func wrongAnswer(*authz.Reading) (rego.Input, error) { panic(errors.New(secret)) }
 
 // TestAPanicLeavesATrace panics in each part of the decision path: one line at ERROR says
 // what and where, and nothing of the request, and each is counted.
@@ -27,7 +27,7 @@ func TestAPanicLeavesATrace(t *testing.T) {
 	for _, c := range []struct {
 		name, place  string
 		operation    authz.Operation
-		source       func() (rego.Input, error)
+		source       func(*authz.Reading) (rego.Input, error)
 		cause, frame string
 	}{
 		{"a text", "evaluation", "", quoting, "a value of type string, not shown", "authz_test.quoting"},

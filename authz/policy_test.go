@@ -115,7 +115,7 @@ func TestABadRequestIsDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &authz.Request{Source: func() (rego.Input, error) {
+	r := &authz.Request{Source: func(*authz.Reading) (rego.Input, error) {
 		return rego.Input{}, &authz.BadRequest{Reason: "The path does not parse."}
 	}}
 	d := p.Decide(t.Context(), r)
@@ -129,7 +129,7 @@ func TestAPanicIsADenial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &authz.Request{Source: func() (rego.Input, error) { panic("broken") }}
+	r := &authz.Request{Source: func(*authz.Reading) (rego.Input, error) { panic("broken") }}
 	if d := p.Decide(t.Context(), r); d.Verdict != authz.Deny || d.Failure != authz.FailurePanic {
 		t.Errorf("got %+v; want a denial", d)
 	}

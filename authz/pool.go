@@ -17,6 +17,8 @@ const (
 	// dropPanic: the work itself panicked. A policy that panics is not dropped; it
 	// failed to decide.
 	dropPanic dropReason = "panic"
+	// dropBodyMemory: there was no memory to read the body.
+	dropBodyMemory dropReason = "body_memory"
 )
 
 // drainTime bounds how long what waits at shutdown is still done.

@@ -55,7 +55,7 @@ func (p projected) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) {
 	return append(b, text...), true
 }
 
-func (p projected) Input(*authz.ReadSet) (rego.Input, error) {
+func (p projected) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
 	document := map[string]any{"method": "GET"}
 	for name, value := range p {
 		document[name] = value

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -58,7 +59,10 @@ type Request struct {
 	// Source makes the input document. It is called at most once, and not at all
 	// for a request that no policy needs to read. A *BadRequest error is answered
 	// with 400.
-	Source func() (rego.Input, error)
+	Source func(*Reading) (rego.Input, error)
+	// WithoutBody makes the input document without what is read of the body, for logs. Nil
+	// means that there is no other than that of Source.
+	WithoutBody func() (rego.Input, error)
 	// Projector makes what a policy reads of the input document, without the rest. It
 	// is nil if there is only the whole.
 	Projector Projector
@@ -69,9 +73,9 @@ type Request struct {
 	// proxy that asks. Nil means that there is none.
 	Span func() trace.SpanContext
 
-	once  sync.Once
-	input rego.Input
-	err   error
+	input madeInput
+	// parsed is about the memory that was taken for what is read of the body, in bytes.
+	parsed atomic.Int64
 
 	projecting sync.Mutex
 	// projected is what the policies that were asked so far read. Most read the same.
@@ -91,7 +95,7 @@ type Projector interface {
 	Key(set *ReadSet, b []byte) ([]byte, bool)
 	// Input makes the input document with no more of it than the set names. The error
 	// is as that of a Request's Source.
-	Input(set *ReadSet) (rego.Input, error)
+	Input(reading *Reading, set *ReadSet) (rego.Input, error)
 }
 
 // projection is what one read set takes of a request. It is safe for concurrent use.
@@ -102,9 +106,7 @@ type projection struct {
 	// keyed says that there is a fingerprint.
 	keyed bool
 
-	once  sync.Once
-	input rego.Input
-	err   error
+	input madeInput
 }
 
 // maxKeptKey is the size of the largest buffer that is kept, in bytes: a body may be in
@@ -154,12 +156,8 @@ func newProjection(projector Projector, set *ReadSet) *projection {
 }
 
 // document returns the input document, made on first use.
-func (p *projection) document() (rego.Input, error) {
-	p.once.Do(func() {
-		p.err = errSourcePanicked
-		p.input, p.err = p.projector.Input(p.set)
-	})
-	return p.input, p.err
+func (p *projection) document(reading *Reading) (rego.Input, error) {
+	return p.input.once(func() (rego.Input, error) { return p.projector.Input(reading, p.set) })
 }
 
 // span returns the span that records of the request belong to: that of the check, if
@@ -171,15 +169,37 @@ func (r *Request) span(check trace.SpanContext) trace.SpanContext {
 	return r.Span()
 }
 
+// size is about the memory that the request holds, with what has been read of its body.
+func (r *Request) size() int { return r.Size + int(r.parsed.Load()) }
+
 // Input returns the input document, made on first use and shared by all policies
 // that decide the request.
-func (r *Request) Input() (rego.Input, error) {
-	r.once.Do(func() {
-		// A source that panics leaves this to the policies that ask after it.
-		r.err = errSourcePanicked
-		r.input, r.err = r.Source()
-	})
-	return r.input, r.err
+func (r *Request) Input(reading *Reading) (rego.Input, error) {
+	return r.input.once(func() (rego.Input, error) { return r.Source(reading) })
+}
+
+// madeInput is an input document that is made on first use. It is safe for concurrent
+// use.
+type madeInput struct {
+	mu    sync.Mutex
+	made  bool
+	input rego.Input
+	err   error
+}
+
+// once returns the document, made now if it has not been. That there was no memory or no
+// time for it is not kept: the next one may have more of both.
+func (m *madeInput) once(source func() (rego.Input, error)) (rego.Input, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made {
+		return m.input, m.err
+	}
+	// A source that panics leaves this to the policies that ask after it.
+	m.made, m.err = true, errSourcePanicked
+	m.input, m.err = source()
+	m.made = m.err == nil || unreadable(m.err).Failure == FailureRequest
+	return m.input, m.err
 }
 
 var errSourcePanicked = errors.New("making the input document panicked")

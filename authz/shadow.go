@@ -24,13 +24,15 @@ type rehearsal struct {
 	live    Decision
 	// verify asks for the live decision again, in place of the experiments.
 	verify bool
+	// bytes is about the memory that the request holds.
+	bytes int
 }
 
 func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 	s := &shadow{timeout: config.Timeout, owner: owner}
 	s.pool = &pool[rehearsal]{
 		workers: config.Workers, limit: int64(config.QueueBytes), queue: make(chan rehearsal, config.Queue),
-		size: func(job rehearsal) int { return job.request.Size },
+		size: func(job rehearsal) int { return job.bytes },
 		do:   s.rehearse,
 		shed: func(job rehearsal, why dropReason) {
 			owner.metrics.dropped(why, job.comparisons())
@@ -44,7 +46,7 @@ func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 
 // offer hands a request over without ever waiting.
 func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision) {
-	s.pool.offer(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live})
+	s.pool.offer(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live, bytes: r.size()})
 }
 
 // comparisons is how many there are to make.
@@ -61,13 +63,15 @@ func (s *shadow) run(ctx context.Context) { s.pool.run(ctx) }
 // rehearse decides a request by each experiment and records how that compares.
 func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
 	defer s.survive(ctx, job, job.comparisons(), string(job.entry.name))
+	reading := s.owner.bodies.newReadingBeside(ctx, job.request)
+	defer reading.end()
 	if job.verify {
-		s.verify(ctx, job)
+		s.verify(ctx, job, reading)
 		return
 	}
 	ctx = trace.ContextWithRemoteSpanContext(ctx, job.request.span(job.trace))
 	for i := range job.entry.experiments {
-		s.compare(ctx, job, &job.entry.experiments[i])
+		s.compare(ctx, job, &job.entry.experiments[i], reading)
 		t.next()
 	}
 }
@@ -85,9 +89,13 @@ func (s *shadow) survive(ctx context.Context, job rehearsal, comparisons int, of
 
 // compare decides by one experiment, and counts and records how that differs. What
 // panics here costs this comparison alone.
-func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candidate) {
+func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candidate, reading *Reading) {
 	defer s.survive(ctx, job, 1, experiment.name)
-	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, name: experiment.name, shadow: true}, s.timeout)
+	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, name: experiment.name, shadow: true, reading: reading}, s.timeout)
+	if decision.Failure == FailureOverloaded {
+		s.owner.metrics.dropped(dropBodyMemory, 1)
+		return
+	}
 	if decision.Failure == FailureCanceled {
 		// The context of the work ends when there is no more time at shutdown.
 		s.owner.metrics.dropped(dropShutdown, 1)

@@ -35,7 +35,7 @@ func TestALoopingExperimentDelaysNothing(t *testing.T) {
 	begun := make(chan struct{})
 	r := request("GET", nil)
 	source := r.Source
-	r.Source = func() (rego.Input, error) { close(begun); return source() }
+	r.Source = func(*authz.Reading) (rego.Input, error) { close(begun); return source(nil) }
 	s.Check(t.Context(), r)
 	<-begun
 	for range 100 {
@@ -99,10 +99,10 @@ func held(release <-chan struct{}) (r *authz.Request, begun <-chan struct{}) {
 	asked := make(chan struct{})
 	r = request("GET", nil)
 	source := r.Source
-	r.Source = func() (rego.Input, error) {
+	r.Source = func(*authz.Reading) (rego.Input, error) {
 		close(asked)
 		<-release
-		return source()
+		return source(nil)
 	}
 	return r, asked
 }
@@ -214,7 +214,7 @@ func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 	s, rec := start(t, preview(), func(c *authz.Config) { c.Meters = m })
 	<-s.Ready()
 	r := request("GET", nil)
-	r.Source = func() (rego.Input, error) { panic("broken") }
+	r.Source = func(*authz.Reading) (rego.Input, error) { panic("broken") }
 	s.Check(t.Context(), r)
 	for _, r := range rec.await(t, 2) {
 		if r.attributes["understudy.experiment.result"] != "ERROR" || r.severity != "ERROR" {

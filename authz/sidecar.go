@@ -43,6 +43,9 @@ type Config struct {
 	// Memory is the number of decisions that each policy remembers; an experiment
 	// remembers a quarter of it. Zero means 65,536; a negative number means none.
 	Memory int
+	// BodyMemory bounds the memory that what is read of bodies takes at a time, in bytes;
+	// beyond it a request whose body a policy reads is denied. Zero means 64 MiB.
+	BodyMemory int64
 	// External bounds the calls of external services.
 	External ExternalConfig
 	// DecisionLog says whether and how live decisions are logged.
@@ -86,6 +89,7 @@ type Sidecar struct {
 	metrics *metrics
 	panics  *Panics
 	shadow  *shadow
+	bodies  *bodyMemory
 	// external calls the services that rules ask.
 	external *external
 	// decisions is nil if the decision log is off.
@@ -131,6 +135,7 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	config.Preview = config.Preview.withDefaults()
 	s := &Sidecar{
 		config:  config,
+		bodies:  &bodyMemory{limit: cmp.Or(config.BodyMemory, defaultBodyMemory)},
 		log:     config.Logger,
 		started: time.Now(),
 		ready:   make(chan struct{}),
@@ -149,7 +154,7 @@ func NewSidecar(config Config) (*Sidecar, error) {
 		return nil, fmt.Errorf("making the client of external services: %w", err)
 	}
 	s.shadow = newShadow(config.Preview, s)
-	if s.decisions, err = newDecisionLog(config, s.panics); err != nil {
+	if s.decisions, err = newDecisionLog(config, s.panics, s.bodies); err != nil {
 		return nil, fmt.Errorf("making the decision log: %w", err)
 	}
 	return s, nil
@@ -208,11 +213,11 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 	}
 	s.metrics.checked(ctx, id, d, begin)
 	s.decisions.offer(ctx, begin, decided{policy: name, entry: e, request: r, decision: d})
-	if len(e.experiments) > 0 && d.Failure != FailureCanceled {
+	if len(e.experiments) > 0 && d.Failure != FailureCanceled && d.Failure != FailureOverloaded {
 		s.shadow.offer(ctx, e, r, d)
 	}
 	if s.dueForVerification(e, r, d) {
-		s.shadow.pool.offer(rehearsal{entry: e, request: r, live: d, verify: true})
+		s.shadow.pool.offer(rehearsal{entry: e, request: r, live: d, verify: true, bytes: r.size()})
 	}
 	return d
 }
@@ -250,6 +255,10 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout tim
 		defer cancel()
 	}
 	q.external, q.panics = s.external, s.panics
+	if q.reading == nil {
+		q.reading = s.bodies.newReading(ctx, q.request)
+		defer q.reading.end()
+	}
 	d := p.evaluate(ctx, q)
 	if d.Default {
 		d.Verdict = q.request.defaultVerdict(s.config.Default)

@@ -281,7 +281,7 @@ func TestACallerThatLeavesIsNoError(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	r := request("POST", nil)
 	source := r.Source
-	r.Source = func() (rego.Input, error) { leave(); return source() }
+	r.Source = func(*authz.Reading) (rego.Input, error) { leave(); return source(nil) }
 	if d := s.Check(ctx, r); d.Verdict != authz.Deny || d.Failure != authz.FailureCanceled || d.Result() != "CANCELLED" {
 		t.Errorf("got %+v; want it cancelled", d)
 	}

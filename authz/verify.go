@@ -38,12 +38,12 @@ func (v verification) attributes() []attribute.KeyValue {
 // has. If that is another decision, a shortcut is wrong: that is counted and logged, and
 // the policy takes none any more. It is a check of ourselves that a test cannot replace.
 // An evaluation that failed says nothing, for it may not fail again.
-func (s *shadow) verify(ctx context.Context, job rehearsal) {
+func (s *shadow) verify(ctx context.Context, job rehearsal, reading *Reading) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	p := job.entry.live.policy
 	q := question{
-		request: job.request, name: job.entry.live.name, input: job.request.Input, shadow: true, plain: true, panics: s.owner.panics,
+		request: job.request, name: job.entry.live.name, input: job.request.Input, reading: reading, shadow: true, plain: true, panics: s.owner.panics,
 	}
 	again := p.run(ctx, q)
 	if !lasting(again.Failure) {

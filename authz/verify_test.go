@@ -20,7 +20,7 @@ import (
 // whole.
 func readAs(document map[string]any, now time.Time) *Request {
 	input := func() (rego.Input, error) { return rego.NewInput(document) }
-	return &Request{ID: "id", Operation: OperationCheck, Time: now, Source: input, Projector: projectorOf{document["x"], input}}
+	return &Request{ID: "id", Operation: OperationCheck, Time: now, Source: func(*Reading) (rego.Input, error) { return input() }, Projector: projectorOf{document["x"], input}}
 }
 
 // projectorOf makes the same input for every set.
@@ -34,7 +34,7 @@ func (p projectorOf) Key(_ *ReadSet, b []byte) ([]byte, bool) {
 	return append(b, text...), true
 }
 
-func (p projectorOf) Input(*ReadSet) (rego.Input, error) { return p.input() }
+func (p projectorOf) Input(*Reading, *ReadSet) (rego.Input, error) { return p.input() }
 
 // verifying is a sidecar that follows nothing, with one policy that has a memory.
 func verifying(t *testing.T, condition string) (*Sidecar, *entry, *sdkmetric.ManualReader) {
@@ -117,7 +117,7 @@ func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
 	if d.Verdict != Allow {
 		t.Fatalf("got %+v; want the one that is remembered", d)
 	}
-	s.shadow.verify(t.Context(), rehearsal{entry: e, request: ask(), live: d, verify: true})
+	s.shadow.verify(t.Context(), rehearsal{entry: e, request: ask(), live: d, verify: true}, nil)
 	if n := mismatches(t, reader); n != 1 {
 		t.Errorf("%d mismatches are counted, want 1", n)
 	}
@@ -135,7 +135,7 @@ func TestARightShortcutStays(t *testing.T) {
 	r := readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
 	for range 2 { // made, then remembered
 		d := s.decideLive(t.Context(), e, r)
-		s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true})
+		s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true}, nil)
 	}
 	if n := mismatches(t, reader); n != 0 || e.live.policy.distrusted.Load() {
 		t.Errorf("%d mismatches are counted, want none", n)
@@ -174,7 +174,7 @@ func TestWhatIsVerified(t *testing.T) {
 			d := s.decideLive(t.Context(), e, r)
 			if s.dueForVerification(e, r, d) {
 				due++
-				s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true})
+				s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: d, verify: true}, nil)
 			}
 			done := counted(t, reader, "understudy.verifications", "done")
 			if n := mismatches(t, reader); due != tt.due || n != 0 || done != int64(tt.due) {
@@ -198,7 +198,7 @@ func TestVerifyingEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r := readAs(nil, time.Unix(1_700_000_000, 0))
-	s.shadow.verify(ctx, rehearsal{entry: e, request: r, live: Decision{Verdict: Allow, Plain: true}, verify: true})
+	s.shadow.verify(ctx, rehearsal{entry: e, request: r, live: Decision{Verdict: Allow, Plain: true}, verify: true}, nil)
 	if ctx.Err() != nil {
 		t.Error("only the test ended it")
 	}
@@ -247,7 +247,7 @@ func TestAMismatchLeadsToTheRule(t *testing.T) {
 			s.log = slog.New(slog.NewTextHandler(&out, nil))
 			r := readAs(map[string]any{}, time.Unix(1_700_000_000, 0))
 			r.Projector = projectorOf{"", func() (rego.Input, error) { return rego.NewInput(tt.shortcut) }}
-			s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: Decision{Verdict: Allow, Plain: true, Value: true}, verify: true})
+			s.shadow.verify(t.Context(), rehearsal{entry: e, request: r, live: Decision{Verdict: Allow, Plain: true, Value: true}, verify: true}, nil)
 			if n := mismatches(t, reader); n != 1 {
 				t.Errorf("%d mismatches are counted, want 1", n)
 			}

@@ -26,6 +26,14 @@ type Reads struct {
 // ReadsEverything is the read set of a rule that looks at the whole input.
 var ReadsEverything = &Reads{whole: true}
 
+// ReadsAt is the read set of what looks at everything at and below one path, given by
+// its names.
+func ReadsAt(path ...string) *Reads {
+	out := &Reads{}
+	out.addWhole(path)
+	return out
+}
+
 // Whole reports whether everything at and below this path is read.
 func (r *Reads) Whole() bool { return r != nil && r.whole }
 

@@ -48,7 +48,7 @@ func istioRequest() *authv3.CheckRequest {
 func BenchmarkInput(b *testing.B) {
 	var failed error
 	s := newServer(b, decide(func(_ context.Context, r *authz.Request) authz.Decision {
-		_, failed = r.Input()
+		_, failed = r.Input(nil)
 		return authz.Decision{Plain: true}
 	}))
 	request := istioRequest()

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"understudy/authz"
 )
 
 // partialBody is the header by which Envoy says that it sent only the beginning.
@@ -91,13 +93,18 @@ func complete(sent httpBody, headers headers, b body) (body, error) {
 	return b, nil
 }
 
-// value returns input.parsed_body.
-func (b body) value() (any, error) {
+// value returns input.parsed_body, as far as the reading allows it. The error is an
+// *authz.BadRequest or that of the reading.
+func (b body) value(reading *authz.Reading) (any, error) {
 	if b.parse == nil {
 		return nil, nil
 	}
-	if b.weight(b.content) > maxValues {
+	weight := b.weight(b.content)
+	if weight > maxValues {
 		return nil, errManyValues
+	}
+	if err := reading.Take(int64(weight)*bytesPerValue + int64(len(b.content))*bytesPerByte); err != nil {
+		return nil, err
 	}
 	return b.parse(b.content)
 }

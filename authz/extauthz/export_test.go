@@ -31,7 +31,7 @@ func (s *Server) Project(wire []byte, reads *rego.Reads) (input rego.Input, key 
 
 // Decoded returns the input document that the full decode makes for a read set.
 func (s *Server) Decoded(check *authv3.CheckRequest, reads *rego.Reads) (rego.Input, error) {
-	return s.input(check, wantedOf(reads))
+	return s.input(nil, check, wantedOf(reads))
 }
 
 // Declined returns why a view does not read a request; empty if it does.

@@ -102,7 +102,7 @@ func capture(t testing.TB, request *authv3.CheckRequest) *authz.Request {
 // document returns the input document of a CheckRequest, or why there is none.
 func document(t testing.TB, request *authv3.CheckRequest) (any, error) {
 	t.Helper()
-	input, err := capture(t, request).Input()
+	input, err := capture(t, request).Input(nil)
 	if err != nil {
 		return nil, err
 	}

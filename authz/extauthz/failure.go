@@ -94,7 +94,7 @@ func failureCode(f authz.Failure) codes.Code {
 		return codes.DeadlineExceeded
 	case authz.FailureCanceled:
 		return codes.Canceled
-	case authz.FailureNotReady:
+	case authz.FailureNotReady, authz.FailureOverloaded:
 		return codes.Unavailable
 	case authz.FailureUndefined, authz.FailureType:
 		return codes.FailedPrecondition

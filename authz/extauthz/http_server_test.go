@@ -182,7 +182,7 @@ func FuzzHTTP(f *testing.F) {
 			t.Errorf("%q is answered with %d", target, code)
 		}
 		if asked != nil {
-			_, _ = asked.Input()
+			_, _ = asked.Input(nil)
 		}
 	})
 }

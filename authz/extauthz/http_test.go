@@ -110,7 +110,7 @@ func testHTTPFile(t *testing.T, file string) {
 	}))
 	got := map[string][]byte{"answer": rendered(t, sendRaw(t, listenHTTP(t, s, c), wire(parts["request"].Data)))}
 	if asked != nil && parts["input.json"] != nil {
-		input, err := asked.Input()
+		input, err := asked.Input(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

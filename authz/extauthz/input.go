@@ -24,10 +24,21 @@ func wantedOf(reads *rego.Reads) wanted {
 	}
 }
 
-// input makes the input document with what is wanted. The error is an *authz.BadRequest.
-func (s *Server) input(check *authv3.CheckRequest, want wanted) (rego.Input, error) {
-	document, err := s.document(check, want)
+// Everything, and everything that costs little and always is there.
+var (
+	everything  = wantedOf(rego.ReadsEverything)
+	withoutBody = wanted{body: true, rawBody: true}
+)
+
+// input makes the input document with what is wanted. The error is an *authz.BadRequest
+// or that of the reading.
+func (s *Server) input(reading *authz.Reading, check *authv3.CheckRequest, want wanted) (rego.Input, error) {
+	document, err := s.document(reading, check, want)
 	if err != nil {
+		return rego.Input{}, err
+	}
+	// What is parsed is copied: that takes as long again.
+	if err := reading.Err(); err != nil {
 		return rego.Input{}, err
 	}
 	input, err := rego.NewInput(document)
@@ -41,7 +52,7 @@ func (s *Server) input(check *authv3.CheckRequest, want wanted) (rego.Input, err
 var errBodyValue = badRequest("The body has a value that no policy can read.")
 
 // document returns the input document in the types of encoding/json.
-func (s *Server) document(check *authv3.CheckRequest, want wanted) (map[string]any, error) {
+func (s *Server) document(reading *authz.Reading, check *authv3.CheckRequest, want wanted) (map[string]any, error) {
 	attributes := check.GetAttributes()
 	headers := headersOf(check)
 	target := requestPath(attributes.GetRequest().GetHttp(), headers)
@@ -65,11 +76,13 @@ func (s *Server) document(check *authv3.CheckRequest, want wanted) (map[string]a
 	if !want.parsedBody && !want.truncatedBody {
 		return document, nil
 	}
-	return document, s.addBody(document, check, path, want)
+	return document, s.addBody(reading, document, check, path, want)
 }
 
 // addBody adds what is said of the body.
-func (s *Server) addBody(document map[string]any, check *authv3.CheckRequest, path []string, want wanted) error {
+func (s *Server) addBody(
+	reading *authz.Reading, document map[string]any, check *authv3.CheckRequest, path []string, want wanted,
+) error {
 	http := check.GetAttributes().GetRequest().GetHttp()
 	found, err := s.bodies.find(httpBody{http.GetBody(), string(http.GetRawBody())}, headersOf(check), path)
 	if err != nil {
@@ -77,7 +90,7 @@ func (s *Server) addBody(document map[string]any, check *authv3.CheckRequest, pa
 	}
 	document["truncated_body"] = found.truncated
 	if want.parsedBody {
-		document["parsed_body"], err = found.value()
+		document["parsed_body"], err = found.value(reading)
 	}
 	return err
 }
@@ -94,8 +107,8 @@ type decodedProjector struct {
 func (decodedProjector) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) { return b, false }
 
 // Input is of authz.Projector.
-func (p decodedProjector) Input(set *authz.ReadSet) (rego.Input, error) {
-	return p.server.input(p.check, wantedOf(set.Reads))
+func (p decodedProjector) Input(reading *authz.Reading, set *authz.ReadSet) (rego.Input, error) {
+	return p.server.input(reading, p.check, wantedOf(set.Reads))
 }
 
 // badRequest is the error of what does not parse. The reason quotes nothing.

@@ -58,8 +58,10 @@ func (p projector) Key(set *authz.ReadSet, b []byte) ([]byte, bool) {
 }
 
 // Input is of authz.Projector.
-func (p projector) Input(set *authz.ReadSet) (rego.Input, error) {
-	value, err := set.Derived(newPlan).(*plan).value(p.view)
+func (p projector) Input(reading *authz.Reading, set *authz.ReadSet) (rego.Input, error) {
+	v := *p.view
+	v.reading = reading
+	value, err := set.Derived(newPlan).(*plan).value(&v)
 	return value.Input(), err
 }
 

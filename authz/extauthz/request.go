@@ -43,20 +43,21 @@ func (s *Server) request(ctx context.Context, id string, check *authv3.CheckRequ
 	headers := headersOf(check)
 	path, _, _ := strings.Cut(requestPath(http, headers), "?")
 	return &authz.Request{
-		ID:        id,
-		Operation: authz.OperationCheck,
-		Policy:    authz.PolicyID(attributes.GetContextExtensions()[policyExtension]),
-		Time:      s.now(),
-		Method:    validText(either(http.GetMethod(), headers, ":method")),
-		Path:      validText(path),
-		Host:      validText(either(http.GetHost(), headers, ":authority")),
-		Principal: attributes.GetSource().GetPrincipal(),
-		Project:   projectOf(func(key string) string { return attributes.GetContextExtensions()[key] }),
-		Size:      len(http.GetBody()) + len(http.GetRawBody()),
-		Source:    func() (rego.Input, error) { return s.input(check, wantedOf(rego.ReadsEverything)) },
-		Projector: decodedProjector{s, check},
-		RequestID: func() string { return headers.Get(headerRequestID) },
-		Span:      func() trace.SpanContext { return s.span(ctx, headers) },
+		ID:          id,
+		Operation:   authz.OperationCheck,
+		Policy:      authz.PolicyID(attributes.GetContextExtensions()[policyExtension]),
+		Time:        s.now(),
+		Method:      validText(either(http.GetMethod(), headers, ":method")),
+		Path:        validText(path),
+		Host:        validText(either(http.GetHost(), headers, ":authority")),
+		Principal:   attributes.GetSource().GetPrincipal(),
+		Project:     projectOf(func(key string) string { return attributes.GetContextExtensions()[key] }),
+		Size:        len(http.GetBody()) + len(http.GetRawBody()),
+		Source:      func(reading *authz.Reading) (rego.Input, error) { return s.input(reading, check, everything) },
+		WithoutBody: func() (rego.Input, error) { return s.input(nil, check, withoutBody) },
+		Projector:   decodedProjector{s, check},
+		RequestID:   func() string { return headers.Get(headerRequestID) },
+		Span:        func() trace.SpanContext { return s.span(ctx, headers) },
 	}
 }
 

@@ -73,7 +73,9 @@ const retryAfter = "1"
 // undecidable reports whether a failure says nothing about policy and request, but that
 // nobody can decide here now. It is a denial all the same, which no failure_mode_allow
 // turns into an allow, but one with 503: a caller that is told 403 believes it.
-func undecidable(f authz.Failure) bool { return f == authz.FailureNotReady }
+func undecidable(f authz.Failure) bool {
+	return f == authz.FailureNotReady || f == authz.FailureOverloaded
+}
 
 // requestParseError begins the body of a denial of a request that does not parse, as it
 // does with opa-envoy-plugin.

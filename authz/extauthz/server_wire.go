@@ -76,31 +76,32 @@ var notACheck = authz.Decision{
 // viewed returns what is asked, as request does, by a view.
 func (s *Server) viewed(ctx context.Context, id string, wire []byte, v *view) *authz.Request {
 	return &authz.Request{
-		ID:        id,
-		Operation: authz.OperationCheck,
-		Policy:    authz.PolicyID(v.extension(policyExtension)),
-		Time:      s.now(),
-		Method:    v.either(v.http.method, ":method"),
-		Path:      v.path(),
-		Host:      v.either(v.http.host, ":authority"),
-		Principal: v.source.principal,
-		Project:   projectOf(v.extension),
-		Size:      len(wire),
-		Source:    func() (rego.Input, error) { return s.decoded(wire) },
-		Projector: projector{v},
-		RequestID: func() string { return v.Get(headerRequestID) },
-		Span:      func() trace.SpanContext { return s.span(ctx, v) },
+		ID:          id,
+		Operation:   authz.OperationCheck,
+		Policy:      authz.PolicyID(v.extension(policyExtension)),
+		Time:        s.now(),
+		Method:      v.either(v.http.method, ":method"),
+		Path:        v.path(),
+		Host:        v.either(v.http.host, ":authority"),
+		Principal:   v.source.principal,
+		Project:     projectOf(v.extension),
+		Size:        len(wire),
+		Source:      func(reading *authz.Reading) (rego.Input, error) { return s.decoded(reading, wire, everything) },
+		WithoutBody: func() (rego.Input, error) { return s.decoded(nil, wire, withoutBody) },
+		Projector:   projector{v},
+		RequestID:   func() string { return v.Get(headerRequestID) },
+		Span:        func() trace.SpanContext { return s.span(ctx, v) },
 	}
 }
 
-// decoded makes the whole input document of a request on the wire.
-func (s *Server) decoded(wire []byte) (rego.Input, error) {
+// decoded makes the input document of a request on the wire.
+func (s *Server) decoded(reading *authz.Reading, wire []byte, want wanted) (rego.Input, error) {
 	s.decodes.count(wholeInput)
 	check := &authv3.CheckRequest{}
 	if err := proto.Unmarshal(wire, check); err != nil {
 		return rego.Input{}, badRequest(notACheck.Reason)
 	}
-	return s.input(check, wantedOf(rego.ReadsEverything))
+	return s.input(reading, check, want)
 }
 
 // answer returns the response of a decision on the wire. One that is remembered is

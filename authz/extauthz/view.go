@@ -1,6 +1,10 @@
 package extauthz
 
-import "strings"
+import (
+	"strings"
+
+	"understudy/authz"
+)
 
 // view is a CheckRequest that was read without decoding it: the fields that policies
 // ask for, as pieces of the wire. It declines whatever is not plain (raw headers, a
@@ -16,8 +20,10 @@ type view struct {
 	metadata, route     message
 	hasTLS              bool
 	sni                 string
-	// bodies is how the body is read.
-	bodies *bodies
+	// bodies is how the body is read, and reading what that may cost. A view that is read
+	// from is a copy with a reading of its own.
+	bodies  *bodies
+	reading *authz.Reading
 }
 
 // peer is one end of the connection.

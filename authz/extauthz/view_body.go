@@ -51,8 +51,12 @@ func (bodyPart) value(v *view, _ []*plan) (rego.Value, error) {
 	if err != nil {
 		return rego.Value{}, err
 	}
-	value, err := found.value()
+	value, err := found.value(v.reading)
 	if err != nil {
+		return rego.Value{}, err
+	}
+	// What is parsed is copied: that takes as long again.
+	if err := v.reading.Err(); err != nil {
 		return rego.Value{}, err
 	}
 	out, err := rego.ValueOf(value)

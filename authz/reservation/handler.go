@@ -211,7 +211,7 @@ func (h *Handler) request(id string, r *http.Request, call call, q question, siz
 		Principal:   q.user,
 		Reservation: q.reservation,
 		Size:        size,
-		Source:      func() (rego.Input, error) { return q.input, nil },
+		Source:      func(*authz.Reading) (rego.Input, error) { return q.input, nil },
 		Span:        func() trace.SpanContext { return span },
 	}
 }

@@ -64,6 +64,7 @@ type config struct {
 	previewConsole   bool
 	preview          previewConfig
 	decisionMemory   int
+	bodyMemory       int64
 	decisionLog      decisionLogConfig
 	external         externalConfig
 	reservations     reservationConfig
@@ -106,6 +107,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	c.preview.bind(f)
+	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
 	f.IntVar(&c.decisionMemory, "decision-memory", 65_536, "how many decisions each policy remembers, of about 200 bytes, and an experiment a quarter of that; 0 for none")
 	c.decisionLog.bind(f)
 	c.external.bind(f)
@@ -238,6 +240,7 @@ func (c *config) finish() error {
 		"the admin API asks nobody who he is, so it listens on a loopback address; "+
 			"behind a proxy that does ask, add --allow-unauthenticated-admin")
 	c.preview.check(check)
+	check(c.bodyMemory > 0, "body-memory", "it is a number of bytes above zero, such as 67108864")
 	check(c.decisionMemory >= 0, "decision-memory", "it is a number of decisions, such as 65536, or 0")
 	c.decisionLog.check(c.previewConsole, check)
 	c.external.check(check)

@@ -37,7 +37,7 @@ var serveFlags = []flagGroup{
 		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
-	{"Decisions", []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "decision-memory"}},
+	{"Decisions", []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-memory"}},
 	{"What the admin API takes", []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
 	{"Previews", []string{"preview-console", "preview-*"}},
 	{"Decision log", []string{"decision-log", "decision-log-*"}},

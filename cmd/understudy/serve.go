@@ -173,6 +173,7 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 		Preview:         s.config.preview.bounds(),
 		Recorder:        authz.NewRecorder(s.telemetry.logs, s.config.preview.which),
 		Memory:          s.config.memory(),
+		BodyMemory:      s.config.bodyMemory,
 		External:        s.external(),
 		DecisionLog:     s.telemetry.decisionLog(s.config.decisionLog),
 		SnapshotFile:    s.config.snapshotFile,
