@@ -206,6 +206,9 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 	e := snap.policies[name]
 	d := s.decideLive(ctx, e, r)
 	if e == nil {
+		if d.Default {
+			d.Reason = noSuchPolicy(id)
+		}
 		s.tellUnknown(id, d.Verdict)
 		s.metrics.checked(ctx, "", d, begin)
 		s.decisions.offer(ctx, begin, decided{policy: name, request: r, decision: d})
@@ -291,6 +294,9 @@ type Status struct {
 	// Missing are the policies that decide here although the store has lost them, in
 	// order.
 	Missing []PolicyName
+	// Absent is the policy that decides where a request names none, if there is no such
+	// policy: then these requests get the default decision. It is empty otherwise.
+	Absent PolicyID
 }
 
 // Status returns the present state.
@@ -301,6 +307,9 @@ func (s *Sidecar) Status() Status {
 	if snap := s.current.Load(); snap != nil {
 		out.Ready, out.Sequence, out.Policies = true, snap.cursor.Sequence, len(snap.policies)
 		out.Missing = snap.missing()
+		if id := s.config.Policy; id != "" && snap.policies[s.config.Location.Policy(id)] == nil {
+			out.Absent = id
+		}
 		for _, r := range snap.refused() {
 			out.NotApplied = append(out.NotApplied, r.resource)
 		}

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,11 @@ type unknown struct {
 }
 
 func newUnknown() *unknown { return &unknown{told: make(map[string]bool)} }
+
+// noSuchPolicy is the reason of a decision about a request for a policy that is not there.
+func noSuchPolicy(id PolicyID) string {
+	return fmt.Sprintf("There is no policy %q here, so this is the default decision. Create it, or name another one.", bounded(string(id)))
+}
 
 // tellUnknown logs a request for a policy that is not there, unless its ID was told
 // of lately. The verdict is that of the default decision.

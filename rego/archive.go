@@ -135,7 +135,7 @@ func unreadable(err error) error {
 	if errors.As(err, &refused) {
 		return err
 	}
-	return fmt.Errorf("reading the bundle, which is a tar.gz as `opa build` makes it: %w", err)
+	return fmt.Errorf("it is no bundle, which is a tar.gz as `opa build` makes it, nor is it a folder with Rego or a .rego file: %w", err)
 }
 
 // bounded reads no more than so many bytes, and fails where io.LimitReader would

@@ -176,7 +176,7 @@ func TestHostileArchive(t *testing.T) {
 		want    string
 	}{
 		"nothing":      {nil, "The bundle is empty"},
-		"text":         {[]byte(strings.Repeat("no archive ", 100)), "a tar.gz as `opa build` makes it"},
+		"text":         {[]byte(strings.Repeat("no archive ", 100)), "it is no bundle, which is a tar.gz as `opa build` makes it"},
 		"truncated":    {archive(t, module)[:60], "a tar.gz"},
 		"no files":     {archive(t), "The bundle is empty"},
 		"traversal":    {archive(t, entry{name: "../../a.rego", text: policyV1}), "leads out of the bundle"},

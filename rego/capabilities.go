@@ -2,6 +2,7 @@ package rego
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -12,6 +13,17 @@ var forbidden = []string{
 	ast.HTTPSend.Name,
 	ast.NetLookupIPAddr.Name,
 	ast.OPARuntime.Name,
+}
+
+// insteadOf says how a policy gets what a forbidden built-in would have brought, if a
+// message of OPA is about one.
+func insteadOf(message string) string {
+	name, ok := strings.CutPrefix(message, "undefined function ")
+	if !ok || !slices.Contains(forbidden, name) {
+		return ""
+	}
+	return ". A policy here reaches nothing outside of it: put what it needs into the policy's data, " +
+		"or ask a service by a rule of the kind externalService"
 }
 
 // capabilities are what a policy may use: this version of OPA less the forbidden

@@ -78,7 +78,7 @@ func emptyModule(file string) Problem {
 func problemsOf(errs ast.Errors) []Problem {
 	var out []Problem
 	for _, e := range errs {
-		p := Problem{Code: e.Code, Message: e.Message}
+		p := Problem{Code: e.Code, Message: e.Message + insteadOf(e.Message) + aboutV0(e.Message)}
 		if e.Location != nil {
 			p.File, p.Row, p.Column = e.Location.File, e.Location.Row, e.Location.Col
 		}

@@ -58,3 +58,11 @@ func (b *Bundle) translate(old []string) error {
 	}
 	return nil
 }
+
+// aboutV0 says what to do with Rego v0, if a message of OPA is one that it causes.
+func aboutV0(message string) string {
+	if !strings.Contains(message, "keyword is required before") && !strings.Contains(message, "keyword is required for") {
+		return ""
+	}
+	return ". This looks like Rego v0, and a policy is Rego v1: `opa fmt --write --v0-v1 FILE` rewrites it, and `understudy import --v0-compatible` translates it"
+}

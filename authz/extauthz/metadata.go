@@ -36,6 +36,8 @@ func metadataFor(id string, d authz.Decision) (*structpb.Struct, error) {
 	}
 	if d.Failure != "" {
 		out.Fields[metadataFailure] = structpb.NewStringValue(string(d.Failure))
+	}
+	if d.Failure != "" || d.Default {
 		out.Fields[metadataReason] = structpb.NewStringValue(validText(d.Reason))
 	}
 	out.Fields[metadataDecisionID] = structpb.NewStringValue(id)

@@ -57,10 +57,9 @@ func (c *client) applyResource(ctx context.Context, name, from string, r *resour
 		if e.Policy != nil && e.Policy.Name == "" {
 			e.Policy.Name = policyOf(name)
 		}
-		op, err := c.policies.UpdatePolicyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
+		return c.applyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
 			PolicyExperiment: e, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
 		})
-		return c.finish(ctx, op, err)
 	}
 	p := &adminpb.Policy{}
 	if err := r.decode(p, "an experiment is named POLICY/EXPERIMENT, such as web/strict"); err != nil {
@@ -71,6 +70,32 @@ func (c *client) applyResource(ctx context.Context, name, from string, r *resour
 		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
 	})
 	return c.finish(ctx, op, err)
+}
+
+// applyExperiment also says that the preview of the version before has ended: an update
+// ends it (AIP-236), and nothing is recorded of the new version until it is started.
+func (c *client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExperimentRequest) error {
+	name := r.PolicyExperiment.Name
+	// One that is not there, or cannot be read, has no preview to speak of.
+	before, _ := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	op, err := c.policies.UpdatePolicyExperiment(ctx, r)
+	if err == nil {
+		op, err = c.await(ctx, op)
+	}
+	if err := c.finish(ctx, op, err); err != nil {
+		return err
+	}
+	var after adminpb.PolicyExperiment
+	if before.GetPreviewMetadata().GetState() != adminpb.PolicyPreviewMetadata_ACTIVE || op.GetResponse().UnmarshalTo(&after) != nil ||
+		after.GetPreviewMetadata().GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
+		return nil
+	}
+	if r.ValidateOnly {
+		fmt.Fprintf(c.err, "note: %s is being previewed, and this would end its preview\n", c.short(name))
+		return nil
+	}
+	fmt.Fprintf(c.err, "note: %[1]s was being previewed, and its preview has ended: `understudy start %[1]s` starts that of this version\n", c.short(name))
+	return nil
 }
 
 func policyOf(experiment string) string {

@@ -98,6 +98,9 @@ func (s *server) becomeReady(ctx context.Context) {
 	s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
 	s.authzHealth.SetServingStatus(authv3.Authorization_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	s.log.Info("ready")
+	if status := s.sidecar.Status(); status.Absent != "" {
+		s.log.Warn(absentHelp(status.Absent, s.config.defaultDecision))
+	}
 }
 
 // newAuthz makes the server of the ext_authz port, with TLS if that has any.

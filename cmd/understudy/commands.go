@@ -167,8 +167,11 @@ show it. If the experiment has changed since, nothing is committed.`,
 
 func newDelete() *cobra.Command {
 	var etag string
+	var yes bool
 	cmd, _ := changing("delete NAME", "Delete a policy with its experiments, or an experiment",
-		"A deleted policy can be restored for 30 days; an experiment cannot.\n"+nameHelp,
+		`A deleted policy can be restored for 30 days; an experiment cannot. On a terminal, you
+are asked before a policy goes that has experiments, or that sidecars apply.
+`+nameHelp,
 		cobra.ExactArgs(1), func(c *client, ctx context.Context, args []string) error {
 			name := c.name(args[0])
 			if isExperiment(name) {
@@ -176,10 +179,14 @@ func newDelete() *cobra.Command {
 					&adminpb.DeletePolicyExperimentRequest{Name: name, Etag: etag})
 				return c.finish(ctx, op, err)
 			}
+			if err := c.confirmDelete(ctx, name, yes); err != nil {
+				return err
+			}
 			op, err := c.policies.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: name, Etag: etag})
 			return c.finish(ctx, op, err)
 		})
 	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the resource has to have")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask, on a terminal either")
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,11 @@ type readiness struct {
 	NotAppliedCount int      `json:"notAppliedCount,omitempty"`
 	// Help says what to do about it.
 	Help string `json:"help,omitempty"`
+	// AbsentPolicy is the ID of --policy, if there is no such policy: requests that name
+	// none get the default decision.
+	AbsentPolicy string `json:"absentPolicy,omitempty"`
+	// AbsentHelp says what to do about that.
+	AbsentHelp string `json:"absentPolicyHelp,omitempty"`
 }
 
 // maxNamed bounds the policies that readiness names.
@@ -82,6 +88,7 @@ func (h *health) readiness() readiness {
 		r.Observing = h.config.observe
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.tellStore(status)
+		r.tellAbsent(status, h.config.defaultDecision)
 		r.NotAppliedCount = len(status.NotApplied)
 		r.NotApplied = status.NotApplied[:min(r.NotAppliedCount, maxNamed)]
 		switch {
@@ -120,4 +127,19 @@ func (r *readiness) tellStore(status authz.Status) {
 		r.MissingPolicies = append(r.MissingPolicies, lastSegment(string(name)))
 	}
 	r.Help = "The store has lost these policies; the last ones decide on. " + authz.MissingHelp + "."
+}
+
+// tellAbsent says that the policy of --policy is not there. That is no fault of this
+// sidecar: it may be about to be created.
+func (r *readiness) tellAbsent(status authz.Status, decision string) {
+	if status.Absent == "" {
+		return
+	}
+	r.AbsentPolicy = string(status.Absent)
+	r.AbsentHelp = absentHelp(status.Absent, decision)
+}
+
+func absentHelp(id authz.PolicyID, decision string) string {
+	return fmt.Sprintf("There is no policy %s (--policy) in the location: a request that names no other gets the default decision, %s. "+
+		"Create it with `understudy apply %s -f FILE`, or name another one.", id, decision, id)
 }

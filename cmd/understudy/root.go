@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 			err = errors.New("interrupted")
 		}
-		fmt.Fprintln(stderr, "understudy:", describe(err))
+		fmt.Fprintln(stderr, "understudy:", onTerminal(describe(err)))
 	}
 	return code
 }
@@ -93,7 +93,7 @@ every sidecar at once.
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(groupedUsage(connectionFlags))
-	addGroup(root, "run", "Run it:", newDemo(), newServe(), newCheck(), newRestore())
+	addGroup(root, "run", "Run it:", newDemo(), newServe(), newCheck(), newHealth(), newRestore())
 	addGroup(root, "change", "Policies and experiments:", clientCommands()...)
 	addGroup(root, "stages", "Stages, revisions and sidecars:", stageCommands()...)
 	addGroup(root, "files", "Policies in files:", newImport(), newTest(), newLock(), newPush())
