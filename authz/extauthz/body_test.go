@@ -4,11 +4,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"understudy/authz/extauthz"
 )
@@ -106,6 +111,71 @@ func TestABodyOfManyValuesIsRefused(t *testing.T) {
 			if got := response.GetDeniedResponse().GetBody(); !strings.Contains(got, "too many values") {
 				t.Errorf("%s, raw headers %v: %v, want 400 for too many values", contentType, raw, &response)
 			}
+		}
+	}
+}
+
+// nestingService has methods that take a google.protobuf.Value and a google.protobuf.Any.
+func nestingService() *descriptorpb.FileDescriptorSet {
+	method := func(name, input string) *descriptorpb.MethodDescriptorProto {
+		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: &input, OutputType: &input}
+	}
+	return &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(anypb.File_google_protobuf_any_proto),
+		protodesc.ToFileDescriptorProto(structpb.File_google_protobuf_struct_proto),
+		{
+			Name: new("nesting.proto"), Package: new("nesting"), Syntax: new("proto3"),
+			Dependency: []string{"google/protobuf/any.proto", "google/protobuf/struct.proto"},
+			Service: []*descriptorpb.ServiceDescriptorProto{{Name: new("Nesting"), Method: []*descriptorpb.MethodDescriptorProto{
+				method("Value", ".google.protobuf.Value"), method("Any", ".google.protobuf.Any"),
+			}}},
+		},
+	}}
+}
+
+// TestMessagesWithinMessagesAreWeighed: to go down millions of levels takes hundreds of
+// megabytes of stack, and what is in an Any becomes values too.
+func TestMessagesWithinMessagesAreWeighed(t *testing.T) {
+	set, err := extauthz.WithDescriptorSet(nestingService())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := extauthz.New(byPolicy(t, amounts), set)
+	nested := func(depth int) proto.Message {
+		v := structpb.NewNullValue()
+		for range depth {
+			v = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{v}})
+		}
+		return v
+	}
+	packed := func(m proto.Message) proto.Message {
+		a, err := anypb.New(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	long := &structpb.ListValue{Values: slices.Repeat([]*structpb.Value{structpb.NewNullValue()}, 60_000)}
+	for name, tt := range map[string]struct {
+		method  string
+		message proto.Message
+		refused bool
+	}{
+		"some levels":             {"Value", nested(49), false},
+		"more levels":             {"Value", nested(50), true},
+		"an Any":                  {"Any", packed(packed(nested(5))), false},
+		"an Any with many values": {"Any", packed(long), true},
+		"Any within Any":          {"Any", packed(packed(packed(long))), true},
+	} {
+		message, err := proto.Marshal(tt.message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := posted("application/grpc", string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))))+string(message), false)
+		request.Attributes.Request.Http.Path = "/nesting.Nesting/" + tt.method
+		response := checkWire(t, s, request)
+		if refused := strings.Contains(response.GetDeniedResponse().GetBody(), "too many values"); refused != tt.refused || refused == (response.GetStatus().GetCode() == 0) {
+			t.Errorf("%s: %v; want it refused: %v", name, response, tt.refused)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 	bytesPerByte  = 4
 )
 
-var errManyValues = badRequest("The body has too many values: more than 50000.")
+var errManyValues = badRequest("The body has too many values: more than 50000, or messages nested more than 100 deep.")
 
 // weightOfJSON counts what begins a value: a bracket, a comma, the document itself. That
 // is never less than there are values, and twice as many at most.
@@ -70,28 +70,70 @@ func weightOfMultipart(content []byte) int {
 	return n
 }
 
-// weightOfMessage counts the fields of a message and of those in it. It stops at a
-// message that is broken, which will not be parsed either.
-func weightOfMessage(content []byte, d protoreflect.MessageDescriptor) int {
+// maxNesting is how deep messages may be nested in a gRPC message that is read. The
+// parsers of C++, Java and Python refuse deeper ones; Go's would go down 10,000 levels,
+// and begin anew with each google.protobuf.Any.
+const maxNesting = 100
+
+// weight counts the fields of a message and of those in it, also in those of
+// google.protobuf.Any, which have their fields in JSON. It stops at a message that is
+// broken, which will not be parsed either, and counts too many if they are nested deeper
+// than depth.
+func (m *methods) weight(content []byte, d protoreflect.MessageDescriptor, depth int) int {
+	if depth == 0 {
+		return maxValues + 1
+	}
 	n := 1
+	packed := packedMessage{isAny: d.FullName() == "google.protobuf.Any"}
 	for len(content) > 0 {
 		number, kind, size := protowire.ConsumeField(content)
 		if size < 0 {
 			return n
 		}
 		n++
-		f := d.Fields().ByNumber(number)
-		if kind == protowire.BytesType && f != nil {
-			_, _, head := protowire.ConsumeTag(content)
-			value, _ := protowire.ConsumeBytes(content[head:])
-			switch {
-			case f.Message() != nil:
-				n += weightOfMessage(value, f.Message())
-			case f.IsPacked() || f.IsList() && f.Kind() != protoreflect.StringKind && f.Kind() != protoreflect.BytesKind:
-				n += len(value)
-			}
+		value := contentOf(content[:size])
+		packed.read(number, value)
+		switch f := d.Fields().ByNumber(number); {
+		case f == nil:
+		case f.Message() != nil:
+			n += m.weight(value, f.Message(), depth-1)
+		case kind == protowire.BytesType && f.IsList() && f.Kind() != protoreflect.StringKind && f.Kind() != protoreflect.BytesKind:
+			n += len(value)
 		}
 		content = content[size:]
 	}
+	if found, err := m.types.FindMessageByURL(packed.url); packed.isAny && err == nil {
+		n += m.weight(packed.content, found.Descriptor(), depth-1)
+	}
 	return n
+}
+
+// contentOf returns what is in a field of bytes or in a group; nothing for others.
+func contentOf(field []byte) (content []byte) {
+	number, kind, head := protowire.ConsumeTag(field)
+	switch kind {
+	case protowire.BytesType:
+		content, _ = protowire.ConsumeBytes(field[head:])
+	case protowire.StartGroupType:
+		content, _ = protowire.ConsumeGroup(number, field[head:])
+	}
+	return content
+}
+
+// packedMessage is what a google.protobuf.Any holds. A field that comes twice counts as
+// the last one does.
+type packedMessage struct {
+	isAny   bool
+	url     string
+	content []byte
+}
+
+func (p *packedMessage) read(number protowire.Number, value []byte) {
+	switch {
+	case !p.isAny:
+	case number == 1:
+		p.url = string(value)
+	case number == 2:
+		p.content = value
+	}
 }

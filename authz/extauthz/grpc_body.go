@@ -47,7 +47,7 @@ func (m *methods) find(content []byte, path []string) (body, error) {
 	return body{
 		content: message,
 		parse:   func(content []byte) (any, error) { return m.decode(request, content) },
-		weight:  func(content []byte) int { return weightOfMessage(content, request) },
+		weight:  func(content []byte) int { return m.weight(content, request, maxNesting) },
 	}, nil
 }
 
