@@ -31,9 +31,11 @@ type noOpCheck struct {
 // reset forgets an attempt that lost a race.
 func (n *noOpCheck) reset() { n.ended = nil }
 
-// replacement looks at content that a policy, if it is live, is to get.
+// replacement looks at content that a policy, if it is live, is to get. One that cannot be
+// read is taken for one with rules.
 func (n *noOpCheck) replacement(stored storedPolicy, content *adminpb.Policy) error {
-	if !stored.live() || len(stored.policy.Rules) == 0 || len(content.GetRules()) > 0 {
+	ruled := stored.damage != nil || len(stored.policy.GetRules()) > 0
+	if !stored.live() || !ruled || len(content.GetRules()) > 0 {
 		return nil
 	}
 	n.ended = append(n.ended, stored.record.Key)

@@ -6,16 +6,21 @@ import (
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
 // Deactivate takes a policy out of a group and returns the lock that was active. The
-// lock and the group stay; the location's policy is soft-deleted (AIP-164).
+// lock and the group stay; the location's policy is soft-deleted (AIP-164). Of a policy
+// that cannot be read the lock is empty.
 func (l *Library) Deactivate(ctx context.Context, group GroupID, policy authz.PolicyID) (Lock, error) {
 	var was Lock
 	name := l.policyKey(group, policy)
 	_, err := l.s.mutate(ctx, false, func(ctx context.Context) (*change, error) {
 		lock, stored, err := l.readActive(ctx, name)
+		if stored.damage != nil {
+			lock, err = Lock{Policy: policy, Content: &adminpb.Policy{}}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +70,8 @@ func (l *Library) RemoveRevision(
 			return Txn{}, precondition(key, reasonRevisionActive, "It is active in a group. Make another one active there first.")
 		}
 		if was, err = k.lock(l.format); err != nil {
-			return Txn{}, err
+			// What cannot be read can be removed all the same.
+			was = Lock{Policy: policy, Revision: revision, Content: &adminpb.Policy{}}
 		}
 		return l.revisionRemoval(k, marks[0]), nil
 	})

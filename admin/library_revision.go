@@ -167,7 +167,10 @@ func (l *Library) Active(ctx context.Context, group GroupID, policy authz.Policy
 // readActive reads a live policy and its document at one instant. The ID of the
 // document is only known from the policy, so that is read before, too.
 func (l *Library) readActive(ctx context.Context, name Key) (Lock, storedPolicy, error) {
-	stored, err := l.s.readPolicy(ctx, name)
+	stored, err := l.s.findPolicy(ctx, name)
+	if err == nil {
+		err = stored.damage
+	}
 	if err != nil {
 		return Lock{}, stored, err
 	}

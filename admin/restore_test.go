@@ -60,6 +60,16 @@ func onALoss(t *testing.T, test func(*testing.T, lostStore)) {
 	}
 }
 
+// TestRestoreOfWhatCouldNotBeRead: a policy of which there is only the name is left out.
+func TestRestoreOfWhatCouldNotBeRead(t *testing.T) {
+	onALoss(t, func(t *testing.T, l lostStore) {
+		broken := lostLocation.Policy("broken")
+		l.saved.Policies[broken] = authz.PolicyState{Undecodable: []authz.Undecodable{{Resource: string(broken)}}}
+		names, err := l.recovery().Restore(t.Context())
+		checkNames(t, names, err, "shop", "web")
+	})
+}
+
 func newServer(t *testing.T, store admin.Store) *admin.Server {
 	t.Helper()
 	s, err := admin.NewServer(admin.Config{Store: store})

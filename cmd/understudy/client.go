@@ -254,6 +254,14 @@ func all[T any](list func(token string) (items []T, next string, err error)) (ou
 	}
 }
 
+// unreadable names what a list had to leave out (AIP-217), once. Standard error has it,
+// so that scripts see the list alone.
+func (c *client) unreadable(names []string) {
+	for _, name := range names {
+		fmt.Fprintf(c.err, "%s is stored, but cannot be read: `understudy delete` removes it for good\n", name)
+	}
+}
+
 // print prints a message as JSON.
 func (c *client) print(m proto.Message) error {
 	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(m)

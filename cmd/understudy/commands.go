@@ -38,18 +38,21 @@ func newList() *cobra.Command {
 }
 
 func (c *client) listPolicies(ctx context.Context, filter string) error {
+	var unreadable []string
 	policies, err := all(func(token string) ([]*adminpb.Policy, string, error) {
 		page, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{
 			Parent: c.location, Filter: filter, PageToken: token, PageSize: 1000,
 		})
+		unreadable = page.GetUnreachable()
 		return page.GetPolicies(), page.GetNextPageToken(), err
 	})
 	if err != nil {
 		return err
 	}
 	if c.output == "json" {
-		return c.print(&adminpb.ListPoliciesResponse{Policies: policies})
+		return c.print(&adminpb.ListPoliciesResponse{Policies: policies, Unreachable: unreadable})
 	}
+	c.unreadable(unreadable)
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tETAG\tUPDATED\tRECONCILING")
 	for _, p := range policies {
@@ -59,18 +62,21 @@ func (c *client) listPolicies(ctx context.Context, filter string) error {
 }
 
 func (c *client) listExperiments(ctx context.Context, policy, filter string) error {
+	var unreadable []string
 	experiments, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {
 		page, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{
 			Parent: policy, Filter: filter, PageToken: token, PageSize: 1000,
 		})
+		unreadable = page.GetUnreachable()
 		return page.GetPolicyExperiments(), page.GetNextPageToken(), err
 	})
 	if err != nil {
 		return err
 	}
 	if c.output == "json" {
-		return c.print(&adminpb.ListPolicyExperimentsResponse{PolicyExperiments: experiments})
+		return c.print(&adminpb.ListPolicyExperimentsResponse{PolicyExperiments: experiments, Unreachable: unreadable})
 	}
+	c.unreadable(unreadable)
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tETAG\tSTARTED\tUPDATED")
 	for _, e := range experiments {
