@@ -21,7 +21,13 @@ func failing(why authz.Failure) decide {
 // TestWhoCannotDecideDeniesWith503: no status says "you may not" where nobody knows, and
 // none is an error that a proxy may turn into an allow.
 func TestWhoCannotDecideDeniesWith503(t *testing.T) {
-	s := extauthz.New(failing(authz.FailureNotReady))
+	for _, why := range []authz.Failure{authz.FailureNotReady, authz.FailureOverloaded} {
+		t.Run(string(why), func(t *testing.T) { testUndecidable(t, why) })
+	}
+}
+
+func testUndecidable(t *testing.T, why authz.Failure) {
+	s := extauthz.New(failing(why))
 	request := httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/"})
 	decoded, err := s.Check(t.Context(), request)
 	if err != nil {
