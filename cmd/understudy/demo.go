@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,9 +108,10 @@ func (d *demo) tell(ctx context.Context, bound map[string]string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	d.authz = authv3.NewAuthorizationClient(conn)
-	fmt.Fprintf(d.out, "Understudy runs on this machine: Envoy would ask it at %s, its API is at %s.\n", bound["authz"], d.admin)
+	fmt.Fprintf(d.out, "Understudy runs on this machine: Envoy would ask it at %s.\n", bound["authz"])
+	fmt.Fprintf(d.out, "   %s\n", d.colour.dim("$ L="+d.admin+demoLocation))
 	for _, chapter := range []func(context.Context) error{
-		d.createPolicy, d.showDecisions, d.startPreview, d.rehearse, d.commit, d.commitAgain,
+		d.createPolicy, d.showDecisions, d.startPreview, d.catch, d.fix, d.confirm, d.commit,
 	} {
 		if err := d.wait(ctx); err != nil {
 			return err
@@ -117,7 +120,7 @@ func (d *demo) tell(ctx context.Context, bound map[string]string) error {
 			return err
 		}
 	}
-	fmt.Fprintln(d.out, "\nThat is all: what would change was known before it did. `understudy serve` starts it for real.")
+	fmt.Fprintln(d.out, "\nWhat would change was known before. `understudy serve` starts it for real.")
 	return nil
 }
 
@@ -135,7 +138,7 @@ func (d *demo) chapter(n int, title string) {
 }
 
 func (d *demo) createPolicy(ctx context.Context) error {
-	d.chapter(1, "A live policy: who may call what in a small shop (deploy/examples/policy.yaml)")
+	d.chapter(1, "A live policy: who may call what in a shop (deploy/examples/policy.yaml)")
 	body, err := exampleResource("policy.yaml", nil)
 	if err != nil {
 		return err
@@ -161,7 +164,7 @@ func (d *demo) showDecision(r call, verdict string) {
 }
 
 func (d *demo) startPreview(ctx context.Context) error {
-	d.chapter(3, "An experiment: a change nobody dares to make (deploy/examples/experiment.yaml)")
+	d.chapter(3, "An experiment: a change that nobody dares to make (experiment.yaml)")
 	body, err := exampleResource("experiment.yaml", func(document map[string]any) {
 		document["policy"].(map[string]any)["name"] = strings.TrimPrefix(d.policy(), "/v1/")
 	})
@@ -177,9 +180,63 @@ func (d *demo) startPreview(ctx context.Context) error {
 	return err
 }
 
-// rehearse sends traffic and shows what the preview has found.
+// catch shows what the experiment would have broken.
+func (d *demo) catch(ctx context.Context) error {
+	d.chapter(4, fmt.Sprintf("The catch: %d requests, as Envoy sends them", demoRequests))
+	if err := d.rehearse(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "   A preview record for each (OpenTelemetry logs), such as this one:\n")
+	for _, line := range d.records.example("NEWLY_DENIED") {
+		fmt.Fprintln(d.out, "     "+d.colour.dim(line))
+	}
+	d.records.table(d.out, d.colour)
+	denied := d.records.count("NEWLY_DENIED")
+	if denied == 0 {
+		return errors.New("the experiment denies nothing new, so there is nothing to catch")
+	}
+	fmt.Fprintf(d.out, "   Live, it would have locked the service web out %d times. Nobody was.\n", denied)
+	return nil
+}
+
+// fix lists the service that was forgotten, and starts the preview of that version.
+func (d *demo) fix(ctx context.Context) error {
+	d.chapter(5, "The fix: web may ask for the stock, too")
+	body, err := exampleResource("experiment.yaml", func(document map[string]any) {
+		policy := document["policy"].(map[string]any)
+		callers := policy["data"].(map[string]any)["callers"].(map[string]any)
+		callers["stock"] = append(callers["stock"].([]any), "web")
+		policy["name"] = strings.TrimPrefix(d.policy(), "/v1/")
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := d.expect(ctx, http.StatusOK, "PATCH", d.experiment()+"?updateMask=policy.data", body); err != nil {
+		return err
+	}
+	_, err = d.expect(ctx, http.StatusOK, "POST", d.experiment()+":startPreview", []byte("{}"))
+	return err
+}
+
+// confirm sends the same traffic again: it would all go on as before, or better.
+func (d *demo) confirm(ctx context.Context) error {
+	d.chapter(6, fmt.Sprintf("The same %d requests again", demoRequests))
+	d.traffic = newTraffic()
+	d.traffic.samples() // as before: the requests that follow are the same
+	if err := d.rehearse(ctx); err != nil {
+		return err
+	}
+	d.records.table(d.out, d.colour)
+	denied := d.records.count("NEWLY_DENIED")
+	fmt.Fprintf(d.out, "   %s would be newly denied.\n", d.colour.bold(fmt.Sprint(denied)))
+	if denied > 0 {
+		return errors.New("the fix does not help")
+	}
+	return nil
+}
+
+// rehearse sends traffic and waits for what the preview says of it.
 func (d *demo) rehearse(ctx context.Context) error {
-	d.chapter(4, fmt.Sprintf("%d requests, as Envoy sends them: tokens, SPIFFE identities, 15 headers each", demoRequests))
 	d.records.reset()
 	counts := make(map[string]int)
 	begin := time.Now()
@@ -190,67 +247,50 @@ func (d *demo) rehearse(ctx context.Context) error {
 		}
 		counts[verdict]++
 	}
-	fmt.Fprintf(d.out, "   %d were allowed and %d denied, in %d ms.\n", counts["ALLOW"], counts["DENY"], time.Since(begin).Milliseconds())
-	if err := d.records.await(ctx, demoRequests); err != nil {
-		return err
-	}
-	fmt.Fprintf(d.out, "   %d preview records, one for each request (OpenTelemetry logs). Some that differ:\n", demoRequests)
-	for _, body := range d.records.differing(3) {
-		fmt.Fprintln(d.out, "   "+d.colour.dim(body))
-	}
-	if err := d.wait(ctx); err != nil {
-		return err
-	}
-	d.chapter(5, "What would change")
-	d.records.table(d.out, d.colour)
-	return nil
+	fmt.Fprintf(d.out, "   %d were allowed and %d denied, in %d ms: by the live policy alone.\n", counts["ALLOW"], counts["DENY"], time.Since(begin).Milliseconds())
+	return d.records.await(ctx, demoRequests)
 }
 
 // commit commits what was previewed and shows that a decision has changed.
 func (d *demo) commit(ctx context.Context) error {
-	d.chapter(6, "The evidence convinces: commit exactly the version that was previewed")
+	d.chapter(7, "Commit: exactly the version that was previewed, everywhere at once")
 	etag, err := d.etag(ctx)
 	if err != nil {
 		return err
 	}
-	r := d.traffic.changing()
-	before, err := d.ask(ctx, r)
+	requests := d.traffic.samples()
+	before, err := d.askAll(ctx, requests)
 	if err != nil {
 		return err
 	}
 	if _, err := d.expect(ctx, http.StatusOK, "POST", d.experiment()+":commit", etag); err != nil {
 		return err
 	}
-	after, err := d.ask(ctx, r)
+	after, err := d.askAll(ctx, requests)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(d.out, "   Before the commit and after it:")
-	d.showDecision(r, before)
-	d.showDecision(r, after)
-	if before == after {
-		return fmt.Errorf("the commit did not change the decision on %s", r.path)
+	fmt.Fprintln(d.out, "   What differs from before:")
+	for i, r := range requests {
+		if before[i] != after[i] {
+			d.showDecision(r, before[i])
+			d.showDecision(r, after[i])
+		}
+	}
+	if slices.Equal(before, after) {
+		return errors.New("the commit changed no decision")
 	}
 	return nil
 }
 
-func (d *demo) commitAgain(ctx context.Context) error {
-	d.chapter(7, "A commit happens once: the experiment is gone with it")
-	answer, err := d.expect(ctx, http.StatusNotFound, "POST", d.experiment()+":commit", []byte(`{"etag":"W/\"any\""}`))
-	if err != nil {
-		return err
-	}
-	var failure struct {
-		Error struct {
-			Code    int
-			Message string
+func (d *demo) askAll(ctx context.Context, requests []call) (verdicts []string, err error) {
+	verdicts = make([]string, len(requests))
+	for i, r := range requests {
+		if verdicts[i], err = d.ask(ctx, r); err != nil {
+			return nil, err
 		}
 	}
-	if err := json.Unmarshal(answer, &failure); err != nil {
-		return err
-	}
-	fmt.Fprintf(d.out, "   %s %s\n", d.colour.yellow(fmt.Sprint(failure.Error.Code)), failure.Error.Message)
-	return nil
+	return verdicts, nil
 }
 
 // etag reads the experiment's etag and returns the body of its commit.
@@ -268,24 +308,17 @@ func (d *demo) etag(ctx context.Context) ([]byte, error) {
 	return json.Marshal(experiment)
 }
 
-func (d *demo) policies() string   { return "/v1/projects/demo/locations/local/policies" }
+// demoLocation is the path of the demo's location in the API.
+const demoLocation = "/v1/projects/demo/locations/local"
+
+func (d *demo) policies() string   { return demoLocation + "/policies" }
 func (d *demo) policy() string     { return d.policies() + "/" + demoPolicy }
 func (d *demo) experiment() string { return d.policy() + "/experiments/" + demoExperiment }
 
 // expect makes a call of the REST API, shows it as a command, and fails unless the
 // status is the expected one.
 func (d *demo) expect(ctx context.Context, status int, method, path string, body []byte) ([]byte, error) {
-	shown := "curl"
-	if method != http.MethodGet && method != http.MethodPost {
-		shown += " -X " + method
-	}
-	switch {
-	case len(body) > 100:
-		shown += " --json @…" // which makes it a POST
-	case len(body) > 0:
-		shown += " --json '" + string(body) + "'"
-	}
-	fmt.Fprintln(d.out, "   "+d.colour.dim("$ "+shown+" '"+d.admin+path+"'"))
+	d.showCommand(method, path, body)
 	r, err := http.NewRequestWithContext(ctx, method, d.admin+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -303,6 +336,29 @@ func (d *demo) expect(ctx context.Context, status int, method, path string, body
 		err = fmt.Errorf("%s %s answered %s: %s", method, path, response.Status, answer)
 	}
 	return answer, err
+}
+
+// demoWidth is the columns of the terminal that the story is told on.
+const demoWidth = 80
+
+// showCommand shows a call as the command that makes it, with $L for the location.
+func (d *demo) showCommand(method, path string, body []byte) {
+	shown := "$ curl"
+	if method != http.MethodGet && method != http.MethodPost {
+		shown += " -X " + method
+	}
+	switch {
+	case len(body) > 100:
+		shown += " --json @…" // which makes it a POST
+	case len(body) > 0:
+		shown += " --json '" + string(body) + "'"
+	}
+	url := `"$L` + strings.TrimPrefix(path, demoLocation) + `"`
+	if len(shown)+len(url)+4 > demoWidth {
+		fmt.Fprintln(d.out, "   "+d.colour.dim(shown+` \`))
+		shown = "    "
+	}
+	fmt.Fprintln(d.out, "   "+d.colour.dim(shown+" "+url))
 }
 
 // ask sends one CheckRequest.

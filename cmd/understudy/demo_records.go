@@ -80,21 +80,36 @@ func (c *collected) await(ctx context.Context, n int) error {
 	}
 }
 
-// differing returns the bodies of at most n records, each of another kind.
-func (c *collected) differing(n int) []string {
-	seen := make(map[string]bool)
-	var out []string
+// count returns how many records have a difference.
+func (c *collected) count(difference string) (n int) {
 	for _, r := range c.all() {
-		if d := r.difference(); d != "UNCHANGED" && !seen[d] && len(out) < n {
-			seen[d] = true
-			out = append(out, r.body)
+		if r.difference() == difference {
+			n++
 		}
 	}
-	return out
+	return n
+}
+
+// example returns some of what the first record with a difference says, a line each. Its
+// body begins with PolicyPreviewLog (AIP-236), and goes on with the same facts.
+func (c *collected) example(difference string) (lines []string) {
+	for _, r := range c.all() {
+		if r.difference() != difference {
+			continue
+		}
+		for _, name := range []string{
+			"http.request.method", "url.path", "understudy.principal", "understudy.policy.result", "understudy.experiment.result",
+			"understudy.preview.difference", "understudy.preview.reason",
+		} {
+			lines = append(lines, fmt.Sprintf("%-31s%s", name, r.about[name]))
+		}
+		return lines
+	}
+	return nil
 }
 
 // row is a line of the table: requests that differ in the same way.
-type row struct{ difference, method, path, caller, reason string }
+type row struct{ difference, method, path, caller string }
 
 // table prints what would change, the most frequent first.
 func (c *collected) table(w io.Writer, colour palette) {
@@ -108,17 +123,17 @@ func (c *collected) table(w io.Writer, colour palette) {
 		principal := r.about["understudy.principal"]
 		counts[row{
 			r.difference(), r.about["http.request.method"], r.about["url.path"],
-			principal[strings.LastIndexByte(principal, '/')+1:], r.about["understudy.preview.reason"],
+			principal[strings.LastIndexByte(principal, '/')+1:],
 		}]++
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "   REQUESTS\tCHANGE\tMETHOD\tPATH\tCALLER\tREASON")
+	fmt.Fprintln(t, "   REQUESTS\tCHANGE\tMETHOD\tPATH\tCALLER")
 	rows := slices.SortedFunc(maps.Keys(counts), func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.difference, b.difference), cmp.Compare(counts[b], counts[a]), cmp.Compare(a.path, b.path),
 			cmp.Compare(a.caller, b.caller))
 	})
 	for _, r := range rows {
-		fmt.Fprintf(t, "   %d\t%s\t%s\t%s\t%s\t%s\n", counts[r], r.difference, r.method, r.path, r.caller, r.reason)
+		fmt.Fprintf(t, "   %d\t%s\t%s\t%s\t%s\n", counts[r], r.difference, r.method, r.path, r.caller)
 	}
 	_ = t.Flush()
 	fmt.Fprintf(w, "   %s\n", colour.dim(fmt.Sprintf("%d requests would be decided as before.", unchanged)))

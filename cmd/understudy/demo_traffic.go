@@ -159,6 +159,3 @@ func (t *traffic) samples() []call {
 		t.call("GET", "/internal/stock", "web", -1),
 	}
 }
-
-// changing is a request that the experiment decides in another way.
-func (t *traffic) changing() call { return t.call("GET", "/internal/stock", "web", -1) }
