@@ -320,13 +320,16 @@ func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
 		target:     stored.record.Key,
 		verb:       verbDelete,
 		conditions: []Condition{stored.unchanged()},
-		writes: []Write{
-			write,
-			DeleteCollection{stored.record.Key.in("experiments")},
-			ExpireCollection{stored.record.Key.in("revisions"), write.ExpireTime},
-		},
-		response: policy,
+		writes:     deletionWrites(write),
+		response:   policy,
 	}, nil
+}
+
+// deletionWrites are the writes of a soft deletion, with what they do below the policy.
+func deletionWrites(policy Put) []Write {
+	return []Write{
+		policy, DeleteCollection{policy.Key.in("experiments")}, ExpireCollection{policy.Key.in("revisions"), policy.ExpireTime},
+	}
 }
 
 // softDeletion returns a policy as it is from its deletion on, and the write that stores

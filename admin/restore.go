@@ -32,8 +32,9 @@ type Recovery struct {
 var ErrNotEmpty = errors.New("the location has policies")
 
 // Restore stores the saved policies again, with their ACTIVE experiments, under the
-// etags that they had; one that no sidecar could ever read is left out. The location has to have no policy, not even a deleted one:
-// otherwise the error wraps ErrNotEmpty. It returns what it stored, in name order.
+// etags that they had; one that no sidecar could ever read is left out. The location has
+// to have no policy, not even a deleted one: otherwise the error wraps ErrNotEmpty. It
+// returns what it stored, in name order.
 func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
 	present, err := r.Store.List(ctx, Query{Collection: r.policies()})
 	if err != nil {
@@ -46,9 +47,10 @@ func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
 }
 
 // RestoreMissing stores again those of the saved policies that the location knows
-// nothing of. What is there stays as it is, deleted policies too.
+// nothing of. What is there stays as it is, deleted policies too, and revisions and
+// experiments whose policy alone was lost: a Redis that evicts drops records one by one.
 func (r Recovery) RestoreMissing(ctx context.Context) ([]authz.PolicyName, error) {
-	missing, err := r.unknown(ctx, r.readable())
+	missing, err := unknown(ctx, r, r.readable())
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +73,7 @@ func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
 		}
 	}
 	slices.Sort(names)
-	lost, err := r.unknown(ctx, slices.Compact(names))
+	lost, err := unknown(ctx, r, slices.Compact(names))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
 		if err != nil {
 			return nil, err
 		}
-		writes = append(writes, write)
+		writes = append(writes, deletionWrites(write)...)
 	}
 	return lost, r.commit(ctx, lost, writes)
 }
@@ -101,7 +103,7 @@ func (r Recovery) readable() []authz.PolicyName {
 func (r Recovery) policies() Collection { return Collection(r.Location + "/policies") }
 
 // unknown returns those of the names of which the store has no record.
-func (r Recovery) unknown(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
+func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error) {
 	keys := make([]Key, len(names))
 	for i, name := range names {
 		keys[i] = Key(name)
@@ -110,7 +112,7 @@ func (r Recovery) unknown(ctx context.Context, names []authz.PolicyName) ([]auth
 	if err != nil {
 		return nil, err
 	}
-	var out []authz.PolicyName
+	var out []N
 	for i, record := range records {
 		if record.Key == "" {
 			out = append(out, names[i])
@@ -119,25 +121,50 @@ func (r Recovery) unknown(ctx context.Context, names []authz.PolicyName) ([]auth
 	return out, nil
 }
 
-// store stores saved policies that are not there.
+// store stores saved policies that are not there, with what is not there either of their
+// revisions and experiments.
 func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
 	var writes []Write
 	for _, name := range names {
 		state := r.Saved.Policies[name]
-		restored, err := newPolicyWrites(state.Policy)
+		live, revision, err := livePuts(state.Policy)
 		if err != nil {
 			return nil, err
 		}
-		writes = append(writes, restored...)
+		below := []Put{revision}
 		for _, e := range state.Experiments {
 			write, err := put(e.Name, e.Etag, e)
 			if err != nil {
 				return nil, err
 			}
-			writes = append(writes, write)
+			below = append(below, write)
 		}
+		missing, err := r.missing(ctx, below)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(append(writes, live), missing...)
 	}
 	return names, r.commit(ctx, names, writes)
+}
+
+// missing returns those of the writes of which the store has no record.
+func (r Recovery) missing(ctx context.Context, puts []Put) ([]Write, error) {
+	keys := make([]Key, len(puts))
+	for i, p := range puts {
+		keys[i] = p.Key
+	}
+	unknown, err := unknown(ctx, r, keys)
+	if err != nil {
+		return nil, err
+	}
+	var out []Write
+	for _, p := range puts {
+		if slices.Contains(unknown, p.Key) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
 }
 
 // deletionOf stores what is saved of a policy, or else its name, as a soft-deleted one.

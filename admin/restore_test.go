@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"understudy/admin"
@@ -196,6 +198,67 @@ func TestRestoreMissing(t *testing.T) {
 		}
 		names, err = l.recovery().RestoreMissing(t.Context())
 		checkNames(t, names, err)
+	})
+}
+
+// evictPolicy makes a newer policy web with an experiment, and takes the record of the
+// policy alone from the store, as one that evicts does.
+func (l lostStore) evictPolicy(t *testing.T) (policy, experiment string) {
+	t.Helper()
+	create(t, l.api, "web")
+	web := lostLocation.Policy("web")
+	if _, err := l.api.CreatePolicyExperiment(t.Context(), &adminpb.CreatePolicyExperimentRequest{
+		Parent: string(web), PolicyExperimentId: "active",
+		PolicyExperiment: &adminpb.PolicyExperiment{DisplayName: "newer", Policy: &adminpb.Policy{Name: string(web)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.api.UpdatePolicy(t.Context(), &adminpb.UpdatePolicyRequest{
+		Policy: &adminpb.Policy{Name: string(web), DisplayName: "newest"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.store.Commit(t.Context(), admin.Txn{
+		ID: "eviction", Project: "lost", Writes: []admin.Write{admin.Delete{Key: admin.Key(web)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return string(web), string(web) + "/experiments/active"
+}
+
+// TestRestoreMissingKeepsWhatIsThere: a store that evicts may have lost a policy, and still
+// have its revisions and its experiments, changed since the snapshot was written.
+func TestRestoreMissingKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	onALoss(t, func(t *testing.T, l lostStore) {
+		policy, experiment := l.evictPolicy(t)
+		names, err := l.recovery().RestoreMissing(t.Context())
+		checkNames(t, names, err, "shop", "web")
+		kept, err := l.api.GetPolicyExperiment(t.Context(), &adminpb.GetPolicyExperimentRequest{Name: experiment})
+		if err != nil || kept.DisplayName != "newer" || kept.PreviewMetadata.GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
+			t.Errorf("the experiment that was there is %v, %v", kept, err)
+		}
+		listed, err := l.api.ListPolicyRevisions(t.Context(), &adminpb.ListPolicyRevisionsRequest{Parent: policy})
+		if err != nil || len(listed.GetPolicyRevisions()) != 2 {
+			t.Errorf("the revisions are %v, %v; want both that were there", listed, err)
+		}
+	})
+}
+
+// TestAcceptLossIsADeletion: of what the store still has of a policy, no experiment comes
+// back with it.
+func TestAcceptLossIsADeletion(t *testing.T) {
+	t.Parallel()
+	onALoss(t, func(t *testing.T, l lostStore) {
+		policy, experiment := l.evictPolicy(t)
+		names, err := l.recovery().AcceptLoss(t.Context())
+		checkNames(t, names, err, "shop", "web")
+		if _, err := l.api.UndeletePolicy(t.Context(), &adminpb.UndeletePolicyRequest{Name: policy}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.api.GetPolicyExperiment(t.Context(), &adminpb.GetPolicyExperimentRequest{Name: experiment}); status.Code(err) != codes.NotFound {
+			t.Errorf("the experiment came back: %v", err)
+		}
 	})
 }
 
