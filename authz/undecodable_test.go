@@ -35,6 +35,28 @@ func reports(t *testing.T, n *adminpb.Node, resource, sequence string) {
 	t.Errorf("the node does not report %s since %s: %v", resource, sequence, n.Error)
 }
 
+// requestTo returns a request whose route names a policy.
+func requestTo(policy authz.PolicyID, method string) *authz.Request {
+	r := request(method, nil)
+	r.Policy = policy
+	return r
+}
+
+// checkLastGood expects that web is decided by its last good version, and that other, which
+// was never read, denies.
+func checkLastGood(t *testing.T, s *authz.Sidecar) {
+	t.Helper()
+	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow || d.Failure != "" {
+		t.Errorf("got %+v; want the last good policy's answer", d)
+	}
+	if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Deny {
+		t.Errorf("got %+v; want the last good policy's answer", d)
+	}
+	if d := s.Check(t.Context(), requestTo("other", "GET")); d.Verdict != authz.Deny || d.Failure != authz.FailureNotReady {
+		t.Errorf("got %+v; want the denial of a policy that was never read", d)
+	}
+}
+
 // TestAnUndecodablePolicyIsItsOwnFailure: it is decided by its last good version, one that
 // never was read denies, and every other policy is followed.
 func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
@@ -46,20 +68,6 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET)), Experiments: []*adminpb.PolicyExperiment{experiment("e", "e", allowIf(onlyPOST))}})
 	feed.put(otherPolicy, undecodable(2, otherPolicy))
 	third := location.Policy("third")
-	other := request("GET", nil)
-	other.Policy = "other"
-	check := func(t *testing.T, s *authz.Sidecar) {
-		t.Helper()
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow || d.Failure != "" {
-			t.Errorf("got %+v; want the last good policy's answer", d)
-		}
-		if d := s.Check(t.Context(), request("POST", nil)); d.Verdict != authz.Deny {
-			t.Errorf("got %+v; want the last good policy's answer", d)
-		}
-		if d := s.Check(t.Context(), other); d.Verdict != authz.Deny || d.Failure != authz.FailureNotReady {
-			t.Errorf("got %+v; want the denial of a policy that was never read", d)
-		}
-	}
 	t.Run("followed", func(t *testing.T) {
 		s, _ := start(t, feed, config)
 		<-s.Ready()
@@ -71,29 +79,27 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 		n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == last })
 		reports(t, n, webName, "3")
 		reports(t, n, otherPolicy, "2")
-		check(t, s)
+		checkLastGood(t, s)
 		if more := meter.count(t, "understudy.apply.failures") - before; more != 1 {
 			t.Errorf("%d failures were counted", more)
 		}
 		if got := s.Status().NotApplied; !slices.Equal(got, []string{webName, otherPolicy}) {
 			t.Errorf("the status names %v", got)
 		}
-		posted := request("POST", nil)
-		posted.Policy = "third"
-		if d := s.Check(t.Context(), posted); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), requestTo("third", "POST")); d.Verdict != authz.Allow {
 			t.Errorf("got %+v; want the answer of a policy that changed later", d)
 		}
 	})
 	t.Run("started again", func(t *testing.T) {
 		s, _ := start(t, feed, config)
 		<-s.Ready()
-		check(t, s)
+		checkLastGood(t, s)
 	})
 	feed.setDown(true)
 	t.Run("started without the store", func(t *testing.T) {
 		s, _ := start(t, feed, config)
 		<-s.Ready()
-		check(t, s)
+		checkLastGood(t, s)
 	})
 	feed.setDown(false)
 	t.Run("mended", func(t *testing.T) {
@@ -102,7 +108,7 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 		feed.put(otherPolicy, authz.PolicyState{})
 		last := feed.put(webName, authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))})
 		feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == last && n.Error == nil })
-		if d := s.Check(t.Context(), other); d.Verdict != authz.Allow || !d.Default {
+		if d := s.Check(t.Context(), requestTo("other", "GET")); d.Verdict != authz.Allow || !d.Default {
 			t.Errorf("got %+v; want the default decision of a deleted policy", d)
 		}
 		if got := s.Status().NotApplied; len(got) > 0 {
