@@ -90,6 +90,9 @@ const (
 	FailureError Failure = "EVALUATION_ERROR"
 	// FailureDeadline: the evaluation ran out of time.
 	FailureDeadline Failure = "DEADLINE_EXCEEDED"
+	// FailureOverloaded: so much is under way that the request could not be read; or its
+	// evaluation was a long one, and the time was over while others had the processors.
+	FailureOverloaded Failure = "OVERLOADED"
 	// FailureCanceled: the caller left before there was a decision. Nobody is denied, and
 	// nothing has failed.
 	FailureCanceled Failure = "CANCELLED"
@@ -104,8 +107,6 @@ const (
 	FailureNotCalled Failure = "EXTERNAL_SERVICE_NOT_CALLED"
 	// FailureNotReady: the sidecar has not loaded any policy yet.
 	FailureNotReady Failure = "NOT_READY"
-	// FailureOverloaded: so much is under way that the request could not be read.
-	FailureOverloaded Failure = "OVERLOADED"
 )
 
 // Result returns ALLOW, DENY or, for a failure, ERROR; CANCELLED if the caller did not

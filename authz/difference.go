@@ -32,7 +32,7 @@ const (
 // conflict, and a service without an answer, are a denial by what the policy says, and are
 // compared as one: to commit an experiment that allows there does open something.
 func undecided(f Failure) bool {
-	return f == FailureDeadline || f == FailureCanceled || f == FailurePanic
+	return f == FailureDeadline || f == FailureOverloaded || f == FailureCanceled || f == FailurePanic
 }
 
 // Compare says how an experiment's decision differs from the live one. The answers

@@ -45,6 +45,8 @@ type question struct {
 	lookups *lookups
 	// name is the resource whose chain is asked, for logs; empty if that is not known.
 	name string
+	// pace is that of a live decision; nil for one beside the traffic.
+	pace *pace
 	// panics reports what panics; nil if nobody is to hear of it.
 	panics *Panics
 }

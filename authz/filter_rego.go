@@ -56,16 +56,16 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 		eval = f.program.EvalPlain
 	}
 	result, err := eval(ctx, f.path, document, q.request.Time)
-	d := f.decision(result, err)
+	d := f.decision(result, err, q.pace)
 	d.until = result.Until
 	return d
 }
 
 // decision reads the outcome of an evaluation.
-func (f regoFilter) decision(result rego.Result, err error) Decision {
+func (f regoFilter) decision(result rego.Result, err error, p *pace) Decision {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return failed(FailureDeadline, "The evaluation ran out of time.")
+		return p.timedOut()
 	case errors.Is(err, context.Canceled):
 		return failed(FailureCanceled, reasonCanceled)
 	case err != nil:

@@ -8,6 +8,7 @@ func (p *Policy) notify(ctx context.Context, q question) Decision {
 	if !p.NoOp() && !p.exempts(q.request) {
 		for _, rule := range p.rules {
 			d := rule.tell(ctx, q)
+			q.pace.leave()
 			// A rule that says nothing about ends is undefined for them.
 			if d.Failure != "" && d.Failure != FailureUndefined && !q.shadow {
 				q.external.untold(ctx, q.request.ID, rule.id, d)

@@ -196,6 +196,7 @@ func (p *Policy) evaluate(ctx context.Context, q question) Decision {
 func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 	asked := ""
 	defer func() {
+		q.pace.leave()
 		if cause := recover(); cause != nil {
 			q.panics.Report(ctx, PanicEvaluation, cause, q.about(asked)...)
 			d = failed(FailurePanic, "The evaluation panicked.")
@@ -205,6 +206,7 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 	for _, rule := range p.rules {
 		asked = rule.id
 		d := rule.filter.check(ctx, q)
+		q.pace.leave() // the next rule may wait for a service
 		if passed.until.Before(d.until) {
 			d.until = passed.until
 		}

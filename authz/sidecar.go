@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/rego"
 )
 
 // Config is what a Sidecar needs. Feed, Location and Node are required; the zero
@@ -107,6 +109,8 @@ type Sidecar struct {
 	beat chan struct{}
 
 	unknown *unknown
+	// longs bounds the live evaluations that are long.
+	longs longs
 
 	mu sync.Mutex
 	// reload ends the present wait for changes, so that everything is loaded again.
@@ -141,6 +145,7 @@ func NewSidecar(config Config) (*Sidecar, error) {
 		ready:   make(chan struct{}),
 		beat:    make(chan struct{}, 1),
 		unknown: newUnknown(),
+		longs:   newLongs(),
 		dice:    dice,
 	}
 	var err error
@@ -171,6 +176,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.shadow.run(ctx)
 	running.Wait()
 	s.external.close()
+	s.longs.close()
 	return s.leave(context.WithoutCancel(ctx))
 }
 
@@ -258,6 +264,10 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout tim
 		defer cancel()
 	}
 	q.external, q.panics = s.external, s.panics
+	if !q.shadow {
+		q.pace = newPace(ctx, s.longs)
+		ctx = rego.WithPace(ctx, q.pace.next)
+	}
 	if q.reading == nil {
 		q.reading = s.bodies.newReading(ctx, q.request)
 		defer q.reading.end()

@@ -115,7 +115,7 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	if ctx.Err() != nil {
 		return result, ended(ctx)
 	}
-	cancel := topdown.NewCancel()
+	cancel := newCancel(ctx)
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, cancel.Cancel)
 		defer stop()

@@ -73,7 +73,7 @@ func (s *Server) logFailure(id string, r *authz.Request, d authz.Decision) {
 
 // escalate returns what Envoy is told in place of a denial.
 func (s *Server) escalate(denial *authv3.CheckResponse, d authz.Decision) (*authv3.CheckResponse, error) {
-	if s.onFailure == failureIsError || undecidable(d.Failure) {
+	if s.onFailure == failureIsError || d.Failure == authz.FailureNotReady {
 		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
 	}
 	return errorResponse(denial), nil

@@ -152,6 +152,13 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	return options, nil
 }
 
+// The values of --fail-with-error.
+const (
+	failNot      = "false"
+	failError    = "true"
+	failResponse = "response"
+)
+
 // onFailure says how a policy's failure is answered.
 func (c config) onFailure() []extauthz.Option {
 	switch c.failWithError {
