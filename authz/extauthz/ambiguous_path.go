@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// escapedSeparator is a slash or backslash behind a percent sign. Some servers decode
-// it before they split a path, others afterwards.
-var escapedSeparator = regexp.MustCompile(`%(2[fF]|5[cC])`)
+// escapedSeparator is a slash or backslash behind a percent sign, or the end of a string
+// in C. Some servers decode it before they split a path, others afterwards.
+var escapedSeparator = regexp.MustCompile(`%(2[fF]|5[cC]|00)`)
 
 // escapedDot is a dot behind a percent sign, which means the same as a dot (RFC 3986,
 // 2.3).

@@ -20,7 +20,7 @@ var ambiguous = []string{
 	"/public%2f..%2finternal/stock", "/public%2F%2e%2E%2Finternal/stock", "/public/..%2finternal/stock", "/public%2fx",
 	"/public/..%5cinternal/stock", `/public/..\internal\stock`, `/public\..\internal`, "/public%5C..%5Cinternal",
 	"/public/..;/internal/stock", "/public/..;x=1/internal/stock", "/public/%2e%2e;/internal/stock", "/public/.;/x",
-	"//internal/stock", "/public//../internal/stock", "/public//x", "/internal/stock#/public/x", "/public/x#",
+	"//internal/stock", "/public//../internal/stock", "/public//x", "/public/..%00/internal", "/internal/stock#/public/x", "/public/x#",
 }
 
 // unambiguous look like those and are one path to everybody.

@@ -85,7 +85,7 @@ func TestOnePathForAll(t *testing.T) {
 			"/public/%2e%2e%2finternal/stock", "/public%2f..%2finternal/stock", "/public%2F%2e%2E%2Finternal/stock", "/public/..%2finternal/stock",
 			"/public/..%5cinternal/stock", `/public/..\internal\stock`, "/public%5C..%5Cinternal/stock", "/public/..;/internal/stock",
 			"/public/..;x=1/internal/stock", "//internal/stock", "/public//../internal/stock", "/public//x", "/public/../internal/stock?a=/x",
-			"/internal/stock#/../public/x", "/public/x#/../../internal/stock", "/public/%2e%2e;/internal/stock",
+			"/internal/stock#/../public/x", "/public/x#/../../internal/stock", "/public/%2e%2e;/internal/stock", "/public/..%00/internal/stock",
 			"http://shop.example/public/../internal/stock",
 		} {
 			if got := front.send(t, "GET", target, nil, ""); got.StatusCode < 400 || got.StatusCode >= 500 {
