@@ -1,7 +1,6 @@
 package authz_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -15,8 +14,8 @@ import (
 // when all is quiet again.
 func TestALimitedLogLosesNoCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		l := authz.NewLimitedLog(slog.New(slog.NewTextHandler(&out, nil)), 3, time.Minute)
+		out := &lockedBuffer{}
+		l := authz.NewLimitedLog(slog.New(slog.NewTextHandler(out, nil)), 3, time.Minute)
 		say := func(i int) { l.Log(t.Context(), slog.LevelWarn, "oops", slog.Int("i", i)) }
 		for i := range 10 {
 			say(i)

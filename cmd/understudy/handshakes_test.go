@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -103,8 +102,8 @@ func (r *running) awaitMetric(t *testing.T, pattern string) {
 // TestRefusalsDoNotFloodTheLog: a line a minute at most, and none for a probe.
 func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		r, err := newRefusals("authz", sdkmetric.NewMeterProvider(), slog.New(slog.NewTextHandler(&out, nil)))
+		out := &lockedBuffer{}
+		r, err := newRefusals("authz", sdkmetric.NewMeterProvider(), slog.New(slog.NewTextHandler(out, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
