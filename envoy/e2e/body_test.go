@@ -81,6 +81,7 @@ func TestSettings(t *testing.T) {
 	e := settings(t, s)
 	t.Run("bodies", func(t *testing.T) { bodies(t, e) })
 	t.Run("headers", func(t *testing.T) { headers(t, e) })
+	t.Run("paths", func(t *testing.T) { paths(t, e) })
 	t.Run("edits", func(t *testing.T) { edits(t, e) })
 }
 

@@ -135,3 +135,26 @@ func TestStrangersAreNotAsked(t *testing.T) {
 		})
 	}
 }
+
+// TestARefusedHandshakeIsCounted: an Envoy whose certificate is of another authority takes
+// its handshake for a good one (TLS 1.3); who refuses it is Understudy, and says so.
+func TestARefusedHandshakeIsCounted(t *testing.T) {
+	t.Parallel()
+	ca, other := newAuthority(t), newAuthority(t)
+	e := newEncrypted(t, ca.issue(t, "server", name("understudy.example")), other.issue(t, "client"), ca)
+	refused := func() float64 {
+		return e.sidecar.metric(t, "understudy_tls_handshake_failures_total", `port="authz"`, `reason="unknown_authority"`)
+	}
+	e.load.until(t, "handshakes are counted as refused", func() bool { return refused() > 1 })
+	if o := e.load.outcome(); o.unanswered == 0 || o.right+o.allowed+o.denied+o.other != 0 {
+		t.Errorf("%+v; want that no request is decided", o)
+	}
+	if n := e.envoy.stat(t, "envoy_cluster_ssl_handshake", `envoy_cluster_name="understudy"`); n == 0 {
+		t.Error("Envoy has no handshake: that it cannot tell is why Understudy has to")
+	}
+	// A line a minute at most: a second one only if this took so long.
+	lines := e.sidecar.log.with("a TLS handshake failed")
+	if len(lines) == 0 || float64(len(lines)) >= refused() || !strings.Contains(lines[0], `"level":"WARN"`) || !strings.Contains(lines[0], `"reason":"unknown_authority"`) {
+		t.Errorf("the log of Understudy has %q of %v handshakes", lines, refused())
+	}
+}

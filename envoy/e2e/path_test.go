@@ -96,3 +96,26 @@ func TestPaths(t *testing.T) {
 		}
 	}
 }
+
+// paths: as shipped a policy sees the path that the upstream gets; without normalization
+// it sees the path as it was sent.
+func paths(t *testing.T, e *envoy) {
+	for sent, normalized := range map[string]string{
+		"/input/x/../y//z/%41?q=%2f": "/input/y/z/A?q=%2f",
+		"/input/x%2fy":               "", // a redirect to /input/x/y; nobody is asked
+	} {
+		shipped, raw := ask(t, e.at["ingress"], "GET", sent, nil), ask(t, e.at["raw paths"], "GET", sent, nil)
+		if got := at(seen(t, raw), "attributes", "request", "http", "path"); got != sent {
+			t.Errorf("raw paths: the policy sees %v of %s", got, sent)
+		}
+		if normalized == "" {
+			if shipped.status != 307 || shipped.header.Get("Location") == "" || shipped.upstream(t) != nil {
+				t.Errorf("%s: got %d %v", sent, shipped.status, shipped.header)
+			}
+			continue
+		}
+		if got := at(seen(t, shipped), "attributes", "request", "http", "path"); got != normalized {
+			t.Errorf("as shipped: the policy sees %v of %s; want %s", got, sent, normalized)
+		}
+	}
+}

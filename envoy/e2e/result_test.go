@@ -19,7 +19,12 @@ func TestResults(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t)
 	s.apply(t, "web", "testdata/web.rego")
-	e := newEnvoy(t, shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz))
+	c := shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz)
+	c.variant(t, "tenants", func(l node) {
+		line := object(t, manager(t, l), "access_log", 0, "typed_config", "log_format", "json_format")
+		line["tenant"] = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:tenant)%"
+	})
+	e := newEnvoy(t, c)
 	address := e.at["ingress"]
 
 	t.Run("an allow", func(t *testing.T) {
@@ -70,6 +75,13 @@ func TestResults(t *testing.T) {
 	})
 	t.Run("headers that frame a message", func(t *testing.T) { framing(t, address) })
 	t.Run("the access log", func(t *testing.T) { accessLog(t, e) })
+	t.Run("metadata of the policy", func(t *testing.T) {
+		from := e.out.count()
+		ask(t, e.at["tenants"], "GET", "/edited/tenant", nil)
+		if line := e.line(t, from, `"path":"/edited/tenant"`); line["tenant"] != "acme" || len(line["decision_id"].(string)) != 36 {
+			t.Errorf("the access log has %v", line)
+		}
+	})
 	t.Run("at the edge", func(t *testing.T) { edge(t, e) })
 	if warnings := e.log.with("warning "); len(warnings) > 0 {
 		t.Errorf("Envoy warns of the shipped file: %v", warnings)
