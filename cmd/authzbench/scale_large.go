@@ -56,7 +56,7 @@ func (s *scaling) large(
 	s.progress(r.Name)
 	f := &fleet{}
 	defer f.stop()
-	n, err := start.startUnderstudy(ctx, f, start.understudies[0], small)
+	n, err := start.startUnderstudy(ctx, f, start.understudies[0].takingLarge(), small)
 	if err != nil {
 		return r, err
 	}

@@ -25,6 +25,13 @@ type understudy struct {
 	environment  []string
 }
 
+// takingLarge is the same server with the largest --max-policy-size that there is, since
+// its default would refuse the data of this measurement. What --understudy-env says wins.
+func (u understudy) takingLarge() understudy {
+	u.environment = append([]string{"UNDERSTUDY_MAX_POLICY_SIZE=67108864"}, u.environment...)
+	return u
+}
+
 // buildUnderstudy builds the binary of the tree around this module into a folder.
 func buildUnderstudy(ctx context.Context, folder string) (string, error) {
 	root, err := moduleRoot(ctx)

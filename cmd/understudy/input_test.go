@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -43,6 +44,19 @@ func TestInputIsBounded(t *testing.T) {
 	defer func() { _ = read.Close() }()
 	if content, err := readUpTo("-", read, 1<<10); err != nil || string(content) != "piped" {
 		t.Errorf("a pipe: %q, %v", content, err)
+	}
+	// As the shell names the output of another command: -f <(kustomize build).
+	named := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(named, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(named, []byte("piped"), 0o600) }()
+	if content, err := readUpTo(named, nil, 1<<10); err != nil || string(content) != "piped" {
+		t.Errorf("a named pipe: %q, %v", content, err)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,6 +220,39 @@ func TestAPortIsNotOpenedBeforeAnyoneCanDecide(t *testing.T) {
 	cancel()
 	if awaitAtMost(ctx, nil, time.Hour) {
 		t.Error("a server that is stopped opens its port")
+	}
+}
+
+// TestAPortThatIsReservedRefuses: a connection is refused and not held until somebody
+// accepts it. That of an observer is open from the start, for it refuses nobody.
+func TestAPortThatIsReservedRefuses(t *testing.T) {
+	for _, observe := range []bool{false, true} {
+		c := demoConfig(t.TempDir())
+		c.authzAddr, c.observe = freePort(t), observe
+		s := &server{config: c, listeners: make(map[string]net.Listener), bound: make(map[string]string)}
+		if err := s.reserveAuthz(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.Dial("tcp", s.bound["authz"])
+		if open := err == nil; open != observe || !open && !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("observing %v: to connect gives %v", observe, err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
+		if err := s.closeListeners(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAnObserverListensAtOnce: with nothing to decide by it passes everybody.
+func TestAnObserverListensAtOnce(t *testing.T) {
+	r := startServer(t, func(c *config) { c.authzAddr, c.store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
+	response, err := r.authz.Check(t.Context(), plainCheck(t))
+	told := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
+	if answerKind(response, err) != "OK" || told["failure"].GetStringValue() != "NOT_READY" {
+		t.Errorf("got %v, %v; want OK, and that it is not ready", response, err)
 	}
 }
 
