@@ -120,7 +120,7 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	if n := len(bundle.Translated); n > 0 {
-		fmt.Fprintf(f.client.err, "%d modules were translated from Rego v0: %s\n", n, strings.Join(bundle.Translated, ", "))
+		fmt.Fprintf(f.client.err, "%d modules were translated from Rego v0: %s\n", n, onTerminal(strings.Join(bundle.Translated, ", ")))
 	}
 	if f.apply {
 		return f.send(ctx, document)

@@ -280,14 +280,14 @@ func (f *testFlags) printTest(t rego.Test) {
 	case rego.Failed, rego.Errored:
 		word = f.colour.red(string(t.Outcome))
 	}
-	fmt.Fprintf(f.out, "--- %s: %s  %s:%d (%s)\n", word, t.Name, t.File, t.Row, t.Duration.Round(time.Microsecond))
+	fmt.Fprintf(f.out, "--- %s: %s  %s:%d (%s)\n", word, t.Name, onTerminal(t.File), t.Row, t.Duration.Round(time.Microsecond))
 	for _, name := range slices.Sorted(maps.Keys(t.Cases)) {
 		if f.verbose || t.Cases[name] != rego.Passed {
-			fmt.Fprintf(f.out, "    %s: %s\n", t.Cases[name], name)
+			fmt.Fprintf(f.out, "    %s: %s\n", t.Cases[name], onTerminal(name))
 		}
 	}
 	if t.Reason != "" {
-		fmt.Fprintln(f.out, "    "+t.Reason)
+		fmt.Fprintln(f.out, "    "+onTerminal(t.Reason))
 	}
 	for line := range strings.Lines(t.Output) {
 		fmt.Fprint(f.out, f.colour.dim("    | ")+line)
@@ -300,7 +300,7 @@ func (f *testFlags) printCoverage(c *rego.Coverage) {
 	}
 	fmt.Fprintf(f.out, "      coverage: %.1f%% of the rows\n", c.Percent)
 	for _, module := range slices.Sorted(maps.Keys(c.NotCovered)) {
-		fmt.Fprintf(f.out, "      not covered: %s:%s\n", module, ranges(c.NotCovered[module]))
+		fmt.Fprintf(f.out, "      not covered: %s:%s\n", onTerminal(module), ranges(c.NotCovered[module]))
 	}
 }
 
