@@ -80,7 +80,8 @@ func TestPreview(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	table, r := execute[scaleReport](t, "scale", "--sidecars", "3", "--sidecars-per-process", "2", "--commits", "3", "--starts", "2",
-		"--module-bytes", "20000", "--data-bytes", "20000", "--rounds", "1", "--duration", "200ms", "--rate", "100")
+		"--module-bytes", "20000", "--data-bytes", "4400000", // more than serve takes by default
+		"--rounds", "1", "--duration", "200ms", "--rate", "100")
 	if len(r.Commits) != 1 || len(r.Commits[0].Last) != 3 || r.Commits[0].P50 <= 0 || r.Commits[0].P99 < r.Commits[0].P50 {
 		t.Errorf("the commits are %+v", r.Commits)
 	}
