@@ -270,7 +270,7 @@ func (d *demo) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(d.out, "   What differs from before:")
+	fmt.Fprintln(d.out, "   What is decided in another way, before and after:")
 	for i, r := range requests {
 		if before[i] != after[i] {
 			d.showDecision(r, before[i])

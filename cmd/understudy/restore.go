@@ -36,7 +36,8 @@ When a store has lost policies (a Redis without persistence was restarted, a FLU
 a failover to a replica that lagged, a new file in the place of a damaged one), the
 sidecars keep deciding by the last ones, log an error and name them on /readyz. This
 command ends that. It writes to the store itself, and takes the flags and variables of
-'understudy serve': run it where the sidecar runs, or copy its snapshot file and name
+'understudy serve': run it where the sidecar runs, with the same --store, --location
+and --policy, for the snapshot file has its name from them; or copy that file and name
 it with --snapshot-file. A bolt store belongs to one process: stop that before.
 
   understudy restore            stores the policies of the snapshot file with their
