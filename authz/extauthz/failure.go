@@ -94,8 +94,12 @@ func failureCode(f authz.Failure) codes.Code {
 		return codes.DeadlineExceeded
 	case authz.FailureCanceled:
 		return codes.Canceled
-	case authz.FailureNotReady, authz.FailureOverloaded:
+	case authz.FailureNotReady:
 		return codes.Unavailable
+	case authz.FailureOverloaded:
+		// Not UNAVAILABLE, which Envoy sends to the next sidecar: what was too much here
+		// would be a second load there.
+		return codes.ResourceExhausted
 	case authz.FailureUndefined, authz.FailureType:
 		return codes.FailedPrecondition
 	default:

@@ -153,13 +153,14 @@ func TestInputIsMadeOnDemand(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	for failure, code := range map[authz.Failure]codes.Code{
-		authz.FailureUndefined: codes.FailedPrecondition,
-		authz.FailureType:      codes.FailedPrecondition,
-		authz.FailureError:     codes.Internal,
-		authz.FailureDeadline:  codes.DeadlineExceeded,
-		authz.FailurePanic:     codes.Internal,
-		authz.FailureNotReady:  codes.Unavailable,
-		authz.FailureRequest:   codes.OK,
+		authz.FailureUndefined:  codes.FailedPrecondition,
+		authz.FailureType:       codes.FailedPrecondition,
+		authz.FailureError:      codes.Internal,
+		authz.FailureDeadline:   codes.DeadlineExceeded,
+		authz.FailurePanic:      codes.Internal,
+		authz.FailureNotReady:   codes.Unavailable,
+		authz.FailureOverloaded: codes.ResourceExhausted,
+		authz.FailureRequest:    codes.OK,
 	} {
 		t.Run(string(failure), func(t *testing.T) {
 			d := constant(authz.Decision{Failure: failure, Reason: "Why."})
@@ -174,7 +175,7 @@ func TestFailures(t *testing.T) {
 			switch failure {
 			case authz.FailureRequest:
 				want, body = 400, "request_parse_error: Why."
-			case authz.FailureNotReady:
+			case authz.FailureNotReady, authz.FailureOverloaded:
 				want, headers = 503, 1
 			}
 			if got := response.GetDeniedResponse(); got.GetStatus().GetCode() != statusCode(want) || got.GetBody() != body || len(got.GetHeaders()) != headers {
