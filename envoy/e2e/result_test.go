@@ -20,10 +20,7 @@ func TestResults(t *testing.T) {
 	s := newSidecar(t)
 	s.apply(t, "web", "testdata/web.rego")
 	c := shipped(t, "envoy.yaml").local(t, newUpstream(t)).move(t, "understudy", 9191, s.listening.Authz)
-	c.variant(t, "tenants", func(l node) {
-		line := object(t, manager(t, l), "access_log", 0, "typed_config", "log_format", "json_format")
-		line["tenant"] = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:tenant)%"
-	})
+	c.variant(t, "tenants", logsTenant(t))
 	e := newEnvoy(t, c)
 	address := e.at["ingress"]
 
@@ -75,13 +72,7 @@ func TestResults(t *testing.T) {
 	})
 	t.Run("headers that frame a message", func(t *testing.T) { framing(t, address) })
 	t.Run("the access log", func(t *testing.T) { accessLog(t, e) })
-	t.Run("metadata of the policy", func(t *testing.T) {
-		from := e.out.count()
-		ask(t, e.at["tenants"], "GET", "/edited/tenant", nil)
-		if line := e.line(t, from, `"path":"/edited/tenant"`); line["tenant"] != "acme" || len(line["decision_id"].(string)) != 36 {
-			t.Errorf("the access log has %v", line)
-		}
-	})
+	t.Run("metadata of the policy", func(t *testing.T) { tenant(t, e) })
 	t.Run("at the edge", func(t *testing.T) { edge(t, e) })
 	if warnings := e.log.with("warning "); len(warnings) > 0 {
 		t.Errorf("Envoy warns of the shipped file: %v", warnings)
@@ -119,6 +110,24 @@ func accessLog(t *testing.T, e *envoy) {
 		if reason, _ := line["reason"].(string); path == "/broken/logged" && reason == "" {
 			t.Error("a failure has no reason")
 		}
+	}
+}
+
+// logsTenant is an access log that also has what web.rego says in its metadata.
+func logsTenant(t *testing.T) func(listener node) {
+	return func(l node) {
+		line := object(t, manager(t, l), "access_log", 0, "typed_config", "log_format", "json_format")
+		line["tenant"] = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:tenant)%"
+	}
+}
+
+// tenant: what a policy has in its metadata is there for the access log, beside ours.
+func tenant(t *testing.T, e *envoy) {
+	from := e.out.count()
+	ask(t, e.at["tenants"], "GET", "/edited/tenant", nil)
+	line := e.line(t, from, `"path":"/edited/tenant"`)
+	if id, _ := line["decision_id"].(string); line["tenant"] != "acme" || len(id) != 36 {
+		t.Errorf("the access log has %v", line)
 	}
 }
 
