@@ -115,10 +115,7 @@ func (l *Library) resolve(ctx context.Context, given Lock) (activated, error) {
 		}, err
 	case k.known():
 		lock, err := k.lock(l.format)
-		if active := k.active(); len(active) > 0 {
-			return activated{lock: lock, conditions: []Condition{active[0].unchanged()}}, err
-		}
-		return activated{lock: lock, conditions: []Condition{Exists{Key: k.kept.Key}}}, err
+		return activated{lock: lock, conditions: []Condition{k.active()[0].unchanged()}}, err
 	case given.Document == nil:
 		return activated{}, notFound(l.revisionKey(given.Policy, given.Revision))
 	}

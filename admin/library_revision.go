@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
 // Policies returns the revisions of all policies: those with a document, and those
-// that a group's live policy is or can be rolled back to, whichever API made them. A
-// policy without any has none.
+// that are active in a group. A policy without any has none.
 func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID, error) {
 	names, err := l.list(ctx, l.root.in("policyfiles"))
 	if err != nil {
@@ -36,36 +34,9 @@ func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID
 	if err != nil {
 		return nil, err
 	}
-	kept, err := l.kept(ctx, wildcard, policies)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range kept {
-		policy := authz.PolicyID(r.policy().id())
-		if id := RevisionID(r.id()); !slices.Contains(out[policy], id) {
-			out[policy] = append(out[policy], id)
-		}
-	}
-	return out, nil
-}
-
-// kept returns the names of the revisions that live ones of these policies are or can
-// be rolled back to. All of them have the ID, or any with a wildcard.
-func (l *Library) kept(ctx context.Context, id string, policies []storedPolicy) ([]Key, error) {
-	live := make(map[Key]bool)
 	for _, p := range policies {
-		live[p.record.Key] = p.live()
-	}
-	records, err := l.query(ctx, Query{
-		Collection: l.locationOf(wildcard).in("policies").key(id).in("revisions"), WithoutValues: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var out []Key
-	for _, r := range records {
-		if live[r.Key.policy()] {
-			out = append(out, r.Key)
+		if p.live() && p.damage == nil && !slices.Contains(out[p.id()], p.revision()) {
+			out[p.id()] = append(out[p.id()], p.revision())
 		}
 	}
 	return out, nil
@@ -88,8 +59,6 @@ type storedName struct {
 	documents []RevisionID
 	// policies are those of the name in all groups, also the soft-deleted.
 	policies []storedPolicy
-	// kept are the names of the revisions that the live ones of them keep.
-	kept []Key
 }
 
 func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, error) {
@@ -106,10 +75,7 @@ func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, 
 	for _, r := range documents {
 		n.documents = append(n.documents, RevisionID(r.Key.id()))
 	}
-	if n.policies, err = l.named(ctx, id); err != nil {
-		return n, err
-	}
-	n.kept, err = l.kept(ctx, string(id), n.policies)
+	n.policies, err = l.named(ctx, id)
 	return n, err
 }
 
@@ -117,12 +83,12 @@ func (n storedName) exists() bool {
 	return n.mark.Key != "" || slices.ContainsFunc(n.policies, storedPolicy.live)
 }
 
-// revisions returns those with a document, and those that live policies keep.
+// revisions returns those with a document, and those that are active.
 func (n storedName) revisions() []RevisionID {
 	out := slices.Clone(n.documents)
-	for _, r := range n.kept {
-		if id := RevisionID(r.id()); !slices.Contains(out, id) {
-			out = append(out, id)
+	for _, p := range n.policies {
+		if p.live() && p.damage == nil && !slices.Contains(out, p.revision()) {
+			out = append(out, p.revision())
 		}
 	}
 	return out
@@ -141,7 +107,7 @@ func (l *Library) Revision(
 			return Lock{}, nil, err
 		case !k.known():
 			return Lock{}, nil, notFound(key)
-		case k.document.Key != "" || len(k.active()) == 0:
+		case k.document.Key != "":
 			lock, err := k.lock(l.format)
 			return lock, k.groups(), err
 		}
@@ -203,9 +169,6 @@ type storedRevision struct {
 	document Record
 	// policies are those of its name, in all groups.
 	policies []storedPolicy
-	// kept is the record of the revision below a live policy that has been it; empty if
-	// there is none.
-	kept Record
 }
 
 func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision RevisionID) (storedRevision, error) {
@@ -214,21 +177,12 @@ func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision Revi
 	if err != nil {
 		return storedRevision{}, err
 	}
-	keys := []Key{l.lockKey(policy, revision)}
-	for _, p := range policies {
-		if p.live() {
-			keys = append(keys, p.record.Key.in("revisions").key(string(revision)))
-		}
-	}
-	records, err := l.s.store.Get(ctx, keys...)
+	key := l.lockKey(policy, revision)
+	records, err := l.s.store.Get(ctx, key)
 	if err != nil {
-		return storedRevision{}, l.s.storeFailed(ctx, "reading "+string(keys[0]), err)
+		return storedRevision{}, l.s.storeFailed(ctx, "reading "+string(key), err)
 	}
-	k := storedRevision{policy: policy, revision: revision, document: records[0], policies: policies}
-	if i := slices.IndexFunc(records[1:], func(r Record) bool { return r.Key != "" && r.Damage == nil }); i >= 0 {
-		k.kept = records[1+i]
-	}
-	return k, nil
+	return storedRevision{policy: policy, revision: revision, document: records[0], policies: policies}, nil
 }
 
 // active returns the policies whose active revision it is.
@@ -257,25 +211,19 @@ func (k storedRevision) groups() []GroupID {
 
 // known reports whether there is such a revision.
 func (k storedRevision) known() bool {
-	return k.document.Key != "" || len(k.active()) > 0 || k.kept.Key != ""
+	return k.document.Key != "" || len(k.active()) > 0
 }
 
 // lock returns the revision, which has to be known. What is not in the library means
-// what is or was live.
+// what is live.
 func (k storedRevision) lock(format LockFormat) (lock Lock, err error) {
 	lock = Lock{Policy: k.policy, Revision: k.revision}
-	switch active := k.active(); {
-	case k.document.Key != "":
-		lock.Document = k.document.Value
-		lock.Content, err = format.Content(lock.Document)
-	case len(active) > 0:
-		lock.Content = policyContent(active[0].policy)
-	default:
-		var was *adminpb.PolicyRevision
-		if was, err = decode(k.kept, &adminpb.PolicyRevision{}); err == nil {
-			lock.Content = policyContent(was.Snapshot)
-		}
+	if k.document.Key == "" {
+		lock.Content = policyContent(k.active()[0].policy)
+		return lock, nil
 	}
+	lock.Document = k.document.Value
+	lock.Content, err = format.Content(lock.Document)
 	return lock, err
 }
 
