@@ -12,7 +12,7 @@ import (
 )
 
 // Policies returns the revisions of all policies: those with a document, and those
-// that are active in a group. A policy without any has none.
+// that are active in a group, or were by the other API. A policy without any has none.
 func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID, error) {
 	names, err := l.list(ctx, l.root.in("policyfiles"))
 	if err != nil {
@@ -39,17 +39,22 @@ func (l *Library) Policies(ctx context.Context) (map[authz.PolicyID][]RevisionID
 			out[p.id()] = append(out[p.id()], p.revision())
 		}
 	}
-	return out, nil
+	return out, l.addReplaced(ctx, wildcard, policies, out)
 }
 
-// Policy returns the revisions of one policy. The error is NOT_FOUND if there is no
-// policy of the name.
+// Policy returns the revisions of one policy, as Policies does. The error is NOT_FOUND
+// if there is no policy of the name.
 func (l *Library) Policy(ctx context.Context, id authz.PolicyID) ([]RevisionID, error) {
 	n, err := l.readName(ctx, id)
-	if err == nil && !n.exists() {
+	switch {
+	case err != nil:
+		return nil, err
+	case !n.exists():
 		return nil, notFound(l.nameKey(id))
 	}
-	return n.revisions(), err
+	known := map[authz.PolicyID][]RevisionID{id: n.revisions()}
+	err = l.addReplaced(ctx, string(id), n.policies, known)
+	return known[id], err
 }
 
 // storedName is what there is of a policy's name.
@@ -106,7 +111,8 @@ func (l *Library) Revision(
 		case err != nil:
 			return Lock{}, nil, err
 		case !k.known():
-			return Lock{}, nil, notFound(key)
+			lock, err := l.replaced(ctx, k)
+			return lock, []GroupID{}, err
 		case k.document.Key != "":
 			lock, err := k.lock(l.format)
 			return lock, k.groups(), err
