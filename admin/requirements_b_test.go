@@ -104,7 +104,7 @@ func (r *row) needNoField(message string, name protoreflect.Name) {
 
 func (r *row) needDocumented(text string) {
 	r.Helper()
-	content, err := os.ReadFile("../README.md")
+	content, err := os.ReadFile("README.md")
 	if err != nil {
 		r.Fatal(err)
 	}

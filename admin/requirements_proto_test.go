@@ -156,7 +156,7 @@ func operationsAreGoogles(r *row) {
 func experimentCapIsDocumented(r *row) {
 	for file, form := range map[string]string{
 		"v1/admin.proto": `A policy has at most 10 experiments`,
-		"../README.md":   `(?i)at most (10|ten) experiments`,
+		"README.md":      `(?i)at most (10|ten) experiments`,
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

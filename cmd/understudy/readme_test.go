@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	commandLine = regexp.MustCompile("(?m)(?:^ +|`|\\| )(?:bin/)?understudy ([a-z]+)(.*)$")
+	commandLine = regexp.MustCompile("(?m)(?:^ *|^[$] |`|[|] )(?:bin/)?understudy ([a-z]+)(.*)$")
 	flagName    = regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]+)`)
 	serveFlag   = regexp.MustCompile("`--([a-z][a-z-]+)")
 )
@@ -24,7 +24,7 @@ var foreignFlags = map[string]bool{"json": true, "include": true, "build": true,
 // documents: a command that was renamed, or a flag that went away, is found here.
 func TestDocumentsNameWhatIsThere(t *testing.T) {
 	for _, file := range []string{
-		"README.md", "deploy/README.md", "deploy/istio/README.md", "envoy/README.md",
+		"README.md", "admin/README.md", "authz/README.md", "authz/rehearsal/README.md", "rego/README.md", "deploy/README.md", "deploy/istio/README.md", "envoy/README.md",
 		"admin/policyfile/README.md", "authz/reservation/README.md",
 	} {
 		content, err := os.ReadFile(filepath.Join("../..", file))
@@ -32,6 +32,7 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		root := newRoot()
+		root.InitDefaultCompletionCmd()
 		text := strings.ReplaceAll(string(content), "\\\n", "")
 		for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
 			command, _, err := root.Find([]string{m[1]})
