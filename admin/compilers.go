@@ -6,8 +6,11 @@ import (
 	"runtime"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/background"
 	"understudy/rego"
 )
 
@@ -56,7 +59,8 @@ func (c *compilers) compile(ctx context.Context, p *adminpb.Policy) error {
 		return nil
 	}
 	err = c.run(ctx, func() error {
-		_, err := authz.Compile(ctx, p)
+		var err error
+		background.Run(proto.Size(p), func() { _, err = authz.Compile(ctx, p) })
 		return err
 	})
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
+	"understudy/authz/background"
 )
 
 // verb is the method of an operation, as in OperationMetadata.verb.
@@ -287,7 +287,7 @@ func (s *Server) settle(ctx context.Context, op *storedOperation) (*longrunningp
 // await brings an operation up to date until it has ended, the context is done or
 // the time is over.
 func (s *Server) await(ctx context.Context, op *storedOperation, atMost time.Duration) (err error) {
-	authz.Waiting(ctx, func() { err = s.poll(ctx, op, atMost) })
+	background.Wait(ctx, func() { err = s.poll(ctx, op, atMost) })
 	return err
 }
 

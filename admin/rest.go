@@ -22,7 +22,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
+	"understudy/authz/background"
+	"understudy/authz/diagnostics"
 )
 
 // maxBody is the size of the largest request, in bytes: a policy at its limit, with
@@ -145,7 +146,7 @@ func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
 
 // Marshal writes a large answer in the background.
 func (j jsonBody) Marshal(v any) (text []byte, err error) {
-	authz.Background(sizeOf(v), func() { text, err = j.JSONPb.Marshal(v) })
+	background.Run(sizeOf(v), func() { text, err = j.JSONPb.Marshal(v) })
 	return text, err
 }
 
@@ -178,7 +179,7 @@ func (s *Server) checkBody(next http.Handler) func(http.ResponseWriter, *http.Re
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			answer := &heldAnswer{ResponseWriter: w, code: http.StatusOK}
-			authz.BackgroundCall(r.Context(), len(body), func(ctx context.Context) {
+			background.Call(r.Context(), len(body), func(ctx context.Context) {
 				if err := checkNumbers(route.body, body); err != nil {
 					writeStatus(answer, http.StatusBadRequest, err)
 					return
@@ -212,7 +213,7 @@ func (a *heldAnswer) send() {
 // recoverREST turns a panic into an answer that says nothing about it.
 func (s *Server) recoverREST(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
-		s.panics.Report(r.Context(), authz.PanicAPI, cause)
+		s.panics.Report(r.Context(), diagnostics.PanicAPI, cause)
 		writeStatus(w, http.StatusInternalServerError, internal())
 	}
 }
@@ -224,11 +225,11 @@ func (s *Server) recoverRPC(
 ) (response any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.panics.Report(ctx, authz.PanicAPI, cause)
+			s.panics.Report(ctx, diagnostics.PanicAPI, cause)
 			err = internal()
 		}
 	}()
-	authz.BackgroundCall(ctx, sizeOf(r), func(ctx context.Context) { response, err = handle(ctx, r) })
+	background.Call(ctx, sizeOf(r), func(ctx context.Context) { response, err = handle(ctx, r) })
 	return response, withInfo(err)
 }
 

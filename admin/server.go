@@ -13,6 +13,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 )
 
 const (
@@ -61,7 +62,7 @@ type Config struct {
 	// Nil means none.
 	Logger *slog.Logger
 	// Panics reports what panics. Nil means that the Logger alone hears of it.
-	Panics *authz.Panics
+	Panics *diagnostics.Panics
 	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
 	// its modules. One without tests is accepted.
 	RequirePassingTests bool
@@ -85,7 +86,7 @@ type Server struct {
 	store Store
 	log   *slog.Logger
 	// panics reports what panics in calls and in the compiler.
-	panics *authz.Panics
+	panics *diagnostics.Panics
 	now    func() time.Time
 	// maxPolicySize and hosts are as in Config.
 	maxPolicySize int
@@ -113,7 +114,7 @@ func NewServer(config Config) (*Server, error) {
 	}
 	if s.panics == nil {
 		var err error
-		if s.panics, err = authz.NewPanics(s.log, nil); err != nil {
+		if s.panics, err = diagnostics.NewPanics(s.log, nil); err != nil {
 			return nil, fmt.Errorf("admin: %w", err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"understudy/authz/diagnostics"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
 )
@@ -88,8 +90,8 @@ func (c *comparison) tell() (recordText, error) {
 		ExperimentEtag:   c.experiment.etag,
 		ExperimentResult: c.decision.Result(),
 		Difference:       c.difference,
-		Rule:             bounded(side.Rule),
-		Reason:           bounded(side.Reason),
+		Rule:             diagnostics.Bounded(side.Rule),
+		Reason:           diagnostics.Bounded(side.Reason),
 	}
 	encoded, err := json.Marshal(b)
 	return recordText{attribute.StringValue(LogPrefix + " " + string(encoded)), b.attributes()}, err

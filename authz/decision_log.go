@@ -7,8 +7,10 @@ import (
 	"maps"
 	"reflect"
 	"runtime"
-	"sync"
 	"time"
+
+	"understudy/authz/background"
+	"understudy/authz/diagnostics"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -84,18 +86,18 @@ type decisionLog struct {
 	credentials credentials
 	logger      log.Logger
 	diagnostics *slog.Logger
-	panics      *Panics
+	panics      *diagnostics.Panics
 	bodies      *bodyMemory
-	pool        *pool[decided]
+	pool        *background.Pool[decided]
 	// events counts what became of the decisions that were worked at; drops those
 	// that were not.
 	events, drops metric.Int64Counter
-	// options has the labels of both as options, by outcome and by dropReason.
-	options sync.Map
+	// options has the labels of both: outcomes and reasons.
+	options diagnostics.Options
 }
 
 // dropEncoding: the event has a value that JSON does not know. None is known that has.
-const dropEncoding dropReason = "encoding"
+const dropEncoding background.DropReason = "encoding"
 
 // outcome says what became of a decision in the log. It is a metric label.
 type outcome string
@@ -109,12 +111,12 @@ const (
 	outcomeStripped outcome = "stripped"
 )
 
-func (o outcome) attributes() []attribute.KeyValue {
+func (o outcome) Attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("outcome", string(o))}
 }
 
 // newDecisionLog returns the log of a sidecar; nil if it is off.
-func newDecisionLog(config Config, panics *Panics, bodies *bodyMemory) (*decisionLog, error) {
+func newDecisionLog(config Config, panics *diagnostics.Panics, bodies *bodyMemory) (*decisionLog, error) {
 	c := config.DecisionLog.withDefaults()
 	if c.Provider == nil {
 		return nil, nil
@@ -135,12 +137,12 @@ func newDecisionLog(config Config, panics *Panics, bodies *bodyMemory) (*decisio
 	if config.Observing {
 		l.labels["observing"] = "true"
 	}
-	l.pool = &pool[decided]{
-		workers: c.Workers, limit: int64(c.QueueBytes), queue: make(chan decided, c.Queue),
-		size: func(d decided) int { return d.bytes },
-		do:   l.log,
-		shed: func(_ decided, why dropReason) { l.dropped(why, 1) },
-	}
+	l.pool = background.NewPool(background.Jobs[decided]{
+		Workers: c.Workers, Queue: c.Queue, Bytes: c.QueueBytes,
+		Size: func(d decided) int { return d.bytes },
+		Do:   l.log,
+		Shed: func(_ decided, why background.DropReason) { l.dropped(why, 1) },
+	})
 	return l, l.measure(config.Meters)
 }
 
@@ -160,18 +162,18 @@ func (l *decisionLog) measure(provider metric.MeterProvider) (err error) {
 	for _, o := range []outcome{outcomeWritten, outcomeDropped, outcomeStripped} {
 		l.counted(o, 0)
 	}
-	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic, dropEncoding} {
+	for _, r := range []background.DropReason{background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, dropEncoding} {
 		l.dropped(r, 0)
 	}
 	return nil
 }
 
 func (l *decisionLog) counted(o outcome, n int64) {
-	l.events.Add(context.Background(), n, option(&l.options, o))
+	l.events.Add(context.Background(), n, diagnostics.Option(&l.options, o))
 }
 
-func (l *decisionLog) dropped(why dropReason, n int64) {
-	l.drops.Add(context.Background(), n, option(&l.options, why))
+func (l *decisionLog) dropped(why background.DropReason, n int64) {
+	l.drops.Add(context.Background(), n, diagnostics.Option(&l.options, why))
 }
 
 // offer hands a decision over without ever waiting. It costs one comparison if the
@@ -179,24 +181,24 @@ func (l *decisionLog) dropped(why dropReason, n int64) {
 func (l *decisionLog) offer(ctx context.Context, begin time.Time, d decided) {
 	if l != nil {
 		d.trace, d.took, d.bytes = trace.SpanContextFromContext(ctx), time.Since(begin), d.request.size()
-		l.pool.offer(d)
+		l.pool.Offer(d)
 	}
 }
 
 // run makes the events until ctx is done, then those that wait, for a bounded time.
 func (l *decisionLog) run(ctx context.Context) {
 	if l != nil {
-		l.pool.run(ctx)
+		l.pool.Run(ctx)
 	}
 }
 
 // log makes the event of a decision and writes it. What panics here costs this
 // event, not the process.
-func (l *decisionLog) log(ctx context.Context, _ *turns, d decided) {
+func (l *decisionLog) log(ctx context.Context, _ *background.Yielder, d decided) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			l.dropped(dropPanic, 1)
-			l.panics.Report(ctx, PanicDecisionLog, cause,
+			l.dropped(background.DropPanic, 1)
+			l.panics.Report(ctx, diagnostics.PanicDecisionLog, cause,
 				slog.String("policy", string(d.policy)), slog.String("decision_id", d.request.ID))
 		}
 	}()

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+
+	"understudy/authz/diagnostics"
 )
 
 // callOutcome is how a call of an external service ended. Its values are metric labels.
@@ -122,7 +124,7 @@ func parseDenial(body []byte) (string, bool) {
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "")
 	}
-	return clean(message), message != ""
+	return diagnostics.Clean(message), message != ""
 }
 
 // callOutcomeOf returns why there is no answer.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -48,7 +49,7 @@ type question struct {
 	// pace is that of a live decision; nil for one beside the traffic.
 	pace *pace
 	// panics reports what panics; nil if nobody is to hear of it.
-	panics *Panics
+	panics *diagnostics.Panics
 }
 
 // about says in a log what was asked: nothing of the request but its ID.

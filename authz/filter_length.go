@@ -6,6 +6,7 @@ import (
 	"time"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -54,7 +55,7 @@ func (f lengthFilter) check(_ context.Context, q question) Decision {
 	case lease == nil:
 		return denied("The length of the reservation cannot be told: there is no reservation.")
 	case lease.Invalid != "":
-		return denied("The length of the reservation cannot be told: " + bounded(lease.Invalid))
+		return denied("The length of the reservation cannot be told: " + diagnostics.Bounded(lease.Invalid))
 	case lease.Start.IsZero() || lease.End.IsZero():
 		return denied("The length of the reservation cannot be told: it needs a start_date and an end_date.")
 	case lease.End.Before(lease.Start):

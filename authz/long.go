@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"understudy/authz/background"
 )
 
 const (
@@ -17,15 +19,15 @@ const (
 
 // longs has a place for each evaluation that may be long at the same time: one for each
 // processor. So no place is wanting while a processor is free, and however many expensive
-// requests come, a short one finds few others that can run: these let the traffic go first
-// every quantum, as workers beside it do (see turns). A place is a turns, and used by one
+// requests come, a short one finds few others that can run: these yield every
+// 100 µs, as workers off the request path do. A place is a Yielder, and used by one
 // evaluation at a time.
-type longs chan *turns
+type longs chan *background.Yielder
 
 func newLongs() longs {
 	places := make(longs, runtime.GOMAXPROCS(0))
 	for range cap(places) {
-		places <- &turns{}
+		places <- &background.Yielder{}
 	}
 	return places
 }
@@ -36,7 +38,7 @@ func (l longs) close() {
 	for range len(l) {
 		select {
 		case place := <-l:
-			place.close()
+			place.Close()
 			defer func() { l <- place }()
 		default:
 			return
@@ -52,7 +54,7 @@ type pace struct {
 	places longs
 	begin  time.Time
 	// place is nil while the evaluation is not long.
-	place *turns
+	place *background.Yielder
 	// waited is how long it has waited for a place.
 	waited time.Duration
 	// calls is how often it was called.
@@ -69,7 +71,7 @@ func (p *pace) next() {
 	p.calls++
 	switch {
 	case p.place != nil:
-		p.place.next()
+		p.place.Yield()
 	case time.Since(p.begin) >= longAfter:
 		p.enter()
 	}
@@ -80,7 +82,7 @@ func (p *pace) enter() {
 	since := time.Now()
 	select {
 	case p.place = <-p.places:
-		p.place.begin()
+		p.place.Begin()
 	case <-p.ctx.Done():
 	}
 	p.waited += time.Since(since)

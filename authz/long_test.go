@@ -5,13 +5,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"understudy/authz/background"
 )
 
 // TestALongEvaluationWaitsForAPlace: a short one never asks for one.
 func TestALongEvaluationWaitsForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := make(longs, 1)
-		places <- &turns{mute: true} // a pipe is nothing that synctest knows
+		places <- background.WithoutPipe()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		first, second, short := newPace(ctx, places), newPace(ctx, places), newPace(ctx, places)
@@ -86,7 +88,7 @@ func TestExpensiveRequestsLeaveRoom(t *testing.T) {
 	const endless = `{ input.x == "slow"; count([1 | some a in numbers.range(1, 3000); some b in numbers.range(1, 3000); a + b > 1]) > 0 }`
 	s, e, _ := verifying(t, endless)
 	s.config.DecisionTimeout = 500 * time.Millisecond
-	var taken []*turns
+	var taken []*background.Yielder
 	for range cap(s.longs) {
 		taken = append(taken, <-s.longs)
 	}

@@ -3,8 +3,10 @@ package authz
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"understudy/authz/background"
+	"understudy/authz/diagnostics"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -24,14 +26,8 @@ type metrics struct {
 	verifications metric.Int64Counter
 	// observing says that nobody enforces the decisions.
 	observing bool
-	// labels :: labels → them as an option, made once.
-	labels sync.Map
-}
-
-// labels are what a measurement is told apart by. There are few of each type.
-type labels interface {
-	comparable
-	attributes() []attribute.KeyValue
+	// labels are those of all measurements, made once.
+	labels diagnostics.Options
 }
 
 // checkLabels are the labels of a check.
@@ -43,7 +39,7 @@ type checkLabels struct {
 	observing bool
 }
 
-func (l checkLabels) attributes() []attribute.KeyValue {
+func (l checkLabels) Attributes() []attribute.KeyValue {
 	out := []attribute.KeyValue{
 		attribute.String("policy", string(l.policy)),
 		attribute.String("result", l.result),
@@ -61,14 +57,10 @@ type comparisonLabels struct {
 	failure    Failure
 }
 
-func (l comparisonLabels) attributes() []attribute.KeyValue {
+func (l comparisonLabels) Attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("difference", string(l.difference)), attribute.String("failure", string(l.failure)),
 	}
-}
-
-func (r dropReason) attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{attribute.String("reason", string(r))}
 }
 
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
@@ -106,13 +98,13 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 // count: an alert on a rise needs the zero.
 func (m *metrics) begin() {
 	for _, d := range []Difference{Unchanged, NewlyDenied, NewlyAllowed, ResponseChanged, ExperimentFailed, LiveFailed} {
-		m.comparisons.Add(context.Background(), 0, option(&m.labels, comparisonLabels{d, ""}))
+		m.comparisons.Add(context.Background(), 0, diagnostics.Option(&m.labels, comparisonLabels{d, ""}))
 	}
-	for _, r := range []dropReason{dropQueueFull, dropQueueBytes, dropShutdown, dropPanic, dropBodyMemory} {
+	for _, r := range []background.DropReason{background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory} {
 		m.dropped(r, 0)
 	}
 	for _, v := range []verification{verifyDone, verifyShed, verifyFailed} {
-		m.verifications.Add(context.Background(), 0, option(&m.labels, v))
+		m.verifications.Add(context.Background(), 0, diagnostics.Option(&m.labels, v))
 	}
 	m.failures.Add(context.Background(), 0)
 	m.unsaved.Add(context.Background(), 0)
@@ -156,32 +148,22 @@ func (s Status) Age() time.Duration {
 }
 
 func (m *metrics) checked(ctx context.Context, id PolicyID, d Decision, begin time.Time) {
-	m.checks.Add(ctx, 1, option(&m.labels, checkLabels{id, d.Result(), d.Failure, m.observing}))
+	m.checks.Add(ctx, 1, diagnostics.Option(&m.labels, checkLabels{id, d.Result(), d.Failure, m.observing}))
 	m.duration.Record(ctx, time.Since(begin).Seconds())
 }
 
-// option returns labels as an option. It is made once and kept in known.
-func option[L labels](known *sync.Map, l L) metric.MeasurementOption {
-	if made, ok := known.Load(l); ok {
-		return made.(metric.MeasurementOption)
-	}
-	made := metric.WithAttributeSet(attribute.NewSet(l.attributes()...))
-	known.Store(l, made)
-	return made
-}
-
 func (m *metrics) compared(ctx context.Context, d Difference, failure Failure) {
-	m.comparisons.Add(ctx, 1, option(&m.labels, comparisonLabels{d, failure}))
+	m.comparisons.Add(ctx, 1, diagnostics.Option(&m.labels, comparisonLabels{d, failure}))
 }
 
-func (m *metrics) dropped(why dropReason, n int) {
-	m.drops.Add(context.Background(), int64(n), option(&m.labels, why))
+func (m *metrics) dropped(why background.DropReason, n int) {
+	m.drops.Add(context.Background(), int64(n), diagnostics.Option(&m.labels, why))
 }
 
 func (m *metrics) mismatched() { m.mismatches.Add(context.Background(), 1) }
 
 func (m *metrics) verified(v verification) {
-	m.verifications.Add(context.Background(), 1, option(&m.labels, v))
+	m.verifications.Add(context.Background(), 1, diagnostics.Option(&m.labels, v))
 }
 
 func (m *metrics) notSaved() { m.unsaved.Add(context.Background(), 1) }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/diagnostics"
 )
 
 const (
@@ -134,5 +135,5 @@ func withRefusal(st *status.Status, r refusal) *status.Status {
 
 func cause(r refusal) string {
 	text := fmt.Sprintf("%s: %v", r.resource, r.err)
-	return clean(text[:min(len(text), maxCause)])
+	return diagnostics.Clean(text[:min(len(text), maxCause)])
 }

@@ -1,6 +1,10 @@
 package authz
 
-import "context"
+import (
+	"context"
+
+	"understudy/authz/diagnostics"
+)
 
 // notify tells each filter that a reservation ends. Whatever they say, it ends: the
 // answer is always that it may (Blazar's on-end). What fails is logged and counted.
@@ -22,7 +26,7 @@ func (p *Policy) notify(ctx context.Context, q question) Decision {
 func (r rule) tell(ctx context.Context, q question) (d Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			q.panics.Report(ctx, PanicNotification, cause, q.about(r.id)...)
+			q.panics.Report(ctx, diagnostics.PanicNotification, cause, q.about(r.id)...)
 			d = failed(FailurePanic, "The notification panicked.")
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -73,7 +74,7 @@ func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 		}
 		_, err := authz.Compile(brokenContext{t.Context()}, source)
 		m, out := newMeter(), &lockedBuffer{}
-		panics, newErr := authz.NewPanics(slog.New(slog.NewTextHandler(out, nil)), m)
+		panics, newErr := diagnostics.NewPanics(slog.New(slog.NewTextHandler(out, nil)), m)
 		if newErr != nil {
 			t.Fatal(newErr)
 		}

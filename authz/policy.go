@@ -7,9 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"google.golang.org/protobuf/proto"
-
 	adminpb "understudy/admin/v1"
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -32,8 +31,8 @@ type Violation struct {
 // one violation.
 type CompileError struct {
 	Violations []Violation
-	// panicked is set if the policy broke the compiler; see Panics.ReportCompiler.
-	panicked *panicked
+	// caught is set if the policy broke the compiler; see Panics.ReportCompiler.
+	caught *diagnostics.Caught
 }
 
 func (e *CompileError) Error() string {
@@ -42,6 +41,14 @@ func (e *CompileError) Error() string {
 		texts[i] = v.Field + ": " + v.Description
 	}
 	return strings.Join(texts, "; ")
+}
+
+// Unwrap returns the panic of a policy that broke the compiler; nil for any other.
+func (e *CompileError) Unwrap() error {
+	if e.caught == nil {
+		return nil
+	}
+	return e.caught
 }
 
 // Policy is a compiled policy: a chain of filters. It is safe for concurrent use;
@@ -79,22 +86,21 @@ const maxRules = 100
 // Compile compiles a policy: what the control plane does before it stores one, and
 // a sidecar before it decides by one. The error is a *CompileError or that of ctx.
 // It never panics: a policy that breaks the compiler does not compile, for it would
-// break every sidecar.
+// break every sidecar. A large policy takes seconds: see package background.
 func Compile(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			compiled, err = nil, broken(cause, "The compiler fails on this policy. Write it another way.")
 		}
 	}()
-	Background(proto.Size(p), func() { compiled, err = compile(ctx, p) })
-	return compiled, err
+	return compile(ctx, p)
 }
 
 // broken is the error of modules that panicked the compiler. It is called by the
 // deferred function.
 func broken(cause any, description string) *CompileError {
 	return &CompileError{
-		Violations: []Violation{{Field: "modules", Description: description}}, panicked: newPanicked(cause),
+		Violations: []Violation{{Field: "modules", Description: description}}, caught: diagnostics.Catch(cause),
 	}
 }
 
@@ -198,7 +204,7 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 	defer func() {
 		q.pace.leave()
 		if cause := recover(); cause != nil {
-			q.panics.Report(ctx, PanicEvaluation, cause, q.about(asked)...)
+			q.panics.Report(ctx, diagnostics.PanicEvaluation, cause, q.about(asked)...)
 			d = failed(FailurePanic, "The evaluation panicked.")
 		}
 	}()

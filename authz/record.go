@@ -2,10 +2,9 @@ package authz
 
 import (
 	"context"
-	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
+
+	"understudy/authz/diagnostics"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -21,9 +20,6 @@ const EventPreview = "understudy.policy.preview"
 // attributeRequestID is the x-request-id of the request, in records and in the decision
 // log.
 const attributeRequestID = "understudy.request_id"
-
-// maxText bounds each text of a record that comes from a request, in bytes.
-const maxText = 2048
 
 // Recorder writes preview records: one OpenTelemetry log event for each request
 // and ACTIVE experiment. A record tells what was decided and by which versions; of
@@ -75,10 +71,10 @@ func (r *Recorder) describe(out []attribute.KeyValue, config Config, request *Re
 		attribute.String("understudy.decision_id", request.ID),
 		attribute.String("understudy.location", string(config.Location)),
 		attribute.String("understudy.node", config.Node),
-		attribute.String("understudy.principal", bounded(request.Principal)),
-		attribute.String("http.request.method", bounded(request.Method)),
-		attribute.String("url.path", bounded(request.Path)),
-		attribute.String("server.address", bounded(request.Host)),
+		attribute.String("understudy.principal", diagnostics.Bounded(request.Principal)),
+		attribute.String("http.request.method", diagnostics.Bounded(request.Method)),
+		attribute.String("url.path", diagnostics.Bounded(request.Path)),
+		attribute.String("server.address", diagnostics.Bounded(request.Host)),
 	)
 	if config.Observing {
 		out = append(out, attribute.Bool(observingKey, true))
@@ -90,36 +86,4 @@ func (r *Recorder) describe(out []attribute.KeyValue, config Config, request *Re
 		out = append(out, attribute.Float64("understudy.preview.sample_rate", rate))
 	}
 	return out
-}
-
-// bounded makes a text fit for a record: not too long, valid, on one line.
-func bounded(text string) string {
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	return clean(text)
-}
-
-// clean replaces what could break a line, move a terminal's cursor, turn the reading
-// direction or hide, and what is no UTF-8.
-func clean(text string) string {
-	if printable(text) {
-		return text
-	}
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
-}
-
-// printable reports whether a text has printable ASCII only, as most have.
-func printable(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

@@ -1,6 +1,10 @@
 package authz
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"understudy/authz/diagnostics"
+)
 
 // maxRequestID bounds the ID of a request that others made, in characters.
 const maxRequestID = 128
@@ -24,5 +28,5 @@ func (r *Request) ExternalID() string {
 		}
 		n++
 	}
-	return clean(id)
+	return diagnostics.Clean(id)
 }

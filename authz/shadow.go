@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"understudy/authz/background"
+	"understudy/authz/diagnostics"
+
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -13,7 +16,7 @@ import (
 type shadow struct {
 	timeout time.Duration
 	owner   *Sidecar
-	pool    *pool[rehearsal]
+	pool    *background.Pool[rehearsal]
 }
 
 // rehearsal is one request that its live policy has decided.
@@ -30,23 +33,26 @@ type rehearsal struct {
 
 func newShadow(config PreviewConfig, owner *Sidecar) *shadow {
 	s := &shadow{timeout: config.Timeout, owner: owner}
-	s.pool = &pool[rehearsal]{
-		workers: config.Workers, limit: int64(config.QueueBytes), queue: make(chan rehearsal, config.Queue),
-		size: func(job rehearsal) int { return job.bytes },
-		do:   s.rehearse,
-		shed: func(job rehearsal, why dropReason) {
+	s.pool = background.NewPool(background.Jobs[rehearsal]{
+		Workers: config.Workers, Queue: config.Queue, Bytes: config.QueueBytes,
+		Size: func(job rehearsal) int { return job.bytes },
+		Do:   s.rehearse,
+		Shed: func(job rehearsal, why background.DropReason) {
 			owner.metrics.dropped(why, job.comparisons())
 			if job.verify {
 				owner.metrics.verified(verifyShed)
 			}
 		},
-	}
+	})
 	return s
 }
 
+// DropBodyMemory: there was no memory to read the body.
+const DropBodyMemory background.DropReason = "body_memory"
+
 // offer hands a request over without ever waiting.
 func (s *shadow) offer(ctx context.Context, e *entry, r *Request, live Decision) {
-	s.pool.offer(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live, bytes: r.size()})
+	s.pool.Offer(rehearsal{trace: trace.SpanContextFromContext(ctx), entry: e, request: r, live: live, bytes: r.size()})
 }
 
 // comparisons is how many there are to make.
@@ -58,10 +64,10 @@ func (j rehearsal) comparisons() int {
 }
 
 // run works until ctx is done, then finishes what waits, for a bounded time.
-func (s *shadow) run(ctx context.Context) { s.pool.run(ctx) }
+func (s *shadow) run(ctx context.Context) { s.pool.Run(ctx) }
 
 // rehearse decides a request by each experiment and records how that compares.
-func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
+func (s *shadow) rehearse(ctx context.Context, y *background.Yielder, job rehearsal) {
 	defer s.survive(ctx, job, job.comparisons(), string(job.entry.name))
 	reading := s.owner.bodies.newReadingBeside(ctx, job.request)
 	defer reading.end()
@@ -72,7 +78,7 @@ func (s *shadow) rehearse(ctx context.Context, t *turns, job rehearsal) {
 	ctx = trace.ContextWithRemoteSpanContext(ctx, job.request.span(job.trace))
 	for i := range job.entry.experiments {
 		s.compare(ctx, job, &job.entry.experiments[i], reading)
-		t.next()
+		y.Yield()
 	}
 }
 
@@ -82,8 +88,8 @@ func (s *shadow) survive(ctx context.Context, job rehearsal, comparisons int, of
 		if job.verify {
 			s.owner.metrics.verified(verifyFailed)
 		}
-		s.owner.metrics.dropped(dropPanic, comparisons)
-		s.owner.panics.Report(ctx, PanicPreview, cause, slog.String("of", of), slog.String("decision_id", job.request.ID))
+		s.owner.metrics.dropped(background.DropPanic, comparisons)
+		s.owner.panics.Report(ctx, diagnostics.PanicPreview, cause, slog.String("of", of), slog.String("decision_id", job.request.ID))
 	}
 }
 
@@ -93,12 +99,12 @@ func (s *shadow) compare(ctx context.Context, job rehearsal, experiment *candida
 	defer s.survive(ctx, job, 1, experiment.name)
 	decision := s.owner.decide(ctx, experiment.policy, question{request: job.request, name: experiment.name, shadow: true, reading: reading}, s.timeout)
 	if decision.Failure == FailureOverloaded {
-		s.owner.metrics.dropped(dropBodyMemory, 1)
+		s.owner.metrics.dropped(DropBodyMemory, 1)
 		return
 	}
 	if decision.Failure == FailureCanceled {
 		// The context of the work ends when there is no more time at shutdown.
-		s.owner.metrics.dropped(dropShutdown, 1)
+		s.owner.metrics.dropped(background.DropShutdown, 1)
 		return
 	}
 	c := experiment.comparisons.of(job.request, &job.entry.live, experiment, job.live, decision)

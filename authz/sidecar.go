@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -89,7 +90,7 @@ type Sidecar struct {
 	config  Config
 	log     *slog.Logger
 	metrics *metrics
-	panics  *Panics
+	panics  *diagnostics.Panics
 	shadow  *shadow
 	bodies  *bodyMemory
 	// external calls the services that rules ask.
@@ -152,7 +153,7 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
-	if s.panics, err = NewPanics(config.Logger, config.Meters); err != nil {
+	if s.panics, err = diagnostics.NewPanics(config.Logger, config.Meters); err != nil {
 		return nil, err
 	}
 	if s.external, err = newExternal(config.External, config.Meters, config.Logger); err != nil {
@@ -226,7 +227,7 @@ func (s *Sidecar) Check(ctx context.Context, r *Request) Decision {
 		s.shadow.offer(ctx, e, r, d)
 	}
 	if s.dueForVerification(e, r, d) {
-		s.shadow.pool.offer(rehearsal{entry: e, request: r, live: d, verify: true, bytes: r.size()})
+		s.shadow.pool.Offer(rehearsal{entry: e, request: r, live: d, verify: true, bytes: r.size()})
 	}
 	return d
 }

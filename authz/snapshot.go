@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/background"
 )
 
 // snapshot is all that a sidecar decides by, compiled. It is immutable: a change
@@ -145,7 +146,7 @@ func (e *entry) compile(ctx context.Context, name, etag string, source *adminpb.
 		}
 	}
 	var err error
-	c.policy, err = Compile(ctx, source)
+	background.Run(proto.Size(source), func() { c.policy, err = Compile(ctx, source) })
 	return c, err
 }
 

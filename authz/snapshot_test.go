@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"strings"
 	"testing"
 
 	adminpb "understudy/admin/v1"
@@ -48,5 +49,22 @@ func TestNothingIsCompiledTwice(t *testing.T) {
 	_, changed := apply(s, state(allowing("4", "input.x")))
 	if changed.live.policy == committed.live.policy {
 		t.Error("another content was not compiled")
+	}
+}
+
+// TestLargePoliciesCompileAlike compiles one in the background, and one that does not
+// compile.
+func TestLargePoliciesCompileAlike(t *testing.T) {
+	compiled := func(condition string) error {
+		p := allowing("1", condition)
+		p.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", 64<<10)
+		_, err := (&entry{}).compile(t.Context(), "p", "1", p)
+		return err
+	}
+	if err := compiled(`input.x == "a"`); err != nil {
+		t.Error(err)
+	}
+	if err := compiled(`unknown(1)`); err == nil || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("%v is the error, want one about unknown", err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"understudy/authz/diagnostics"
 )
 
 const (
@@ -29,13 +31,13 @@ func newUnknown() *unknown { return &unknown{told: make(map[string]bool)} }
 
 // noSuchPolicy is the reason of a decision about a request for a policy that is not there.
 func noSuchPolicy(id PolicyID) string {
-	return fmt.Sprintf("There is no policy %q here, so this is the default decision. Create it, or name another one.", bounded(string(id)))
+	return fmt.Sprintf("There is no policy %q here, so this is the default decision. Create it, or name another one.", diagnostics.Bounded(string(id)))
 }
 
 // tellUnknown logs a request for a policy that is not there, unless its ID was told
 // of lately. The verdict is that of the default decision.
 func (s *Sidecar) tellUnknown(id PolicyID, verdict Verdict) {
-	text := bounded(string(id))
+	text := diagnostics.Bounded(string(id))
 	first, last := s.unknown.note(text, time.Now())
 	switch {
 	case first:

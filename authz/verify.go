@@ -29,7 +29,7 @@ const (
 	verifyFailed verification = "failed"
 )
 
-func (v verification) attributes() []attribute.KeyValue {
+func (v verification) Attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("outcome", string(v))}
 }
 

@@ -263,8 +263,10 @@ func TestAMismatchLeadsToTheRule(t *testing.T) {
 // TestAVerificationThatIsShedIsCounted has no room for one.
 func TestAVerificationThatIsShedIsCounted(t *testing.T) {
 	s, e, reader := verifying(t, `input.x == "a"`)
-	s.shadow.pool.closed.Store(true)
-	s.shadow.pool.offer(rehearsal{entry: e, request: readAs(nil, time.Unix(0, 0)), verify: true})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.shadow.run(ended) // what is offered after the end is shed
+	s.shadow.pool.Offer(rehearsal{entry: e, request: readAs(nil, time.Unix(0, 0)), verify: true})
 	if n := counted(t, reader, "understudy.verifications", "shed"); n != 1 {
 		t.Errorf("%d shed verifications are counted, want 1", n)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"understudy/admin"
-	"understudy/authz"
+	"understudy/authz/diagnostics"
 )
 
 // maxBody is the size of the largest document, in bytes: that of Chef's server.
@@ -30,7 +30,7 @@ type Config struct {
 	// Logger gets what callers are not told. Nil means none.
 	Logger *slog.Logger
 	// Panics reports what panics. Nil means that the Logger alone hears of it.
-	Panics *authz.Panics
+	Panics *diagnostics.Panics
 }
 
 // API is the Policyfile HTTP API. It is safe for concurrent use.
@@ -42,7 +42,7 @@ type API struct {
 	turns chan struct{}
 	log   *slog.Logger
 	// panics reports what panics in calls.
-	panics *authz.Panics
+	panics *diagnostics.Panics
 }
 
 // New returns an API.
@@ -59,7 +59,7 @@ func New(c Config) (*API, error) {
 	}
 	if a.panics == nil {
 		var err error
-		if a.panics, err = authz.NewPanics(a.log, nil); err != nil {
+		if a.panics, err = diagnostics.NewPanics(a.log, nil); err != nil {
 			return nil, fmt.Errorf("policyfile: %w", err)
 		}
 	}
@@ -81,7 +81,7 @@ func (a *API) Handler(next http.Handler) http.Handler {
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			a.panics.Report(r.Context(), authz.PanicAPI, cause)
+			a.panics.Report(r.Context(), diagnostics.PanicAPI, cause)
 			write(w, problemReply(problem(http.StatusInternalServerError, "internal service error")))
 		}
 	}()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 )
 
 // onFailure is what becomes of a request that the policy could not decide.
@@ -44,7 +45,7 @@ const failureLines = 10
 // policy is that of requests whose route names none.
 func WithFailureLog(log *slog.Logger, policy authz.PolicyID) Option {
 	return func(s *Server) {
-		s.failures, s.policy = authz.NewLimitedLog(log, failureLines, time.Second), policy
+		s.failures, s.policy = diagnostics.NewLimitedLog(log, failureLines, time.Second), policy
 	}
 }
 

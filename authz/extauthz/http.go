@@ -10,6 +10,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 )
 
 // HTTPConfig says how a Server is asked over HTTP.
@@ -107,7 +108,7 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// allow. What panics has written nothing yet.
 	defer func() {
 		if cause := recover(); cause != nil {
-			f.server.panics.Report(r.Context(), authz.PanicCheck, cause)
+			f.server.panics.Report(r.Context(), diagnostics.PanicCheck, cause)
 			f.send(w, errPanicked.answer(), route.form)
 		}
 	}()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 	"understudy/authz/extauthz"
 )
 
@@ -62,7 +63,7 @@ func TestPanicIsADenial(t *testing.T) {
 func reporting(t *testing.T, d extauthz.Decider) (*extauthz.Server, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	panics, err := authz.NewPanics(slog.New(slog.NewTextHandler(log, nil)), nil)
+	panics, err := diagnostics.NewPanics(slog.New(slog.NewTextHandler(log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

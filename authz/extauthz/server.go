@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 )
 
 // Decider decides requests. It is safe for concurrent use and observes the
@@ -35,11 +36,11 @@ type Server struct {
 	tracer     trace.Tracer // nil if there are no spans
 	bodies     bodies
 	// panics is nil if nobody is to hear of what panics.
-	panics    *authz.Panics
+	panics    *diagnostics.Panics
 	onFailure onFailure
 	// failures is nil if those that are handed to Envoy are not logged; policy is the one
 	// that they name if the route chose none.
-	failures *authz.LimitedLog
+	failures *diagnostics.LimitedLog
 	policy   authz.PolicyID
 	// idHeader is the header in which a denial has the decision ID; empty if it has none.
 	idHeader string
@@ -82,7 +83,7 @@ func WithTracer(t trace.Tracer) Option { return func(s *Server) { s.tracer = t }
 
 // WithPanics reports what panics on the way to the policy or back. Without it a panic
 // is a denial of which there is no trace.
-func WithPanics(p *authz.Panics) Option { return func(s *Server) { s.panics = p } }
+func WithPanics(p *diagnostics.Panics) Option { return func(s *Server) { s.panics = p } }
 
 // WithDecisionIDHeader tells a client that is denied over gRPC the decision ID, in a header
 // of this name: by it anybody finds the request in logs and records. Over HTTP the ID is
@@ -113,7 +114,7 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (respons
 	id := newID()
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
+			s.panics.Report(ctx, diagnostics.PanicCheck, cause, slog.String("decision_id", id))
 			response, err = s.respond(id, nil, panicked)
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope
 	id := newID()
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
+			s.panics.Report(ctx, diagnostics.PanicCheck, cause, slog.String("decision_id", id))
 			out, err = s.answer(id, nil, panicked)
 		}
 	}()
@@ -35,7 +36,7 @@ func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (r
 	id := newID()
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.panics.Report(ctx, authz.PanicCheck, cause, slog.String("decision_id", id))
+			s.panics.Report(ctx, diagnostics.PanicCheck, cause, slog.String("decision_id", id))
 			response, err = s.enforceHTTP(id, nil, panicked)
 		}
 	}()

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -91,7 +92,7 @@ type Handler struct {
 	// checks and ends have a place for each call under way.
 	checks, ends chan struct{}
 	calls        metric.Int64Counter
-	panics       *authz.Panics
+	panics       *diagnostics.Panics
 	strangers    strangers
 }
 
@@ -117,7 +118,7 @@ func New(d Decider, config Config) (*Handler, error) {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
 	var err error
-	if h.panics, err = authz.NewPanics(config.Logger, config.Meters); err != nil {
+	if h.panics, err = diagnostics.NewPanics(config.Logger, config.Meters); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -221,7 +222,7 @@ func (h *Handler) request(id string, r *http.Request, call call, q question, siz
 func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d authz.Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			h.panics.Report(ctx, authz.PanicReservation, cause, slog.String("call", call.name), slog.String("decision_id", r.ID))
+			h.panics.Report(ctx, diagnostics.PanicReservation, cause, slog.String("call", call.name), slog.String("decision_id", r.ID))
 			d = authz.Decision{Failure: authz.FailurePanic, Reason: "The decision panicked."}
 		}
 	}()

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"understudy/authz/diagnostics"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/credentials"
-
-	"understudy/authz"
 )
 
 // refusalsEvery is the least time between two lines about refused handshakes of a port:
@@ -27,7 +27,7 @@ const refusalsEvery = time.Minute
 type refusals struct {
 	port    string
 	count   metric.Int64Counter
-	warn    *authz.LimitedLog
+	warn    *diagnostics.LimitedLog
 	verbose *slog.Logger
 }
 
@@ -37,7 +37,7 @@ func newRefusals(port string, provider metric.MeterProvider, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
-	r := &refusals{port, count, authz.NewLimitedLog(log, 1, refusalsEvery), log}
+	r := &refusals{port, count, diagnostics.NewLimitedLog(log, 1, refusalsEvery), log}
 	for _, known := range handshakeReasons {
 		r.add(known.reason, 0)
 	}

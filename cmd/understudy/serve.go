@@ -22,6 +22,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/policyfile"
 	"understudy/authz"
+	"understudy/authz/diagnostics"
 	"understudy/authz/extauthz"
 )
 
@@ -58,7 +59,7 @@ func serve(
 	s := &server{
 		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
 	}
-	if s.panics, err = authz.NewPanics(logger, tel.meters); err != nil {
+	if s.panics, err = diagnostics.NewPanics(logger, tel.meters); err != nil {
 		return err
 	}
 	if err := s.open(ctx, st); err != nil {
@@ -91,7 +92,7 @@ type server struct {
 	log       *slog.Logger
 	telemetry *telemetry
 	store     store
-	panics    *authz.Panics
+	panics    *diagnostics.Panics
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package authz
+package background
 
 // lowerPriority does nothing: other systems give priorities to whole processes.
 func lowerPriority() {}

@@ -1,4 +1,4 @@
-package authz
+package background
 
 import (
 	"syscall"
@@ -17,7 +17,7 @@ func TestBackgroundHasALowPriority(t *testing.T) {
 		return 20 - p
 	}
 	before, during := priority(), 0
-	Background(large, func() { during = priority() })
+	Run(large, func() { during = priority() })
 	if during != lowPriority {
 		t.Errorf("the work has the priority %d, want %d", during, lowPriority)
 	}

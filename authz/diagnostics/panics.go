@@ -1,4 +1,4 @@
-package authz
+package diagnostics
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,7 +25,7 @@ const (
 	PanicReservation PanicPlace = "reservation"
 	// PanicEvaluation: in a chain, live or in shadow.
 	PanicEvaluation PanicPlace = "evaluation"
-	// PanicNotification: in a rule that was told of the end of a reservation.
+	// PanicNotification: in a rule that was notified of the end of a reservation.
 	PanicNotification PanicPlace = "notification"
 	// PanicCompilation: in the compiler.
 	PanicCompilation PanicPlace = "compilation"
@@ -86,21 +87,21 @@ func NewPanics(log *slog.Logger, meters metric.MeterProvider) (*Panics, error) {
 }
 
 // Report reports what recover returned, which must not be nil. It is called by the
-// deferred function itself, so that the stack is that of the panic. What it is told
-// about the panic must not be the request's content.
+// deferred function itself, so that the stack is that of the panic. The attributes
+// must not be the request's content.
 func (p *Panics) Report(ctx context.Context, place PanicPlace, cause any, about ...slog.Attr) {
-	p.report(ctx, place, newPanicked(cause), about)
+	p.report(ctx, place, Catch(cause), about)
 }
 
-// ReportCompiler reports the panic that made a policy not compile, if one did.
+// ReportCompiler reports the panic that made a policy not compile, if err wraps one.
 func (p *Panics) ReportCompiler(ctx context.Context, err error, about ...slog.Attr) {
-	var refused *CompileError
-	if errors.As(err, &refused) && refused.panicked != nil {
-		p.report(ctx, PanicCompilation, refused.panicked, about)
+	var caught *Caught
+	if errors.As(err, &caught) {
+		p.report(ctx, PanicCompilation, caught, about)
 	}
 }
 
-func (p *Panics) report(ctx context.Context, place PanicPlace, what *panicked, about []slog.Attr) {
+func (p *Panics) report(ctx context.Context, place PanicPlace, what *Caught, about []slog.Attr) {
 	if p == nil {
 		return
 	}
@@ -110,20 +111,40 @@ func (p *Panics) report(ctx context.Context, place PanicPlace, what *panicked, a
 	one.log.Log(ctx, slog.LevelError, "a panic was caught; this is a bug: please report it with this line", about...)
 }
 
-// panicked is what is told of a panic.
-type panicked struct {
+// Caught is what is logged of a panic that was recovered. It is an error that quotes
+// nothing of what was worked at.
+type Caught struct {
 	cause string
 	// stack has function, file and line of each frame, innermost first. Arguments are
 	// not in it, since they may be the request's.
 	stack []string
 }
 
-// newPanicked looks at what recover returned, in the function that called it.
-func newPanicked(cause any) *panicked {
-	if work, ok := cause.(*workPanic); ok {
-		return &panicked{describeCause(work.cause), append(work.stack, panicStack()...)}
+// Catch looks at what recover returned. It is called by the deferred function itself, so
+// that the stack is that of the panic.
+func Catch(cause any) *Caught {
+	if other, ok := cause.(*Rethrown); ok {
+		return &Caught{describeCause(other.cause), append(other.stack, panicStack()...)}
 	}
-	return &panicked{describeCause(cause), panicStack()}
+	return &Caught{describeCause(cause), panicStack()}
+}
+
+func (c *Caught) Error() string { return "a panic: " + c.cause }
+
+// Rethrown is a panic of one goroutine that is raised again in another one, which waits
+// for it, with the place where it was.
+type Rethrown struct {
+	cause any
+	stack []string
+}
+
+// Rethrow returns what another goroutine is to panic with, of what recover returned. It
+// is called by the deferred function itself.
+func Rethrow(cause any) *Rethrown { return &Rethrown{cause, panicStack()} }
+
+// String is what Go prints of a panic that nobody recovers.
+func (r *Rethrown) String() string {
+	return fmt.Sprintf("%v\n%s", r.cause, strings.Join(r.stack, "\n"))
 }
 
 // describeCause says what a panic was called with, as far as that is no content. The

@@ -1,11 +1,11 @@
-package authz
+package background
 
 import (
 	"context"
-	"fmt"
 	"runtime"
-	"strings"
 	"sync"
+
+	"understudy/authz/diagnostics"
 )
 
 // large is the size from which work is done in the background, in bytes of a policy:
@@ -16,20 +16,20 @@ const large = 64 << 10
 // call of the API has two, one within the other.
 var inBackground = make(chan struct{}, 4)
 
-// Background runs work on so many bytes and returns when it has ended. If they are
-// many, the traffic feels little of it: OPA's compiler and the decoders of JSON and
-// protobuf have no place at which they could give way, and would keep one of the
-// processors that Go's scheduler shares out, and its core, for seconds. So the work
-// gets a processor of its own beside those, and a thread that the system runs only as
-// far as others leave it time; unless there is much of it in the background already. A
-// panic of the work is one of the caller.
-func Background(bytes int, work func()) {
-	BackgroundCall(context.Background(), bytes, func(context.Context) { work() })
+// Run runs work on so many bytes and returns when it has ended. If they are many, the
+// traffic feels little of it: OPA's compiler and the decoders of JSON and protobuf have
+// no place at which they could give way, and would keep one of the processors that Go's
+// scheduler shares out, and its core, for seconds. So the work gets a processor of its
+// own beside those, and a thread that the system runs only as far as others leave it
+// time; unless there is much of it in the background already. A panic in work is raised
+// again in the caller.
+func Run(bytes int, work func()) {
+	Call(context.Background(), bytes, func(context.Context) { work() })
 }
 
-// BackgroundCall is Background of a call that may wait for others: with the context that
-// work gets, Waiting tells when it does.
-func BackgroundCall(ctx context.Context, bytes int, work func(context.Context)) {
+// Call is Run for a call that may wait for others: it does so in [Wait], with the context
+// that work gets.
+func Call(ctx context.Context, bytes int, work func(context.Context)) {
 	if bytes < large {
 		work(ctx)
 		return
@@ -53,11 +53,11 @@ func BackgroundCall(ctx context.Context, bytes int, work func(context.Context)) 
 // backgroundKey is the key of whether a call is in the background.
 type backgroundKey struct{}
 
-// Waiting runs wait, which mostly waits. A call in the background gives up its place and
+// Wait runs wait, which mostly waits. A call in the background gives up its place and
 // its processor for as long, and gets them again before it goes on: others have work to
 // do. wait runs on a usual thread, so that it never holds a processor of the traffic's
 // at a lower priority.
-func Waiting(ctx context.Context, wait func()) {
+func Wait(ctx context.Context, wait func()) {
 	if ctx.Value(backgroundKey{}) == nil {
 		wait()
 		return
@@ -75,16 +75,16 @@ func leaveBackground() {
 	<-inBackground
 }
 
-// elsewhere runs work in a goroutine of its own and returns when it has ended. A panic of
-// the work is one of the caller.
+// elsewhere runs work in a goroutine of its own and returns when it has ended. A panic in
+// work is raised again in the caller.
 func elsewhere(work func()) {
-	var failure *workPanic
+	var failure *diagnostics.Rethrown
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
 			if cause := recover(); cause != nil {
-				failure = &workPanic{cause, panicStack()}
+				failure = diagnostics.Rethrow(cause)
 			}
 		}()
 		work()
@@ -93,17 +93,6 @@ func elsewhere(work func()) {
 	if failure != nil {
 		panic(failure)
 	}
-}
-
-// workPanic is a panic, with where it was.
-type workPanic struct {
-	cause any
-	stack []string
-}
-
-// String is what Go prints of a panic that nobody recovers.
-func (p *workPanic) String() string {
-	return fmt.Sprintf("%v\n%s", p.cause, strings.Join(p.stack, "\n"))
 }
 
 // processors are what Go's scheduler shares out beside its usual number.

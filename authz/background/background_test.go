@@ -1,4 +1,4 @@
-package authz
+package background
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestBackgroundHasAProcessorOfItsOwn(t *testing.T) {
 	seen.Add(len(during))
 	for i := range during {
 		all.Go(func() {
-			Background(large, func() {
+			Run(large, func() {
 				begun.Done()
 				begun.Wait()
 				during[i] = runtime.GOMAXPROCS(0)
@@ -40,23 +40,6 @@ func TestBackgroundHasAProcessorOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestLargePoliciesCompileAlike compiles one in the background, and one that does not
-// compile.
-func TestLargePoliciesCompileAlike(t *testing.T) {
-	compiled := func(condition string) error {
-		p := allowing("1", condition)
-		p.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", large)
-		_, err := Compile(t.Context(), p)
-		return err
-	}
-	if err := compiled(`input.x == "a"`); err != nil {
-		t.Error(err)
-	}
-	if err := compiled(`unknown(1)`); err == nil || !strings.Contains(err.Error(), "unknown") {
-		t.Errorf("%v is the error, want one about unknown", err)
-	}
-}
-
 // TestBackgroundIsBounded has work within work, more than fits: it is done all the same.
 func TestBackgroundIsBounded(t *testing.T) {
 	usual, most, depth := runtime.GOMAXPROCS(0), 0, 0
@@ -64,10 +47,10 @@ func TestBackgroundIsBounded(t *testing.T) {
 	deeper = func() {
 		most = max(most, runtime.GOMAXPROCS(0))
 		if depth++; depth < 2*cap(inBackground) {
-			Background(large, deeper)
+			Run(large, deeper)
 		}
 	}
-	Background(large, deeper)
+	Run(large, deeper)
 	if depth != 2*cap(inBackground) || most > usual+cap(inBackground) || len(inBackground) > 0 {
 		t.Errorf("%d works, %d processors, %d left over", depth, most, len(inBackground))
 	}
@@ -82,7 +65,7 @@ func TestBackgroundPanics(t *testing.T) {
 					t.Errorf("%d bytes: the panic is %q", bytes, cause)
 				}
 			}()
-			Background(bytes, func() { panic("oops") })
+			Run(bytes, func() { panic("oops") })
 			t.Errorf("%d bytes: there is no panic", bytes)
 		}()
 	}
@@ -91,7 +74,7 @@ func TestBackgroundPanics(t *testing.T) {
 			t.Errorf("the panic does not tell where it was: %q", cause)
 		}
 	}()
-	Background(large, func() { panic("oops") })
+	Run(large, func() { panic("oops") })
 }
 
 // TestWaitingGivesUpItsPlace: works that wait leave their places and processors to
@@ -106,8 +89,8 @@ func TestWaitingGivesUpItsPlace(t *testing.T) {
 	waiting.Add(cap(inBackground))
 	for range cap(inBackground) {
 		all.Go(func() {
-			BackgroundCall(t.Context(), large, func(ctx context.Context) {
-				Waiting(ctx, func() {
+			Call(t.Context(), large, func(ctx context.Context) {
+				Wait(ctx, func() {
 					waiting.Done()
 					<-release
 				})
@@ -121,7 +104,7 @@ func TestWaitingGivesUpItsPlace(t *testing.T) {
 	if got := runtime.GOMAXPROCS(0); got != usual {
 		t.Errorf("while all wait there are %d processors for Go, want %d", got, usual)
 	}
-	Background(large, func() {
+	Run(large, func() {
 		if got := runtime.GOMAXPROCS(0); got != usual+1 {
 			t.Errorf("another work has %d processors for Go, want %d", got, usual+1)
 		}
@@ -136,5 +119,5 @@ func TestWaitingGivesUpItsPlace(t *testing.T) {
 			t.Errorf("the panic is %v, with %d works left", cause, len(inBackground))
 		}
 	}()
-	BackgroundCall(t.Context(), large, func(ctx context.Context) { Waiting(ctx, func() { panic("oops") }) })
+	Call(t.Context(), large, func(ctx context.Context) { Wait(ctx, func() { panic("oops") }) })
 }
