@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"understudy/authz"
+	"understudy/authz/extservice"
 )
 
 // TestCallsAreObservable is Z-20: a span of each call, in the trace of the request and
@@ -116,7 +117,7 @@ func TestAServiceThatFailsIsLoggedOnce(t *testing.T) {
 	out := &lockedBuffer{}
 	s, _ := deciding(t, rules("", serviceRule(service.URL, false)), func(c *authz.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		c.External.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "s3cr3t", nil }}
+		c.External.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "s3cr3t", nil }}
 	})
 	for _, state := range []bool{true, true, false, false, true} {
 		down.Store(state)
@@ -137,11 +138,11 @@ func TestAServiceThatFailsIsLoggedOnce(t *testing.T) {
 
 // TestWrongConfigurations are refused at once.
 func TestWrongConfigurations(t *testing.T) {
-	for name, c := range map[string]authz.ExternalConfig{
+	for name, c := range map[string]extservice.Config{
 		"a negative time":   {Timeout: -1},
 		"a negative number": {Concurrency: -1},
-		"no host":           {Tokens: map[string]authz.TokenSource{"": func() (string, error) { return "", nil }}},
-		"no source":         {Tokens: map[string]authz.TokenSource{"a": nil}},
+		"no host":           {Tokens: map[string]extservice.TokenSource{"": func() (string, error) { return "", nil }}},
+		"no source":         {Tokens: map[string]extservice.TokenSource{"a": nil}},
 	} {
 		_, err := authz.NewSidecar(authz.Config{Feed: newFeed(), Location: location, Node: "n1", External: c})
 		if err == nil {

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"understudy/authz"
+	"understudy/authz/extservice"
 )
 
 // hang answers only when its client has gone.
@@ -107,7 +108,7 @@ func TestServicesInAllTheirMoods(t *testing.T) {
 }
 
 // checkMood decides by a service that is right and wrong to trust in its errors.
-func checkMood(t *testing.T, endpoint, outcome, message string, change func(*authz.ExternalConfig)) {
+func checkMood(t *testing.T, endpoint, outcome, message string, change func(*extservice.Config)) {
 	t.Helper()
 	denies := strings.HasPrefix(outcome, "deny")
 	for _, allowOnError := range []bool{false, true} {
@@ -136,7 +137,7 @@ func checkMood(t *testing.T, endpoint, outcome, message string, change func(*aut
 func TestServicesThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	const failed = "The external service gave no decision."
-	short := func(c *authz.ExternalConfig) { c.Timeout = 50 * time.Millisecond }
+	short := func(c *extservice.Config) { c.Timeout = 50 * time.Millisecond }
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 	strange, plain := newTLSServer(t, nil), newService(t, nil)
 	for _, c := range []struct {
 		name, endpoint, outcome string
-		change                  func(*authz.ExternalConfig)
+		change                  func(*extservice.Config)
 	}{
 		{"hanging", newService(t, hang).URL, "timeout", short},
 		{"accepting nothing", "http://" + silent.Addr().String(), "timeout", short},
@@ -154,19 +155,19 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 		{"of another authority", strange.URL, "tls", nil},
 		{"without TLS", "https://" + plain.authority(), "tls", nil},
 		{"of no such name", "http://usage.invalid", "connect", noNames},
-		{"without its token", plain.URL, "token", func(c *authz.ExternalConfig) {
-			c.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "", errors.New("no file") }}
+		{"without its token", plain.URL, "token", func(c *extservice.Config) {
+			c.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "", errors.New("no file") }}
 		}},
-		{"with a token that would go in the clear", plain.URL, "token", func(c *authz.ExternalConfig) {
-			c.Tokens = map[string]authz.TokenSource{"127.0.0.1": func() (string, error) { return "secret", nil }}
+		{"with a token that would go in the clear", plain.URL, "token", func(c *extservice.Config) {
+			c.Tokens = map[string]extservice.TokenSource{"127.0.0.1": func() (string, error) { return "secret", nil }}
 		}},
-		{"with a token of its port that would go in the clear", plain.URL, "token", func(c *authz.ExternalConfig) {
-			c.Tokens = map[string]authz.TokenSource{plain.authority(): func() (string, error) { return "secret", nil }}
+		{"with a token of its port that would go in the clear", plain.URL, "token", func(c *extservice.Config) {
+			c.Tokens = map[string]extservice.TokenSource{plain.authority(): func() (string, error) { return "secret", nil }}
 		}},
-		{"with a token that is no header", plain.URL, "broken", func(c *authz.ExternalConfig) {
-			c.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "a\r\nX: y", nil }}
+		{"with a token that is no header", plain.URL, "broken", func(c *extservice.Config) {
+			c.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "a\r\nX: y", nil }}
 		}},
-		{"on this machine", plain.URL, "address_refused", func(c *authz.ExternalConfig) { c.AllowAddresses = nil }},
+		{"on this machine", plain.URL, "address_refused", func(c *extservice.Config) { c.AllowAddresses = nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -240,12 +241,12 @@ func newTLSServer(t testing.TB, config *tls.Config) *httptest.Server {
 func TestTrustedTLS(t *testing.T) {
 	t.Parallel()
 	service := newTLSServer(t, nil)
-	checkMood(t, service.URL, "pass", "", func(c *authz.ExternalConfig) {
+	checkMood(t, service.URL, "pass", "", func(c *extservice.Config) {
 		c.RootCAs = x509.NewCertPool()
 		c.RootCAs.AddCert(service.Certificate())
 	})
 	old := newTLSServer(t, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
-	checkMood(t, old.URL, "tls", "The external service gave no decision.", func(c *authz.ExternalConfig) {
+	checkMood(t, old.URL, "tls", "The external service gave no decision.", func(c *extservice.Config) {
 		c.RootCAs = x509.NewCertPool()
 		c.RootCAs.AddCert(old.Certificate())
 	})
@@ -258,7 +259,7 @@ func TestTokensGoToTheirHostAlone(t *testing.T) {
 	other := newService(t, nil)
 	service := newService(t, http.RedirectHandler(other.URL+"/v1/check-create", http.StatusTemporaryRedirect).ServeHTTP)
 	s, _ := deciding(t, rules("", serviceRuleNamed("a", service.URL)), func(c *authz.Config) {
-		c.External.Tokens = map[string]authz.TokenSource{
+		c.External.Tokens = map[string]extservice.TokenSource{
 			strings.ToUpper("http://" + service.authority()): func() (string, error) { return "secret", nil },
 		}
 	})
@@ -272,7 +273,7 @@ func TestTokensGoToTheirHostAlone(t *testing.T) {
 		t.Errorf("the redirect was followed")
 	}
 	s, _ = deciding(t, rules("", serviceRule(other.URL, false)), func(c *authz.Config) {
-		c.External.Tokens = map[string]authz.TokenSource{
+		c.External.Tokens = map[string]extservice.TokenSource{
 			"http://" + service.authority(): func() (string, error) { return "secret", nil },
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/authz/extservice"
 )
 
 func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
@@ -19,7 +20,7 @@ func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
 }
 
 // noNames is a configuration without a DNS server.
-func noNames(c *authz.ExternalConfig) {
+func noNames(c *extservice.Config) {
 	c.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("there is no DNS server")
 	}}

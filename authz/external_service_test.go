@@ -16,6 +16,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/extservice"
 	"understudy/rego"
 )
 
@@ -130,8 +131,8 @@ func rules(module string, rules ...*adminpb.PolicyRule) *adminpb.Policy {
 }
 
 // loopbackAllowed is a configuration for services of this machine.
-func loopbackAllowed() authz.ExternalConfig {
-	return authz.ExternalConfig{
+func loopbackAllowed() extservice.Config {
+	return extservice.Config{
 		AllowAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: patience,
 	}
 }

@@ -29,7 +29,7 @@ func outcomes(records []record) map[string][2]string {
 }
 
 const notCalled = "The external service is not called for an experiment: " +
-	"the live policy did not ask it the same, and this server allows no calls beside the traffic."
+	"the live policy did not ask it the same, and this server allows no calls for experiments."
 
 // TestTheLiveAnswerIsReused previews chains around one service: it is asked once, by
 // the live chain, and its answer means to each experiment what that makes of it.

@@ -14,7 +14,7 @@ import (
 
 // filter passes a request or denies it. A failure is a denial. It is immutable and
 // safe for concurrent use. It is asked about every operation: about the end of a
-// reservation only to be told of it.
+// reservation only to be notified of it.
 type filter interface {
 	// check decides a request by what it reads of its input. It has no effect here that
 	// anyone else can see: an experiment is decided by the same call.
@@ -36,8 +36,11 @@ type question struct {
 	input inputSource
 	// reading bounds what that may cost; nil bounds nothing.
 	reading *Reading
-	// external calls external services. If it is nil, there are none to call.
-	external *external
+	// services calls external services. If it is nil, none is called.
+	services Services
+	// notifyFailed is called with a rule that could not be notified of the end of a
+	// reservation, and the decision that it failed in; nil if nobody is to know.
+	notifyFailed func(ctx context.Context, r *Request, rule string, d Decision)
 	// shadow says that an experiment is asked, beside the traffic.
 	shadow bool
 	// plain says that no shortcut is taken in an evaluation.
@@ -48,7 +51,7 @@ type question struct {
 	name string
 	// pace is that of a live decision; nil for one beside the traffic.
 	pace *pace
-	// panics reports what panics; nil if nobody is to hear of it.
+	// panics reports what panics; nil if none is reported.
 	panics *diagnostics.Panics
 }
 

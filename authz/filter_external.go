@@ -22,6 +22,13 @@ type externalFilter struct {
 	allowOnError bool
 }
 
+// endpoint is one URL of a service.
+type endpoint struct {
+	url *url.URL
+	// text is the same.
+	text string
+}
+
 // calledFor :: operation → the last part of the URL that is called.
 var calledFor = map[Operation]string{
 	OperationCheck:       "check",
@@ -39,7 +46,8 @@ func newExternalFilter(_ *rego.Program, r *adminpb.PolicyRule) filter {
 	}
 	f.endpoints = make(map[Operation]endpoint)
 	for operation, name := range calledFor {
-		f.endpoints[operation] = newEndpoint(base.JoinPath("v1", name))
+		to := base.JoinPath("v1", name)
+		f.endpoints[operation] = endpoint{to, to.String()}
 	}
 	return f
 }
@@ -116,7 +124,7 @@ func (f externalFilter) repeatable() bool { return f.endpoints == nil }
 func (f externalFilter) deterministic() bool { return f.repeatable() }
 
 func (f externalFilter) check(ctx context.Context, q question) Decision {
-	// A service that is told of an end may refund it: an experiment must not.
+	// A service that is notified of an end may refund it: an experiment must not.
 	if f.endpoints == nil || q.shadow && q.request.Operation == OperationOnEnd {
 		return pass
 	}
@@ -128,25 +136,25 @@ func (f externalFilter) check(ctx context.Context, q question) Decision {
 	if err != nil {
 		return unreadable(err)
 	}
-	return f.decision(q.external.ask(ctx, q, call{to, body}))
+	return f.decision(q.ask(ctx, to, body))
 }
 
-// decision reads an answer. Only a service that gave no decision is overruled.
-func (f externalFilter) decision(a answer) Decision {
+// decision reads a reply. Only a service that gave no decision is overruled.
+func (f externalFilter) decision(r ServiceReply) Decision {
 	d := pass
 	switch {
-	case a.outcome == callPass:
-	case a.outcome.denies():
-		d = denied(a.message)
-	case a.outcome == callNotCalled:
+	case r.Outcome == ServicePasses:
+	case r.Outcome == ServiceDenies:
+		d = denied(r.Message)
+	case r.Outcome == ServiceNotCalled:
 		d = failed(FailureNotCalled, "The external service is not called for an experiment: "+
-			"the live policy did not ask it the same, and this server allows no calls beside the traffic.")
-	case a.outcome == callCanceled:
+			"the live policy did not ask it the same, and this server allows no calls for experiments.")
+	case r.Outcome == ServiceCanceled:
 		d = failed(FailureCanceled, reasonCanceled)
 	case !f.allowOnError:
 		d = failed(FailureExternal, "The external service gave no decision.")
 	}
-	// The next answer may be another one.
+	// The next reply may be another one.
 	d.until = time.Time{}
 	return d
 }

@@ -22,6 +22,8 @@ type metrics struct {
 	failures    metric.Int64Counter
 	unsaved     metric.Int64Counter
 	mismatches  metric.Int64Counter
+	// notifyFailures counts the rules that could not be notified of the end of a reservation.
+	notifyFailures metric.Int64Counter
 	// verifications counts the decisions that were to be decided again.
 	verifications metric.Int64Counter
 	// observing says that nobody enforces the decisions.
@@ -66,7 +68,7 @@ func (l comparisonLabels) Attributes() []attribute.KeyValue {
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{observing: s.config.Observing}
-	var errs [11]error
+	var errs [12]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -87,6 +89,8 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	errs[9] = observeUnverified(meter, s)
 	m.unsaved, errs[10] = meter.Int64Counter("understudy.snapshot.write_failures",
 		metric.WithDescription("Changes after which the snapshot file could not be written."))
+	m.notifyFailures, errs[11] = meter.Int64Counter("understudy.notification.failures",
+		metric.WithDescription("Rules that could not be notified of the end of a reservation, by failure."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

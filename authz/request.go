@@ -82,8 +82,8 @@ type Request struct {
 	projected []*projection
 	// room is for the first of them: mostly there is no other.
 	room [1]*projection
-	// answers are those of the external services that were asked about the request.
-	answers answers
+	// replies are those of the external services that were asked about the request.
+	replies replies
 }
 
 // Projector makes what a policy can read of one request's input document. It is

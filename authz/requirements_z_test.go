@@ -12,6 +12,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/extservice"
 )
 
 const (
@@ -173,7 +174,7 @@ func TestTheServiceIsAskedAsBlazarDoes(t *testing.T) {
 	for _, base := range []string{service.URL, service.URL + "/", service.URL + "/usage"} {
 		for operation, name := range map[authz.Operation]string{creation: "check-create", change: "check-update", ending: "on-end"} {
 			s, _ := deciding(t, rules("", serviceRule(base, false)), func(c *authz.Config) {
-				c.External.Tokens = map[string]authz.TokenSource{
+				c.External.Tokens = map[string]extservice.TokenSource{
 					"http://" + service.authority(): func() (string, error) { return "secret", nil },
 				}
 			})

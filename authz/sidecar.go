@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/authz/diagnostics"
+	"understudy/authz/extservice"
 	"understudy/rego"
 )
 
@@ -50,7 +51,7 @@ type Config struct {
 	// beyond it a request whose body a policy reads is denied. Zero means 64 MiB.
 	BodyMemory int64
 	// External bounds the calls of external services.
-	External ExternalConfig
+	External extservice.Config
 	// DecisionLog says whether and how live decisions are logged.
 	DecisionLog DecisionLogConfig
 	// SnapshotFile keeps the last policies, for a start without the store. Empty
@@ -93,8 +94,10 @@ type Sidecar struct {
 	panics  *diagnostics.Panics
 	shadow  *shadow
 	bodies  *bodyMemory
-	// external calls the services that rules ask.
-	external *external
+	// services calls the services that rules ask.
+	services services
+	// onNotifyFailed is notifyFailed, made once.
+	onNotifyFailed func(ctx context.Context, r *Request, rule string, d Decision)
 	// decisions is nil if the decision log is off.
 	decisions *decisionLog
 	started   time.Time
@@ -156,9 +159,10 @@ func NewSidecar(config Config) (*Sidecar, error) {
 	if s.panics, err = diagnostics.NewPanics(config.Logger, config.Meters); err != nil {
 		return nil, err
 	}
-	if s.external, err = newExternal(config.External, config.Meters, config.Logger); err != nil {
+	if s.services.client, err = extservice.New(config.External, config.Meters, config.Logger); err != nil {
 		return nil, fmt.Errorf("making the client of external services: %w", err)
 	}
+	s.onNotifyFailed = s.notifyFailed
 	s.shadow = newShadow(config.Preview, s)
 	if s.decisions, err = newDecisionLog(config, s.panics, s.bodies); err != nil {
 		return nil, fmt.Errorf("making the decision log: %w", err)
@@ -176,7 +180,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	running.Go(func() { s.decisions.run(ctx) })
 	s.shadow.run(ctx)
 	running.Wait()
-	s.external.close()
+	s.services.client.Close()
 	s.longs.close()
 	return s.leave(context.WithoutCancel(ctx))
 }
@@ -247,7 +251,7 @@ func (s *Sidecar) decideLive(ctx context.Context, e *entry, r *Request) Decision
 func (s *Sidecar) liveTimeout(p *Policy, r *Request) time.Duration {
 	timeout := s.config.DecisionTimeout
 	if timeout > 0 && r.Reservation != nil && p != nil {
-		timeout += time.Duration(p.services) * s.external.config.Timeout
+		timeout += time.Duration(p.services) * s.services.client.Timeout()
 	}
 	return timeout
 }
@@ -264,7 +268,7 @@ func (s *Sidecar) decide(ctx context.Context, p *Policy, q question, timeout tim
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	q.external, q.panics = s.external, s.panics
+	q.services, q.notifyFailed, q.panics = s.services, s.onNotifyFailed, s.panics
 	if !q.shadow {
 		q.pace = newPace(ctx, s.longs)
 		ctx = rego.WithPace(ctx, q.pace.next)

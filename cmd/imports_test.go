@@ -20,7 +20,7 @@ import (
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
 	"cmd/understudy": {
-		"admin", "admin/boltstore", "admin/policyfile", "admin/redisstore", "admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/reservation", "deploy/examples",
+		"admin", "admin/boltstore", "admin/policyfile", "admin/redisstore", "admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extservice", "authz/reservation", "deploy/examples",
 		"rego", // `import` and `test` read bundles and run tests
 	},
 	"admin":             {"admin/aip", "admin/v1", "authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the results of tests
@@ -30,9 +30,10 @@ var graph = map[string][]string{
 	"admin/policyfile":  {"admin", "admin/v1", "authz", "authz/diagnostics", "rego"}, // rego for the packages of modules
 	"admin/redisstore":  {"admin", "admin/v1", "authz"},
 	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":             {"admin/v1", "authz/background", "authz/diagnostics", "rego"},
+	"authz":             {"admin/v1", "authz/background", "authz/diagnostics", "authz/extservice", "rego"},
 	"authz/background":  {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
 	"authz/diagnostics": {},
+	"authz/extservice":  {"authz/diagnostics"},
 	"authz/extauthz":    {"authz", "authz/diagnostics", "rego"},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"rego":              {},

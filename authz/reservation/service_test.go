@@ -15,6 +15,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/extservice"
 )
 
 // service is a real external service that notes what it is asked.
@@ -87,7 +88,7 @@ func writes(text string) http.HandlerFunc {
 // onThisMachine lets a sidecar call services here, of which each gets the token.
 func onThisMachine(c *authz.Config) {
 	c.External.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	c.External.Tokens = map[string]authz.TokenSource{"http://127.0.0.1": func() (string, error) { return "ours", nil }}
+	c.External.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "ours", nil }}
 	c.External.Timeout = enough
 }
 

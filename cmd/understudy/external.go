@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"understudy/authz/extservice"
 
-	"understudy/authz"
+	"github.com/spf13/pflag"
 )
 
 // externalConfig is what `serve` can be told of the external services that policies
@@ -72,10 +72,10 @@ func prefixOf(entry string) (netip.Prefix, bool) {
 }
 
 // external returns what the sidecar is told.
-func (s *server) external() authz.ExternalConfig {
+func (s *server) external() extservice.Config {
 	c := s.config.external
-	out := authz.ExternalConfig{
-		Tokens: make(map[string]authz.TokenSource), Timeout: c.timeout, Concurrency: c.concurrency,
+	out := extservice.Config{
+		Tokens: make(map[string]extservice.TokenSource), Timeout: c.timeout, Concurrency: c.concurrency,
 		ShadowCalls: c.shadowCalls,
 	}
 	for _, entry := range c.tokenFiles {

@@ -1,4 +1,4 @@
-package authz
+package extservice
 
 import (
 	"context"
@@ -28,10 +28,10 @@ const (
 	maxIdle = 16
 )
 
-// newExternalClient returns the HTTP client of a process. There is no proxy, also not
+// newHTTPClient returns the HTTP client of a process. There is no proxy, also not
 // from the environment: it would connect in our place, to addresses that we refuse.
 // There is one call on a connection at a time, so that none can hold up another.
-func newExternalClient(config ExternalConfig) *http.Client {
+func newHTTPClient(config Config) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -51,7 +51,7 @@ func newExternalClient(config ExternalConfig) *http.Client {
 // dial connects to a host if its address may be called. That is asked after the name
 // is resolved, of the address that is connected to: a name that resolves to another
 // address the next time gains nothing.
-func (c ExternalConfig) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c Config) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (c ExternalConfig) dial(ctx context.Context, network, address string) (net.
 }
 
 // mayCall reports whether an address that a host resolved to may be called.
-func (c ExternalConfig) mayCall(host string, address netip.Addr) bool {
+func (c Config) mayCall(host string, address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	if slices.ContainsFunc(c.AllowAddresses, func(p netip.Prefix) bool { return p.Contains(address) }) {
 		return true

@@ -1,4 +1,4 @@
-package authz
+package extservice
 
 import (
 	"context"
@@ -14,63 +14,64 @@ import (
 	"understudy/authz/diagnostics"
 )
 
-// callOutcome is how a call of an external service ended. Its values are metric labels.
-type callOutcome string
+// Outcome is how a call of an external service ended. Its values are metric labels.
+type Outcome string
 
 // The ways in which a call ends.
 const (
-	// callPass: the service lets the request pass.
-	callPass callOutcome = "pass"
-	// callDeny: the service denies and says why.
-	callDeny callOutcome = "deny"
-	// callSilent: the service denies without a message that can be read.
-	callSilent callOutcome = "deny_without_message"
-	// callStatus: the service answered with another status.
-	callStatus callOutcome = "status"
-	// callRedirect: the service sent us elsewhere, where we do not go.
-	callRedirect callOutcome = "redirect"
-	// callTimeout: the time ran out.
-	callTimeout callOutcome = "timeout"
-	// callCanceled: who asked us went away.
-	callCanceled callOutcome = "canceled"
-	// callAddress: the address is refused.
-	callAddress callOutcome = "address_refused"
-	// callConnect: there is no connection, or no such name.
-	callConnect callOutcome = "connect"
-	// callTLS: the service is not who it should be, or speaks no TLS.
-	callTLS callOutcome = "tls"
-	// callBroken: the connection broke, or what came is no HTTP.
-	callBroken callOutcome = "broken"
-	// callToken: the token for the service cannot be read, or would go in the clear.
-	callToken callOutcome = "token"
-	// callBusy: too many calls are under way.
-	callBusy callOutcome = "busy"
-	// callNotCalled: no call may be made. It is never counted.
-	callNotCalled callOutcome = "not_called"
+	// OutcomePass: the service lets the request pass.
+	OutcomePass Outcome = "pass"
+	// OutcomeDeny: the service denies and says why.
+	OutcomeDeny Outcome = "deny"
+	// OutcomeSilent: the service denies without a message that can be read.
+	OutcomeSilent Outcome = "deny_without_message"
+	// OutcomeStatus: the service answered with another status.
+	OutcomeStatus Outcome = "status"
+	// OutcomeRedirect: the service sent us elsewhere, where we do not go.
+	OutcomeRedirect Outcome = "redirect"
+	// OutcomeTimeout: the time ran out.
+	OutcomeTimeout Outcome = "timeout"
+	// OutcomeCanceled: who asked us went away.
+	OutcomeCanceled Outcome = "canceled"
+	// OutcomeAddress: the address is refused.
+	OutcomeAddress Outcome = "address_refused"
+	// OutcomeConnect: there is no connection, or no such name.
+	OutcomeConnect Outcome = "connect"
+	// OutcomeTLS: the service is not who it should be, or speaks no TLS.
+	OutcomeTLS Outcome = "tls"
+	// OutcomeBroken: the connection broke, or what came is no HTTP.
+	OutcomeBroken Outcome = "broken"
+	// OutcomeToken: the token for the service cannot be read, or would go in the clear.
+	OutcomeToken Outcome = "token"
+	// OutcomeBusy: too many calls are under way.
+	OutcomeBusy Outcome = "busy"
+	// OutcomeNotCalled: no call may be made. It is never counted.
+	OutcomeNotCalled Outcome = "not_called"
 )
 
-// denies reports whether the service denied. Nothing overrules that.
-func (o callOutcome) denies() bool { return o == callDeny || o == callSilent }
+// Denies reports whether the service denied. Nothing overrules that.
+func (o Outcome) Denies() bool { return o == OutcomeDeny || o == OutcomeSilent }
 
 // fails reports whether the service gave no decision.
-func (o callOutcome) fails() bool { return o != callPass && !o.denies() }
+func (o Outcome) fails() bool { return o != OutcomePass && !o.Denies() }
 
 // cause says more of an outcome that the server's configuration may be to blame for.
-func (o callOutcome) cause() string {
+func (o Outcome) cause() string {
 	switch o {
-	case callToken:
+	case OutcomeToken:
 		return ": the token for its host cannot be read, or is not allowed to go over http"
-	case callAddress:
+	case OutcomeAddress:
 		return ": its name leads to this machine, its link, a group or instance metadata, which is not allowed"
 	}
 	return ""
 }
 
-// answer is what a service said.
-type answer struct {
-	outcome callOutcome
-	// message says why it denies, cleaned and bounded.
-	message string
+// Answer is what a service said.
+type Answer struct {
+	Outcome Outcome
+	// Message says why it denies, on one line of at most 1024 bytes; empty for any other
+	// outcome.
+	Message string
 }
 
 const (
@@ -84,26 +85,26 @@ const (
 
 // readAnswer reads the answer of a service: 204 passes, 403 denies, whatever its body
 // is, and anything else is an error (Blazar, decision on allow_on_error).
-func readAnswer(response *http.Response) answer {
+func readAnswer(response *http.Response) Answer {
 	switch status := response.StatusCode; {
 	case status == http.StatusNoContent:
-		return answer{outcome: callPass}
+		return Answer{Outcome: OutcomePass}
 	case status == http.StatusForbidden:
 		return readDenial(response.Body)
 	case status >= 300 && status < 400:
-		return answer{outcome: callRedirect}
+		return Answer{Outcome: OutcomeRedirect}
 	}
-	return answer{outcome: callStatus}
+	return Answer{Outcome: OutcomeStatus}
 }
 
-func readDenial(body io.Reader) answer {
-	silent := answer{callSilent, silentDenial}
+func readDenial(body io.Reader) Answer {
+	silent := Answer{OutcomeSilent, silentDenial}
 	text, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
 	if err != nil || len(text) > maxAnswer {
 		return silent
 	}
 	if message, ok := parseDenial(text); ok {
-		return answer{callDeny, message}
+		return Answer{OutcomeDeny, message}
 	}
 	return silent
 }
@@ -127,8 +128,8 @@ func parseDenial(body []byte) (string, bool) {
 	return diagnostics.Clean(message), message != ""
 }
 
-// callOutcomeOf returns why there is no answer.
-func callOutcomeOf(err error) callOutcome {
+// outcomeOf returns why there is no answer.
+func outcomeOf(err error) Outcome {
 	var (
 		timeout net.Error
 		network *net.OpError
@@ -136,18 +137,18 @@ func callOutcomeOf(err error) callOutcome {
 	)
 	switch {
 	case errors.Is(err, errAddressRefused):
-		return callAddress
+		return OutcomeAddress
 	case errors.Is(err, context.Canceled):
-		return callCanceled
+		return OutcomeCanceled
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.As(err, &timeout) && timeout.Timeout():
-		return callTimeout
+		return OutcomeTimeout
 	case ofTLS(err):
-		return callTLS
+		return OutcomeTLS
 	case errors.As(err, &name), errors.As(err, &network) && network.Op == "dial":
-		return callConnect
+		return OutcomeConnect
 	}
-	return callBroken
+	return OutcomeBroken
 }
 
 // ofTLS reports whether an error is that of a handshake: ours, the other side's alert,

@@ -1,4 +1,4 @@
-package authz
+package extservice
 
 import (
 	"context"
@@ -14,13 +14,14 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// ExternalConfig bounds the calls of external services: who may be called, with which
+// Config bounds the calls of external services: who may be called, with which
 // token, and what a call may cost. A policy names the services; this is what the
 // operator of the server has to say about it. The zero value is safe: no tokens, no
 // address of this machine, no calls for experiments.
-type ExternalConfig struct {
+type Config struct {
 	// Tokens :: host, or host:port, of a service → the token that it is sent as
 	// X-Auth-Token. A host without a port is that host at any port. No other host ever
 	// gets a token. A token goes over TLS alone, for it is the policy that chooses the
@@ -38,7 +39,7 @@ type ExternalConfig struct {
 	// at once. Experiments have a quarter of it, beside the live calls. Zero means 64.
 	Concurrency int
 	// ShadowCalls allows calls for experiments, where the live policy did not ask the
-	// same. The end of a reservation is never told for an experiment.
+	// same. An experiment never notifies a service of the end of a reservation.
 	ShadowCalls bool
 	// Resolver resolves names. Nil means the system's.
 	Resolver *net.Resolver
@@ -52,7 +53,7 @@ type ExternalConfig struct {
 // has to be safe for concurrent use. An error fails the call; it is not logged.
 type TokenSource func() (string, error)
 
-func (c ExternalConfig) withDefaults() ExternalConfig {
+func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = 2 * time.Second
 	}
@@ -60,7 +61,7 @@ func (c ExternalConfig) withDefaults() ExternalConfig {
 		c.Concurrency = 64
 	}
 	if c.Tracer == nil {
-		c.Tracer = noTracer
+		c.Tracer = noop.NewTracerProvider().Tracer("understudy/authz")
 	}
 	hosts := make([]string, len(c.AllowHosts))
 	for i, host := range c.AllowHosts {
@@ -74,13 +75,13 @@ func (c ExternalConfig) withDefaults() ExternalConfig {
 	return c
 }
 
-func (c ExternalConfig) check() error {
+func (c Config) check() error {
 	if c.Timeout < 0 || c.Concurrency < 0 {
-		return errors.New("authz: ExternalConfig.Timeout and Concurrency are not negative")
+		return errors.New("extservice: Config.Timeout and Concurrency are not negative")
 	}
 	for host, source := range c.Tokens {
 		if host == "" || source == nil {
-			return fmt.Errorf("authz: ExternalConfig.Tokens needs a host and a source; %q has none", host)
+			return fmt.Errorf("extservice: Config.Tokens needs a host and a source; %q has none", host)
 		}
 	}
 	return nil
@@ -89,70 +90,41 @@ func (c ExternalConfig) check() error {
 // hostName is the form in which hosts are compared.
 func hostName(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
-// external calls external services. It never follows a redirect or a proxy, bounds
+// Client calls external services. It never follows a redirect or a proxy, bounds
 // time, size and number of the calls, and refuses addresses when it connects. It is
-// safe for concurrent use. A nil external calls nobody.
-type external struct {
-	config   ExternalConfig
-	client   *http.Client
+// safe for concurrent use.
+type Client struct {
+	config   Config
+	http     *http.Client
 	bulkhead *bulkhead
-	metrics  *externalMetrics
-	log      *slog.Logger
+	metrics  *metrics
 }
 
-// newExternal returns the client of a sidecar.
-func newExternal(config ExternalConfig, meters metric.MeterProvider, log *slog.Logger) (*external, error) {
+// New returns a client that counts its calls with meters and logs when a service begins to
+// fail and when it is back. An error is that of a wrong configuration, or of meters.
+func New(config Config, meters metric.MeterProvider, log *slog.Logger) (*Client, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	metrics, err := newExternalMetrics(meters, log)
+	metrics, err := newMetrics(meters, log)
 	if err != nil {
 		return nil, err
 	}
 	config = config.withDefaults()
-	return &external{
+	return &Client{
 		config:   config,
-		client:   newExternalClient(config),
+		http:     newHTTPClient(config),
 		bulkhead: newBulkhead(config.Concurrency),
 		metrics:  metrics,
-		log:      log,
 	}, nil
 }
 
-// ask returns the answer to a call. For an experiment, that is the answer that the
-// live policy got to the same call, if there is one.
-func (e *external) ask(ctx context.Context, q question, c call) answer {
-	if e == nil {
-		return answer{outcome: callNotCalled}
-	}
-	key := c.key()
-	if q.shadow {
-		if known, ok := q.request.answers.find(key); ok {
-			e.metrics.reused(ctx)
-			return known
-		}
-		if !e.config.ShadowCalls {
-			return answer{outcome: callNotCalled}
-		}
-	}
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, q.request.span(trace.SpanContext{}))
-	}
-	a := e.call(ctx, c, q.shadow)
-	q.request.answers.keep(key, a)
-	return a
-}
+// Timeout bounds one call.
+func (c *Client) Timeout() time.Duration { return c.config.Timeout }
 
-// untold logs and counts that a rule could not be told of the end of a reservation,
-// by the decision that it failed in.
-func (e *external) untold(ctx context.Context, id, rule string, d Decision) {
-	if e == nil {
-		return
-	}
-	e.metrics.untold(ctx, d.Failure)
-	e.log.Warn("a rule could not be told of the end of a reservation",
-		"decision_id", id, "rule", rule, "failure", string(d.Failure))
-}
+// Reused counts an answer that an experiment took from the live policy, so that no call
+// was made.
+func (c *Client) Reused(ctx context.Context) { c.metrics.reused(ctx) }
 
-// close lets go of the connections that no call uses.
-func (e *external) close() { e.client.CloseIdleConnections() }
+// Close closes the connections that no call uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }

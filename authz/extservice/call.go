@@ -1,9 +1,8 @@
-package authz
+package extservice
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -11,14 +10,12 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // endpoint is one URL of a service.
@@ -46,86 +43,48 @@ func newEndpoint(u *url.URL) endpoint {
 	}
 }
 
-// call is a question to a service.
-type call struct {
-	endpoint
-	body []byte
-}
-
-// callKey is the SHA-256 of a call: two calls of one key ask the same.
-type callKey [sha256.Size]byte
-
-func (c call) key() callKey {
-	h := sha256.New()
-	// A URL has no zero byte.
-	h.Write(append([]byte(c.url), 0))
-	h.Write(c.body)
-	return callKey(h.Sum(nil))
-}
-
-// answers are those of the services that were asked about one request. The zero value
-// is empty. They are safe for concurrent use.
-type answers struct {
-	mu sync.Mutex
-	// known :: call → its answer.
-	known map[callKey]answer
-}
-
-func (a *answers) find(key callKey) (answer, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	found, ok := a.known[key]
-	return found, ok
-}
-
-func (a *answers) keep(key callKey, to answer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.known == nil {
-		a.known = make(map[callKey]answer)
+// Call posts a JSON body to a URL of a service and returns its answer. shadow says that it
+// is for an experiment, off the request path: that may not be allowed, and has a share of
+// its own. It waits for the service, no longer than Timeout.
+func (c *Client) Call(ctx context.Context, url *url.URL, body []byte, shadow bool) Answer {
+	if shadow && !c.config.ShadowCalls {
+		return Answer{Outcome: OutcomeNotCalled}
 	}
-	a.known[key] = to
-}
-
-var noTracer = noop.NewTracerProvider().Tracer("understudy/authz")
-
-// call makes a call, unless too many are under way, and counts it.
-func (e *external) call(ctx context.Context, c call, shadow bool) answer {
-	begin := time.Now()
-	ctx, span := e.config.Tracer.Start(ctx, "external service", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("server.address", c.host), attribute.String("url.path", c.path)))
+	begin, to := time.Now(), newEndpoint(url)
+	ctx, span := c.config.Tracer.Start(ctx, "external service", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("server.address", to.host), attribute.String("url.path", to.path)))
 	defer span.End()
-	a := answer{outcome: callBusy}
-	if place := (place{c.authority, shadow}); e.bulkhead.enter(place) {
-		defer e.bulkhead.leave(place)
-		a = e.send(ctx, c)
+	a := Answer{Outcome: OutcomeBusy}
+	if place := (place{to.authority, shadow}); c.bulkhead.enter(place) {
+		defer c.bulkhead.leave(place)
+		a = c.send(ctx, to, body)
 	}
-	span.SetAttributes(attribute.String("understudy.external.outcome", string(a.outcome)))
-	if a.outcome.fails() {
-		span.SetStatus(codes.Error, string(a.outcome))
+	span.SetAttributes(attribute.String("understudy.external.outcome", string(a.Outcome)))
+	if a.Outcome.fails() {
+		span.SetStatus(codes.Error, string(a.Outcome))
 	}
-	e.metrics.called(ctx, c, a.outcome, begin)
+	c.metrics.called(ctx, to, a.Outcome, begin)
 	return a
 }
 
 // send sends a call and reads its answer, within the time that is left.
-func (e *external) send(ctx context.Context, c call) answer {
-	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
+func (c *Client) send(ctx context.Context, to endpoint, body []byte) Answer {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(c.body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.url, bytes.NewReader(body))
 	if err != nil {
-		return answer{outcome: callBroken}
+		return Answer{Outcome: OutcomeBroken}
 	}
-	if err := e.authenticate(request, c.endpoint); err != nil {
-		return answer{outcome: callToken}
+	if err := c.authenticate(request, to); err != nil {
+		return Answer{Outcome: OutcomeToken}
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "understudy")
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
-	response, err := e.client.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
-		return answer{outcome: callOutcomeOf(err)}
+		return Answer{Outcome: outcomeOf(err)}
 	}
 	defer func() { _ = response.Body.Close() }()
 	trace.SpanFromContext(ctx).SetAttributes(attribute.Int("http.response.status_code", response.StatusCode))
@@ -142,7 +101,7 @@ var errClear = errors.New("the token of the host goes over https alone")
 const inClear = "http://"
 
 // tokenFor returns the token of a service; nil if it has none.
-func (c ExternalConfig) tokenFor(to endpoint) (TokenSource, error) {
+func (c Config) tokenFor(to endpoint) (TokenSource, error) {
 	for _, name := range []string{to.authority, to.host} {
 		if source, ok := c.Tokens[inClear+name]; ok {
 			return source, nil
@@ -160,8 +119,8 @@ func (c ExternalConfig) tokenFor(to endpoint) (TokenSource, error) {
 
 // authenticate puts the token of the host on a request, if the server's configuration
 // has one.
-func (e *external) authenticate(request *http.Request, to endpoint) error {
-	source, err := e.config.tokenFor(to)
+func (c *Client) authenticate(request *http.Request, to endpoint) error {
+	source, err := c.config.tokenFor(to)
 	if source == nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package authz
+package extservice
 
 import (
 	"context"
@@ -17,12 +17,11 @@ const maxHosts = 100
 // otherHost is the label of all hosts beyond maxHosts.
 const otherHost = "other"
 
-// externalMetrics are the measurements of the calls of external services.
-type externalMetrics struct {
+// metrics are the measurements of the calls of external services.
+type metrics struct {
 	calls    metric.Int64Counter
 	duration metric.Float64Histogram
 	answers  metric.Int64Counter
-	notices  metric.Int64Counter
 	log      *slog.Logger
 
 	mu sync.Mutex
@@ -30,10 +29,10 @@ type externalMetrics struct {
 	failing map[string]bool
 }
 
-func newExternalMetrics(provider metric.MeterProvider, log *slog.Logger) (*externalMetrics, error) {
+func newMetrics(provider metric.MeterProvider, log *slog.Logger) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
-	m := &externalMetrics{log: log, failing: make(map[string]bool)}
-	var errs [4]error
+	m := &metrics{log: log, failing: make(map[string]bool)}
+	var errs [3]error
 	m.calls, errs[0] = meter.Int64Counter("understudy.external.calls",
 		metric.WithDescription("Calls of external services, by host, call and outcome."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.external.duration", metric.WithUnit("s"),
@@ -41,23 +40,21 @@ func newExternalMetrics(provider metric.MeterProvider, log *slog.Logger) (*exter
 		metric.WithExplicitBucketBoundaries(.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10))
 	m.answers, errs[2] = meter.Int64Counter("understudy.external.reused",
 		metric.WithDescription("Answers that experiments took from the live policy."))
-	m.notices, errs[3] = meter.Int64Counter("understudy.notification.failures",
-		metric.WithDescription("Rules that could not be told of the end of a reservation, by failure."))
 	return m, errors.Join(errs[:]...)
 }
 
 // called counts a call that began at a moment.
-func (m *externalMetrics) called(ctx context.Context, c call, o callOutcome, begin time.Time) {
-	host := m.note(c.host, o)
+func (m *metrics) called(ctx context.Context, to endpoint, o Outcome, begin time.Time) {
+	host := m.note(to.host, o)
 	m.calls.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("host", host), attribute.String("call", c.name), attribute.String("outcome", string(o))))
+		attribute.String("host", host), attribute.String("call", to.name), attribute.String("outcome", string(o))))
 	m.duration.Record(ctx, time.Since(begin).Seconds(), metric.WithAttributes(
 		attribute.String("host", host), attribute.String("outcome", string(o))))
 }
 
-// note tells when a service begins to fail and when it is back, and returns its host's
-// label. Not each failure is logged: a service that is down fails every request.
-func (m *externalMetrics) note(host string, o callOutcome) (label string) {
+// note logs when a service begins to fail and when it is back, and returns the label of
+// its host. Not each failure is logged: a service that is down fails every request.
+func (m *metrics) note(host string, o Outcome) (label string) {
 	m.mu.Lock()
 	before, known := m.failing[host]
 	if !known && len(m.failing) >= maxHosts {
@@ -65,7 +62,7 @@ func (m *externalMetrics) note(host string, o callOutcome) (label string) {
 		return otherHost
 	}
 	// Who went away says nothing about the service.
-	now := o.fails() && o != callCanceled || o == callCanceled && before
+	now := o.fails() && o != OutcomeCanceled || o == OutcomeCanceled && before
 	m.failing[host] = now
 	m.mu.Unlock()
 	switch {
@@ -77,8 +74,4 @@ func (m *externalMetrics) note(host string, o callOutcome) (label string) {
 	return host
 }
 
-func (m *externalMetrics) reused(ctx context.Context) { m.answers.Add(ctx, 1) }
-
-func (m *externalMetrics) untold(ctx context.Context, why Failure) {
-	m.notices.Add(ctx, 1, metric.WithAttributes(attribute.String("failure", string(why))))
-}
+func (m *metrics) reused(ctx context.Context) { m.answers.Add(ctx, 1) }

@@ -1,0 +1,101 @@
+package authz
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/url"
+	"sync"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Services calls the external services that rules ask. It is safe for concurrent use.
+type Services interface {
+	// Call posts body, which is JSON, to a URL of a service, and returns its reply. shadow
+	// says that an experiment asks. It waits until then, or until ctx is done.
+	Call(ctx context.Context, to *url.URL, body []byte, shadow bool) ServiceReply
+	// Reused counts a reply that an experiment took from the live policy.
+	Reused(ctx context.Context)
+}
+
+// ServiceOutcome is what a reply of an external service means.
+type ServiceOutcome uint8
+
+// The outcomes.
+const (
+	// ServiceFailed: the service gave no decision.
+	ServiceFailed ServiceOutcome = iota
+	// ServicePasses: the service lets the request pass.
+	ServicePasses
+	// ServiceDenies: the service denies. Nothing overrules that.
+	ServiceDenies
+	// ServiceNotCalled: no call was allowed.
+	ServiceNotCalled
+	// ServiceCanceled: the caller left before there was a reply.
+	ServiceCanceled
+)
+
+// ServiceReply is what an external service said about a request.
+type ServiceReply struct {
+	Outcome ServiceOutcome
+	// Message says why it denies, fit for one line.
+	Message string
+}
+
+// ask returns the reply to a call. For an experiment, that is the reply that the live
+// policy got to the same call, if there is one.
+func (q question) ask(ctx context.Context, to endpoint, body []byte) ServiceReply {
+	if q.services == nil {
+		return ServiceReply{Outcome: ServiceNotCalled}
+	}
+	key := newCallKey(to, body)
+	if q.shadow {
+		if known, ok := q.request.replies.find(key); ok {
+			q.services.Reused(ctx)
+			return known
+		}
+	}
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, q.request.span(trace.SpanContext{}))
+	}
+	reply := q.services.Call(ctx, to.url, body, q.shadow)
+	if reply.Outcome != ServiceNotCalled {
+		q.request.replies.keep(key, reply)
+	}
+	return reply
+}
+
+// callKey is the SHA-256 of a call: two calls of one key ask the same.
+type callKey [sha256.Size]byte
+
+func newCallKey(to endpoint, body []byte) callKey {
+	h := sha256.New()
+	// A URL has no zero byte.
+	h.Write(append([]byte(to.text), 0))
+	h.Write(body)
+	return callKey(h.Sum(nil))
+}
+
+// replies are those of the services that were asked about one request. The zero value
+// is empty. They are safe for concurrent use.
+type replies struct {
+	mu sync.Mutex
+	// known :: call → its reply.
+	known map[callKey]ServiceReply
+}
+
+func (r *replies) find(key callKey) (ServiceReply, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, ok := r.known[key]
+	return found, ok
+}
+
+func (r *replies) keep(key callKey, reply ServiceReply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = make(map[callKey]ServiceReply)
+	}
+	r.known[key] = reply
+}
