@@ -15,7 +15,7 @@ import (
 func newApply() *cobra.Command {
 	var file string
 	var validateOnly bool
-	cmd, _ := changing("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
+	cmd, _ := newChange("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
 `+nameHelp,
@@ -96,8 +96,4 @@ func (c *client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExp
 	}
 	fmt.Fprintf(c.err, "note: %[1]s was being previewed, and its preview has ended: `understudy start %[1]s` starts that of this version\n", c.short(name))
 	return nil
-}
-
-func policyOf(experiment string) string {
-	return filepath.ToSlash(filepath.Dir(filepath.Dir(experiment)))
 }

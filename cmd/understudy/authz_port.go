@@ -115,7 +115,7 @@ func (s *server) newAuthz() (*grpc.Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, grpc.Creds(handshakes{credentials.NewTLS(secure), refused}))
+		options = append(options, grpc.Creds(watched(credentials.NewTLS(secure), refused)))
 	}
 	return grpc.NewServer(options...), nil
 }

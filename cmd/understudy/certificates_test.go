@@ -60,19 +60,12 @@ func (r *reloading) logged() string {
 	return r.log.String()
 }
 
-func replace(t *testing.T, from, to string) {
-	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestFilesAreReplacedOneAfterTheOther replaces the certificate first and then its
 // key: between the two nothing fits.
 func TestFilesAreReplacedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, t.TempDir(), "ca")
-	files := ca.server(t, "server", 1).server()
+	files := filesOf(ca.server(t, "server", 1))
 	r := newReloading(t, ca, files)
 	next := ca.server(t, "next", 2)
 
@@ -150,7 +143,7 @@ func TestTheLastGoodCertificateStays(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			ca, clients := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients")
-			files := ca.server(t, "server", 1).server()
+			files := filesOf(ca.server(t, "server", 1))
 			files.clientCA = clients.file
 			r := newReloading(t, ca, files)
 			before := r.current.Load()
@@ -206,7 +199,7 @@ func TestBadFilesAtTheStart(t *testing.T) {
 func TestExpiryIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, t.TempDir(), "ca")
-	r := newReloading(t, ca, ca.server(t, "server", 1).server())
+	r := newReloading(t, ca, filesOf(ca.server(t, "server", 1)))
 	expiry := r.current.Load().expiry
 	for _, step := range []struct {
 		name string
@@ -225,3 +218,6 @@ func TestExpiryIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// filesOf are the files of a certificate, as flags name them.
+func filesOf(i issued) tlsFiles { return tlsFiles{cert: i.cert, key: i.key} }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -65,14 +64,6 @@ that there was no answer.`,
 	f.transport.bind(flags)
 	completeOutput(cmd, "text", "json")
 	return cmd
-}
-
-// envOr returns an UNDERSTUDY_ variable, or what stands in for it.
-func envOr(name, otherwise string) string {
-	if v := os.Getenv(envPrefix + name); v != "" {
-		return v
-	}
-	return otherwise
 }
 
 func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {

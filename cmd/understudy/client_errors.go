@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -28,21 +26,6 @@ func describe(err error) string {
 		}
 	}
 	return text
-}
-
-// onTerminal escapes what would control a terminal: names of files and texts of servers
-// are others'. A line break stays.
-func onTerminal(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if r == '\n' || unicode.IsPrint(r) {
-			out.WriteRune(r)
-		} else {
-			quoted := strconv.QuoteRuneToASCII(r)
-			out.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return out.String()
 }
 
 // unanswered turns the error of a call that reached no admin API into one that says

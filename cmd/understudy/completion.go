@@ -38,11 +38,6 @@ func (c *client) completion(use string) cobra.CompletionFunc {
 	}
 }
 
-// completeOutput completes the values of --output.
-func completeOutput(cmd *cobra.Command, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-}
-
 func (c *client) policyIDs(ctx context.Context) []string {
 	all, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: c.location, PageSize: 1000})
 	if err != nil {

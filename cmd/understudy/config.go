@@ -1,35 +1,21 @@
 package main
 
 import (
-	"crypto/sha256"
-	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	sdklog "go.opentelemetry.io/otel/sdk/log"
 
 	"understudy/admin"
 	"understudy/authz"
 	"understudy/authz/extauthz"
 )
-
-// envPrefix begins the environment variable of each flag of serve: --store is
-// UNDERSTUDY_STORE. A flag wins over its variable.
-const envPrefix = "UNDERSTUDY_"
 
 // config is what `serve` can be told. It is read from flags and environment here
 // and nowhere else, and passed by value.
@@ -41,11 +27,10 @@ type config struct {
 	httpAuthzAddr       string
 	httpAuthzPathPrefix string
 
-	store    string
-	location string
-	policy   string
-	node     string
-	enable   []string
+	storeConfig
+
+	node   string
+	enable []string
 
 	defaultDecision  string
 	decisionTimeout  time.Duration
@@ -53,7 +38,6 @@ type config struct {
 	decisionIDHeader string
 	observe          bool
 	descriptorSet    string
-	snapshotFile     string
 	previewConsole   bool
 	preview          previewConfig
 	decisionMemory   int
@@ -88,7 +72,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.httpAuthzPathPrefix, "http-authz-path-prefix", "/envoy", "the path_prefix of Envoy's HTTP service; / if it has none, which turns forward authentication off")
 	f.StringVar(&c.adminAddr, "admin-addr", "127.0.0.1:8181", "where the admin API listens, REST and gRPC: host:port")
 	f.StringVar(&c.healthAddr, "health-addr", "127.0.0.1:8282", "where /healthz, /readyz and /metrics are: host:port")
-	c.bindStore(f)
+	c.storeConfig.bind(f)
 	f.StringVar(&c.node, "node", "", "the ID of this sidecar (default the host name and a random suffix)")
 	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
@@ -117,74 +101,6 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 	c.bindListening(f)
 }
-
-// bindStore declares the flags that say what is followed, and what is kept of it.
-func (c *config) bindStore(f *pflag.FlagSet) {
-	f.StringVar(&c.store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
-	f.StringVar(&c.location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
-	f.StringVar(&c.policy, "policy", "default", "the ID of the policy that decides where a route names none")
-	f.StringVar(&c.snapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file beside a bolt store, and one for each Redis in the user's state directory)")
-}
-
-// bindListening declares the flags of sockets, TLS and connections.
-func (c *config) bindListening(f *pflag.FlagSet) {
-	f.StringVar(&c.authzSocketMode, "authz-socket-mode", "0660", "who may connect to a unix socket, as octal permissions")
-	f.StringVar(&c.authzTLS.cert, "authz-tls-cert", "", "a PEM file with the certificate chain of the ext_authz port; it is read again when it changes")
-	f.StringVar(&c.authzTLS.key, "authz-tls-key", "", "a PEM file with its key")
-	f.StringVar(&c.authzTLS.clientCA, "authz-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Envoy's certificate (mTLS)")
-	f.StringVar(&c.httpAuthzTLS.cert, "http-authz-tls-cert", "", "a PEM file with the certificate chain of the port for questions over HTTP; it is read again when it changes")
-	f.StringVar(&c.httpAuthzTLS.key, "http-authz-tls-key", "", "a PEM file with its key")
-	f.StringVar(&c.httpAuthzTLS.clientCA, "http-authz-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed the proxy's certificate (mTLS)")
-	f.StringVar(&c.adminTLS.cert, "admin-tls-cert", "", "a PEM file with the certificate chain of the admin API; it is read again when it changes")
-	f.StringVar(&c.adminTLS.key, "admin-tls-key", "", "a PEM file with its key")
-	f.StringVar(&c.tlsMinVersion, "tls-min-version", "1.2", "the oldest TLS that is spoken: 1.2, which Envoy asks by unless told otherwise, or 1.3")
-	f.DurationVar(&c.tlsReload, "tls-reload-interval", 5*time.Second, "how often files of certificates and tokens are looked at")
-	c.connections.bind(f)
-	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
-}
-
-// fromEnvironment sets the flags that were not given from their variables.
-func fromEnvironment(f *pflag.FlagSet) error {
-	var errs []error
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-		value, set := os.LookupEnv(name)
-		if flag.Changed || !set {
-			return
-		}
-		if err := f.Set(flag.Name, value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-	})
-	return errors.Join(errs...)
-}
-
-// ofService matches the variables that Kubernetes sets for a Service, in each
-// container beside it.
-var ofService = regexp.MustCompile(`_(PORT|SERVICE_HOST|SERVICE_PORT)(_|$)`)
-
-// strayVariables are those that begin as the variables of flags do and are no flag's,
-// nor read by a command: probably misspelt.
-func strayVariables(f *pflag.FlagSet) []string {
-	known := map[string]bool{"CA_CERT": true, "CLIENT_CERT": true, "CLIENT_KEY": true}
-	f.VisitAll(func(flag *pflag.Flag) {
-		known[strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))] = true
-	})
-	var stray []string
-	for _, variable := range os.Environ() {
-		full, _, _ := strings.Cut(variable, "=")
-		name, ours := strings.CutPrefix(full, envPrefix)
-		if ours && !known[name] && !ofService.MatchString("_"+name) {
-			stray = append(stray, full)
-		}
-	}
-	return stray
-}
-
-var (
-	locationName = regexp.MustCompile(`^projects/[a-z]([a-z0-9-]{0,61}[a-z0-9])?/locations/[A-Za-z0-9_.:-]{1,255}$`)
-	idPattern    = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
-)
 
 // finish fills in the defaults that depend on the machine and checks all values,
 // so that every mistake is told at once.
@@ -245,32 +161,6 @@ func (c *config) finish() error {
 	return nil
 }
 
-// validateListening calls check with each rule and whether it is kept.
-func (c *config) validateListening(check func(ok bool, flag, rule string)) {
-	_, err := parseMode(c.authzSocketMode)
-	check(err == nil, "authz-socket-mode", "it is octal permissions such as 0660")
-	check(c.authzTLS.complete(), "authz-tls-cert", "it comes with --authz-tls-key, and --authz-tls-client-ca with both")
-	check(c.httpAuthzTLS.complete(), "http-authz-tls-cert", "it comes with --http-authz-tls-key, and --http-authz-tls-client-ca with both")
-	check(c.adminTLS.complete(), "admin-tls-cert", "it comes with --admin-tls-key")
-	check(oneOf(c.tlsMinVersion, "1.2", "1.3"), "tls-min-version", "it is 1.2 or 1.3")
-	check(c.tlsReload > 0, "tls-reload-interval", "it is a duration above zero, such as 5s")
-	c.connections.validate(check)
-}
-
-// parseMode reads the permissions of a socket.
-func parseMode(octal string) (os.FileMode, error) {
-	mode, err := strconv.ParseUint(octal, 8, 9)
-	return os.FileMode(mode), err
-}
-
-// minimumTLS is the version of crypto/tls. Without a value it is 1.2.
-func (c *config) minimumTLS() uint16 {
-	if c.tlsMinVersion == "1.3" {
-		return tls.VersionTLS13
-	}
-	return tls.VersionTLS12
-}
-
 // fillIn sets the defaults that depend on the machine.
 func (c *config) fillIn() error {
 	if c.node == "" {
@@ -280,46 +170,7 @@ func (c *config) fillIn() error {
 		}
 		c.node = host + "-" + uuid.NewString()[:8]
 	}
-	if c.store == "" {
-		dir, err := stateDir()
-		if err != nil {
-			return usage(fmt.Errorf("--store: %w; name a file with bolt:///path", err))
-		}
-		c.store = "bolt://" + filepath.Join(dir, "understudy.db")
-	}
-	if c.snapshotFile == "" {
-		c.snapshotFile = c.defaultSnapshotFile()
-	}
-	return nil
-}
-
-// defaultSnapshotFile is a file of its own for each store, location and policy: what was
-// saved of another store is not what this one has lost. It is empty if there is no
-// folder for it.
-func (c *config) defaultSnapshotFile() string {
-	name := strings.ReplaceAll(c.location, "/", "_") + "." + c.policy
-	if path, ok := strings.CutPrefix(c.store, boltScheme); ok {
-		return path + "." + name + ".snapshot"
-	}
-	dir, err := stateDir()
-	if err != nil {
-		return ""
-	}
-	of := sha256.Sum256([]byte(redacted(c.store)))
-	return filepath.Join(dir, "snapshots", name+"."+hex.EncodeToString(of[:4]))
-}
-
-// stateDir is the folder for what a program keeps of its own accord (the XDG base
-// directories).
-func stateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "understudy"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("there is no home directory to keep the state in")
-	}
-	return filepath.Join(home, ".local", "state", "understudy"), nil
+	return c.storeConfig.fillIn()
 }
 
 func (c *config) enabled(what string) bool { return slices.Contains(c.enable, what) }
@@ -347,104 +198,20 @@ func (c *config) level() slog.Level {
 	return l
 }
 
-// restHosts are the names by which the admin API may be asked; nil is any. Pages in a
-// browser of this machine can reach a loopback address; what is before another one
-// asks who comes.
-func (c *config) restHosts() []string {
-	if !loopback(c.adminAddr) {
-		return nil
-	}
-	hosts := []string{}
-	for _, name := range c.adminHosts {
-		hosts = append(hosts, strings.ToLower(name))
-	}
-	return hosts
-}
-
-func oneOf(value string, allowed ...string) bool { return slices.Contains(allowed, value) }
-
-func validAddress(addr string) bool {
-	_, port, err := net.SplitHostPort(addr)
-	return err == nil && port != ""
-}
-
-// loopback reports whether an address can be reached from this machine alone.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// redacted is a store's URL without what may be secret in it.
-func redacted(store string) string {
-	u, err := url.Parse(store)
-	if err != nil {
-		return "(not a URL)"
-	}
-	u.User, u.RawQuery = nil, ""
-	return u.String()
-}
-
-// newServe is the command; what it does stands in serve.go.
-func newServe() *cobra.Command {
-	var c config
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the sidecar that Envoy asks, and the admin API",
-		Long: `Run the sidecar that Envoy asks over ext_authz gRPC, and the admin API.
-
-Without flags everything is on this machine: policies are kept in a file of the
-user's state directory, and all ports listen on the loopback address. With
---store redis://… any number of sidecars share their policies.
-
-Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
-wins over its variable. Preview records, metrics and traces are exported as the
-standard OTEL_* variables say; without them nothing is exported.
-
-GOGC is 400 unless the environment sets it; in a container, set GOMEMLIMIT to
-about nine tenths of its memory limit.
-
-It stops on SIGTERM or SIGINT: readiness goes first, then, after --drain-delay,
-the ports close and requests under way are answered. A second signal ends it at once.`,
-		Example: `  understudy serve
-  understudy serve --store redis://localhost:6379 --location projects/shop/locations/prod --policy web
-  UNDERSTUDY_LOG_FORMAT=json understudy serve --preview-console`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags()); err != nil {
-				return usage(err)
-			}
-			if err := c.finish(); err != nil {
-				return err
-			}
-			var console sdklog.Exporter
-			if c.previewConsole {
-				console = newConsole(cmd.OutOrStdout())
-			}
-			c.decisionLog.out = cmd.OutOrStdout()
-			logger := newLogger(c, cmd.ErrOrStderr())
-			for _, name := range strayVariables(cmd.Flags()) {
-				logger.Warn("no flag has this variable; it is ignored", "variable", name)
-			}
-			tuneGC(logger)
-			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
-		},
-	}
-	c.bind(cmd.Flags())
-	cmd.SetUsageFunc(groupedUsage(serveFlags))
-	return cmd
-}
-
-// noArguments refuses arguments with the exit code of a usage error.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage(fmt.Errorf("%q is one argument too many (see `%s --help`)", args[0], cmd.CommandPath()))
-	}
-	return nil
+// serveFlags orders the flags of serve by what one wants to set.
+var serveFlags = []flagGroup{
+	{title: "What it follows, and who it is", names: []string{"store", "location", "policy", "node", "enable", "snapshot-file"}},
+	{title: "Where it listens", names: []string{
+		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
+		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
+	}},
+	{title: "Decisions", names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-memory"}},
+	{title: "What the admin API takes", names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
+	{title: "Previews", names: []string{"preview-console", "preview-*"}},
+	{title: "Decision log", names: []string{"decision-log", "decision-log-*"}},
+	{title: "External services that policies name", names: []string{"external-*"}},
+	{title: "Reservations of OpenStack Blazar", names: []string{"reservation-policy", "reservation-addr", "reservation-*"}},
+	{title: "TLS", names: []string{"authz-tls-*", "http-authz-tls-*", "admin-tls-*", "tls-*"}},
+	{title: "Connections and shutdown", names: []string{"authz-*", "drain-delay", "shutdown-timeout"}},
+	{title: "This program", names: []string{"log-level", "log-format", "help"}},
 }

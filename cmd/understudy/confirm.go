@@ -18,8 +18,8 @@ import (
 // experiments, which do not come back, and the sidecars that apply it. Scripts are not
 // asked.
 func (c *client) confirmDelete(ctx context.Context, policy string, yes bool) error {
-	terminal, ok := c.in.(*os.File)
-	if yes || !ok || !term.IsTerminal(int(terminal.Fd())) {
+	stdin, ok := c.in.(*os.File)
+	if yes || !ok || !term.IsTerminal(int(stdin.Fd())) {
 		return nil
 	}
 	experiments, sidecars, err := c.dependents(ctx, policy)
@@ -28,7 +28,7 @@ func (c *client) confirmDelete(ctx context.Context, policy string, yes bool) err
 	}
 	fmt.Fprintf(c.err, "%s has %s, which will be gone for good, and is applied by %s, which will go over to the default decision.\nDelete it? [y/N] ",
 		lastSegment(policy), counted(experiments, "experiment"), counted(sidecars, "sidecar"))
-	answer, err := bufio.NewReader(terminal).ReadString('\n')
+	answer, err := bufio.NewReader(stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
 		return nil
 	}

@@ -9,19 +9,23 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/spf13/cobra"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"understudy/deploy/examples"
 )
 
+// The names of what is shown. A server for the demo follows demoPolicy in demoLocation.
 const (
+	demoLocation   = "projects/demo/locations/local"
 	demoPolicy     = "shop"
 	demoExperiment = "tighter"
 	// demoRequests is the traffic of one round.
@@ -34,13 +38,20 @@ type demo struct {
 	out     io.Writer
 	colour  palette
 	pause   time.Duration
+	start   startServing
 	admin   string
 	authz   authv3.AuthorizationClient
 	records *collected
 	traffic *traffic
 }
 
-func newDemo() *cobra.Command {
+// startServing runs a server until ctx is done: with all it stores in dir, on free ports of
+// this machine, with preview records also for records, and its log for log. announce gets
+// the addresses of its ports by name (authz, admin).
+type startServing func(ctx context.Context, dir string, records sdklog.Exporter, log io.Writer, announce func(map[string]string)) error
+
+// newDemo is the command. start runs the server that is shown.
+func newDemo(start startServing) *cobra.Command {
 	var fast bool
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -50,7 +61,7 @@ traffic as Envoy would; show what the experiment would change; and commit it. It
 uses free ports and a temporary folder, and leaves nothing behind.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &demo{out: cmd.OutOrStdout(), colour: paletteFor(cmd.OutOrStdout()), pause: 900 * time.Millisecond}
+			d := &demo{out: cmd.OutOrStdout(), colour: paletteFor(cmd.OutOrStdout()), pause: 900 * time.Millisecond, start: start}
 			if fast {
 				d.pause = 0
 			}
@@ -73,7 +84,7 @@ func (d *demo) run(ctx context.Context) error {
 	d.records, d.traffic = &collected{}, newTraffic()
 	bound, served, log := make(chan map[string]string, 1), make(chan error, 1), &bytes.Buffer{}
 	go func() {
-		served <- serve(ctx, demoConfig(dir), d.records, log, func(b map[string]string) { bound <- b })
+		served <- d.start(ctx, dir, d.records, log, func(b map[string]string) { bound <- b })
 	}()
 	select {
 	case addresses := <-bound:
@@ -88,28 +99,17 @@ func (d *demo) run(ctx context.Context) error {
 	return err
 }
 
-func demoConfig(dir string) config {
-	return config{
-		authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
-		store:    boltScheme + filepath.Join(dir, "understudy.db"),
-		location: "projects/demo/locations/local", policy: demoPolicy, node: "demo",
-		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot,
-		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: defaultConnections,
-		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
-	}
-}
-
 // tell is the story.
 func (d *demo) tell(ctx context.Context, bound map[string]string) error {
 	d.admin = "http://" + bound["admin"]
-	conn, err := transport{}.dial(bound["authz"])
+	conn, err := grpc.NewClient(bound["authz"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	d.authz = authv3.NewAuthorizationClient(conn)
 	fmt.Fprintf(d.out, "Understudy runs on this machine: Envoy would ask it at %s.\n", bound["authz"])
-	fmt.Fprintf(d.out, "   %s\n", d.colour.dim("$ L="+d.admin+demoLocation))
+	fmt.Fprintf(d.out, "   %s\n", d.colour.dim("$ L="+d.admin+demoPath))
 	for _, chapter := range []func(context.Context) error{
 		d.createPolicy, d.showDecisions, d.startPreview, d.catch, d.fix, d.confirm, d.commit,
 	} {
@@ -308,10 +308,10 @@ func (d *demo) etag(ctx context.Context) ([]byte, error) {
 	return json.Marshal(experiment)
 }
 
-// demoLocation is the path of the demo's location in the API.
-const demoLocation = "/v1/projects/demo/locations/local"
+// demoPath is the path of the demo's location in the API.
+const demoPath = "/v1/" + demoLocation
 
-func (d *demo) policies() string   { return demoLocation + "/policies" }
+func (d *demo) policies() string   { return demoPath + "/policies" }
 func (d *demo) policy() string     { return d.policies() + "/" + demoPolicy }
 func (d *demo) experiment() string { return d.policy() + "/experiments/" + demoExperiment }
 
@@ -353,7 +353,7 @@ func (d *demo) showCommand(method, path string, body []byte) {
 	case len(body) > 0:
 		shown += " --json '" + string(body) + "'"
 	}
-	url := `"$L` + strings.TrimPrefix(path, demoLocation) + `"`
+	url := `"$L` + strings.TrimPrefix(path, demoPath) + `"`
 	if len(shown)+len(url)+4 > demoWidth {
 		fmt.Fprintln(d.out, "   "+d.colour.dim(shown+` \`))
 		shown = "    "

@@ -23,7 +23,7 @@ import (
 // rest of the check when the port is closed already.
 func TestACheckUnderWayIsAnswered(t *testing.T) {
 	ca := newAuthority(t, t.TempDir(), "ca")
-	files := ca.server(t, "server", 1).server()
+	files := serverFiles(ca.server(t, "server", 1))
 	for name, c := range map[string]struct {
 		files  tlsFiles
 		socket bool

@@ -94,7 +94,7 @@ func keepWaiting(b *testing.B, call wait) {
 // measureChecks returns the sorted times of checks.
 func measureChecks(b *testing.B, r *running) []time.Duration {
 	b.Helper()
-	request := call{method: "GET", path: "/x", service: "web", id: strings.Repeat("ab", 16)}.request()
+	request := question{method: "GET", path: "/x", service: "web"}.request()
 	times := make([]time.Duration, b.N)
 	b.ResetTimer()
 	for i := range times {
@@ -139,7 +139,7 @@ func waitForCheck(b *testing.B, r *running) wait {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = conn.Close() })
-	request := call{method: "GET", path: "/x", service: "web", id: strings.Repeat("ab", 16)}.request()
+	request := question{method: "GET", path: "/x", service: "web"}.request()
 	request.Attributes.ContextExtensions = map[string]string{"policy": "usage"}
 	return func(ctx context.Context) error {
 		response, err := authv3.NewAuthorizationClient(conn).Check(ctx, request)

@@ -80,7 +80,7 @@ func TestAnExternalServiceDecides(t *testing.T) {
 	}
 	for i, token := range []string{"first", "second"} {
 		u.change(t, file, token)
-		request := call{method: "GET", path: "/x", service: "web", id: strings.Repeat("ab", 16)}.request()
+		request := question{method: "GET", path: "/x", service: "web"}.request()
 		request.Attributes.ContextExtensions = map[string]string{"policy": "shop"}
 		response, err := r.authz.Check(t.Context(), request)
 		if err != nil {

@@ -14,6 +14,9 @@ import (
 // logger for the process. Nil, as in the commands of the admin API, drops them.
 var grpcLog atomic.Pointer[slog.Logger]
 
+// logGRPC makes the log lines of gRPC go to log; nil drops them.
+func logGRPC(log *slog.Logger) { grpcLog.Store(log) }
+
 // gRPC wants its logger before anything of it runs.
 func init() { grpclog.SetLoggerV2(grpcLines{}) }
 

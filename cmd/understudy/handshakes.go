@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -104,6 +102,11 @@ type handshakes struct {
 	refusals *refusals
 }
 
+// watched returns credentials that note who is refused.
+func watched(c credentials.TransportCredentials, r *refusals) credentials.TransportCredentials {
+	return handshakes{c, r}
+}
+
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
@@ -132,18 +135,4 @@ func (r *refusals) Write(line []byte) (int, error) {
 		r.verbose.Debug(text)
 	}
 	return len(line), nil
-}
-
-// secureHTTP gives a server the TLS of its port, if that has any.
-func (s *server) secureHTTP(h *http.Server, port string, files tlsFiles) error {
-	var err error
-	if h.TLSConfig, err = s.secure(port, files, "h2", "http/1.1"); err != nil || h.TLSConfig == nil {
-		return err
-	}
-	r, err := newRefusals(port, s.telemetry.meters, s.log)
-	if err != nil {
-		return err
-	}
-	h.ErrorLog = log.New(r, "", 0)
-	return nil
 }

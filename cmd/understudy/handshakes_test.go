@@ -4,16 +4,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
 // TestARefusedHandshakeIsCounted: who asks is not told why, and may not even know that he
@@ -21,7 +16,7 @@ import (
 func TestARefusedHandshakeIsCounted(t *testing.T) {
 	dir := t.TempDir()
 	ca, clients, strangers := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients"), newAuthority(t, dir, "strangers")
-	files := ca.server(t, "server", 1).server()
+	files := serverFiles(ca.server(t, "server", 1))
 	files.clientCA = clients.file
 	r := startServer(t, func(c *config) {
 		c.authzTLS, c.httpAuthzTLS, c.adminTLS, c.httpAuthzAddr = files, files, tlsFiles{cert: files.cert, key: files.key}, "127.0.0.1:0"
@@ -97,28 +92,4 @@ func (r *running) awaitMetric(t *testing.T, pattern string) {
 			t.Fatalf("no metric is like %s", pattern)
 		}
 	}
-}
-
-// TestRefusalsDoNotFloodTheLog: a line a minute at most, and none for a probe.
-func TestRefusalsDoNotFloodTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out := &lockedBuffer{}
-		r, err := newRefusals("authz", sdkmetric.NewMeterProvider(), slog.New(slog.NewTextHandler(out, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 100 {
-			r.refused("10.0.0.1:1", "tls: client didn't provide a certificate")
-			r.refused("10.0.0.1:1", "EOF")
-		}
-		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "reason=no_client_certificate") {
-			t.Errorf("the log is\n%s", got)
-		}
-		time.Sleep(refusalsEvery)
-		synctest.Wait()
-		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "left_out=98") {
-			t.Errorf("after a minute the log is\n%s", got)
-		}
-		time.Sleep(time.Hour) // no timer outlives the test
-	})
 }

@@ -35,6 +35,12 @@ why. A container's health check is
 	return cmd
 }
 
+// readyAnswer is what this command reads of the answer of /readyz.
+type readyAnswer struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason"`
+}
+
 // maxReadiness bounds the answer of /readyz, in bytes.
 const maxReadiness = 64 << 10
 
@@ -56,7 +62,7 @@ func checkHealth(ctx context.Context, addr string, out io.Writer) error {
 		return fmt.Errorf("not healthy: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	var r readiness
+	var r readyAnswer
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxReadiness)).Decode(&r); err != nil {
 		return fmt.Errorf("what answers at %s has no /readyz of understudy: it says %s", addr, response.Status)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -130,6 +129,3 @@ func (f *lockFlags) policyName(from string) (string, error) {
 	name, _, _ := strings.Cut(filepath.Base(absolute), ".")
 	return name, nil
 }
-
-// sameDocument compares documents but for what is around them.
-func sameDocument(a, b []byte) bool { return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b)) }

@@ -48,10 +48,3 @@ func checkNumber(path string, node *yaml.Node) error {
 	}
 	return fmt.Errorf("line %d: %w", node.Line, &admin.InexactNumber{Path: path, Number: node.Value})
 }
-
-func joined(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}

@@ -1,36 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 )
-
-// sharedLog is a log that a test reads while it is written.
-type sharedLog struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *sharedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *sharedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.String()
-}
 
 // TestAnObserverCannotBeOverlooked: it answers OK, decides and records as always, and
 // everything that tells of it says that nothing was enforced.
@@ -39,13 +19,13 @@ func TestAnObserverCannotBeOverlooked(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", c.listenGRPC(t))
 	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "20")
-	log := &sharedLog{}
+	log := &lockedBuffer{}
 	r := startServerWithLog(t, log, func(c *config) {
 		logTo(nil, sinkOTel)(c)
 		c.observe = true
 	})
 	r.preview(t)
-	response, err := r.authz.Check(t.Context(), call{method: "POST", path: "/x", id: strings.Repeat("ab", 16)}.request())
+	response, err := r.authz.Check(t.Context(), question{method: "POST", path: "/x"}.request())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const pushTime = 30 * time.Second
 
 func newPush() *cobra.Command {
 	var allowNoOp bool
-	cmd, _ := changing("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
+	cmd, _ := newChange("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
 		`LOCK is a file that 'understudy lock' wrote, or - for standard input. GROUP is a
 policy group, such as dev: the ID of a location, in the project of --location, or its
 whole resource name. Group, policy and revision are made as needed.
@@ -170,3 +170,6 @@ func (c *client) showPushed(p pushed) error {
 		p.Name, p.Group, shortID(p.RevisionID), p.Enforcement)
 	return err
 }
+
+// sameDocument compares documents but for what is around them.
+func sameDocument(a, b []byte) bool { return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b)) }

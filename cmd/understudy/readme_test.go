@@ -83,15 +83,3 @@ func TestHelpGroupsEveryFlag(t *testing.T) {
 		}
 	})
 }
-
-func TestLikeFlag(t *testing.T) {
-	flags := newServe().Flags()
-	for name, want := range map[string]string{
-		"polcy": "policy", "preview-consol": "preview-console", "authz-adr": "authz-addr",
-		"default_decision": "default-decision", "x": "", "zzzzzz": "",
-	} {
-		if got := likeFlag(flags, name); got != want {
-			t.Errorf("--%s is like --%s, want %q", name, got, want)
-		}
-	}
-}

@@ -164,7 +164,7 @@ func TestReservationsOverTLS(t *testing.T) {
 	keep(t, file, "token")
 	r := startServer(t, func(c *config) {
 		withReservations(file)(c)
-		c.reservations.tls, c.reservations.basePath = ca.server(t, "server", 1).server(), "/blazar"
+		c.reservations.tls, c.reservations.basePath = serverFiles(ca.server(t, "server", 1)), "/blazar"
 	})
 	r.awaitReady(t)
 	content, err := os.ReadFile(ca.file)

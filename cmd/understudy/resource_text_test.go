@@ -56,7 +56,9 @@ func TestApplyReadsWhatImportReads(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		keep(t, filepath.Join(dir, "data.yaml"), data)
+		if err := os.WriteFile(filepath.Join(dir, "data.yaml"), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		imported, err := readFolder(context.Background(), dir, rego.BundleOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", data, err)

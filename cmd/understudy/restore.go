@@ -18,7 +18,7 @@ import (
 
 // restore is the command for a store that has lost its policies.
 type restore struct {
-	config       config
+	config       storeConfig
 	empty        bool
 	missing      bool
 	validateOnly bool
@@ -60,7 +60,7 @@ location's config, and the documents of Policyfile locks.`,
 	f.BoolVar(&r.empty, "empty", false, "accept the loss: delete the policies that are missing")
 	f.BoolVar(&r.validateOnly, "validate-only", false, "show what would be done, and change nothing")
 	shared := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	r.config.bindStore(shared)
+	r.config.bind(shared)
 	f.AddFlagSet(shared)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.out = cmd.OutOrStdout()
@@ -163,4 +163,9 @@ func (r *restore) tell(err error, done, would string, names []authz.PolicyName, 
 	}
 	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", outcome, len(names), r.config.location, of)
 	return err
+}
+
+// restoreFlags are those of serve that restore takes.
+var restoreFlags = []flagGroup{
+	{title: "The store, as serve has it", names: []string{"store", "location", "policy", "snapshot-file"}},
 }

@@ -180,7 +180,7 @@ func (r *running) preview(t *testing.T) {
 
 func (r *running) check(t *testing.T, method string) int32 {
 	t.Helper()
-	request := call{method: method, path: "/x?q=secret", service: "web", token: "secret", id: strings.Repeat("ab", 16)}.request()
+	request := question{method: method, path: "/x?q=secret", service: "web", token: "secret"}.request()
 	response, err := r.authz.Check(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)

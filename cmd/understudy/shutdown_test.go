@@ -64,7 +64,7 @@ func TestADeadCollectorFailsNothing(t *testing.T) {
 				t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000")
 				log, closers := &lockedBuffer{}, &closers{}
 				logger := slog.New(slog.NewTextHandler(log, nil))
-				tel, err := newTelemetry(t.Context(), demoConfig(t.TempDir()), nil, logger, closers)
+				tel, err := newTelemetry(t.Context(), telemetryConfig{node: "test"}, logger, closers)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -185,7 +185,7 @@ func TestRisksOfRedisAreWarnedOf(t *testing.T) {
 		{"ACL SETUSER default -config", "is not known", "Redis may lose policies"},
 	} {
 		tellRedis(t, redis, step.command)
-		st, err := openStore(c)
+		st, err := openStore(c.storeConfig)
 		if err != nil {
 			t.Fatal(err)
 		}

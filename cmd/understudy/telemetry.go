@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -49,11 +47,17 @@ type telemetry struct {
 	exporting []string
 }
 
+// telemetryConfig is who exports, and what besides the environment says where to.
+type telemetryConfig struct {
+	// version is that of the program, node the ID of this sidecar.
+	version, node string
+	decisionLog   decisionLogConfig
+	// console gets the preview records too, if it is not nil.
+	console sdklog.Exporter
+}
+
 // newTelemetry starts the SDK; what has to be flushed at the end goes to closers.
-// Preview records go to console too, if that is not nil.
-func newTelemetry(
-	ctx context.Context, c config, console sdklog.Exporter, logger *slog.Logger, closers *closers,
-) (*telemetry, error) {
+func newTelemetry(ctx context.Context, c telemetryConfig, logger *slog.Logger, closers *closers) (*telemetry, error) {
 	if _, set := os.LookupEnv(observability); !set {
 		if err := os.Setenv(observability, "true"); err != nil {
 			return nil, err
@@ -69,7 +73,7 @@ func newTelemetry(
 	if err := t.startMetrics(ctx, res, closers); err != nil {
 		return nil, fmt.Errorf("starting metrics: %w", err)
 	}
-	if err := t.startLogs(ctx, res, console, closers); err != nil {
+	if err := t.startLogs(ctx, res, c.console, closers); err != nil {
 		return nil, fmt.Errorf("starting logs: %w", err)
 	}
 	if err := t.startDecisions(ctx, res, c.decisionLog, closers); err != nil {
@@ -83,11 +87,11 @@ func newTelemetry(
 
 // newResource describes this process. OTEL_SERVICE_NAME and
 // OTEL_RESOURCE_ATTRIBUTES win.
-func newResource(ctx context.Context, c config) (*resource.Resource, error) {
+func newResource(ctx context.Context, c telemetryConfig) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithAttributes(
 			attribute.String("service.name", "understudy"),
-			attribute.String("service.version", version),
+			attribute.String("service.version", c.version),
 			attribute.String("service.instance.id", c.node),
 		),
 		resource.WithTelemetrySDK(),
@@ -141,49 +145,6 @@ func (t *telemetry) startMetrics(ctx context.Context, res *resource.Resource, cl
 	return nil
 }
 
-func (t *telemetry) startLogs(
-	ctx context.Context, res *resource.Resource, console sdklog.Exporter, closers *closers,
-) error {
-	// No record has a key twice. Looking for one takes most of the time of a record.
-	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res), sdklog.WithAllowKeyDuplication()}
-	if configured("LOGS") {
-		exporter, err := autoexport.NewLogExporter(ctx)
-		if err != nil {
-			return err
-		}
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching(batchSize, batchRoom)...)))
-		t.exporting = append(t.exporting, "logs")
-	}
-	if console != nil {
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(console,
-			sdklog.WithExportInterval(consoleInterval))))
-	}
-	provider := sdklog.NewLoggerProvider(options...)
-	closers.addExport("preview records", provider.Shutdown)
-	t.logs = provider
-	return nil
-}
-
-// Records are encoded a batch at a time, for which the traffic may have to wait: the
-// SDK's own batches of 512 take milliseconds. Its queue of 2,048 is full after a tenth
-// of a second of a busy sidecar with a few experiments.
-const (
-	batchSize = 128
-	batchRoom = 8192
-)
-
-// batching bounds how many records are exported together and how many may wait for
-// it, unless the environment does. Zero leaves a bound to the SDK.
-func batching(size, room int) (out []sdklog.BatchProcessorOption) {
-	if size > 0 && os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") == "" {
-		out = append(out, sdklog.WithExportMaxBatchSize(size))
-	}
-	if room > 0 && os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") == "" {
-		out = append(out, sdklog.WithMaxQueueSize(room))
-	}
-	return out
-}
-
 // startTraces leaves traces nil if there is nowhere to export them: spans that
 // nobody sees would only hide the request's own span from the preview records.
 func (t *telemetry) startTraces(ctx context.Context, res *resource.Resource, closers *closers) error {
@@ -199,34 +160,4 @@ func (t *telemetry) startTraces(ctx context.Context, res *resource.Resource, clo
 	t.traces = provider
 	t.exporting = append(t.exporting, "traces")
 	return nil
-}
-
-// errorLogEvery is the least time between two logged errors of the SDK: a
-// collector that is down fails every batch.
-const errorLogEvery = 10 * time.Second
-
-// errorLog logs errors of the SDK, but not each of a long series.
-type errorLog struct {
-	log *slog.Logger
-	// turn holds the permission to log.
-	turn chan struct{}
-}
-
-func newErrorLog(log *slog.Logger) *errorLog {
-	e := &errorLog{log, make(chan struct{}, 1)}
-	e.turn <- struct{}{}
-	return e
-}
-
-// Handle implements otel.ErrorHandler.
-func (e *errorLog) Handle(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
-	}
-	select {
-	case <-e.turn:
-		e.log.Warn("telemetry failed", "error", err)
-		time.AfterFunc(errorLogEvery, func() { e.turn <- struct{}{} })
-	default:
-	}
 }

@@ -52,17 +52,13 @@ func met(t *testing.T, conn *grpc.ClientConn) (int64, error) {
 // plainCheck is what `understudy check` sends without flags.
 func plainCheck(t *testing.T) *authv3.CheckRequest {
 	t.Helper()
-	request, err := (&checkFlags{method: "GET", path: "/", host: "localhost", scheme: "http"}).build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return request
+	return question{method: "GET", path: "/"}.request()
 }
 
 // TestNewConnectionsMeetTheNewCertificate replaces the files of a running server.
 func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 	ca := newAuthority(t, t.TempDir(), "ca")
-	files := ca.server(t, "server", 1).server()
+	files := serverFiles(ca.server(t, "server", 1))
 	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
 	how := transport{caCert: ca.file}
 	old := r.dial(t, "authz", how)
@@ -99,10 +95,10 @@ func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 	dir := t.TempDir()
 	ca, clients, strangers := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients"), newAuthority(t, dir, "strangers")
-	files := ca.server(t, "server", 1).server()
+	files := serverFiles(ca.server(t, "server", 1))
 	files.clientCA = clients.file
 	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
-	as := func(i issued) transport { return transport{ca.file, i.cert, i.key} }
+	as := func(i issued) transport { return transport{caCert: ca.file, clientCert: i.cert, clientKey: i.key} }
 	envoy := as(clients.client(t, "envoy", time.Hour))
 	for name, c := range map[string]struct {
 		how  transport
@@ -143,7 +139,7 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 
 func TestOldTLSIsRefused(t *testing.T) {
 	ca := newAuthority(t, t.TempDir(), "ca")
-	files := ca.server(t, "server", 1).server()
+	files := serverFiles(ca.server(t, "server", 1))
 	for minimum, lower := range map[string]uint16{"1.2": tls.VersionTLS11, "1.3": tls.VersionTLS12} {
 		r := startServer(t, func(c *config) { c.authzTLS, c.tlsMinVersion = files, minimum })
 		config, err := transport{caCert: ca.file}.config()
@@ -167,7 +163,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 // TestAdminOverTLS calls REST and gRPC on the one port.
 func TestAdminOverTLS(t *testing.T) {
 	ca := newAuthority(t, t.TempDir(), "ca")
-	files := ca.server(t, "server", 7).server()
+	files := serverFiles(ca.server(t, "server", 7))
 	r := startServer(t, func(c *config) { c.adminTLS, c.tlsReload = files, reloadSoon })
 	how := transport{caCert: ca.file}
 	conn := r.dial(t, "admin", how)
@@ -197,7 +193,7 @@ func TestAdminOverTLS(t *testing.T) {
 // TestHTTPQuestionsOverTLS asks with and without a certificate.
 func TestHTTPQuestionsOverTLS(t *testing.T) {
 	ca := newAuthority(t, t.TempDir(), "ca")
-	files := ca.server(t, "server", 1).server()
+	files := serverFiles(ca.server(t, "server", 1))
 	files.clientCA = ca.file
 	r := startServer(t, func(c *config) { withHTTP(c); c.httpAuthzTLS, c.defaultDecision = files, "allow" })
 	r.awaitReady(t)
@@ -205,7 +201,7 @@ func TestHTTPQuestionsOverTLS(t *testing.T) {
 	for _, c := range []struct {
 		how transport
 		in  bool
-	}{{transport{ca.file, proxy.cert, proxy.key}, true}, {transport{caCert: ca.file}, false}} {
+	}{{transport{caCert: ca.file, clientCert: proxy.cert, clientKey: proxy.key}, true}, {transport{caCert: ca.file}, false}} {
 		config, err := c.how.config()
 		if err != nil {
 			t.Fatal(err)
@@ -270,3 +266,6 @@ func TestMessagesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// serverFiles are the files of a certificate, as flags name them.
+func serverFiles(i issued) tlsFiles { return tlsFiles{cert: i.cert, key: i.key} }

@@ -1,3 +1,4 @@
+// Package certtest makes certificates for tests, and the authorities that sign them.
 package main
 
 import (
@@ -50,8 +51,6 @@ func newAuthority(t failer, dir, name string) *authority {
 // issued is a certificate in files.
 type issued struct{ cert, key string }
 
-func (i issued) server() tlsFiles { return tlsFiles{cert: i.cert, key: i.key} }
-
 // issue writes NAME.crt and NAME.key, for a server or a client on this machine.
 func (a *authority) issue(t failer, name string, serial int64, valid time.Duration, usage x509.ExtKeyUsage) issued {
 	key := newKey(t)
@@ -75,10 +74,12 @@ func (a *authority) issue(t failer, name string, serial int64, valid time.Durati
 	return out
 }
 
+// server issues a certificate for a server on this machine.
 func (a *authority) server(t failer, name string, serial int64) issued {
 	return a.issue(t, name, serial, 100*24*time.Hour, x509.ExtKeyUsageServerAuth)
 }
 
+// client issues one for a client.
 func (a *authority) client(t failer, name string, valid time.Duration) issued {
 	return a.issue(t, name, 1, valid, x509.ExtKeyUsageClientAuth)
 }
@@ -94,5 +95,12 @@ func newKey(t failer) *ecdsa.PrivateKey {
 func writePEM(t failer, file, kind string, der []byte) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		t.Fatalf("writing: %v", err)
+	}
+}
+
+// replace renames a file, in one step, to the name of another one.
+func replace(t failer, from, to string) {
+	if err := os.Rename(from, to); err != nil {
+		t.Fatalf("renaming: %v", err)
 	}
 }

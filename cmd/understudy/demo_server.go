@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"time"
+
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+)
+
+// serveDemo runs the server of the demo: the real one, over its real ports.
+func serveDemo(ctx context.Context, dir string, records sdklog.Exporter, log io.Writer, announce func(map[string]string)) error {
+	return serve(ctx, demoConfig(dir), records, log, announce)
+}
+
+func demoConfig(dir string) config {
+	return config{
+		authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
+		storeConfig: storeConfig{
+			store:    boltScheme + filepath.Join(dir, "understudy.db"),
+			location: demoLocation, policy: demoPolicy,
+		},
+		node:   "demo",
+		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot,
+		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: defaultConnections,
+		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+)
+
+// newServe is the command; what it does stands in serve.go.
+func newServe() *cobra.Command {
+	var c config
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the sidecar that Envoy asks, and the admin API",
+		Long: `Run the sidecar that Envoy asks over ext_authz gRPC, and the admin API.
+
+Without flags everything is on this machine: policies are kept in a file of the
+user's state directory, and all ports listen on the loopback address. With
+--store redis://… any number of sidecars share their policies.
+
+Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
+wins over its variable. Preview records, metrics and traces are exported as the
+standard OTEL_* variables say; without them nothing is exported.
+
+GOGC is 400 unless the environment sets it; in a container, set GOMEMLIMIT to
+about nine tenths of its memory limit.
+
+It stops on SIGTERM or SIGINT: readiness goes first, then, after --drain-delay,
+the ports close and requests under way are answered. A second signal ends it at once.`,
+		Example: `  understudy serve
+  understudy serve --store redis://localhost:6379 --location projects/shop/locations/prod --policy web
+  UNDERSTUDY_LOG_FORMAT=json understudy serve --preview-console`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd.Flags()); err != nil {
+				return usage(err)
+			}
+			if err := c.finish(); err != nil {
+				return err
+			}
+			var console sdklog.Exporter
+			if c.previewConsole {
+				console = newConsole(cmd.OutOrStdout())
+			}
+			c.decisionLog.out = cmd.OutOrStdout()
+			logger := newLogger(c, cmd.ErrOrStderr())
+			for _, name := range strayVariables(cmd.Flags()) {
+				logger.Warn("no flag has this variable; it is ignored", "variable", name)
+			}
+			tuneGC(logger)
+			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
+		},
+	}
+	c.bind(cmd.Flags())
+	cmd.SetUsageFunc(groupedUsage(serveFlags))
+	return cmd
+}

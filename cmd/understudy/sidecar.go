@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+
+	grpchealth "google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"understudy/authz"
+	"understudy/authz/extauthz"
+)
+
+func (s *server) openAuthz(ctx context.Context, st store) error {
+	var err error
+	s.sidecar, err = authz.NewSidecar(authz.Config{
+		Feed:            st,
+		Location:        authz.Location(s.config.location),
+		Policy:          authz.PolicyID(s.config.policy),
+		Node:            s.config.node,
+		Observing:       s.config.observe,
+		Default:         s.config.verdict(),
+		DecisionTimeout: s.config.decisionTimeout,
+		Preview:         s.config.preview.bounds(),
+		Recorder:        authz.NewRecorder(s.telemetry.logs, s.config.preview.which),
+		Memory:          s.config.memory(),
+		BodyMemory:      s.config.bodyMemory,
+		External:        s.external(),
+		DecisionLog:     s.decisionLog(),
+		SnapshotFile:    s.config.snapshotFile,
+		Logger:          s.log,
+		Meters:          s.telemetry.meters,
+	})
+	if err != nil {
+		return err
+	}
+	options, err := s.authzOptions()
+	if err != nil {
+		return err
+	}
+	if s.authz, err = s.newAuthz(); err != nil {
+		return err
+	}
+	front := extauthz.New(s.sidecar, options...)
+	extauthz.Register(s.authz, front)
+	s.authzHealth = grpchealth.NewServer()
+	// It would begin as serving.
+	s.authzHealth.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	grpc_health_v1.RegisterHealthServer(s.authz, s.authzHealth)
+	reflection.Register(s.authz)
+	if err := s.openHTTPAuthz(ctx, front); err != nil {
+		return err
+	}
+	return s.reserveAuthz(ctx)
+}
+
+// decisionLog returns what the sidecar is told.
+func (s *server) decisionLog() authz.DecisionLogConfig {
+	c := s.config.decisionLog
+	labels := map[string]string{"version": version}
+	for name, value := range c.labels {
+		labels[name] = value
+	}
+	return authz.DecisionLogConfig{
+		Provider: s.telemetry.decisions, Labels: labels, Show: c.show,
+		Queue: c.queue, QueueBytes: c.queueBytes, EventBytes: c.eventBytes,
+	}
+}
