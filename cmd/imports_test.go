@@ -19,10 +19,36 @@ import (
 // in it is refused, and so is an arrow that nobody uses any more. A new arrow is a
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
-	"cmd/understudy": {
-		"admin", "admin/boltstore", "admin/policyfile", "admin/redisstore", "admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extservice", "authz/reservation", "deploy/examples",
-		"rego", // `import` and `test` read bundles and run tests
+	"cmd/understudy": { // main and the wiring of `serve`
+		"admin", "admin/policyfile", "authz", "authz/diagnostics", "authz/extauthz", "authz/extservice", "authz/reservation",
+		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/lifecycle",
+		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
+	"cmd/understudy/author": {
+		"admin", "admin/policyfile", "admin/v1", "authz", "rego", // what they compile, a server compiles in the same way
+		"cmd/understudy/cli", // `import --apply` is an import and an apply
+		"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
+	},
+	"cmd/understudy/cli": {
+		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
+		"cmd/understudy/command",
+		"cmd/understudy/port", // a file of authorities is read alike on both sides of TLS
+		"cmd/understudy/resourcefile", "cmd/understudy/terminal",
+	},
+	"cmd/understudy/command":       {},
+	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal", "deploy/examples"},
+	"cmd/understudy/lifecycle":     {},
+	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
+	"cmd/understudy/port/certtest": {},                                  // certificates for tests
+	"cmd/understudy/resourcefile":  {"admin", "cmd/understudy/command"}, // admin for the numbers that a server keeps
+	"cmd/understudy/storage": {
+		"admin", "admin/boltstore", "admin/redisstore", "authz", // authz for the file of the last policies
+		"cmd/understudy/command", "cmd/understudy/terminal",
+	},
+	"cmd/understudy/telemetry": {"cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
+	"cmd/understudy/terminal":  {},
+	"cmd/understudy/tokenfile": {},
+
 	"admin":             {"admin/aip", "admin/v1", "authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the results of tests
 	"admin/aip":         {},
 	"admin/v1":          {},
@@ -53,15 +79,21 @@ var doors = map[string][]string{
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin", "admin/v1"},
-	"github.com/envoyproxy/":                 {"authz/extauthz", "cmd/understudy"},
-	"go.opentelemetry.io/otel/sdk":           {"cmd/understudy"},
-	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy"},
-	"go.opentelemetry.io/contrib":            {"cmd/understudy"},
-	"github.com/spf13/":                      {"cmd/understudy"},
-	"github.com/prometheus/":                 {"cmd/understudy"},
-	"github.com/google/go-cmp/":              {"admin/storetest"},
-	"github.com/anishathalye/porcupine":      {"admin/storetest"},
-	"github.com/rogpeppe/go-internal":        {},
+	"github.com/envoyproxy/":                 {"authz/extauthz", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
+	"go.opentelemetry.io/otel/sdk":           {"cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/demo"}, // exporters of records
+	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
+	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},
+	"github.com/spf13/cobra": {
+		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/storage",
+	},
+	"github.com/spf13/pflag": {
+		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/port",
+		"cmd/understudy/storage", "cmd/understudy/telemetry",
+	},
+	"github.com/prometheus/":            {"cmd/understudy/telemetry"},
+	"github.com/google/go-cmp/":         {"admin/storetest"},
+	"github.com/anishathalye/porcupine": {"admin/storetest"},
+	"github.com/rogpeppe/go-internal":   {},
 }
 
 const module = "understudy"

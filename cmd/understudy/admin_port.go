@@ -7,9 +7,11 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/policyfile"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/storage"
 )
 
-func (s *server) openAdmin(ctx context.Context, st store) error {
+func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	var err error
 	if s.admin, err = admin.NewServer(admin.Config{
 		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests, Hosts: s.config.restHosts(),
@@ -21,7 +23,7 @@ func (s *server) openAdmin(ctx context.Context, st store) error {
 	if err != nil {
 		return err
 	}
-	s.adminHTTP = newHTTP(usualPace.handler(handler), s.log)
+	s.adminHTTP = port.NewHTTP(port.UsualPace.Handler(handler), s.log)
 	if err := s.secureHTTP(s.adminHTTP, "admin", s.config.adminTLS); err != nil {
 		return err
 	}
@@ -37,7 +39,7 @@ func (s *server) adminHandler() (http.Handler, error) {
 	}
 	api, err := policyfile.New(policyfile.Config{
 		Admin:            s.admin,
-		Project:          strings.Split(s.config.location, "/")[1],
+		Project:          strings.Split(s.config.Location, "/")[1],
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Logger:           s.log,
 		Panics:           s.panics,

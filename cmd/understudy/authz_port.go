@@ -15,6 +15,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/cmd/understudy/port"
 )
 
 // listenPatience is the longest time for which the gRPC port does not listen after the
@@ -63,7 +64,7 @@ func (s *server) listenLate(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--authz-socket-mode: %w", err)
 	}
-	l, err := listen(ctx, s.config.authzAddr, mode)
+	l, err := port.Listen(ctx, s.config.authzAddr, mode)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--authz-addr %s: %w", s.config.authzAddr, err), ctx.Err())
 	}
@@ -105,30 +106,30 @@ func (s *server) becomeReady(ctx context.Context) {
 
 // newAuthz makes the server of the ext_authz port, with TLS if that has any.
 func (s *server) newAuthz() (*grpc.Server, error) {
-	options := append(s.config.connections.options(), extauthz.ServerOption())
+	options := append(s.config.connections.Options(), extauthz.ServerOption())
 	secure, err := s.secure("authz", s.config.authzTLS, "h2")
 	if err != nil {
 		return nil, err
 	}
 	if secure != nil {
-		refused, err := newRefusals("authz", s.telemetry.meters, s.log)
+		refused, err := port.NewRefusals("authz", s.telemetry.Meters, s.log)
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, grpc.Creds(watched(credentials.NewTLS(secure), refused)))
+		options = append(options, grpc.Creds(port.Watched(credentials.NewTLS(secure), refused)))
 	}
 	return grpc.NewServer(options...), nil
 }
 
 // authzOptions are how Envoy's requests are read and answered.
 func (s *server) authzOptions() ([]extauthz.Option, error) {
-	meters, err := extauthz.WithMeters(s.telemetry.meters)
+	meters, err := extauthz.WithMeters(s.telemetry.Meters)
 	if err != nil {
 		return nil, err
 	}
-	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.context), extauthz.WithPanics(s.panics), meters}
+	options := []extauthz.Option{extauthz.WithPropagator(s.telemetry.Propagator), extauthz.WithPanics(s.panics), meters}
 	options = append(options, s.config.onFailure()...)
-	options = append(options, extauthz.WithFailureLog(s.log, authz.PolicyID(s.config.policy)))
+	options = append(options, extauthz.WithFailureLog(s.log, authz.PolicyID(s.config.Policy)))
 	if name := s.config.decisionIDHeader; name != "" {
 		told, err := extauthz.WithDecisionIDHeader(name)
 		if err != nil {
@@ -139,8 +140,8 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	if s.config.observe {
 		options = append(options, extauthz.Observe())
 	}
-	if s.telemetry.traces != nil {
-		options = append(options, extauthz.WithTracer(s.telemetry.traces.Tracer("understudy/extauthz")))
+	if s.telemetry.Traces != nil {
+		options = append(options, extauthz.WithTracer(s.telemetry.Traces.Tracer("understudy/extauthz")))
 	}
 	if s.config.descriptorSet != "" {
 		bodies, err := grpcBodies(s.config.descriptorSet)

@@ -15,6 +15,10 @@ import (
 	"understudy/admin"
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/storage"
+	"understudy/cmd/understudy/telemetry"
 )
 
 // config is what `serve` can be told. It is read from flags and environment here
@@ -27,7 +31,7 @@ type config struct {
 	httpAuthzAddr       string
 	httpAuthzPathPrefix string
 
-	storeConfig
+	storage.Config
 
 	node   string
 	enable []string
@@ -42,7 +46,7 @@ type config struct {
 	preview          previewConfig
 	decisionMemory   int
 	bodyMemory       int64
-	decisionLog      decisionLogConfig
+	decisionLog      telemetry.DecisionLog
 	external         externalConfig
 	reservations     reservationConfig
 
@@ -57,12 +61,12 @@ type config struct {
 	logLevel                  string
 
 	authzSocketMode string
-	authzTLS        tlsFiles
-	httpAuthzTLS    tlsFiles
-	adminTLS        tlsFiles
+	authzTLS        port.TLSFiles
+	httpAuthzTLS    port.TLSFiles
+	adminTLS        port.TLSFiles
 	tlsMinVersion   string
 	tlsReload       time.Duration
-	connections     connections
+	connections     port.Connections
 }
 
 // bind declares the flags.
@@ -72,7 +76,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.httpAuthzPathPrefix, "http-authz-path-prefix", "/envoy", "the path_prefix of Envoy's HTTP service; / if it has none, which turns forward authentication off")
 	f.StringVar(&c.adminAddr, "admin-addr", "127.0.0.1:8181", "where the admin API listens, REST and gRPC: host:port")
 	f.StringVar(&c.healthAddr, "health-addr", "127.0.0.1:8282", "where /healthz, /readyz and /metrics are: host:port")
-	c.storeConfig.bind(f)
+	c.Config.Bind(f)
 	f.StringVar(&c.node, "node", "", "the ID of this sidecar (default the host name and a random suffix)")
 	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
@@ -86,7 +90,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	c.preview.bind(f)
 	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
 	f.IntVar(&c.decisionMemory, "decision-memory", 65_536, "how many decisions each policy remembers, of about 200 bytes, and an experiment a quarter of that; 0 for none")
-	c.decisionLog.bind(f)
+	c.decisionLog.Bind(f)
 	c.external.bind(f)
 	c.reservations.bind(f)
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it asks nobody who he is")
@@ -114,15 +118,15 @@ func (c *config) finish() error {
 			errs = append(errs, fmt.Errorf("--%s: %s", flag, rule))
 		}
 	}
-	check(locationName.MatchString(c.location), "location", "it is like projects/default/locations/local")
-	check(!strings.HasSuffix(c.location, "/locations/global"), "location", "global is reserved: Policyfile locks are kept there")
-	check(idPattern.MatchString(c.policy), "policy", "an ID has letters, digits and characters of _.:-")
-	check(idPattern.MatchString(c.node), "node", "an ID has letters, digits and characters of _.:-")
-	check(oneOf(c.defaultDecision, "deny", "allow"), "default-decision", "it is deny or allow")
-	check(oneOf(c.logFormat, "text", "json"), "log-format", "it is text or json")
-	check(oneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
-	check(oneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
-	check(oneOf(c.failWithError, failNot, failError, failResponse), "fail-with-error", "it is true, false or response")
+	check(storage.LocationPattern.MatchString(c.Location), "location", "it is like projects/default/locations/local")
+	check(!strings.HasSuffix(c.Location, "/locations/global"), "location", "global is reserved: Policyfile locks are kept there")
+	check(storage.IDPattern.MatchString(c.Policy), "policy", "an ID has letters, digits and characters of _.:-")
+	check(storage.IDPattern.MatchString(c.node), "node", "an ID has letters, digits and characters of _.:-")
+	check(command.OneOf(c.defaultDecision, "deny", "allow"), "default-decision", "it is deny or allow")
+	check(command.OneOf(c.logFormat, "text", "json"), "log-format", "it is text or json")
+	check(command.OneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
+	check(command.OneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
+	check(command.OneOf(c.failWithError, failNot, failError, failResponse), "fail-with-error", "it is true, false or response")
 	if _, err := extauthz.WithDecisionIDHeader(c.decisionIDHeader); c.decisionIDHeader != "" && err != nil {
 		check(false, "decision-id-header", err.Error())
 	}
@@ -134,8 +138,8 @@ func (c *config) finish() error {
 	check(!c.observe || c.reservations.policy == "", "observe", "an observer refuses nobody, and reservations have nobody else to ask, so it is not together with --reservation-policy")
 	check(!c.observe || c.enabled("authz"), "observe", "it is about decisions, so it needs --enable authz")
 	c.validateListening(check)
-	check(validAddress(c.authzAddr) || strings.HasPrefix(c.authzAddr, unixScheme), "authz-addr", "it is host:port or unix:///path")
-	check(c.httpAuthzAddr == "" || validAddress(c.httpAuthzAddr) || strings.HasPrefix(c.httpAuthzAddr, unixScheme),
+	check(validAddress(c.authzAddr) || strings.HasPrefix(c.authzAddr, port.UnixScheme), "authz-addr", "it is host:port or unix:///path")
+	check(c.httpAuthzAddr == "" || validAddress(c.httpAuthzAddr) || strings.HasPrefix(c.httpAuthzAddr, port.UnixScheme),
 		"http-authz-addr", "it is host:port or unix:///path")
 	if err := c.httpAuthz().Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("--http-authz-path-prefix: %w", err))
@@ -144,7 +148,7 @@ func (c *config) finish() error {
 	check(validAddress(c.healthAddr), "health-addr", "it is host:port")
 	check(len(c.enable) > 0, "enable", "it is authz, admin or authz,admin")
 	for _, e := range c.enable {
-		check(oneOf(e, "authz", "admin"), "enable", "it is authz, admin or authz,admin")
+		check(command.OneOf(e, "authz", "admin"), "enable", "it is authz, admin or authz,admin")
 	}
 	check(!c.enabled("admin") || c.allowUnauthenticatedAdmin || loopback(c.adminAddr), "admin-addr",
 		"the admin API asks nobody who he is, so it listens on a loopback address; "+
@@ -152,11 +156,11 @@ func (c *config) finish() error {
 	c.preview.check(check)
 	check(c.bodyMemory > 0, "body-memory", "it is a number of bytes above zero, such as 67108864")
 	check(c.decisionMemory >= 0, "decision-memory", "it is a number of decisions, such as 65536, or 0")
-	c.decisionLog.check(c.previewConsole, check)
+	c.decisionLog.Check(c.previewConsole, check)
 	c.external.check(check)
 	c.reservations.check(c.enabled("authz"), check)
 	if len(errs) > 0 {
-		return usage(errors.Join(errs...))
+		return command.Usage(errors.Join(errs...))
 	}
 	return nil
 }
@@ -165,12 +169,12 @@ func (c *config) finish() error {
 func (c *config) fillIn() error {
 	if c.node == "" {
 		host, err := os.Hostname()
-		if err != nil || !idPattern.MatchString(host) {
+		if err != nil || !storage.IDPattern.MatchString(host) {
 			host = "node"
 		}
 		c.node = host + "-" + uuid.NewString()[:8]
 	}
-	return c.storeConfig.fillIn()
+	return c.Config.FillIn()
 }
 
 func (c *config) enabled(what string) bool { return slices.Contains(c.enable, what) }
@@ -199,19 +203,19 @@ func (c *config) level() slog.Level {
 }
 
 // serveFlags orders the flags of serve by what one wants to set.
-var serveFlags = []flagGroup{
-	{title: "What it follows, and who it is", names: []string{"store", "location", "policy", "node", "enable", "snapshot-file"}},
-	{title: "Where it listens", names: []string{
+var serveFlags = []command.FlagGroup{
+	{Title: "What it follows, and who it is", Names: []string{"store", "location", "policy", "node", "enable", "snapshot-file"}},
+	{Title: "Where it listens", Names: []string{
 		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
-	{title: "Decisions", names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-memory"}},
-	{title: "What the admin API takes", names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
-	{title: "Previews", names: []string{"preview-console", "preview-*"}},
-	{title: "Decision log", names: []string{"decision-log", "decision-log-*"}},
-	{title: "External services that policies name", names: []string{"external-*"}},
-	{title: "Reservations of OpenStack Blazar", names: []string{"reservation-policy", "reservation-addr", "reservation-*"}},
-	{title: "TLS", names: []string{"authz-tls-*", "http-authz-tls-*", "admin-tls-*", "tls-*"}},
-	{title: "Connections and shutdown", names: []string{"authz-*", "drain-delay", "shutdown-timeout"}},
-	{title: "This program", names: []string{"log-level", "log-format", "help"}},
+	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-memory"}},
+	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
+	{Title: "Previews", Names: []string{"preview-console", "preview-*"}},
+	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},
+	{Title: "External services that policies name", Names: []string{"external-*"}},
+	{Title: "Reservations of OpenStack Blazar", Names: []string{"reservation-policy", "reservation-addr", "reservation-*"}},
+	{Title: "TLS", Names: []string{"authz-tls-*", "http-authz-tls-*", "admin-tls-*", "tls-*"}},
+	{Title: "Connections and shutdown", Names: []string{"authz-*", "drain-delay", "shutdown-timeout"}},
+	{Title: "This program", Names: []string{"log-level", "log-format", "help"}},
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	healthservice "google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"understudy/cmd/understudy/port"
 )
 
 // TestACheckCostsNoPing speaks HTTP/2 by hand, as far as a call needs it: the server
@@ -19,7 +21,7 @@ func TestACheckCostsNoPing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(defaultConnections.options()...)
+	server := grpc.NewServer(port.DefaultConnections.Options()...)
 	grpc_health_v1.RegisterHealthServer(server, healthservice.NewServer())
 	go func() { _ = server.Serve(l) }()
 	defer server.Stop()

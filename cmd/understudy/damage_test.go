@@ -59,7 +59,7 @@ func TestADamagedPolicyIsNamed(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	r := startServer(t, func(c *config) { c.store = url })
+	r := startServer(t, func(c *config) { c.Store = url })
 	if code := r.checkWhenReady(t, "GET"); code == 0 {
 		t.Error("a policy that cannot be read allows")
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
+
+	"understudy/cmd/understudy/telemetry"
 )
 
 // loggedEvent is what the tests read of an event.
@@ -45,8 +47,8 @@ func readEvent(t *testing.T, text string) loggedEvent {
 // logTo changes a configuration, with the defaults of the flags.
 func logTo(out *os.File, sinks ...string) func(*config) {
 	return func(c *config) {
-		c.decisionLog = decisionLogConfig{
-			sinks: sinks, labels: map[string]string{"team": "shop"}, queue: 4096, queueBytes: 64 << 20, eventBytes: 32 << 10, out: out,
+		c.decisionLog = telemetry.DecisionLog{
+			Sinks: sinks, Labels: map[string]string{"team": "shop"}, Queue: 4096, QueueBytes: 64 << 20, EventBytes: 32 << 10, Out: out,
 		}
 	}
 }
@@ -58,7 +60,7 @@ func TestDecisionsAreExported(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", c.listenGRPC(t))
 	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "20")
-	r := startServer(t, logTo(nil, sinkOTel))
+	r := startServer(t, logTo(nil, telemetry.SinkOTel))
 	r.preview(t)
 	r.check(t, "GET")
 	previews, deadline := 0, time.After(scriptTime)
@@ -110,7 +112,7 @@ func TestAConsoleThatNobodyReads(t *testing.T) {
 	const requests = 200
 	lines := make(chan string, requests)
 	served := t.Run("serve", func(t *testing.T) {
-		r := startServer(t, logTo(write, sinkConsole))
+		r := startServer(t, logTo(write, telemetry.SinkConsole))
 		r.preview(t)
 		for i := range requests {
 			if method := []string{"GET", "POST"}[i%2]; r.check(t, method) != []int32{0, 7}[i%2] {

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	sdklog "go.opentelemetry.io/otel/sdk/log"
+
+	"understudy/cmd/understudy/demo"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/storage"
 )
 
 // serveDemo runs the server of the demo: the real one, over its real ports.
@@ -17,13 +21,13 @@ func serveDemo(ctx context.Context, dir string, records sdklog.Exporter, log io.
 func demoConfig(dir string) config {
 	return config{
 		authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
-		storeConfig: storeConfig{
-			store:    boltScheme + filepath.Join(dir, "understudy.db"),
-			location: demoLocation, policy: demoPolicy,
+		Config: storage.Config{
+			Store:    storage.BoltScheme + filepath.Join(dir, "understudy.db"),
+			Location: demo.Location, Policy: demo.Policy,
 		},
 		node:   "demo",
 		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot,
-		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: defaultConnections,
+		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: port.DefaultConnections,
 		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
 	}
 }

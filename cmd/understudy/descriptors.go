@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"understudy/authz/extauthz"
+	"understudy/cmd/understudy/command"
 )
 
 // descriptorHelp says how to make what --grpc-descriptor-set names.
@@ -19,11 +20,11 @@ const descriptorHelp = "make it with `protoc --include_imports --descriptor_set_
 func grpcBodies(file string) (extauthz.Option, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usage(fmt.Errorf("--grpc-descriptor-set: %w; %s", err, descriptorHelp))
+		return nil, command.Usage(fmt.Errorf("--grpc-descriptor-set: %w; %s", err, descriptorHelp))
 	}
 	option, err := descriptorOption(content)
 	if err != nil {
-		return nil, usage(fmt.Errorf("--grpc-descriptor-set %s: %w; %s", file, err, descriptorHelp))
+		return nil, command.Usage(fmt.Errorf("--grpc-descriptor-set %s: %w; %s", file, err, descriptorHelp))
 	}
 	return option, nil
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
 )
 
 // descriptorSet writes the descriptors of the admin API, with all its imports as
@@ -54,7 +55,7 @@ func writeFile(t *testing.T, content []byte) string {
 // TestPoliciesSeeGRPCBodies decides a call of the admin API by a field of its
 // message.
 func TestPoliciesSeeGRPCBodies(t *testing.T) {
-	r := startServer(t, func(c *config) { c.descriptorSet, c.policy = descriptorSet(t, true), "api" })
+	r := startServer(t, func(c *config) { c.descriptorSet, c.Policy = descriptorSet(t, true), "api" })
 	body := `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\nallow if input.parsed_body.name == \"projects/p/locations/l/policies/open\""}}`
 	if code, answer := r.call(t, "admin", "POST", policies+"?policyId=api", body); code != 200 || !strings.Contains(answer, `"done":true`) {
 		t.Fatalf("%d %s", code, answer)
@@ -95,8 +96,8 @@ func TestBadDescriptorSets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := grpcBodies(c.file)
-			var exit *exitError
-			if !errors.As(err, &exit) || exit.code != exitUsage {
+			var exit *command.ExitError
+			if !errors.As(err, &exit) || exit.Code != command.ExitUsage {
 				t.Fatalf("got %v, want an error of usage", err)
 			}
 			for _, want := range []string{"--grpc-descriptor-set", c.file, c.want, "protoc --include_imports", "buf build -o"} {

@@ -17,32 +17,37 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/port/certtest"
+	"understudy/cmd/understudy/storage"
 )
 
 // TestACheckUnderWayIsAnswered begins a check, shuts the server down, and sends the
 // rest of the check when the port is closed already.
 func TestACheckUnderWayIsAnswered(t *testing.T) {
-	ca := newAuthority(t, t.TempDir(), "ca")
-	files := serverFiles(ca.server(t, "server", 1))
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
+	files := serverFiles(ca.Server(t, "server", 1))
 	for name, c := range map[string]struct {
-		files  tlsFiles
+		files  port.TLSFiles
 		socket bool
-		how    transport
+		how    cli.Transport
 	}{
-		"TCP": {}, "TLS": {files: files, how: transport{caCert: ca.file}}, "a socket": {socket: true},
+		"TCP": {}, "TLS": {files: files, how: cli.Transport{CACert: ca.File}}, "a socket": {socket: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startServer(t, func(conf *config) {
 				conf.authzTLS, conf.defaultDecision, conf.shutdownTimeout = c.files, "allow", scriptTime
 				if c.socket {
-					conf.authzAddr = unixScheme + filepath.Join(t.TempDir(), "authz.sock")
+					conf.authzAddr = port.UnixScheme + filepath.Join(t.TempDir(), "authz.sock")
 				}
 			})
 			addr := r.bound["authz"]
-			if c.files.given() {
-				addr = httpsScheme + addr
+			if c.files.Given() {
+				addr = cli.HTTPSScheme + addr
 			}
-			conn, err := c.how.dial(addr)
+			conn, err := c.how.Dial(addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +91,7 @@ func begin(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 func (r *running) awaitDrained(t *testing.T) {
 	t.Helper()
 	network, addr := "tcp", r.bound["authz"]
-	if path, unix := strings.CutPrefix(addr, unixScheme); unix {
+	if path, unix := strings.CutPrefix(addr, port.UnixScheme); unix {
 		network, addr = "unix", path
 	}
 	for deadline := time.Now().Add(scriptTime); ; {
@@ -134,7 +139,7 @@ func startProcess(t *testing.T, flags ...string) (*running, *os.Process) {
 	t.Helper()
 	cmd := exec.Command("understudy", append([]string{
 		"serve", "--authz-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0",
-		"--store", boltScheme + filepath.Join(t.TempDir(), "understudy.db"), "--decision-timeout", scriptTime.String(),
+		"--store", storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db"), "--decision-timeout", scriptTime.String(),
 	}, flags...)...)
 	log, err := cmd.StderrPipe()
 	if err != nil {
@@ -157,7 +162,7 @@ func startProcess(t *testing.T, flags ...string) (*running, *os.Process) {
 		<-read
 		_ = cmd.Wait()
 	})
-	if r.conn, err = (transport{}).dial(r.bound["authz"]); err != nil {
+	if r.conn, err = (cli.Transport{}).Dial(r.bound["authz"]); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.conn.Close() })
@@ -181,7 +186,7 @@ func awaitStatus(t *testing.T, watch grpc_health_v1.Health_WatchClient, want grp
 func TestTheSocketHasItsMode(t *testing.T) {
 	for octal, want := range map[string]os.FileMode{"0660": 0o660, "600": 0o600, "0777": 0o777} {
 		path := filepath.Join(t.TempDir(), "authz.sock")
-		startServer(t, func(c *config) { c.authzAddr, c.authzSocketMode = unixScheme+path, octal }).awaitReady(t)
+		startServer(t, func(c *config) { c.authzAddr, c.authzSocketMode = port.UnixScheme+path, octal }).awaitReady(t)
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"understudy/authz/extservice"
-
 	"github.com/spf13/pflag"
+
+	"understudy/authz/extservice"
+	"understudy/cmd/understudy/tokenfile"
 )
 
 // externalConfig is what `serve` can be told of the external services that policies
@@ -40,7 +41,7 @@ func (c *externalConfig) check(check func(ok bool, flag, rule string)) {
 		valid := validHost(strings.TrimPrefix(host, "http://")) && file != ""
 		check(valid, "external-token-file", "it is HOST=FILE or HOST:PORT=FILE, with http:// before it if the token may go in the clear")
 		if valid {
-			_, err := readToken(file)
+			_, err := tokenfile.Read(file)
 			check(err == nil, "external-token-file", fmt.Sprintf("for %s: %v", host, err))
 		}
 	}
@@ -80,7 +81,7 @@ func (s *server) external() extservice.Config {
 	}
 	for _, entry := range c.tokenFiles {
 		host, file, _ := strings.Cut(entry, "=")
-		out.Tokens[host] = func() (string, error) { return readToken(file) }
+		out.Tokens[host] = func() (string, error) { return tokenfile.Read(file) }
 	}
 	for _, entry := range c.allow {
 		if prefix, ok := prefixOf(entry); ok {
@@ -89,8 +90,8 @@ func (s *server) external() extservice.Config {
 			out.AllowHosts = append(out.AllowHosts, entry)
 		}
 	}
-	if s.telemetry.traces != nil {
-		out.Tracer = s.telemetry.traces.Tracer("understudy/authz")
+	if s.telemetry.Traces != nil {
+		out.Tracer = s.telemetry.Traces.Tracer("understudy/authz")
 	}
 	return out
 }

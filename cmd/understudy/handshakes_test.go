@@ -9,29 +9,32 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/port/certtest"
 )
 
 // TestARefusedHandshakeIsCounted: who asks is not told why, and may not even know that he
 // was refused.
 func TestARefusedHandshakeIsCounted(t *testing.T) {
 	dir := t.TempDir()
-	ca, clients, strangers := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients"), newAuthority(t, dir, "strangers")
-	files := serverFiles(ca.server(t, "server", 1))
-	files.clientCA = clients.file
+	ca, clients, strangers := certtest.NewAuthority(t, dir, "ca"), certtest.NewAuthority(t, dir, "clients"), certtest.NewAuthority(t, dir, "strangers")
+	files := serverFiles(ca.Server(t, "server", 1))
+	files.ClientCA = clients.File
 	r := startServer(t, func(c *config) {
-		c.authzTLS, c.httpAuthzTLS, c.adminTLS, c.httpAuthzAddr = files, files, tlsFiles{cert: files.cert, key: files.key}, "127.0.0.1:0"
+		c.authzTLS, c.httpAuthzTLS, c.adminTLS, c.httpAuthzAddr = files, files, port.TLSFiles{Cert: files.Cert, Key: files.Key}, "127.0.0.1:0"
 		c.httpAuthzPathPrefix = "/envoy"
 	})
 	r.awaitReady(t)
-	pair := func(i issued) []tls.Certificate {
-		c, err := tls.LoadX509KeyPair(i.cert, i.key)
+	pair := func(i certtest.Issued) []tls.Certificate {
+		c, err := tls.LoadX509KeyPair(i.Cert, i.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return []tls.Certificate{c}
 	}
 	roots := x509.NewCertPool()
-	pem, err := os.ReadFile(ca.file)
+	pem, err := os.ReadFile(ca.File)
 	if err != nil || !roots.AppendCertsFromPEM(pem) {
 		t.Fatalf("no authority: %v", err)
 	}
@@ -40,14 +43,14 @@ func TestARefusedHandshakeIsCounted(t *testing.T) {
 		config       *tls.Config
 	}{
 		{"authz", "no_client_certificate", &tls.Config{RootCAs: roots}},
-		{"authz", "unknown_authority", &tls.Config{RootCAs: roots, Certificates: pair(strangers.client(t, "stranger", time.Hour))}},
-		{"authz", "client_certificate_expired", &tls.Config{RootCAs: roots, Certificates: pair(clients.client(t, "expired", -time.Hour))}},
-		{"authz", "client_certificate_usage", &tls.Config{RootCAs: roots, Certificates: pair(clients.issue(t, "other", 1, time.Hour, x509.ExtKeyUsageServerAuth))}},
+		{"authz", "unknown_authority", &tls.Config{RootCAs: roots, Certificates: pair(strangers.Client(t, "stranger", time.Hour))}},
+		{"authz", "client_certificate_expired", &tls.Config{RootCAs: roots, Certificates: pair(clients.Client(t, "expired", -time.Hour))}},
+		{"authz", "client_certificate_usage", &tls.Config{RootCAs: roots, Certificates: pair(clients.Issue(t, "other", 1, time.Hour, x509.ExtKeyUsageServerAuth))}},
 		{"authz", "refused_by_client", &tls.Config{}},
 		{"authz", "version", &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}},
 		{"authz", "not_tls", nil},
 		{"http-authz", "no_client_certificate", &tls.Config{RootCAs: roots}},
-		{"http-authz", "unknown_authority", &tls.Config{RootCAs: roots, Certificates: pair(strangers.client(t, "stranger2", time.Hour))}},
+		{"http-authz", "unknown_authority", &tls.Config{RootCAs: roots, Certificates: pair(strangers.Client(t, "stranger2", time.Hour))}},
 		{"admin", "refused_by_client", &tls.Config{}},
 	} {
 		knock(t, r.bound[c.port], c.config)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/cmd/understudy/terminal"
 )
 
 // readiness is the answer of /readyz.
@@ -81,7 +82,7 @@ func (h *health) serveReady(w http.ResponseWriter, _ *http.Request) {
 // policies.
 func (h *health) readiness() readiness {
 	r := readiness{
-		Ready: true, Version: version, Location: h.config.location, Bound: h.bound,
+		Ready: true, Version: version, Location: h.config.Location, Bound: h.bound,
 	}
 	if h.sidecar != nil {
 		status := h.sidecar.Status()
@@ -124,7 +125,7 @@ func (r *readiness) tellStore(status authz.Status) {
 		return
 	}
 	for _, name := range status.Missing[:min(r.MissingCount, maxNamed)] {
-		r.MissingPolicies = append(r.MissingPolicies, lastSegment(string(name)))
+		r.MissingPolicies = append(r.MissingPolicies, terminal.LastSegment(string(name)))
 	}
 	r.Help = "The store has lost these policies; the last ones decide on. " + authz.MissingHelp + "."
 }

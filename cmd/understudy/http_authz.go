@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"understudy/authz/extauthz"
+	"understudy/cmd/understudy/port"
 )
 
 const (
@@ -32,7 +33,7 @@ func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) erro
 	if err != nil {
 		return err
 	}
-	s.authzHTTP = newHTTP(handler, s.log)
+	s.authzHTTP = port.NewHTTP(handler, s.log)
 	if err := s.secureHTTP(s.authzHTTP, "http-authz", s.config.httpAuthzTLS); err != nil {
 		return err
 	}

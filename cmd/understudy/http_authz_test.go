@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"understudy/cmd/understudy/port"
 )
 
 func withHTTP(c *config) { c.httpAuthzAddr, c.httpAuthzPathPrefix = "127.0.0.1:0", "/envoy" }
@@ -17,7 +19,7 @@ func withHTTP(c *config) { c.httpAuthzAddr, c.httpAuthzPathPrefix = "127.0.0.1:0
 func (r *running) ask(t *testing.T, head string) int {
 	t.Helper()
 	network, addr := "tcp", r.bound["http-authz"]
-	if path, unix := strings.CutPrefix(addr, unixScheme); unix {
+	if path, unix := strings.CutPrefix(addr, port.UnixScheme); unix {
 		network, addr = "unix", path
 	}
 	conn, err := net.Dial(network, addr)
@@ -79,7 +81,7 @@ func TestHTTPQuestionsAreRecorded(t *testing.T) {
 // TestHTTPWithoutPrefix: net/http has answers of its own, which no policy made.
 func TestHTTPWithoutPrefix(t *testing.T) {
 	r := startServer(t, func(c *config) {
-		c.httpAuthzAddr, c.httpAuthzPathPrefix = unixScheme+filepath.Join(t.TempDir(), "http.sock"), "/"
+		c.httpAuthzAddr, c.httpAuthzPathPrefix = port.UnixScheme+filepath.Join(t.TempDir(), "http.sock"), "/"
 	})
 	r.preview(t)
 	for question, want := range map[string]int{

@@ -10,6 +10,8 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
+
+	"understudy/cmd/understudy/telemetry"
 )
 
 // TestAnObserverCannotBeOverlooked: it answers OK, decides and records as always, and
@@ -21,7 +23,7 @@ func TestAnObserverCannotBeOverlooked(t *testing.T) {
 	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "20")
 	log := &lockedBuffer{}
 	r := startServerWithLog(t, log, func(c *config) {
-		logTo(nil, sinkOTel)(c)
+		logTo(nil, telemetry.SinkOTel)(c)
 		c.observe = true
 	})
 	r.preview(t)

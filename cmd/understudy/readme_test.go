@@ -73,8 +73,8 @@ func anyHas(root *cobra.Command, name string) bool {
 func TestHelpGroupsEveryFlag(t *testing.T) {
 	serve, seen := newServe(), make(map[string]bool)
 	for _, g := range serveFlags {
-		if !g.take(serve.Flags(), seen).HasFlags() {
-			t.Errorf("the group %q has no flags", g.title)
+		if !g.Take(serve.Flags(), seen).HasFlags() {
+			t.Errorf("the group %q has no flags", g.Title)
 		}
 	}
 	serve.Flags().VisitAll(func(f *pflag.Flag) {

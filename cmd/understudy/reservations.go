@@ -13,6 +13,11 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/reservation"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/storage"
+	"understudy/cmd/understudy/tokenfile"
 )
 
 // reservationTimeout bounds how long Blazar may take to send one call whole.
@@ -32,7 +37,7 @@ type reservationConfig struct {
 	addr     string
 	basePath string
 	tokens   []string
-	tls      tlsFiles
+	tls      port.TLSFiles
 	// concurrency is the calls that may be under way.
 	concurrency int
 }
@@ -44,9 +49,9 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.basePath, "reservation-base-path", "/", "what is before v1/check-create and the other paths of reservation checks")
 	f.StringSliceVar(&c.tokens, "reservation-token-file", nil, "a file with a token that Blazar may send; several for a rotation; they are read again when they change")
 	f.IntVar(&c.concurrency, "reservation-concurrency", 64, "reservation checks that may be under way, and ends of leases beside them; more are answered with 429, which is a denial to Blazar")
-	f.StringVar(&c.tls.cert, "reservation-tls-cert", "", "a PEM file with the certificate chain of the port for reservation checks; it is read again when it changes")
-	f.StringVar(&c.tls.key, "reservation-tls-key", "", "a PEM file with its key")
-	f.StringVar(&c.tls.clientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
+	f.StringVar(&c.tls.Cert, "reservation-tls-cert", "", "a PEM file with the certificate chain of the port for reservation checks; it is read again when it changes")
+	f.StringVar(&c.tls.Key, "reservation-tls-key", "", "a PEM file with its key")
+	f.StringVar(&c.tls.ClientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
 }
 
 func (c *reservationConfig) on() bool { return c.policy != "" }
@@ -56,15 +61,15 @@ func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule st
 	if !c.on() {
 		check(len(c.tokens) == 0, "reservation-token-file", "reservation checks are served only with --reservation-policy")
 		check(c.addr == reservationAddr, "reservation-addr", "reservation checks are served only with --reservation-policy")
-		check(!c.tls.given(), "reservation-tls-cert", "reservation checks are served only with --reservation-policy")
+		check(!c.tls.Given(), "reservation-tls-cert", "reservation checks are served only with --reservation-policy")
 		return
 	}
 	check(served, "reservation-policy", "a policy decides in the sidecar: add authz to --enable")
-	check(idPattern.MatchString(c.policy), "reservation-policy", "an ID has letters, digits and characters of _.:-")
+	check(storage.IDPattern.MatchString(c.policy), "reservation-policy", "an ID has letters, digits and characters of _.:-")
 	check(validAddress(c.addr), "reservation-addr", "it is host:port")
 	check(strings.HasPrefix(c.basePath, "/"), "reservation-base-path", "it begins with a slash, like /blazar")
 	check(c.concurrency > 0, "reservation-concurrency", "it is a number above zero, such as 64")
-	check(c.tls.complete(), "reservation-tls-cert", "it comes with --reservation-tls-key, and --reservation-tls-client-ca with both")
+	check(c.tls.Complete(), "reservation-tls-cert", "it comes with --reservation-tls-key, and --reservation-tls-client-ca with both")
 	check(len(c.tokens) > 0 || loopback(c.addr), "reservation-addr",
 		"without a token whoever reaches the port is answered, so it listens on a loopback address; "+
 			"for another one, add --reservation-token-file")
@@ -74,7 +79,7 @@ func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule st
 type reservationPort struct {
 	handler *reservation.Handler
 	http    *http.Server
-	tokens  tokenFiles
+	tokens  tokenfile.Files
 	// every is how often the files of the tokens are looked at.
 	every time.Duration
 	log   *slog.Logger
@@ -87,13 +92,13 @@ func (s *server) openReservations(ctx context.Context) error {
 		return nil
 	}
 	p := &reservationPort{tokens: c.tokens, every: s.config.tlsReload, log: s.log}
-	tokens, err := p.tokens.read()
+	tokens, err := p.tokens.Read()
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	p.handler, err = reservation.New(s.sidecar, reservation.Config{
 		Policy: authz.PolicyID(c.policy), Tokens: tokens, BasePath: c.basePath, Concurrency: c.concurrency,
-		Propagator: s.telemetry.context, Tracer: s.reservationTracer(), Logger: s.log, Meters: s.telemetry.meters,
+		Propagator: s.telemetry.Propagator, Tracer: s.reservationTracer(), Logger: s.log, Meters: s.telemetry.Meters,
 	})
 	if err != nil {
 		return err
@@ -101,7 +106,7 @@ func (s *server) openReservations(ctx context.Context) error {
 	if len(tokens) == 0 {
 		s.log.Warn("whoever reaches the port for reservation checks is answered; --reservation-token-file asks for a token", "addr", c.addr)
 	}
-	p.http = newHTTP(p.handler, s.log)
+	p.http = port.NewHTTP(p.handler, s.log)
 	if err := s.secureHTTP(p.http, "reservation", c.tls); err != nil {
 		return err
 	}
@@ -116,20 +121,20 @@ func (s *server) openReservations(ctx context.Context) error {
 
 // reservationTracer returns nil if there are no traces.
 func (s *server) reservationTracer() trace.Tracer {
-	if s.telemetry.traces == nil {
+	if s.telemetry.Traces == nil {
 		return nil
 	}
-	return s.telemetry.traces.Tracer("understudy/reservation")
+	return s.telemetry.Traces.Tracer("understudy/reservation")
 }
 
 // run serves the port until it is drained, and follows its tokens until ctx is done.
-func (p *reservationPort) run(ctx context.Context, g *group, l net.Listener) {
+func (p *reservationPort) run(ctx context.Context, g *lifecycle.Group, l net.Listener) {
 	if p == nil {
 		return
 	}
-	g.run("reservation", func() error { return serveHTTP(p.http, l) })
-	g.run("reservation tokens", func() error {
-		p.tokens.follow(ctx, p.every, p.log, p.handler.SetTokens)
+	g.Go("reservation", func() error { return serveHTTP(p.http, l) })
+	g.Go("reservation tokens", func() error {
+		p.tokens.Follow(ctx, p.every, p.log, p.handler.SetTokens)
 		return nil
 	})
 }

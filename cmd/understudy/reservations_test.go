@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"understudy/cmd/understudy/port/certtest"
+	"understudy/cmd/understudy/storage"
 )
 
 const reservationExamples = "../../deploy/examples/reservations/"
@@ -159,15 +162,15 @@ func TestTokensAreRotated(t *testing.T) {
 
 // TestReservationsOverTLS has a base path too.
 func TestReservationsOverTLS(t *testing.T) {
-	ca := newAuthority(t, t.TempDir(), "ca")
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	file := filepath.Join(t.TempDir(), "token")
 	keep(t, file, "token")
 	r := startServer(t, func(c *config) {
 		withReservations(file)(c)
-		c.reservations.tls, c.reservations.basePath = serverFiles(ca.server(t, "server", 1)), "/blazar"
+		c.reservations.tls, c.reservations.basePath = serverFiles(ca.Server(t, "server", 1)), "/blazar"
 	})
 	r.awaitReady(t)
-	content, err := os.ReadFile(ca.file)
+	content, err := os.ReadFile(ca.File)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +251,7 @@ func TestAPortBeyondThisMachineNeedsAToken(t *testing.T) {
 	} {
 		var out strings.Builder
 		args := append([]string{"serve", "--authz-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0",
-			"--store=" + boltScheme + filepath.Join(t.TempDir(), "understudy.db")}, c.flags...)
+			"--store=" + storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db")}, c.flags...)
 		ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
 		code := run(ctx, args, strings.NewReader(""), &out, &out)
 		cancel()

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"understudy/cmd/understudy/storage"
 )
 
 // load asks for a path that is allowed, on and on, and counts what it is told.
@@ -106,7 +108,7 @@ func TestARestartUnderLoadRefusesNobody(t *testing.T) {
 	addr := freePort(t)
 	flags := []string{
 		"--authz-addr", addr, "--policy", "shop", "--location", "projects/p1/locations/l1",
-		"--store", boltScheme + filepath.Join(t.TempDir(), "understudy.db"),
+		"--store", storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db"),
 	}
 	r, process := startProcess(t, flags...)
 	r.awaitReady(t)
@@ -194,7 +196,7 @@ func TestAPortInUseFailsAtOnce(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	c := demoConfig(t.TempDir())
-	c.authzAddr, c.store = l.Addr().String(), "redis://127.0.0.1:1" // nothing will ever be loaded
+	c.authzAddr, c.Store = l.Addr().String(), "redis://127.0.0.1:1" // nothing will ever be loaded
 	err = serve(t.Context(), c, nil, t.Output(), func(map[string]string) { t.Error("it has started") })
 	if err == nil || !strings.Contains(err.Error(), "--authz-addr "+c.authzAddr) {
 		t.Errorf("got %v; want an error that names the flag", err)
@@ -248,7 +250,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 
 // TestAnObserverListensAtOnce: with nothing to decide by it passes everybody.
 func TestAnObserverListensAtOnce(t *testing.T) {
-	r := startServer(t, func(c *config) { c.authzAddr, c.store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
+	r := startServer(t, func(c *config) { c.authzAddr, c.Store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
 	response, err := r.authz.Check(t.Context(), plainCheck(t))
 	told := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
 	if answerKind(response, err) != "OK" || told["failure"].GetStringValue() != "NOT_READY" {
@@ -258,7 +260,7 @@ func TestAnObserverListensAtOnce(t *testing.T) {
 
 // TestWhoCannotDecideSaysSo answers 503 when the wait is over and there is no store.
 func TestWhoCannotDecideSaysSo(t *testing.T) {
-	r := startServer(t, func(c *config) { c.authzAddr, c.store = freePort(t), "redis://127.0.0.1:1" })
+	r := startServer(t, func(c *config) { c.authzAddr, c.Store = freePort(t), "redis://127.0.0.1:1" })
 	response, err := r.authz.Check(t.Context(), plainCheck(t), grpc.WaitForReady(true))
 	if got := answerKind(response, err); got != "503" {
 		t.Errorf("got %s, want 503: %v, %v", got, response, err)

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"understudy/admin/storetest"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/demo"
+	"understudy/cmd/understudy/storage"
 )
 
 const lostLocation = "projects/p1/locations/l1"
@@ -95,12 +98,12 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	// The default decision would open what the policy denies.
 	sidecar := func(t *testing.T, node, file string) *running {
 		r := startServer(t, func(c *config) {
-			c.store, c.node, c.snapshotFile, c.defaultDecision = redis.URL(), node, filepath.Join(dir, file), "allow"
+			c.Store, c.node, c.SnapshotFile, c.defaultDecision = redis.URL(), node, filepath.Join(dir, file), "allow"
 		})
 		r.awaitReadiness(t, "a start", func(readiness) bool { return true })
 		return r
 	}
-	command := func(t *testing.T, flags ...string) (int, string, string) {
+	restore := func(t *testing.T, flags ...string) (int, string, string) {
 		return runCommand(t, append([]string{
 			"restore", "--store", redis.URL(), "--location", lostLocation, "--snapshot-file", filepath.Join(dir, "a"),
 		}, flags...)...)
@@ -120,13 +123,13 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	if _, metrics := a.call(t, "health", "GET", "/metrics", ""); !strings.Contains(metrics, "\nunderstudy_store_missing_policies ") {
 		t.Error("there is no metric")
 	}
-	if code, out, errs := command(t, "--validate-only"); code != exitOK || !strings.Contains(out, "would be stored again: 1 policies") || !strings.Contains(out, "shop") {
+	if code, out, errs := restore(t, "--validate-only"); code != command.ExitOK || !strings.Contains(out, "would be stored again: 1 policies") || !strings.Contains(out, "shop") {
 		t.Errorf("a rehearsal ends with %d: %s%s", code, out, errs)
 	}
 	if code, body := a.call(t, "admin", "GET", policies, ""); code != 200 || strings.Contains(body, "shop") {
 		t.Errorf("the rehearsal changed something: %d %s", code, body)
 	}
-	if code, out, errs := command(t); code != exitOK || !strings.Contains(out, "stored again: 1 policies") {
+	if code, out, errs := restore(t); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policies") {
 		t.Errorf("restore ends with %d: %s%s", code, out, errs)
 	}
 	for _, r := range both {
@@ -136,7 +139,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	if code, body := a.call(t, "admin", "GET", policies+"/shop/experiments/e1", ""); code != 200 || !strings.Contains(body, `"ACTIVE"`) {
 		t.Errorf("the experiment is %d %s", code, body)
 	}
-	if code, _, errs := command(t); code != exitFailure || !strings.Contains(errs, "--missing") {
+	if code, _, errs := restore(t); code != command.ExitFailure || !strings.Contains(errs, "--missing") {
 		t.Errorf("restoring over what is there ends with %d: %s", code, errs)
 	}
 
@@ -156,7 +159,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	t.Run("a third one is there too", func(t *testing.T) {
 		sidecar(t, "c", "c").awaitMissing(t, "shop")
 	})
-	if code, out, errs := command(t, "--empty"); code != exitOK || !strings.Contains(out, "deleted: 1 policies") {
+	if code, out, errs := restore(t, "--empty"); code != command.ExitOK || !strings.Contains(out, "deleted: 1 policies") {
 		t.Errorf("accepting the loss ends with %d: %s%s", code, out, errs)
 	}
 	for _, r := range both {
@@ -166,7 +169,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	c := sidecar(t, "c", "c")
 	c.awaitMissing(t)
 	c.decides(t, 0, 0)
-	if code, out, _ := command(t, "--empty"); code != exitOK || !strings.Contains(out, "nothing is missing") {
+	if code, out, _ := restore(t, "--empty"); code != command.ExitOK || !strings.Contains(out, "nothing is missing") {
 		t.Errorf("accepting it again ends with %d: %s", code, out)
 	}
 }
@@ -185,19 +188,19 @@ func copyFile(t *testing.T, from, to string) {
 // TestABoltFileIsLost removes the file of a stopped server; the snapshot is beside it.
 func TestABoltFileIsLost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "understudy.db")
-	store := []string{"--store", boltScheme + file, "--location", lostLocation}
+	store := []string{"--store", storage.BoltScheme + file, "--location", lostLocation}
 	server := func(t *testing.T) *running {
 		r := startServer(t, func(c *config) {
-			c.store, c.defaultDecision = boltScheme+file, "allow"
-			c.snapshotFile = c.defaultSnapshotFile()
+			c.Store, c.defaultDecision = storage.BoltScheme+file, "allow"
+			c.SnapshotFile = c.DefaultSnapshotFile()
 		})
 		r.awaitReadiness(t, "a start", func(readiness) bool { return true })
 		return r
 	}
-	restored := append([]string{"restore", "--policy", demoPolicy}, store...)
+	restored := append([]string{"restore", "--policy", demo.Policy}, store...)
 	t.Run("before", func(t *testing.T) {
 		server(t).preview(t)
-		if code, _, errs := runCommand(t, restored...); code != exitUsage && code != exitFailure || !strings.Contains(errs, "another process holds the file") {
+		if code, _, errs := runCommand(t, restored...); code != command.ExitUsage && code != command.ExitFailure || !strings.Contains(errs, "another process holds the file") {
 			t.Errorf("beside the server it ends with %d: %s", code, errs)
 		}
 	})
@@ -209,7 +212,7 @@ func TestABoltFileIsLost(t *testing.T) {
 		r.awaitMissing(t, "shop")
 		r.decides(t, 0, 7)
 	})
-	if code, out, errs := runCommand(t, restored...); code != exitOK || !strings.Contains(out, "stored again: 1 policies") {
+	if code, out, errs := runCommand(t, restored...); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policies") {
 		t.Errorf("restore ends with %d: %s%s", code, out, errs)
 	}
 	t.Run("restored", func(t *testing.T) {
@@ -233,12 +236,12 @@ func TestRestoreTeachesWhatIsWrong(t *testing.T) {
 		code int
 		says string
 	}{
-		"both":     {[]string{"--empty", "--missing"}, exitUsage, "choose one"},
-		"no file":  {nil, exitFailure, "name a copy of its file with --snapshot-file"},
-		"damaged":  {[]string{"--snapshot-file", damaged}, exitFailure, "is corrupt"},
-		"location": {[]string{"--location", "shop"}, exitUsage, "--location: it is like"},
-		"argument": {[]string{"shop"}, exitUsage, "one argument too many"},
-		"nothing":  {[]string{"--empty"}, exitOK, ""},
+		"both":     {[]string{"--empty", "--missing"}, command.ExitUsage, "choose one"},
+		"no file":  {nil, command.ExitFailure, "name a copy of its file with --snapshot-file"},
+		"damaged":  {[]string{"--snapshot-file", damaged}, command.ExitFailure, "is corrupt"},
+		"location": {[]string{"--location", "shop"}, command.ExitUsage, "--location: it is like"},
+		"argument": {[]string{"shop"}, command.ExitUsage, "one argument too many"},
+		"nothing":  {[]string{"--empty"}, command.ExitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if code, _, errs := runCommand(t, append([]string{"restore"}, c.args...)...); code != c.code || !strings.Contains(errs, c.says) {

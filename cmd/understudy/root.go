@@ -11,6 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"understudy/cmd/understudy/author"
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/demo"
+	"understudy/cmd/understudy/storage"
+	"understudy/cmd/understudy/terminal"
 )
 
 // version is set by the linker.
@@ -29,18 +36,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return command.ExitOK
 	}
-	code := exitFailure
-	var exit *exitError
+	code := command.ExitFailure
+	var exit *command.ExitError
 	if errors.As(err, &exit) {
-		code = exit.code
+		code = exit.Code
 	}
-	if exit == nil || exit.cause != nil {
+	if exit == nil || exit.Cause != nil {
 		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 			err = errors.New("interrupted")
 		}
-		fmt.Fprintln(stderr, "understudy:", onTerminal(describe(err)))
+		fmt.Fprintln(stderr, "understudy:", terminal.Escape(cli.Describe(err)))
 	}
 	return code
 }
@@ -59,15 +66,15 @@ every sidecar at once.
 		SilenceUsage:               true,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
-		Args:                       knownCommand,
+		Args:                       command.KnownCommand,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(flagError)
-	root.SetUsageFunc(groupedUsage(connectionFlags))
-	addGroup(root, "run", "Run it:", newDemo(serveDemo), newServe(), newCheck(), newHealth(), newRestore())
-	addGroup(root, "change", "Policies and experiments:", clientCommands()...)
-	addGroup(root, "stages", "Stages, revisions and sidecars:", stageCommands()...)
-	addGroup(root, "files", "Policies in files:", newImport(), newTest(), newLock(), newPush())
+	root.SetFlagErrorFunc(command.FlagError)
+	root.SetUsageFunc(command.GroupedUsage(cli.ConnectionFlags))
+	addGroup(root, "run", "Run it:", demo.New(serveDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore())
+	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)
+	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
+	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewTest(), author.NewLock(), cli.NewPush())
 	return root
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"understudy/admin/storetest"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/port/certtest"
 )
 
 func TestMain(m *testing.M) {
@@ -57,9 +59,9 @@ func TestScripts(t *testing.T) {
 			"etag":      etag,
 			"revision":  revision,
 			"certificates": func(ts *testscript.TestScript, _ bool, _ []string) {
-				ca := newAuthority(ts, ts.MkAbs("."), "ca")
-				ca.server(ts, "server", 1)
-				ca.client(ts, "envoy", time.Hour)
+				ca := certtest.NewAuthority(ts, ts.MkAbs("."), "ca")
+				ca.Server(ts, "server", 1)
+				ca.Client(ts, "envoy", time.Hour)
 			},
 			"bundle": makeBundle,
 			"exits":  exits,
@@ -160,7 +162,7 @@ func TestEveryFlagHasItsVariable(t *testing.T) {
 	if err := cmd.ParseFlags([]string{"--log-format", "text"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := fromEnvironment(cmd.Flags()); err != nil {
+	if err := command.FromEnvironment(cmd.Flags()); err != nil {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{"policy": "from-the-environment", "log-format": "text"} {

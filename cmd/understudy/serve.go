@@ -17,6 +17,10 @@ import (
 	"understudy/admin"
 	"understudy/authz"
 	"understudy/authz/diagnostics"
+	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/storage"
+	"understudy/cmd/understudy/telemetry"
 )
 
 // serve runs everything that the configuration enables until ctx is done.
@@ -28,25 +32,25 @@ func serve(
 	logger := newLogger(c, stderr)
 	// net/http tells the standard logger what came unasked on a connection, and quotes it.
 	log.SetOutput(io.Discard)
-	logGRPC(logger)
-	closers := &closers{}
+	telemetry.LogGRPC(logger)
+	closers := &lifecycle.Closers{}
 	defer func() {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.shutdownTimeout)
 		defer cancel()
-		err = errors.Join(err, closers.close(flush, logger))
+		err = errors.Join(err, closers.Close(flush, logger))
 	}()
 
-	st, err := openStore(c.storeConfig)
+	st, err := storage.Open(c.Config)
 	if err != nil {
 		return err
 	}
-	closers.add("the store", func(context.Context) error { return st.Close() })
+	closers.Add("the store", func(context.Context) error { return st.Close() })
 	if err := c.mayStart(ctx, st, logger); err != nil {
 		return err
 	}
 
-	tel, err := newTelemetry(ctx, telemetryConfig{
-		version: version, node: c.node, decisionLog: c.decisionLog, console: console,
+	tel, err := telemetry.New(ctx, telemetry.Config{
+		Version: version, Node: c.node, DecisionLog: c.decisionLog, Console: console,
 	}, logger, closers)
 	if err != nil {
 		return err
@@ -54,7 +58,7 @@ func serve(
 	s := &server{
 		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
 	}
-	if s.panics, err = diagnostics.NewPanics(logger, tel.meters); err != nil {
+	if s.panics, err = diagnostics.NewPanics(logger, tel.Meters); err != nil {
 		return err
 	}
 	if err := s.open(ctx, st); err != nil {
@@ -62,8 +66,8 @@ func serve(
 	}
 	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "http_authz", s.bound["http-authz"],
 		"reservation", s.bound["reservation"], "admin", s.bound["admin"], "health", s.bound["health"])
-	logger.Info("settings", "store", redacted(c.store), "location", c.location, "policy", c.policy, "node", c.node,
-		"default_decision", c.defaultDecision, "exporting", tel.exporting)
+	logger.Info("settings", "store", storage.Redacted(c.Store), "location", c.Location, "policy", c.Policy, "node", c.node,
+		"default_decision", c.defaultDecision, "exporting", tel.Exporting)
 	if c.observe {
 		logger.Warn("observing: decisions are made and recorded, and none is enforced; every request is answered OK (--observe)")
 	}
@@ -85,8 +89,8 @@ func newLogger(c config, w io.Writer) *slog.Logger {
 type server struct {
 	config    config
 	log       *slog.Logger
-	telemetry *telemetry
-	store     store
+	telemetry *telemetry.Telemetry
+	store     storage.Store
 	panics    *diagnostics.Panics
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
@@ -105,11 +109,11 @@ type server struct {
 	// listening is closed when the gRPC port listens.
 	listening chan struct{}
 	// certificates are those of the ports that speak TLS.
-	certificates []*certificates
+	certificates []*port.Certificates
 }
 
 // open makes the parts that are enabled and binds their ports.
-func (s *server) open(ctx context.Context, st store) error {
+func (s *server) open(ctx context.Context, st storage.Store) error {
 	s.listeners = make(map[string]net.Listener)
 	if s.config.enabled("authz") {
 		if err := s.openAuthz(ctx, st); err != nil {
@@ -127,10 +131,10 @@ func (s *server) open(ctx context.Context, st store) error {
 	if err := s.bind(ctx, "health", s.config.healthAddr); err != nil {
 		return err
 	}
-	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, listening: s.listening, metrics: s.telemetry.page}
-	s.healthHTTP = newHTTP(s.health.handler(), s.log)
+	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, listening: s.listening, metrics: s.telemetry.Page}
+	s.healthHTTP = port.NewHTTP(s.health.handler(), s.log)
 	// Nothing on it takes a body or lasts long.
-	s.healthHTTP.ReadTimeout, s.healthHTTP.WriteTimeout = headerTimeout, answerTimeout
+	s.healthHTTP.ReadTimeout, s.healthHTTP.WriteTimeout = port.HeaderTimeout, port.AnswerTimeout
 	return nil
 }
 
@@ -139,12 +143,12 @@ func (s *server) bind(ctx context.Context, name, addr string) error {
 	if err != nil {
 		return fmt.Errorf("--authz-socket-mode: %w", err)
 	}
-	l, err := listen(ctx, addr, mode)
+	l, err := port.Listen(ctx, addr, mode)
 	if err != nil {
 		return fmt.Errorf("--%s-addr %s: %w", name, addr, err)
 	}
 	s.listeners[name] = l
-	s.bound[name] = addressOf(l)
+	s.bound[name] = port.AddressOf(l)
 	return nil
 }
 
@@ -158,9 +162,9 @@ func (s *server) closeListeners() error {
 
 // mayStart returns the error of a store that refuses this process, unless it can decide
 // by saved policies.
-func (c *config) mayStart(ctx context.Context, st store, log *slog.Logger) error {
+func (c *config) mayStart(ctx context.Context, st storage.Store, log *slog.Logger) error {
 	if c.enabled("authz") {
-		return mayStart(ctx, c.storeConfig, st, log)
+		return storage.MayStart(ctx, c.Config, st, log)
 	}
-	return refusal(ctx, st)
+	return storage.Refusal(ctx, st)
 }

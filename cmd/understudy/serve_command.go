@@ -3,6 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
+
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/telemetry"
 )
 
 // newServe is the command; what it does stands in serve.go.
@@ -29,28 +33,28 @@ the ports close and requests under way are answered. A second signal ends it at 
 		Example: `  understudy serve
   understudy serve --store redis://localhost:6379 --location projects/shop/locations/prod --policy web
   UNDERSTUDY_LOG_FORMAT=json understudy serve --preview-console`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags()); err != nil {
-				return usage(err)
+			if err := command.FromEnvironment(cmd.Flags()); err != nil {
+				return command.Usage(err)
 			}
 			if err := c.finish(); err != nil {
 				return err
 			}
 			var console sdklog.Exporter
 			if c.previewConsole {
-				console = newConsole(cmd.OutOrStdout())
+				console = telemetry.NewConsole(cmd.OutOrStdout())
 			}
-			c.decisionLog.out = cmd.OutOrStdout()
+			c.decisionLog.Out = cmd.OutOrStdout()
 			logger := newLogger(c, cmd.ErrOrStderr())
-			for _, name := range strayVariables(cmd.Flags()) {
+			for _, name := range command.StrayVariables(cmd.Flags()) {
 				logger.Warn("no flag has this variable; it is ignored", "variable", name)
 			}
-			tuneGC(logger)
+			lifecycle.TuneGC(logger)
 			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
 		},
 	}
 	c.bind(cmd.Flags())
-	cmd.SetUsageFunc(groupedUsage(serveFlags))
+	cmd.SetUsageFunc(command.GroupedUsage(serveFlags))
 	return cmd
 }

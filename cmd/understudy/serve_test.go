@@ -107,7 +107,7 @@ func startServer(t testing.TB, change func(*config)) *running {
 func startServerWithLog(t testing.TB, log io.Writer, change func(*config)) *running {
 	t.Helper()
 	c := demoConfig(t.TempDir())
-	c.location = "projects/p1/locations/l1"
+	c.Location = "projects/p1/locations/l1"
 	c.decisionTimeout = scriptTime // for what a test does not ask
 	if change != nil {
 		change(&c)
@@ -364,7 +364,7 @@ func TestHealthAndReflectionOnBothPorts(t *testing.T) {
 func TestTheStoreIsLost(t *testing.T) {
 	url, stop := lostRedis(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
-	withRedis := func(c *config) { c.store, c.snapshotFile = url, file }
+	withRedis := func(c *config) { c.Store, c.SnapshotFile = url, file }
 	r := startServer(t, withRedis)
 	r.preview(t)
 	stop()

@@ -8,37 +8,40 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/storage"
 )
 
 // run serves until ctx is done or a part fails, then lets go in order.
 func (s *server) run(ctx context.Context) error {
-	g, ctx := newGroup(ctx)
-	defer g.stop()
+	g, ctx := lifecycle.NewGroup(ctx)
+	defer g.Stop()
 	// The sidecar outlives the ports, so that what is asked last is decided too.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
 	if s.sidecar != nil {
-		g.run("sidecar", func() error { return s.sidecar.Run(following) })
-		g.run("authz", func() error { return s.serveAuthz(ctx) })
+		g.Go("sidecar", func() error { return s.sidecar.Run(following) })
+		g.Go("authz", func() error { return s.serveAuthz(ctx) })
 		if s.authzHTTP != nil {
-			g.run("http-authz", func() error { return serveHTTP(s.authzHTTP, s.listeners["http-authz"]) })
+			g.Go("http-authz", func() error { return serveHTTP(s.authzHTTP, s.listeners["http-authz"]) })
 		}
 		go s.becomeReady(following)
 	}
 	s.reservation.run(ctx, g, s.listeners["reservation"])
-	g.run("store", func() error { warnOfRisks(ctx, s.store, s.log); return nil })
+	g.Go("store", func() error { storage.WarnOfRisks(ctx, s.store, s.log); return nil })
 	if s.admin != nil {
-		g.run("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
+		g.Go("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
 	}
 	for _, c := range s.certificates {
-		g.run("certificates", func() error { return c.run(ctx, s.config.tlsReload) })
+		g.Go("certificates", func() error { return c.Run(ctx, s.config.tlsReload) })
 	}
-	g.run("health", func() error { return serveHTTP(s.healthHTTP, s.listeners["health"]) })
+	g.Go("health", func() error { return serveHTTP(s.healthHTTP, s.listeners["health"]) })
 
 	<-ctx.Done()
 	s.log.Info("shutting down")
 	err := s.shutdown(context.WithoutCancel(ctx), stopFollowing)
-	return errors.Join(g.await(), err)
+	return errors.Join(g.Await(), err)
 }
 
 // serveGRPC serves until the server is stopped, which may be before it began.

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	otellog "go.opentelemetry.io/otel/log"
+
+	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/telemetry"
 )
 
 // lockedBuffer is a log that a test reads while it is written.
@@ -62,16 +65,16 @@ func TestADeadCollectorFailsNothing(t *testing.T) {
 				t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
 				t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "3600000")
 				t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000")
-				log, closers := &lockedBuffer{}, &closers{}
+				log, closers := &lockedBuffer{}, &lifecycle.Closers{}
 				logger := slog.New(slog.NewTextHandler(log, nil))
-				tel, err := newTelemetry(t.Context(), telemetryConfig{node: "test"}, logger, closers)
+				tel, err := telemetry.New(t.Context(), telemetry.Config{Node: "test"}, logger, closers)
 				if err != nil {
 					t.Fatal(err)
 				}
-				tel.logs.Logger("test").Emit(t.Context(), otellog.Record{})
+				tel.Logs.Logger("test").Emit(t.Context(), otellog.Record{})
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
-				if err := closers.close(ctx, logger); err != nil {
+				if err := closers.Close(ctx, logger); err != nil {
 					t.Errorf("it ends with %v", err)
 				}
 				for _, what := range []string{notExported, "what=metrics", `what="preview records"`} {

@@ -9,27 +9,28 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/cmd/understudy/storage"
 )
 
-func (s *server) openAuthz(ctx context.Context, st store) error {
+func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 	var err error
 	s.sidecar, err = authz.NewSidecar(authz.Config{
 		Feed:            st,
-		Location:        authz.Location(s.config.location),
-		Policy:          authz.PolicyID(s.config.policy),
+		Location:        authz.Location(s.config.Location),
+		Policy:          authz.PolicyID(s.config.Policy),
 		Node:            s.config.node,
 		Observing:       s.config.observe,
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
 		Preview:         s.config.preview.bounds(),
-		Recorder:        authz.NewRecorder(s.telemetry.logs, s.config.preview.which),
+		Recorder:        authz.NewRecorder(s.telemetry.Logs, s.config.preview.which),
 		Memory:          s.config.memory(),
 		BodyMemory:      s.config.bodyMemory,
 		External:        s.external(),
 		DecisionLog:     s.decisionLog(),
-		SnapshotFile:    s.config.snapshotFile,
+		SnapshotFile:    s.config.SnapshotFile,
 		Logger:          s.log,
-		Meters:          s.telemetry.meters,
+		Meters:          s.telemetry.Meters,
 	})
 	if err != nil {
 		return err
@@ -58,11 +59,11 @@ func (s *server) openAuthz(ctx context.Context, st store) error {
 func (s *server) decisionLog() authz.DecisionLogConfig {
 	c := s.config.decisionLog
 	labels := map[string]string{"version": version}
-	for name, value := range c.labels {
+	for name, value := range c.Labels {
 		labels[name] = value
 	}
 	return authz.DecisionLogConfig{
-		Provider: s.telemetry.decisions, Labels: labels, Show: c.show,
-		Queue: c.queue, QueueBytes: c.queueBytes, EventBytes: c.eventBytes,
+		Provider: s.telemetry.Decisions, Labels: labels, Show: c.Show,
+		Queue: c.Queue, QueueBytes: c.QueueBytes, EventBytes: c.EventBytes,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"understudy/admin/storetest"
+	"understudy/cmd/understudy/storage"
 )
 
 // stallingProxy stands before a Redis and can become what a half-open connection is: it
@@ -112,7 +113,7 @@ func TestAStartBesideAHalfOpenRedis(t *testing.T) {
 	proxy := newStallingProxy(t, redis)
 	file := filepath.Join(t.TempDir(), "snapshot")
 	through := func(node string) func(*config) {
-		return func(c *config) { c.store, c.snapshotFile, c.node = proxy.url(), file, node }
+		return func(c *config) { c.Store, c.SnapshotFile, c.node = proxy.url(), file, node }
 	}
 	startServer(t, through("before")).preview(t)
 	proxy.stall(true)
@@ -142,7 +143,7 @@ func TestAPasswordIsChanged(t *testing.T) {
 	_, path := redis.Address()
 	file := filepath.Join(t.TempDir(), "snapshot")
 	configure := func(node string) func(*config) {
-		return func(c *config) { c.store, c.snapshotFile, c.node = "unix://app:first@"+path, file, node }
+		return func(c *config) { c.Store, c.SnapshotFile, c.node = "unix://app:first@"+path, file, node }
 	}
 	t.Run("before", func(t *testing.T) { startServer(t, configure("before")).preview(t) })
 	tellRedis(t, redis, "ACL SETUSER app resetpass >second")
@@ -166,7 +167,7 @@ func TestAPasswordIsChanged(t *testing.T) {
 	t.Run("without a file", func(t *testing.T) {
 		c := demoConfig(t.TempDir())
 		configure("alone")(&c)
-		c.snapshotFile = filepath.Join(t.TempDir(), "none")
+		c.SnapshotFile = filepath.Join(t.TempDir(), "none")
 		err := serve(t.Context(), c, nil, io.Discard, func(map[string]string) { t.Error("it has started") })
 		if err == nil || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "first") {
 			t.Errorf("got %v", err)
@@ -178,19 +179,19 @@ func TestAPasswordIsChanged(t *testing.T) {
 func TestRisksOfRedisAreWarnedOf(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	c := demoConfig(t.TempDir())
-	c.store = redis.URL()
+	c.Store = redis.URL()
 	for _, step := range []struct{ command, says, not string }{
 		{"PING", "loses all policies", "noeviction"},
 		{"CONFIG SET maxmemory-policy allkeys-lru", "noeviction", ""},
 		{"ACL SETUSER default -config", "is not known", "Redis may lose policies"},
 	} {
 		tellRedis(t, redis, step.command)
-		st, err := openStore(c.storeConfig)
+		st, err := storage.Open(c.Config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		warnOfRisks(context.WithoutCancel(t.Context()), st, slog.New(slog.NewTextHandler(&log, nil)))
+		storage.WarnOfRisks(context.WithoutCancel(t.Context()), st, slog.New(slog.NewTextHandler(&log, nil)))
 		if !strings.Contains(log.String(), step.says) || step.not != "" && strings.Contains(log.String(), step.not) {
 			t.Errorf("%s: the log says %s", step.command, log.String())
 		}

@@ -19,15 +19,18 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/port/certtest"
 )
 
 // reloadSoon is for tests that wait for a reload.
 const reloadSoon = 2 * time.Millisecond
 
 // dial makes a new connection with TLS.
-func (r *running) dial(t *testing.T, server string, how transport) *grpc.ClientConn {
+func (r *running) dial(t *testing.T, server string, how cli.Transport) *grpc.ClientConn {
 	t.Helper()
-	conn, err := how.dial(httpsScheme + r.bound[server])
+	conn, err := how.Dial(cli.HTTPSScheme + r.bound[server])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +60,17 @@ func plainCheck(t *testing.T) *authv3.CheckRequest {
 
 // TestNewConnectionsMeetTheNewCertificate replaces the files of a running server.
 func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
-	ca := newAuthority(t, t.TempDir(), "ca")
-	files := serverFiles(ca.server(t, "server", 1))
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
+	files := serverFiles(ca.Server(t, "server", 1))
 	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
-	how := transport{caCert: ca.file}
+	how := cli.Transport{CACert: ca.File}
 	old := r.dial(t, "authz", how)
 	if serial, err := met(t, old); err != nil || serial != 1 {
 		t.Fatalf("met certificate %d, %v; want 1", serial, err)
 	}
-	next := ca.server(t, "next", 2)
-	replace(t, next.cert, files.cert)
-	replace(t, next.key, files.key)
+	next := ca.Server(t, "next", 2)
+	certtest.Replace(t, next.Cert, files.Cert)
+	certtest.Replace(t, next.Key, files.Key)
 	deadline := time.Now().Add(scriptTime)
 	for {
 		serial, err := met(t, r.dial(t, "authz", how))
@@ -94,21 +97,23 @@ func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 
 func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 	dir := t.TempDir()
-	ca, clients, strangers := newAuthority(t, dir, "ca"), newAuthority(t, dir, "clients"), newAuthority(t, dir, "strangers")
-	files := serverFiles(ca.server(t, "server", 1))
-	files.clientCA = clients.file
+	ca, clients, strangers := certtest.NewAuthority(t, dir, "ca"), certtest.NewAuthority(t, dir, "clients"), certtest.NewAuthority(t, dir, "strangers")
+	files := serverFiles(ca.Server(t, "server", 1))
+	files.ClientCA = clients.File
 	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
-	as := func(i issued) transport { return transport{caCert: ca.file, clientCert: i.cert, clientKey: i.key} }
-	envoy := as(clients.client(t, "envoy", time.Hour))
+	as := func(i certtest.Issued) cli.Transport {
+		return cli.Transport{CACert: ca.File, ClientCert: i.Cert, ClientKey: i.Key}
+	}
+	envoy := as(clients.Client(t, "envoy", time.Hour))
 	for name, c := range map[string]struct {
-		how  transport
+		how  cli.Transport
 		want codes.Code
 	}{
 		"Envoy":                {envoy, codes.OK},
-		"nobody":               {transport{caCert: ca.file}, codes.Unavailable},
-		"a stranger":           {as(strangers.client(t, "stranger", time.Hour)), codes.Unavailable},
-		"Envoy of yesterday":   {as(clients.client(t, "expired", -time.Hour)), codes.Unavailable},
-		"a server as a client": {as(clients.issue(t, "other", 1, time.Hour, x509.ExtKeyUsageServerAuth)), codes.Unavailable},
+		"nobody":               {cli.Transport{CACert: ca.File}, codes.Unavailable},
+		"a stranger":           {as(strangers.Client(t, "stranger", time.Hour)), codes.Unavailable},
+		"Envoy of yesterday":   {as(clients.Client(t, "expired", -time.Hour)), codes.Unavailable},
+		"a server as a client": {as(clients.Issue(t, "other", 1, time.Hour, x509.ExtKeyUsageServerAuth)), codes.Unavailable},
 	} {
 		if _, err := met(t, r.dial(t, "authz", c.how)); status.Code(err) != c.want {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
@@ -122,7 +127,7 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 	if _, err := met(t, old); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, strangers.file, clients.file)
+	certtest.Replace(t, strangers.File, clients.File)
 	deadline := time.Now().Add(scriptTime)
 	for {
 		if _, err := met(t, r.dial(t, "authz", envoy)); err != nil {
@@ -138,11 +143,11 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 }
 
 func TestOldTLSIsRefused(t *testing.T) {
-	ca := newAuthority(t, t.TempDir(), "ca")
-	files := serverFiles(ca.server(t, "server", 1))
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
+	files := serverFiles(ca.Server(t, "server", 1))
 	for minimum, lower := range map[string]uint16{"1.2": tls.VersionTLS11, "1.3": tls.VersionTLS12} {
 		r := startServer(t, func(c *config) { c.authzTLS, c.tlsMinVersion = files, minimum })
-		config, err := transport{caCert: ca.file}.config()
+		config, err := cli.Transport{CACert: ca.File}.Config()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,23 +167,23 @@ func TestOldTLSIsRefused(t *testing.T) {
 
 // TestAdminOverTLS calls REST and gRPC on the one port.
 func TestAdminOverTLS(t *testing.T) {
-	ca := newAuthority(t, t.TempDir(), "ca")
-	files := serverFiles(ca.server(t, "server", 7))
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
+	files := serverFiles(ca.Server(t, "server", 7))
 	r := startServer(t, func(c *config) { c.adminTLS, c.tlsReload = files, reloadSoon })
-	how := transport{caCert: ca.file}
+	how := cli.Transport{CACert: ca.File}
 	conn := r.dial(t, "admin", how)
 	request := &adminpb.ListPoliciesRequest{Parent: "projects/p1/locations/l1"}
 	if _, err := adminpb.NewPolicyPreviewClient(conn).ListPolicies(t.Context(), request); err != nil {
 		t.Errorf("gRPC: %v", err)
 	}
-	config, err := how.config()
+	config, err := how.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, protocol := range []int{1, 2} {
 		transport := &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: protocol == 2}
 		defer transport.CloseIdleConnections()
-		response, err := (&http.Client{Transport: transport}).Get(httpsScheme + r.bound["admin"] + policies)
+		response, err := (&http.Client{Transport: transport}).Get(cli.HTTPSScheme + r.bound["admin"] + policies)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,22 +197,22 @@ func TestAdminOverTLS(t *testing.T) {
 
 // TestHTTPQuestionsOverTLS asks with and without a certificate.
 func TestHTTPQuestionsOverTLS(t *testing.T) {
-	ca := newAuthority(t, t.TempDir(), "ca")
-	files := serverFiles(ca.server(t, "server", 1))
-	files.clientCA = ca.file
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
+	files := serverFiles(ca.Server(t, "server", 1))
+	files.ClientCA = ca.File
 	r := startServer(t, func(c *config) { withHTTP(c); c.httpAuthzTLS, c.defaultDecision = files, "allow" })
 	r.awaitReady(t)
-	proxy := ca.client(t, "proxy", time.Hour)
+	proxy := ca.Client(t, "proxy", time.Hour)
 	for _, c := range []struct {
-		how transport
+		how cli.Transport
 		in  bool
-	}{{transport{caCert: ca.file, clientCert: proxy.cert, clientKey: proxy.key}, true}, {transport{caCert: ca.file}, false}} {
-		config, err := c.how.config()
+	}{{cli.Transport{CACert: ca.File, ClientCert: proxy.Cert, ClientKey: proxy.Key}, true}, {cli.Transport{CACert: ca.File}, false}} {
+		config, err := c.how.Config()
 		if err != nil {
 			t.Fatal(err)
 		}
 		over := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
-		response, err := (&http.Client{Transport: over}).Get(httpsScheme + r.bound["http-authz"] + "/envoy/x")
+		response, err := (&http.Client{Transport: over}).Get(cli.HTTPSScheme + r.bound["http-authz"] + "/envoy/x")
 		if (err == nil) != c.in {
 			t.Errorf("%+v: %v", c.how, err)
 		}
@@ -237,7 +242,7 @@ func (r *running) awaitReady(t *testing.T) {
 // TestConnectionsAreClosedPolitely asks on and on while connections grow too old: no
 // check fails.
 func TestConnectionsAreClosedPolitely(t *testing.T) {
-	r := startServer(t, func(c *config) { c.connections.maxAge = 20 * time.Millisecond })
+	r := startServer(t, func(c *config) { c.connections.MaxAge = 20 * time.Millisecond })
 	met := make(map[string]bool)
 	for deadline := time.Now().Add(scriptTime); len(met) < 3; {
 		var p peer.Peer
@@ -253,7 +258,7 @@ func TestConnectionsAreClosedPolitely(t *testing.T) {
 
 // TestMessagesAreBounded sends a check that is too large by a little.
 func TestMessagesAreBounded(t *testing.T) {
-	r := startServer(t, func(c *config) { c.connections.maxMessage = 10_000 })
+	r := startServer(t, func(c *config) { c.connections.MaxMessage = 10_000 })
 	for size, want := range map[int]codes.Code{5_000: codes.OK, 10_001: codes.ResourceExhausted} {
 		request := plainCheck(t)
 		request.Attributes.Request.Http.Body = strings.Repeat("x", size)
@@ -268,4 +273,4 @@ func TestMessagesAreBounded(t *testing.T) {
 }
 
 // serverFiles are the files of a certificate, as flags name them.
-func serverFiles(i issued) tlsFiles { return tlsFiles{cert: i.cert, key: i.key} }
+func serverFiles(i certtest.Issued) port.TLSFiles { return port.TLSFiles{Cert: i.Cert, Key: i.Key} }

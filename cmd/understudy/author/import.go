@@ -1,0 +1,203 @@
+package author
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/resourcefile"
+	"understudy/cmd/understudy/terminal"
+	"understudy/rego"
+)
+
+// usualDecision is the rule that opa-envoy-plugin asks unless it is told otherwise.
+const usualDecision = "envoy/authz/allow"
+
+// importFlags is what `import` can be told.
+type importFlags struct {
+	source       sourceFlags
+	client       cli.Client
+	id, write    string
+	rules        []string
+	opaConfig    string
+	withoutTests bool
+	apply        bool
+	validateOnly bool
+}
+
+func NewImport() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import BUNDLE|FOLDER",
+		Short: "Make a policy of an OPA bundle or of a folder with Rego and data",
+		Long: `Make a policy of an OPA bundle (tar.gz, - is standard input), of a folder with .rego
+files and data.json, data.yaml or data.yml, or of one .rego file.
+
+It is printed in the form that 'understudy apply -f' reads, or with --apply sent to
+the admin API right away: as the policy that --id names, or as an experiment of one
+with an ID like web/next. It is compiled first, so what is printed can be applied.
+
+Data is nested by folders as OPA does, and the roots of a .manifest hold. The rules
+of the policy are those of --rule or of OPA's configuration (--opa-config); without
+them it is envoy/authz/allow. Tests (*_test.rego) come along, so that 'understudy
+test' and a server with --require-passing-tests can run them; --no-tests leaves
+them out.
+
+A policy is Rego v1. Modules of v0 are refused unless --v0-compatible translates
+them. A signed bundle needs the key that verifies it (--verification-key), or
+--skip-verify. Bundles of WebAssembly or plans, and delta bundles, are refused.`,
+		Example: `  understudy import bundle.tar.gz > web.yaml
+  understudy import ./policy --rule mesh/authz/allow --rule mesh/quota/allow
+  curl -s https://bundles.example/web.tar.gz | understudy import - --opa-config opa.yaml --id web --apply
+  understudy import ./policy --id web/next --apply     # as an experiment: try it first`,
+		Args: command.Arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.client.In, f.client.Out, f.client.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return f.run(cmd.Context(), args[0])
+		},
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *importFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.source.bind(flags)
+	f.client.BindConnection(flags)
+	f.client.BindWait(flags)
+	flags.StringVar(&f.id, "id", "", "the policy, such as web, or the experiment, such as web/next, that it is to be")
+	flags.StringVarP(&f.client.Output, "output", "o", "yaml", "yaml or json")
+	flags.StringVarP(&f.write, "write", "w", "", "the file to write instead of standard output")
+	flags.StringArrayVar(&f.rules, "rule", nil, "a rule that decides, such as envoy/authz/allow; may be repeated, the first denial ends the chain")
+	flags.StringVar(&f.opaConfig, "opa-config", "", "OPA's configuration, whose plugins.envoy_ext_authz_grpc.path is the rule")
+	flags.BoolVar(&f.withoutTests, "no-tests", false, "leave out modules of files like authz_test.rego")
+	flags.BoolVar(&f.apply, "apply", false, "send it to the admin API as --id")
+	flags.BoolVar(&f.validateOnly, "validate-only", false, "with --apply: check everything and change nothing")
+	_ = cmd.MarkFlagFilename("opa-config", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("verification-key")
+	command.CompleteOutput(cmd, "yaml", "json")
+}
+
+// check refuses flags that make no sense together.
+func (f *importFlags) check() error {
+	switch {
+	case !command.OneOf(f.client.Output, "yaml", "json"):
+		return command.Usage(errors.New("--output: it is yaml or json"))
+	case f.apply && f.id == "":
+		return command.Usage(errors.New("--id is required with --apply: it names the policy, such as web, or the experiment, such as web/next"))
+	case f.validateOnly && !f.apply:
+		return command.Usage(errors.New("--validate-only: it goes with --apply; without it nothing is changed anyway"))
+	case f.apply && f.write != "":
+		return command.Usage(errors.New("--write: it does not go with --apply"))
+	case f.opaConfig != "" && len(f.rules) > 0:
+		return command.Usage(errors.New("--opa-config: it does not go with --rule"))
+	}
+	return nil
+}
+
+func (f *importFlags) run(ctx context.Context, name string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	options, err := f.source.options()
+	if err != nil {
+		return err
+	}
+	options.WithoutTests = f.withoutTests
+	bundle, err := readBundle(ctx, name, f.client.In, options)
+	if err != nil {
+		return explain(name, err)
+	}
+	rules, err := f.choose(ctx, bundle)
+	if err != nil {
+		return err
+	}
+	document := &imported{from: name, id: f.id, file: f.write, rules: rules, bundle: bundle}
+	if err := document.compile(ctx); err != nil {
+		return err
+	}
+	if n := len(bundle.Translated); n > 0 {
+		fmt.Fprintf(f.client.Err, "%d modules were translated from Rego v0: %s\n", n, terminal.Escape(strings.Join(bundle.Translated, ", ")))
+	}
+	if f.apply {
+		return f.send(ctx, document)
+	}
+	return f.print(document)
+}
+
+// choose returns the paths of the rules that decide.
+func (f *importFlags) choose(ctx context.Context, bundle *rego.Bundle) ([]string, error) {
+	switch {
+	case len(f.rules) > 0:
+		paths := make([]string, len(f.rules))
+		for i, rule := range f.rules {
+			paths[i] = rulePath(rule)
+		}
+		return paths, nil
+	case f.opaConfig != "":
+		plugin, err := readPluginConfig(f.opaConfig)
+		if err != nil {
+			return nil, command.Usage(fmt.Errorf("--opa-config: %w", err))
+		}
+		for _, note := range plugin.notes() {
+			fmt.Fprintln(f.client.Err, "note: "+note)
+		}
+		return []string{plugin.rule()}, nil
+	}
+	decisions, err := rego.Decisions(ctx, bundle.Modules)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(decisions, usualDecision):
+		return []string{usualDecision}, nil
+	case len(decisions) == 0:
+		return nil, command.Usage(fmt.Errorf("there is no rule %s, and none that looks like a decision: name it with --rule", usualDecision))
+	}
+	return nil, command.Usage(fmt.Errorf("there is no rule %s: name the rule that decides with --rule. These look like decisions:\n  %s",
+		usualDecision, strings.Join(decisions, "\n  ")))
+}
+
+// rulePath takes data.a.b and /a/b for a/b.
+func rulePath(rule string) string {
+	if dotted, ok := strings.CutPrefix(rule, "data."); ok && !strings.Contains(rule, "/") {
+		return strings.ReplaceAll(dotted, ".", "/")
+	}
+	return strings.Trim(rule, "/")
+}
+
+// send applies the policy, or the experiment.
+func (f *importFlags) send(ctx context.Context, document *imported) error {
+	encoded, err := document.resource()
+	if err != nil {
+		return err
+	}
+	if err := f.client.Connect(); err != nil {
+		return command.Usage(err)
+	}
+	defer func() { _ = f.client.Conn.Close() }()
+	return f.client.ApplyResource(ctx, f.client.Name(f.id), "the bundle", &resourcefile.Resource{Encoded: encoded}, f.validateOnly)
+}
+
+// print writes the file that `apply -f` reads. A file is written when all is known
+// to be well.
+func (f *importFlags) print(document *imported) error {
+	content, err := document.yaml()
+	if f.client.Output == "json" {
+		content, err = document.json()
+	}
+	if err != nil {
+		return err
+	}
+	if f.write != "" {
+		return os.WriteFile(f.write, content, 0o644)
+	}
+	_, err = f.client.Out.Write(content)
+	return err
+}

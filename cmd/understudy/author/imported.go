@@ -1,0 +1,158 @@
+package author
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// imported is a policy that was made of a bundle.
+type imported struct {
+	// from is where the bundle was read, id what the policy is to be, and file where
+	// it is written, if known.
+	from, id, file string
+	rules          []string
+	bundle         *rego.Bundle
+}
+
+// compile holds the policy to what the server will hold it to.
+func (d *imported) compile(ctx context.Context) error {
+	encoded, err := json.Marshal(d.policy())
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.from, err)
+	}
+	if err := admin.CheckExact("", encoded); err != nil {
+		return fmt.Errorf("%s: %w", d.from, err)
+	}
+	policy := &adminpb.Policy{}
+	if err := protojson.Unmarshal(encoded, policy); err != nil {
+		return fmt.Errorf("%s: %w", d.from, err)
+	}
+	if _, err := authz.Compile(ctx, policy); err != nil {
+		return explain(d.from, err)
+	}
+	return nil
+}
+
+// importedPolicy is the policy in the order in which it is read best.
+type importedPolicy struct {
+	Rules   []importedRule    `json:"rules" yaml:"rules"`
+	Modules map[string]string `json:"modules,omitempty" yaml:"modules,omitempty"`
+	Data    map[string]any    `json:"data,omitempty" yaml:"data,omitempty"`
+}
+
+type importedRule struct {
+	Rego struct {
+		Path string `json:"path" yaml:"path"`
+	} `json:"rego" yaml:"rego"`
+}
+
+func (d *imported) policy() importedPolicy {
+	p := importedPolicy{Modules: d.bundle.Modules, Data: d.bundle.Data}
+	for _, path := range d.rules {
+		var rule importedRule
+		rule.Rego.Path = path
+		p.Rules = append(p.Rules, rule)
+	}
+	return p
+}
+
+// document is the policy, or the experiment with it.
+func (d *imported) document() any {
+	if !strings.Contains(d.id, "/") {
+		return d.policy()
+	}
+	return map[string]any{"policy": d.policy()}
+}
+
+// resource is the document as `apply` sends it.
+func (d *imported) resource() ([]byte, error) {
+	content, err := json.Marshal(d.document())
+	return printable(content), err
+}
+
+func (d *imported) json() ([]byte, error) {
+	content, err := json.MarshalIndent(d.document(), "", "  ")
+	return append(printable(content), '\n'), err
+}
+
+// printable escapes the characters that JSON allows in a string and YAML, which
+// `apply` reads, does not.
+func printable(content []byte) []byte {
+	var out []byte
+	for _, r := range string(content) {
+		if r >= ' ' && !unicode.IsPrint(r) && r <= 0xffff {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+func (d *imported) yaml() ([]byte, error) {
+	content, err := d.resource()
+	if err != nil {
+		return nil, err
+	}
+	// Through JSON, so that numbers stay as they were written.
+	var node yaml.Node
+	if err := yaml.Unmarshal(content, &node); err != nil {
+		return nil, err
+	}
+	readable(&node)
+	var out strings.Builder
+	d.head(&out)
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&node); err != nil {
+		return nil, err
+	}
+	return []byte(out.String()), encoder.Close()
+}
+
+// head says where the file comes from and what to do with it.
+func (d *imported) head(w io.Writer) {
+	id := cmp.Or(d.id, "NAME")
+	revision := ""
+	if d.bundle.Revision != "" {
+		revision = fmt.Sprintf(", revision %q", d.bundle.Revision)
+	}
+	fmt.Fprintf(w, "# Imported from %q%s. Apply it with:\n#   understudy apply %s -f %s\n", d.from, revision, id, cmp.Or(d.file, "FILE"))
+}
+
+// readable lays JSON out as people write YAML: blocks, text of several lines as
+// such, keys and words without quotes where that is the same.
+func readable(node *yaml.Node) {
+	node.Style = 0
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" && strings.ContainsAny(node.Value, "\n\r") {
+		node.Style = yaml.LiteralStyle
+		if !plainText(node.Value) {
+			node.Style = yaml.DoubleQuotedStyle
+		}
+	}
+	for _, child := range node.Content {
+		readable(child)
+	}
+}
+
+// plainText reports whether a text of several lines is the same as a block of
+// YAML: it neither begins with a space of some kind nor has odd characters.
+func plainText(text string) bool {
+	return !strings.ContainsAny(text[:1], " \t\r\n") && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' && r != '\t' && !unicode.IsPrint(r)
+	})
+}

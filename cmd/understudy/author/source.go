@@ -1,0 +1,112 @@
+// Package author has the commands for those who write policies. They work on files, without
+// a server: import and lock make a policy or a Policyfile lock of OPA's bundles and folders,
+// test runs test_ rules. All compile as a server does, so what they accept, it accepts.
+package author
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing/fstest"
+
+	"github.com/spf13/pflag"
+
+	"understudy/authz"
+	"understudy/cmd/understudy/command"
+	"understudy/rego"
+)
+
+// sourceFlags say how a bundle or a folder is read.
+type sourceFlags struct {
+	v0Compatible, skipVerify bool
+	verificationKey          string
+	signingAlg               string
+}
+
+func (s *sourceFlags) bind(f *pflag.FlagSet) {
+	f.BoolVar(&s.v0Compatible, "v0-compatible", false, "translate modules of Rego v0 instead of refusing them")
+	f.BoolVar(&s.skipVerify, "skip-verify", false, "take a signed bundle without verifying its signature")
+	f.StringVar(&s.verificationKey, "verification-key", "", "a file with the public key (PEM) or the secret that verifies the signature")
+	f.StringVar(&s.signingAlg, "signing-alg", "RS256", "the algorithm of the signature")
+}
+
+// options turns the flags into those of the reader.
+func (s *sourceFlags) options() (rego.BundleOptions, error) {
+	options := rego.BundleOptions{V0Compatible: s.v0Compatible, SkipVerify: s.skipVerify}
+	if s.verificationKey == "" {
+		return options, nil
+	}
+	key, err := command.ReadSmallFile(s.verificationKey)
+	if err != nil {
+		return options, command.Usage(fmt.Errorf("--verification-key: %w", err))
+	}
+	options.Key = &rego.VerificationKey{Key: string(bytes.TrimSpace(key)), Algorithm: s.signingAlg}
+	return options, nil
+}
+
+// readBundle reads a bundle, a folder, one .rego file, or a bundle on standard
+// input, which is -.
+func readBundle(ctx context.Context, name string, stdin io.Reader, options rego.BundleOptions) (*rego.Bundle, error) {
+	if name == "-" {
+		return rego.ReadBundle(ctx, stdin, options)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return ReadFolder(ctx, name, options)
+	}
+	if filepath.Ext(name) == ".rego" {
+		text, err := command.ReadFile(name, nil)
+		if err != nil {
+			return nil, err
+		}
+		return rego.ReadFolder(ctx, fstest.MapFS{filepath.Base(name): {Data: text}}, options)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return rego.ReadBundle(ctx, f, options)
+}
+
+// ReadFolder reads a folder; links cannot lead out of it.
+func ReadFolder(ctx context.Context, name string, options rego.BundleOptions) (*rego.Bundle, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	return rego.ReadFolder(ctx, root.FS(), options)
+}
+
+// explain tells every problem of modules or of a policy, one a line, with its
+// place.
+func explain(name string, err error) error {
+	var modules *rego.CompileError
+	var policy *authz.CompileError
+	var lines []string
+	switch {
+	case errors.As(err, &modules):
+		for _, p := range modules.Problems {
+			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s: %s", p.File, p.Row, p.Column, p.Code, p.Message))
+		}
+	case errors.As(err, &policy):
+		for _, v := range policy.Violations {
+			if v.File == "" {
+				v.Description = v.Field + ": " + v.Description
+			}
+			lines = append(lines, v.Description)
+		}
+	default:
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return fmt.Errorf("%s does not compile:\n  %s", name, strings.Join(lines, "\n  "))
+}

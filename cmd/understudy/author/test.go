@@ -1,0 +1,203 @@
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/resourcefile"
+	"understudy/cmd/understudy/terminal"
+	"understudy/rego"
+)
+
+// testFlags is what `test` can be told.
+type testFlags struct {
+	source           sourceFlags
+	run, format      string
+	timeout          time.Duration
+	verbose, cover   bool
+	allowNone        bool
+	only             *regexp.Regexp
+	out              io.Writer
+	colour           terminal.Palette
+	in               io.Reader
+	tests, bad, none int
+}
+
+func NewTest() *cobra.Command {
+	var f testFlags
+	cmd := &cobra.Command{
+		Use:   "test FILE...",
+		Short: "Run the tests of a policy: its test_ rules",
+		Long: `Run the tests of policies: the rules named test_… of their modules, as 'opa test' does.
+
+A FILE is a policy or an experiment as 'understudy apply -f' reads it, or an OPA
+bundle, a folder or a .rego file as 'understudy import' reads it; each is tested by
+itself, with its own data, and compiled as a server would. A rule named todo_test_…
+is skipped. A test that is undefined or not true fails, and the expression that
+failed last is shown.
+
+The exit code is 0 if all tests pass, 1 if one does not or a FILE has none (see
+--allow-none), and 2 if a flag or a file makes no sense.`,
+		Example: `  understudy test policy.yaml
+  understudy test ./policy -v --run 'authz_test.test_admin'
+  understudy test web.yaml web-next.yaml --format json --coverage`,
+		Args: command.Arguments(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.in, f.out, f.colour = cmd.InOrStdin(), cmd.OutOrStdout(), terminal.PaletteFor(cmd.OutOrStdout())
+			return f.all(cmd.Context(), args)
+		},
+	}
+	flags := cmd.Flags()
+	f.source.bind(flags)
+	flags.StringVar(&f.run, "run", "", "run only tests whose name, such as data.web_test.test_get, matches")
+	flags.StringVarP(&f.format, "format", "o", "text", "text or json")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest time for one test")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the tests that pass, too, and what they print")
+	flags.BoolVar(&f.cover, "coverage", false, "show which rows no test has evaluated")
+	flags.BoolVar(&f.allowNone, "allow-none", false, "a FILE without tests is no failure")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// all tests every file, and fails if one does.
+func (f *testFlags) all(ctx context.Context, names []string) (err error) {
+	if !command.OneOf(f.format, "text", "json") {
+		return command.Usage(errors.New("--format: it is text or json"))
+	}
+	if f.timeout <= 0 {
+		return command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
+	}
+	if f.only, err = regexp.Compile(f.run); err != nil {
+		return command.Usage(fmt.Errorf("--run: %w", err))
+	}
+	results := make([]testedFile, 0, len(names))
+	for _, name := range names {
+		report, err := f.file(ctx, name)
+		if err != nil {
+			return err
+		}
+		f.count(report)
+		results = append(results, resultOf(name, report))
+		if f.format == "text" {
+			f.print(name, report)
+		}
+	}
+	if f.format == "json" {
+		encoder := json.NewEncoder(f.out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(results); err != nil {
+			return err
+		}
+	}
+	return f.verdict()
+}
+
+func (f *testFlags) count(report rego.TestReport) {
+	f.tests += len(report.Tests)
+	for _, t := range report.Tests {
+		if t.Bad() {
+			f.bad++
+		}
+	}
+	if len(report.Tests) == 0 {
+		f.none++
+	}
+}
+
+func (f *testFlags) verdict() error {
+	switch {
+	case f.bad > 0:
+		return fmt.Errorf("%d of %d tests do not pass", f.bad, f.tests)
+	case f.none > 0 && !f.allowNone && f.run != "" && f.tests > 0:
+		return nil // the pattern chose tests of other files
+	case f.none > 0 && !f.allowNone:
+		return errors.New("there are no tests to run: a test is a rule like test_get_is_allowed if { … }; or pass --allow-none")
+	}
+	return nil
+}
+
+// file reads, compiles and tests one file.
+func (f *testFlags) file(ctx context.Context, name string) (rego.TestReport, error) {
+	policy, err := f.read(ctx, name)
+	if err != nil {
+		return rego.TestReport{}, err
+	}
+	if _, err := authz.Compile(ctx, policy); err != nil {
+		return rego.TestReport{}, explain(name, err)
+	}
+	report, err := authz.RunTests(ctx, policy, rego.TestOptions{
+		Run: f.only, Timeout: f.timeout, Parallel: runtime.NumCPU(), Print: true, Coverage: f.cover,
+	})
+	if err != nil {
+		return report, explain(name, err)
+	}
+	return report, nil
+}
+
+// read reads a policy, the policy of an experiment, or a bundle.
+func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, error) {
+	if command.OneOf(filepath.Ext(name), ".yaml", ".yml", ".json") {
+		policy, err := readPolicy(name, f.in)
+		if err != nil {
+			return nil, command.Usage(fmt.Errorf("%s: %w", name, err))
+		}
+		return policy, nil
+	}
+	options, err := f.source.options()
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := readBundle(ctx, name, f.in, options)
+	if err != nil {
+		return nil, explain(name, err)
+	}
+	encoded, err := json.Marshal(bundle.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := admin.CheckExact("data", encoded); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	data := &structpb.Struct{}
+	return &adminpb.Policy{Modules: bundle.Modules, Data: data}, protojson.Unmarshal(encoded, data)
+}
+
+// readPolicy reads a file of `apply`.
+func readPolicy(name string, stdin io.Reader) (*adminpb.Policy, error) {
+	content, err := command.ReadFile(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := resourcefile.Read(content, resourcefile.FromFolder(filepath.Dir(name)))
+	if err != nil {
+		return nil, err
+	}
+	const hint = "a policy and an experiment have the fields of the API"
+	if experiment := (&adminpb.PolicyExperiment{}); resource.Has("policy") {
+		if err := resource.Decode(experiment, hint); err != nil {
+			return nil, fmt.Errorf("it is neither a Policy nor a PolicyExperiment: %w", err)
+		}
+		return experiment.Policy, nil
+	}
+	policy := &adminpb.Policy{}
+	if err := resource.Decode(policy, hint); err != nil {
+		return nil, fmt.Errorf("it is neither a Policy nor a PolicyExperiment: %w", err)
+	}
+	return policy, nil
+}

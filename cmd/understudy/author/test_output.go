@@ -1,0 +1,139 @@
+package author
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"understudy/cmd/understudy/terminal"
+	"understudy/rego"
+)
+
+// testedFile is what `test --format json` says of one file.
+type testedFile struct {
+	File     string         `json:"file"`
+	Tests    []testedRule   `json:"tests"`
+	Coverage *testedCovered `json:"coverage,omitempty"`
+}
+
+type testedRule struct {
+	Name    string                  `json:"name"`
+	Result  rego.Outcome            `json:"result"`
+	Module  string                  `json:"module"`
+	Row     int                     `json:"row"`
+	Seconds float64                 `json:"seconds"`
+	Reason  string                  `json:"reason,omitempty"`
+	Cases   map[string]rego.Outcome `json:"cases,omitempty"`
+	Output  string                  `json:"output,omitempty"`
+}
+
+type testedCovered struct {
+	Percent    float64          `json:"percent"`
+	NotCovered map[string][]int `json:"notCovered"`
+}
+
+func resultOf(name string, report rego.TestReport) testedFile {
+	out := testedFile{File: name, Tests: make([]testedRule, 0, len(report.Tests))}
+	for _, t := range report.Tests {
+		out.Tests = append(out.Tests, testedRule{
+			Name: t.Name, Result: t.Outcome, Module: t.File, Row: t.Row, Seconds: t.Duration.Seconds(),
+			Reason: t.Reason, Cases: t.Cases, Output: t.Output,
+		})
+	}
+	if c := report.Coverage; c != nil {
+		out.Coverage = &testedCovered{c.Percent, c.NotCovered}
+	}
+	return out
+}
+
+// print shows the tests of a file for people, as `go test` does.
+func (f *testFlags) print(name string, report rego.TestReport) {
+	bad, skipped, total := 0, 0, time.Duration(0)
+	for _, t := range report.Tests {
+		total += t.Duration
+		switch {
+		case t.Bad():
+			bad++
+		case t.Outcome == rego.Skipped:
+			skipped++
+		}
+		if t.Bad() || f.verbose {
+			f.printTest(t)
+		}
+	}
+	counts := testCount(len(report.Tests))
+	if bad > 0 {
+		counts = fmt.Sprintf("%d of %d tests do not pass", bad, len(report.Tests))
+	}
+	if skipped > 0 {
+		counts += fmt.Sprintf(", %d skipped", skipped)
+	}
+	word := f.colour.Green("ok  ")
+	switch {
+	case bad > 0:
+		word = f.colour.Red("FAIL")
+	case len(report.Tests) == 0:
+		word = f.colour.Yellow("none")
+	}
+	fmt.Fprintf(f.out, "%s  %s  %s  %s\n", word, name, counts, total.Round(time.Microsecond))
+	f.printCoverage(report.Coverage)
+}
+
+func (f *testFlags) printTest(t rego.Test) {
+	word := f.colour.Yellow(string(t.Outcome))
+	switch t.Outcome {
+	case rego.Passed:
+		word = f.colour.Green("PASS")
+	case rego.Failed, rego.Errored:
+		word = f.colour.Red(string(t.Outcome))
+	}
+	fmt.Fprintf(f.out, "--- %s: %s  %s:%d (%s)\n", word, t.Name, terminal.Escape(t.File), t.Row, t.Duration.Round(time.Microsecond))
+	for _, name := range slices.Sorted(maps.Keys(t.Cases)) {
+		if f.verbose || t.Cases[name] != rego.Passed {
+			fmt.Fprintf(f.out, "    %s: %s\n", t.Cases[name], terminal.Escape(name))
+		}
+	}
+	if t.Reason != "" {
+		fmt.Fprintln(f.out, "    "+terminal.Escape(t.Reason))
+	}
+	for line := range strings.Lines(t.Output) {
+		fmt.Fprint(f.out, f.colour.Dim("    | ")+line)
+	}
+}
+
+func (f *testFlags) printCoverage(c *rego.Coverage) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(f.out, "      coverage: %.1f%% of the rows\n", c.Percent)
+	for _, module := range slices.Sorted(maps.Keys(c.NotCovered)) {
+		fmt.Fprintf(f.out, "      not covered: %s:%s\n", terminal.Escape(module), ranges(c.NotCovered[module]))
+	}
+}
+
+// ranges writes rows in order as 1-3,7.
+func ranges(rows []int) string {
+	var out []string
+	for i := 0; i < len(rows); {
+		j := i
+		for j+1 < len(rows) && rows[j+1] == rows[j]+1 {
+			j++
+		}
+		if i == j {
+			out = append(out, fmt.Sprint(rows[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", rows[i], rows[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}
+
+func testCount(n int) string {
+	if n == 1 {
+		return "1 test"
+	}
+	return fmt.Sprintf("%d tests", n)
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/resourcefile"
+)
+
+func newApply() *cobra.Command {
+	var file string
+	var validateOnly bool
+	cmd, _ := newChange("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
+		`The file is the resource as YAML or JSON, as the API has it. A module whose text
+begins with @ is read from the file that it names, relative to the first one.
+`+nameHelp,
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			if file == "" {
+				return command.Usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
+			}
+			return c.apply(ctx, c.Name(args[0]), file, validateOnly)
+		})
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the resource as YAML or JSON; - is standard input (required)")
+	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	return cmd
+}
+
+// apply replaces what clients own of the resource, and creates it if need be.
+func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool) error {
+	content, err := command.ReadFile(file, c.In)
+	if err != nil {
+		return command.Usage(fmt.Errorf("--file: %w", err))
+	}
+	resource, err := resourcefile.Read(content, resourcefile.FromFolder(filepath.Dir(file)))
+	if err != nil {
+		return command.Usage(fmt.Errorf("--file: %w", err))
+	}
+	return c.ApplyResource(ctx, name, "--file", resource, validateOnly)
+}
+
+// ApplyResource is apply of a resource that was read. from is what a mistake in it is
+// blamed on.
+func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resourcefile.Resource, validateOnly bool) error {
+	everything := &fieldmaskpb.FieldMask{Paths: []string{"*"}}
+	if isExperiment(name) {
+		e := &adminpb.PolicyExperiment{}
+		if err := r.Decode(e, "what an experiment tries stands below policy"); err != nil {
+			return command.Usage(fmt.Errorf("%s: it is no experiment: %w", from, err))
+		}
+		e.Name = name
+		if e.Policy != nil && e.Policy.Name == "" {
+			e.Policy.Name = policyOf(name)
+		}
+		return c.applyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
+			PolicyExperiment: e, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
+		})
+	}
+	p := &adminpb.Policy{}
+	if err := r.Decode(p, "an experiment is named POLICY/EXPERIMENT, such as web/strict"); err != nil {
+		return command.Usage(fmt.Errorf("%s: it is no policy: %w", from, err))
+	}
+	p.Name = name
+	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{
+		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
+	})
+	return c.finish(ctx, op, err)
+}
+
+// applyExperiment also says that the preview of the version before has ended: an update
+// ends it (AIP-236), and nothing is recorded of the new version until it is started.
+func (c *Client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExperimentRequest) error {
+	name := r.PolicyExperiment.Name
+	// One that is not there, or cannot be read, has no preview to speak of.
+	before, _ := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	op, err := c.policies.UpdatePolicyExperiment(ctx, r)
+	if err == nil {
+		op, err = c.await(ctx, op)
+	}
+	if err := c.finish(ctx, op, err); err != nil {
+		return err
+	}
+	var after adminpb.PolicyExperiment
+	if before.GetPreviewMetadata().GetState() != adminpb.PolicyPreviewMetadata_ACTIVE || op.GetResponse().UnmarshalTo(&after) != nil ||
+		after.GetPreviewMetadata().GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
+		return nil
+	}
+	if r.ValidateOnly {
+		fmt.Fprintf(c.Err, "note: %s is being previewed, and this would end its preview\n", c.short(name))
+		return nil
+	}
+	fmt.Fprintf(c.Err, "note: %[1]s was being previewed, and its preview has ended: `understudy start %[1]s` starts that of this version\n", c.short(name))
+	return nil
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
+)
+
+// checkFlags is what `check` can be told.
+type checkFlags struct {
+	addr, file, output        string
+	method, path, host        string
+	scheme, body, principal   string
+	policy                    string
+	headers, contextExtension []string
+	timeout                   time.Duration
+	transport                 Transport
+}
+
+func NewCheck() *cobra.Command {
+	var f checkFlags
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Send one request to a sidecar and show its decision",
+		Long: `Send one CheckRequest, as Envoy would, and show the decision.
+
+The request is made of flags, or read as JSON (the JSON form of
+envoy.service.auth.v3.CheckRequest) from a file, or with --file - from standard
+input. The exit code is 0 if the request is allowed and 3 if it is denied; 1 means
+that there was no answer.`,
+		Example: `  understudy check --path /api/orders -H 'authorization: Bearer …'
+  understudy check --policy web --method POST --principal spiffe://cluster.local/ns/shop/sa/web
+  understudy check --file request.json -o json`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.addr, "addr", command.EnvOr("AUTHZ_ADDR", "127.0.0.1:9191"), "the sidecar: host:port, https://host:port or unix:///path (UNDERSTUDY_AUTHZ_ADDR)")
+	flags.StringVarP(&f.file, "file", "f", "", "a CheckRequest as JSON; - is standard input")
+	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
+	flags.StringVarP(&f.method, "method", "X", "GET", "the HTTP method")
+	flags.StringVar(&f.path, "path", "/", "the path, with the query")
+	flags.StringVar(&f.host, "host", "localhost", "the host that is asked for")
+	flags.StringVar(&f.scheme, "scheme", "http", "http or https")
+	flags.StringVarP(&f.body, "body", "d", "", "the body")
+	flags.StringVar(&f.principal, "principal", "", "the caller as the mesh knows it, such as a SPIFFE ID")
+	flags.StringVar(&f.policy, "policy", "", "the policy that the route chooses")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header like 'name: value'; may be repeated")
+	flags.StringArrayVar(&f.contextExtension, "context", nil, "a context extension like key=value; may be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	f.transport.bind(flags)
+	command.CompleteOutput(cmd, "text", "json")
+	return cmd
+}
+
+func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	if !command.OneOf(f.output, "text", "json") {
+		return command.Usage(errors.New("--output: it is text or json"))
+	}
+	request, err := f.request(stdin)
+	if err != nil {
+		return command.Usage(err)
+	}
+	conn, err := f.transport.Dial(f.addr)
+	if err != nil {
+		return command.Usage(fmt.Errorf("--addr: %w", err))
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	response, err := authv3.NewAuthorizationClient(conn).Check(ctx, request)
+	if err != nil {
+		return notAsked(f.addr, err)
+	}
+	if err := f.print(stdout, response); err != nil {
+		return err
+	}
+	if codes.Code(response.GetStatus().GetCode()) != codes.OK {
+		return &command.ExitError{Code: command.ExitDenied}
+	}
+	return nil
+}
+
+// request makes the CheckRequest of the flags, or reads that of the file.
+func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
+	if f.file == "" {
+		return f.build()
+	}
+	content, err := command.ReadFile(f.file, stdin)
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	request := &authv3.CheckRequest{}
+	if err := protojson.Unmarshal(content, request); err != nil {
+		return nil, fmt.Errorf("--file: it is no CheckRequest: %w", err)
+	}
+	return request, nil
+}
+
+func (f *checkFlags) build() (*authv3.CheckRequest, error) {
+	headers := map[string]string{
+		":method": f.method, ":path": f.path, ":authority": f.host, ":scheme": f.scheme, "user-agent": "understudy-check",
+	}
+	for _, h := range f.headers {
+		name, value, found := strings.Cut(h, ":")
+		if !found {
+			return nil, fmt.Errorf("--header %q: it is like 'name: value'", name)
+		}
+		headers[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+	}
+	extensions := make(map[string]string)
+	for _, e := range f.contextExtension {
+		key, value, found := strings.Cut(e, "=")
+		if !found {
+			return nil, fmt.Errorf("--context %q: it is like key=value", e)
+		}
+		extensions[key] = value
+	}
+	if f.policy != "" {
+		extensions["policy"] = f.policy
+	}
+	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+		Source: &authv3.AttributeContext_Peer{Principal: f.principal},
+		Request: &authv3.AttributeContext_Request{
+			Time: timestamppb.Now(),
+			Http: &authv3.AttributeContext_HttpRequest{
+				Id: "check", Method: f.method, Path: f.path, Host: f.host, Scheme: f.scheme, Protocol: "HTTP/1.1",
+				Headers: headers, Body: f.body, Size: int64(len(f.body)),
+			},
+		},
+		ContextExtensions: extensions,
+	}}, nil
+}
+
+func (f *checkFlags) print(w io.Writer, response *authv3.CheckResponse) error {
+	if f.output == "json" {
+		out, err := protojson.MarshalOptions{Multiline: true}.Marshal(response)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, string(out))
+		return err
+	}
+	colour := terminal.PaletteFor(w)
+	if codes.Code(response.GetStatus().GetCode()) == codes.OK {
+		fmt.Fprintln(w, colour.Green("ALLOW"))
+	} else {
+		fmt.Fprintln(w, colour.Red("DENY"), denialStatus(response))
+	}
+	for _, h := range responseHeaders(response) {
+		fmt.Fprintf(w, "  %s: %s\n", h.GetHeader().GetKey(), headerValue(h))
+	}
+	if body := response.GetDeniedResponse().GetBody(); body != "" {
+		fmt.Fprintf(w, "  %q\n", body)
+	}
+	metadata, err := json.Marshal(response.GetDynamicMetadata().AsMap())
+	if err == nil && len(response.GetDynamicMetadata().GetFields()) > 0 {
+		fmt.Fprintf(w, "  %s %s\n", colour.Dim("metadata"), metadata)
+	}
+	return nil
+}
+
+func denialStatus(r *authv3.CheckResponse) string {
+	if code := int32(r.GetDeniedResponse().GetStatus().GetCode()); code != 0 {
+		return fmt.Sprint(code)
+	}
+	return "403"
+}
+
+func responseHeaders(r *authv3.CheckResponse) []*corev3.HeaderValueOption {
+	return append(r.GetOkResponse().GetHeaders(), r.GetDeniedResponse().GetHeaders()...)
+}
+
+func headerValue(h *corev3.HeaderValueOption) string {
+	if v := h.GetHeader().GetValue(); v != "" {
+		return v
+	}
+	return string(h.GetHeader().GetRawValue())
+}

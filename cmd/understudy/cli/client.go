@@ -1,0 +1,135 @@
+// Package cli has the commands that ask a running server: the admin API, the Policyfile API
+// beside it, the port that Envoy asks (check), and readiness (health).
+//
+// A command is a function of a Client, which is a connection with the flags that all of
+// them share. What changes something returns an operation: the command waits until every
+// sidecar has applied it, unless --wait=false.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+)
+
+// Client is a connection to the admin API, with the flags that its commands share.
+type Client struct {
+	addr      string
+	location  string
+	Output    string
+	wait      bool
+	transport Transport
+
+	Conn       *grpc.ClientConn
+	policies   adminpb.PolicyPreviewClient
+	operations longrunningpb.OperationsClient
+	In         io.Reader
+	Out, Err   io.Writer
+}
+
+// bind declares the flags of every client command.
+func (c *Client) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	c.BindConnection(f)
+	f.StringVarP(&c.Output, "output", "o", "text", "text or json")
+	command.CompleteOutput(cmd, "text", "json")
+}
+
+// BindConnection declares those that say where the API is and how it is used.
+func (c *Client) BindConnection(f *pflag.FlagSet) {
+	f.StringVar(&c.addr, "admin", command.EnvOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
+	f.StringVar(&c.location, "location", command.EnvOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
+	c.transport.bind(f)
+}
+
+// BindWait declares the flag of the commands that change something.
+func (c *Client) BindWait(f *pflag.FlagSet) {
+	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied the change")
+}
+
+// newCommand makes a client command of what it does.
+func newCommand(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+	c := &Client{}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: short + ".\n\n" + long, Args: command.Arguments(args),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.In, c.Out, c.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if !command.OneOf(c.Output, "text", "json") {
+				return command.Usage(errors.New("--output: it is text or json"))
+			}
+			if err := c.Connect(); err != nil {
+				return command.Usage(err)
+			}
+			defer func() { _ = c.Conn.Close() }()
+			return c.unanswered(do(c, cmd.Context(), args))
+		},
+	}
+	cmd.ValidArgsFunction = c.completion(use)
+	c.bind(cmd)
+	return cmd, c
+}
+
+// newChange makes a client command that changes something.
+func newChange(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+	cmd, c := newCommand(use, short, long, args, do)
+	c.BindWait(cmd.Flags())
+	return cmd, c
+}
+
+// maxMessage is the largest answer that the client takes, in bytes: the largest policy
+// that a server can be told to take, and what stands around it.
+const maxMessage = 65 << 20
+
+func (c *Client) Connect() error {
+	conn, err := c.transport.Dial(c.addr, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+	if err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	c.Conn = conn
+	c.policies = adminpb.NewPolicyPreviewClient(conn)
+	c.operations = longrunningpb.NewOperationsClient(conn)
+	return nil
+}
+
+// all reads the pages of a list, each by the token of the one before.
+func all[T any](list func(token string) (items []T, next string, err error)) (out []T, err error) {
+	for token := ""; ; {
+		items, next, err := list(token)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, items...)
+		if token = next; token == "" {
+			return out, nil
+		}
+	}
+}
+
+// unreadable names what a list had to leave out (AIP-217), once. Standard error has it,
+// so that scripts see the list alone.
+func (c *Client) unreadable(names []string) {
+	for _, name := range names {
+		fmt.Fprintf(c.Err, "%s is stored, but cannot be read: `understudy delete` removes it for good\n", name)
+	}
+}
+
+// print prints a message as JSON.
+func (c *Client) print(m proto.Message) error {
+	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.Out, string(out))
+	return err
+}

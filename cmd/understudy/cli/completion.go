@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// completionTime bounds what pressing a key may take.
+const completionTime = time.Second
+
+// completion completes the first argument of a command, which its use names: with
+// what the admin API has. A server that does not answer completes nothing.
+func (c *Client) completion(use string) cobra.CompletionFunc {
+	first := ""
+	if words := strings.Fields(use); len(words) > 1 {
+		first = strings.Trim(words[1], "[].")
+	}
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || c.Connect() != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer func() { _ = c.Conn.Close() }()
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		var names []string
+		if first == "NAME" || first == "POLICY" {
+			names = append(names, c.policyIDs(ctx)...)
+		}
+		if first == "NAME" || first == "EXPERIMENT" {
+			names = append(names, c.experimentIDs(ctx)...)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (c *Client) policyIDs(ctx context.Context) []string {
+	all, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: c.location, PageSize: 1000})
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, p := range all.Policies {
+		ids = append(ids, terminal.LastSegment(p.Name))
+	}
+	return ids
+}
+
+func (c *Client) experimentIDs(ctx context.Context) []string {
+	all, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: c.Name("-"), PageSize: 1000})
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, e := range all.PolicyExperiments {
+		ids = append(ids, c.short(e.Name))
+	}
+	return ids
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// confirmDelete asks on a terminal whether a policy is to go with what depends on it: its
+// experiments, which do not come back, and the sidecars that apply it. Scripts are not
+// asked.
+func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) error {
+	stdin, ok := c.In.(*os.File)
+	if yes || !ok || !term.IsTerminal(int(stdin.Fd())) {
+		return nil
+	}
+	experiments, sidecars, err := c.dependents(ctx, policy)
+	if err != nil || experiments+sidecars == 0 {
+		return err
+	}
+	fmt.Fprintf(c.Err, "%s has %s, which will be gone for good, and is applied by %s, which will go over to the default decision.\nDelete it? [y/N] ",
+		terminal.LastSegment(policy), counted(experiments, "experiment"), counted(sidecars, "sidecar"))
+	answer, err := bufio.NewReader(stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
+		return nil
+	}
+	return errors.New("nothing was deleted; --yes deletes it without asking")
+}
+
+// dependents counts the experiments of a policy and the sidecars that apply it.
+func (c *Client) dependents(ctx context.Context, policy string) (experiments, sidecars int, err error) {
+	of, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {
+		page, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: policy, PageToken: token, PageSize: 1000})
+		return page.GetPolicyExperiments(), page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	location, _, _ := strings.Cut(policy, "/policies/")
+	nodes, err := all(func(token string) ([]*adminpb.Node, string, error) {
+		page, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: location, PageToken: token, PageSize: 1000})
+		return page.GetNodes(), page.GetNextPageToken(), err
+	})
+	for _, n := range nodes {
+		if slices.Contains(n.Policies, policy) {
+			sidecars++
+		}
+	}
+	return len(of), sidecars, err
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

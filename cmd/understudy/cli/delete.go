@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+)
+
+func newDelete() *cobra.Command {
+	var etag string
+	var yes bool
+	cmd, _ := newChange("delete NAME", "Delete a policy with its experiments, or an experiment",
+		`A deleted policy can be restored for 30 days; an experiment cannot. On a terminal, you
+are asked before a policy goes that has experiments, or that sidecars apply.
+`+nameHelp,
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			name := c.Name(args[0])
+			if isExperiment(name) {
+				op, err := c.policies.DeletePolicyExperiment(ctx,
+					&adminpb.DeletePolicyExperimentRequest{Name: name, Etag: etag})
+				return c.finish(ctx, op, err)
+			}
+			if err := c.confirmDelete(ctx, name, yes); err != nil {
+				return err
+			}
+			op, err := c.policies.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: name, Etag: etag})
+			return c.finish(ctx, op, err)
+		})
+	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the resource has to have")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask, on a terminal either")
+	return cmd
+}
+
+func newUndelete() *cobra.Command {
+	cmd, _ := newChange("undelete POLICY", "Restore a deleted policy", "Its experiments do not come back.",
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			op, err := c.policies.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: c.Name(args[0])})
+			return c.finish(ctx, op, err)
+		})
+	return cmd
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/port"
+)
+
+const (
+	HTTPSScheme = "https://"
+	httpScheme  = "http://"
+)
+
+// Transport is how the commands reach a server: with TLS if the address begins with
+// https://, else plainly. What no flag gives is taken from the environment, and is no
+// mistake where there is no TLS.
+type Transport struct {
+	CACert     string
+	ClientCert string
+	ClientKey  string
+}
+
+// bind declares the flags.
+func (t *Transport) bind(f *pflag.FlagSet) {
+	f.StringVar(&t.CACert, "ca-cert", "", "for https://, a PEM file with who signed the server's certificate (UNDERSTUDY_CA_CERT; default the system's authorities)")
+	f.StringVar(&t.ClientCert, "client-cert", "", "for https://, a PEM file with the certificate to show to the server (UNDERSTUDY_CLIENT_CERT)")
+	f.StringVar(&t.ClientKey, "client-key", "", "its key (UNDERSTUDY_CLIENT_KEY)")
+}
+
+// Dial makes a connection to host:port, a URL of that, or a socket. It is opened by
+// the first call.
+func (t Transport) Dial(addr string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	secure := insecure.NewCredentials()
+	target, https := strings.CutPrefix(addr, HTTPSScheme)
+	switch {
+	case https:
+		config, err := t.Config()
+		if err != nil {
+			return nil, err
+		}
+		secure = credentials.NewTLS(config)
+	case t != (Transport{}):
+		return nil, errors.New("certificates are for TLS: write https:// before the address, or leave them out")
+	default:
+		target = strings.TrimPrefix(addr, httpScheme)
+	}
+	return grpc.NewClient(strings.TrimSuffix(target, "/"), append(options, grpc.WithTransportCredentials(secure))...)
+}
+
+// orEnvironment fills in what no flag gives.
+func (t Transport) orEnvironment() Transport {
+	if t.CACert == "" {
+		t.CACert = command.EnvOr("CA_CERT", "")
+	}
+	if t.ClientCert == "" && t.ClientKey == "" {
+		t.ClientCert, t.ClientKey = command.EnvOr("CLIENT_CERT", ""), command.EnvOr("CLIENT_KEY", "")
+	}
+	return t
+}
+
+func (t Transport) Config() (*tls.Config, error) {
+	t = t.orEnvironment()
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CACert != "" {
+		content, err := command.ReadSmallFile(t.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("--ca-cert: %w", err)
+		}
+		if config.RootCAs, err = port.CertPool(content); err != nil {
+			return nil, fmt.Errorf("--ca-cert %s: %w", t.CACert, err)
+		}
+	}
+	if t.ClientCert == "" && t.ClientKey == "" {
+		return config, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.ClientCert, t.ClientKey)
+	if err != nil {
+		return nil, fmt.Errorf("--client-cert and --client-key: %w; they belong together", err)
+	}
+	config.Certificates = []tls.Certificate{pair}
+	return config, nil
+}
+
+// http returns the origin of a server and who calls it over HTTP.
+func (t Transport) http(addr string) (origin string, caller *http.Client, err error) {
+	host, https := strings.CutPrefix(strings.TrimSuffix(addr, "/"), HTTPSScheme)
+	if !https {
+		return httpScheme + strings.TrimPrefix(host, httpScheme), &http.Client{Transport: &http.Transport{}}, nil
+	}
+	config, err := t.Config()
+	if err != nil {
+		return "", nil, err
+	}
+	return HTTPSScheme + host, &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+)
+
+const nameHelp = `A policy is named by its ID, such as web, and an experiment as web/strict; a whole
+resource name does as well.`
+
+// PolicyCommands are the commands of the admin API.
+func PolicyCommands() []*cobra.Command {
+	return []*cobra.Command{
+		newList(), newGet(), newApply(), newStart(), newStop(), newCommit(), newDelete(), newUndelete(),
+	}
+}
+
+func newGet() *cobra.Command {
+	cmd, _ := newCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp,
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			name := c.Name(args[0])
+			if isExperiment(name) {
+				e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return c.print(e)
+			}
+			p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
+			if err != nil {
+				return err
+			}
+			return c.print(p)
+		})
+	return cmd
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"understudy/cmd/understudy/command"
+)
+
+// NewHealth is the health check of a container: its image has no shell and no curl.
+func NewHealth() *cobra.Command {
+	var addr string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a server on this machine whether it is ready, for a container's health check",
+		Long: `Ask a server whether it is ready, as /readyz tells it: exit code 0 if it is, else 1 and
+why. A container's health check is
+
+  HEALTHCHECK CMD ["/understudy", "health"]`,
+		Args: command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return checkHealth(ctx, addr, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&addr, "addr", command.EnvOr("HEALTH_ADDR", "127.0.0.1:8282"), "the server's health port, --health-addr (UNDERSTUDY_HEALTH_ADDR)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+// readyAnswer is what this command reads of the answer of /readyz.
+type readyAnswer struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason"`
+}
+
+// maxReadiness bounds the answer of /readyz, in bytes.
+const maxReadiness = 64 << 10
+
+func checkHealth(ctx context.Context, addr string, out io.Writer) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return command.Usage(fmt.Errorf("--addr: it is host:port, such as 127.0.0.1:8282: %w", err))
+	}
+	// A server listens on all addresses as :8282 or 0.0.0.0:8282, which nobody can call.
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return command.Usage(fmt.Errorf("--addr: %w", err))
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("not healthy: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var r readyAnswer
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxReadiness)).Decode(&r); err != nil {
+		return fmt.Errorf("what answers at %s has no /readyz of understudy: it says %s", addr, response.Status)
+	}
+	if response.StatusCode != http.StatusOK || !r.Ready {
+		return fmt.Errorf("not ready: %s", r.Reason)
+	}
+	_, err = fmt.Fprintln(out, "ready")
+	return err
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+func newList() *cobra.Command {
+	var filter string
+	cmd, _ := newCommand("list [POLICY]", "List the policies, or the experiments of one policy",
+		"With POLICY, its experiments are listed; - lists those of all policies.",
+		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			if len(args) == 0 {
+				return c.listPolicies(ctx, filter)
+			}
+			return c.listExperiments(ctx, c.Name(args[0]), filter)
+		})
+	cmd.Flags().StringVar(&filter, "filter", "", "an AIP-160 filter, such as 'preview_metadata.state = ACTIVE'")
+	return cmd
+}
+
+func (c *Client) listPolicies(ctx context.Context, filter string) error {
+	var unreadable []string
+	policies, err := all(func(token string) ([]*adminpb.Policy, string, error) {
+		page, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{
+			Parent: c.location, Filter: filter, PageToken: token, PageSize: 1000,
+		})
+		unreadable = page.GetUnreachable()
+		return page.GetPolicies(), page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return c.print(&adminpb.ListPoliciesResponse{Policies: policies, Unreachable: unreadable})
+	}
+	c.unreadable(unreadable)
+	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "POLICY\tRULES\tETAG\tUPDATED\tRECONCILING")
+	for _, p := range policies {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%v\n", terminal.LastSegment(p.Name), len(p.Rules), p.Etag, terminal.When(p.UpdateTime), p.Reconciling)
+	}
+	return t.Flush()
+}
+
+func (c *Client) listExperiments(ctx context.Context, policy, filter string) error {
+	var unreadable []string
+	experiments, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {
+		page, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{
+			Parent: policy, Filter: filter, PageToken: token, PageSize: 1000,
+		})
+		unreadable = page.GetUnreachable()
+		return page.GetPolicyExperiments(), page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return c.print(&adminpb.ListPolicyExperimentsResponse{PolicyExperiments: experiments, Unreachable: unreadable})
+	}
+	c.unreadable(unreadable)
+	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tETAG\tSTARTED\tUPDATED")
+	for _, e := range experiments {
+		state := "never previewed"
+		if m := e.PreviewMetadata; m != nil {
+			state = m.State.String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, e.Etag,
+			terminal.When(e.PreviewMetadata.GetStartTime()), terminal.When(e.UpdateTime))
+	}
+	return t.Flush()
+}

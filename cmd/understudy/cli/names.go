@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
+)
+
+// Name turns web or web/strict into a resource name; a whole name stays as it is.
+func (c *Client) Name(short string) string {
+	if strings.HasPrefix(short, "projects/") {
+		return short
+	}
+	policy, experiment, isExperiment := strings.Cut(short, "/")
+	name := c.location + "/policies/" + policy
+	if isExperiment {
+		name += "/experiments/" + strings.TrimPrefix(experiment, "experiments/")
+	}
+	return name
+}
+
+// experiment is name of an argument that has to be an experiment.
+func (c *Client) experiment(short string) (string, error) {
+	if name := c.Name(short); isExperiment(name) {
+		return name, nil
+	}
+	return "", command.Usage(fmt.Errorf("%q names no experiment: that is POLICY/EXPERIMENT, such as web/strict", short))
+}
+
+// short turns the resource name of an experiment in the client's location into the
+// form that name takes.
+func (c *Client) short(name string) string {
+	return strings.Replace(strings.TrimPrefix(name, c.location+"/policies/"), "/experiments/", "/", 1)
+}
+
+func isExperiment(name string) bool { return strings.Contains(name, "/experiments/") }
+
+// sibling turns the ID of a location into a resource name, in the project of the
+// client's; a whole name stays as it is.
+func (c *Client) sibling(short string) string {
+	if strings.Contains(short, "/") {
+		return short
+	}
+	return c.location[:strings.LastIndexByte(c.location, '/')+1] + short
+}
+
+// shownID is the number of characters of a revision's ID that people see.
+const shownID = 12
+
+func shortID(name string) string {
+	id := terminal.LastSegment(name)
+	return id[:min(len(id), shownID)]
+}
+
+// node turns the ID of a node into a resource name; a whole name stays as it is.
+func (c *Client) node(short string) string {
+	if strings.Contains(short, "/") {
+		return short
+	}
+	return c.location + "/nodes/" + short
+}
+
+func policyOf(experiment string) string {
+	return filepath.ToSlash(filepath.Dir(filepath.Dir(experiment)))
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// await waits for an operation, telling of its progress, unless the user does not
+// want to.
+func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
+	for c.wait && !op.Done {
+		fmt.Fprintln(c.Err, progressOf(op))
+		name := op.Name
+		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
+			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
+		}); err != nil {
+			return op, leftOff(ctx, name, err)
+		}
+	}
+	if failure := op.GetError(); failure != nil {
+		return op, status.FromProto(failure).Err()
+	}
+	return op, nil
+}
+
+// finish waits for an operation, telling of its progress, and prints its result.
+func (c *Client) finish(ctx context.Context, op *longrunningpb.Operation, err error) error {
+	if err != nil {
+		return err
+	}
+	if op, err = c.await(ctx, op); err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return c.print(op)
+	}
+	if !op.Done {
+		_, err = fmt.Fprintln(c.Out, "stored:", op.Name)
+		return err
+	}
+	_, err = fmt.Fprintln(c.Out, summaryOf(op))
+	return err
+}
+
+// commonMetadata returns what all metadata of operations have.
+func commonMetadata(op *longrunningpb.Operation) *adminpb.OperationMetadata {
+	m, err := op.GetMetadata().UnmarshalNew()
+	if err != nil {
+		return nil
+	}
+	if wrapped, ok := m.(interface {
+		GetOperation() *adminpb.OperationMetadata
+	}); ok {
+		return wrapped.GetOperation()
+	}
+	common, _ := m.(*adminpb.OperationMetadata)
+	return common
+}
+
+func progressOf(op *longrunningpb.Operation) string {
+	m := commonMetadata(op)
+	return fmt.Sprintf("%s of %s: %d of %d sidecars have applied it", m.GetVerb(), m.GetTarget(),
+		m.GetAppliedNodeCount(), m.GetNodeCount())
+}
+
+func summaryOf(op *longrunningpb.Operation) string {
+	if op.Name == "" {
+		return "valid; nothing was changed"
+	}
+	m := commonMetadata(op)
+	text := fmt.Sprintf("%s of %s is %s", m.GetVerb(), m.GetTarget(), doneOn(m.GetAppliedNodeCount()))
+	response, err := op.GetResponse().UnmarshalNew()
+	if err != nil {
+		return text
+	}
+	if r, ok := response.(interface{ GetEtag() string }); ok && r.GetEtag() != "" {
+		text += "; its etag is " + r.GetEtag()
+	}
+	if r, ok := response.(*adminpb.PromotePoliciesResponse); ok {
+		text += "; live there: " + promotedOf(r)
+	}
+	return text
+}
+
+// doneOn says where a change is in force.
+func doneOn(sidecars int32) string {
+	switch sidecars {
+	case 0:
+		return "stored; no sidecar is live in the location"
+	case 1:
+		return "done on 1 sidecar"
+	default:
+		return fmt.Sprintf("done on %d sidecars", sidecars)
+	}
+}
+
+// promotedOf names the policies of a promotion.
+func promotedOf(r *adminpb.PromotePoliciesResponse) string {
+	if len(r.Policies) == 0 {
+		return "nothing, for there is nothing to promote"
+	}
+	ids := make([]string, len(r.Policies))
+	for i, p := range r.Policies {
+		ids[i] = terminal.LastSegment(p.Name)
+	}
+	return strings.Join(ids, ", ")
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/spf13/cobra"
+
+	"understudy/admin/policyfile"
+	"understudy/cmd/understudy/command"
+)
+
+// pushTime bounds one call of the Policyfile API.
+const pushTime = 30 * time.Second
+
+func NewPush() *cobra.Command {
+	var allowNoOp bool
+	cmd, _ := newChange("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
+		`LOCK is a file that 'understudy lock' wrote, or - for standard input. GROUP is a
+policy group, such as dev: the ID of a location, in the project of --location, or its
+whole resource name. Group, policy and revision are made as needed.
+
+A revision is what its revision_id says. If the server knows it already, it makes the
+lock active that it has. Promote it from there with 'understudy promote'.
+
+A lock of which nothing can be enforced, such as one of Chef's, leaves requests to the
+default decision. It is pushed with --allow-no-op only.`,
+		cobra.ExactArgs(2), func(c *Client, ctx context.Context, args []string) error {
+			document, err := command.ReadFile(args[1], c.In)
+			if err != nil {
+				return command.Usage(err)
+			}
+			lock, err := policyfile.Parse(document)
+			if err != nil {
+				return command.Usage(fmt.Errorf("%s is no Policyfile lock: %w", args[1], err))
+			}
+			if _, err := lock.Policy(); err != nil && !allowNoOp {
+				return fmt.Errorf("nothing of %s can be enforced: %w; push it all the same with --allow-no-op", args[1], err)
+			}
+			return c.push(ctx, c.sibling(args[0]), args[1], allowNoOp, lock, document)
+		})
+	cmd.Example = `  understudy lock ./policy --name web > web.lock.json
+  understudy push dev web.lock.json
+  understudy next --location projects/default/locations/dev prod
+  understudy promote --location projects/default/locations/dev web`
+	cmd.Flags().BoolVar(&allowNoOp, "allow-no-op", false, "push a lock of which nothing can be enforced")
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+// pushed is what a push did, as it is printed with -o json.
+type pushed struct {
+	Group       string `json:"policy_group"`
+	Name        string `json:"name"`
+	RevisionID  string `json:"revision_id"`
+	Created     bool   `json:"created"`
+	Enforcement string `json:"enforcement"`
+}
+
+// push puts a lock that was read from a file into a location.
+func (c *Client) push(ctx context.Context, location, file string, allowNoOp bool, lock *policyfile.Lock, document []byte) error {
+	segments := strings.Split(location, "/")
+	if len(segments) != 4 || segments[0] != "projects" || segments[2] != "locations" {
+		return command.Usage(fmt.Errorf("%s is no policy group: it is like dev, in the project of --location %s, or projects/default/locations/dev", location, c.location))
+	}
+	path := "/organizations/" + url.PathEscape(segments[1]) + "/policy_groups/" + url.PathEscape(segments[3]) +
+		"/policies/" + url.PathEscape(lock.Name)
+	if allowNoOp {
+		path += "?" + policyfile.AllowNoOp + "=true"
+	}
+	active, err := c.put(ctx, path, document)
+	if err != nil {
+		return err
+	}
+	if !sameDocument(active.document, document) {
+		fmt.Fprintf(c.Err, "the server knows the revision %s already: what it has is active, and differs from %s\n", lock.RevisionID, file)
+	}
+	if err := c.awaitApplied(ctx, active.operation); err != nil {
+		return err
+	}
+	return c.showPushed(pushed{
+		segments[3], lock.Name, lock.RevisionID, active.created, active.enforcement,
+	})
+}
+
+// activeLock is what the Policyfile API answers.
+type activeLock struct {
+	document    []byte
+	created     bool
+	enforcement string
+	operation   string
+}
+
+// put sends a document to the Policyfile API.
+func (c *Client) put(ctx context.Context, path string, document []byte) (activeLock, error) {
+	ctx, cancel := context.WithTimeout(ctx, pushTime)
+	defer cancel()
+	base, caller, err := c.transport.http(c.addr)
+	if err != nil {
+		return activeLock{}, command.Usage(fmt.Errorf("--admin: %w", err))
+	}
+	defer caller.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, base+path, bytes.NewReader(document))
+	if err != nil {
+		return activeLock{}, command.Usage(fmt.Errorf("--admin: %w", err))
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := caller.Do(request)
+	if err != nil {
+		return activeLock{}, fmt.Errorf("calling the Policyfile API: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxMessage))
+	if err != nil {
+		return activeLock{}, fmt.Errorf("calling the Policyfile API: %w", err)
+	}
+	if response.StatusCode/100 != 2 {
+		return activeLock{}, refusedPush(response, answer)
+	}
+	return activeLock{
+		answer, response.StatusCode == http.StatusCreated,
+		response.Header.Get(policyfile.EnforcementHeader), response.Header.Get(policyfile.OperationHeader),
+	}, nil
+}
+
+// refusedPush is what the API says against a lock.
+func refusedPush(response *http.Response, answer []byte) error {
+	var problem struct {
+		Error []string `json:"error"`
+	}
+	if err := json.Unmarshal(answer, &problem); err != nil || len(problem.Error) == 0 {
+		return fmt.Errorf("the Policyfile API answers %s", response.Status)
+	}
+	return errors.New(strings.Join(problem.Error, "\n  "))
+}
+
+// awaitApplied waits until every live sidecar has the lock.
+func (c *Client) awaitApplied(ctx context.Context, operation string) error {
+	op, err := c.operations.GetOperation(ctx, &longrunningpb.GetOperationRequest{Name: operation})
+	if err != nil {
+		return err
+	}
+	_, err = c.await(ctx, op)
+	return err
+}
+
+func (c *Client) showPushed(p pushed) error {
+	if c.Output == "json" {
+		out, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.Out, string(out))
+		return err
+	}
+	_, err := fmt.Fprintf(c.Out, "%s is active in the policy group %s at revision %s; %s\n",
+		p.Name, p.Group, shortID(p.RevisionID), p.Enforcement)
+	return err
+}
+
+// sameDocument compares documents but for what is around them.
+func sameDocument(a, b []byte) bool { return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b)) }

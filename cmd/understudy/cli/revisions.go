@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
+)
+
+func newRevisions() *cobra.Command {
+	var filter string
+	cmd, _ := newCommand("revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
+		`A revision is what a policy was at a time, under the hash of its content: the same in
+every location. The last 100 are kept. REVISION is an ID, the beginning of one, or
+latest.`, cobra.RangeArgs(1, 2), func(c *Client, ctx context.Context, args []string) error {
+			if len(args) == 1 {
+				return c.listRevisions(ctx, c.Name(args[0]), filter)
+			}
+			name, err := c.revision(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			revision, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: name})
+			if err != nil {
+				return err
+			}
+			return c.print(revision)
+		})
+	cmd.Flags().StringVar(&filter, "filter", "", `an AIP-160 filter, such as 'create_time > "2030-01-01T00:00:00Z"'`)
+	return cmd
+}
+
+// readRevisions reads all revisions of a policy, newest first.
+func (c *Client) readRevisions(ctx context.Context, policy, filter string) ([]*adminpb.PolicyRevision, error) {
+	return all(func(token string) ([]*adminpb.PolicyRevision, string, error) {
+		page, err := c.policies.ListPolicyRevisions(ctx, &adminpb.ListPolicyRevisionsRequest{
+			Parent: policy, Filter: filter, PageToken: token, PageSize: 1000,
+		})
+		return page.GetPolicyRevisions(), page.GetNextPageToken(), err
+	})
+}
+
+func (c *Client) listRevisions(ctx context.Context, policy, filter string) error {
+	revisions, err := c.readRevisions(ctx, policy, filter)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return c.print(&adminpb.ListPolicyRevisionsResponse{PolicyRevisions: revisions})
+	}
+	live, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "REVISION\tLIVE\tCREATED\tRULES\tDISPLAY NAME")
+	for _, r := range revisions {
+		mark := "-"
+		if r.Name == live.Revision && live.DeleteTime == nil {
+			mark = "live"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", shortID(r.Name), mark, terminal.When(r.CreateTime),
+			len(r.Snapshot.GetRules()), r.Snapshot.GetDisplayName())
+	}
+	return t.Flush()
+}
+
+// revisionGrammar is that of an ID or the beginning of one.
+var revisionGrammar = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
+
+// revision returns the name of a policy's revision, of which an ID, the beginning of
+// one or the alias latest is given.
+func (c *Client) revision(ctx context.Context, policy, given string) (string, error) {
+	name := c.Name(policy)
+	if !revisionGrammar.MatchString(given) {
+		return "", command.Usage(fmt.Errorf("%q is no revision: it is an ID, the beginning of one, or latest", given))
+	}
+	filter := fmt.Sprintf("name = %q", name+"/revisions/"+given+"*")
+	if given == "latest" {
+		filter = "alternate_ids:latest"
+	}
+	found, err := c.readRevisions(ctx, name, filter)
+	if err != nil {
+		return "", err
+	}
+	switch len(found) {
+	case 1:
+		return found[0].Name, nil
+	case 0:
+		return "", fmt.Errorf("%s has no revision that begins with %q; see `understudy revisions %s`", name, given, policy)
+	default:
+		return "", fmt.Errorf("%d revisions of %s begin with %q: give more of the ID", len(found), name, given)
+	}
+}
+
+func newRollback() *cobra.Command {
+	var etag string
+	var validateOnly bool
+	cmd, _ := newChange("rollback POLICY REVISION", "Make an earlier revision of a policy live again",
+		`REVISION is an ID of 'understudy revisions POLICY', or the beginning of one. The
+policy's experiments stay.`, cobra.ExactArgs(2), func(c *Client, ctx context.Context, args []string) error {
+			name, err := c.revision(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			op, err := c.policies.RollbackPolicy(ctx, &adminpb.RollbackPolicyRequest{
+				Name: name, Etag: etag, ValidateOnly: validateOnly,
+			})
+			return c.finish(ctx, op, err)
+		})
+	cmd.Flags().StringVar(&etag, "etag", "", "the etag that the live policy has to have")
+	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
+	return cmd
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+)
+
+const stagesHelp = `A stage, such as development or production, is a location: a set of sidecars with
+policies of its own. --location says from where policies are promoted.`
+
+// StageCommands are the commands about locations, revisions and nodes.
+func StageCommands() []*cobra.Command {
+	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes()}
+}
+
+func newNext() *cobra.Command {
+	var none bool
+	cmd, _ := newCommand("next [LOCATION]", "Show or set the location that policies are promoted to",
+		stagesHelp+" LOCATION is\nthe ID of another one in its project, such as prod, or a whole resource name.", cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			if none && len(args) > 0 {
+				return command.Usage(errors.New("--none takes the next location away: give either it or a LOCATION"))
+			}
+			if none || len(args) > 0 {
+				return c.setNext(ctx, args)
+			}
+			config, err := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: c.location + "/config"})
+			return c.showConfig(config, err)
+		})
+	cmd.Example = `  understudy next --location projects/shop/locations/dev staging
+  understudy next --location projects/shop/locations/dev`
+	cmd.Flags().BoolVar(&none, "none", false, "take the next location away")
+	return cmd
+}
+
+// setNext makes a location the next one; without any, there is none from then on.
+func (c *Client) setNext(ctx context.Context, location []string) error {
+	config := &adminpb.Config{Name: c.location + "/config"}
+	if len(location) > 0 {
+		config.NextLocation = c.sibling(location[0])
+	}
+	updated, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{
+		Config: config, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"next_location"}},
+	})
+	return c.showConfig(updated, err)
+}
+
+func (c *Client) showConfig(config *adminpb.Config, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return c.print(config)
+	}
+	next := config.NextLocation
+	if next == "" {
+		next = "nowhere; see `understudy next --help`"
+	}
+	_, err = fmt.Fprintf(c.Out, "policies of %s are promoted to %s\n", c.location, next)
+	return err
+}
+
+func newPromote() *cobra.Command {
+	var validateOnly bool
+	cmd, _ := newChange("promote [POLICY...]", "Make the policies of a location live in its next one",
+		`What is live here becomes live there: the policies that are named, or all, in one
+step and without uploading anything. Either all of them are promoted or none.
+`+stagesHelp, cobra.ArbitraryArgs, func(c *Client, ctx context.Context, args []string) error {
+			var names []string
+			for _, short := range args {
+				names = append(names, c.Name(short))
+			}
+			op, err := c.policies.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{
+				Parent: c.location, Names: names, ValidateOnly: validateOnly,
+			})
+			return c.finish(ctx, op, err)
+		})
+	cmd.Example = `  understudy promote --location projects/shop/locations/dev web
+  understudy promote --location projects/shop/locations/staging --validate-only -o json`
+	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
+	return cmd
+}

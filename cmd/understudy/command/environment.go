@@ -1,0 +1,61 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// envPrefix begins the environment variable of each flag of serve: --store is
+// UNDERSTUDY_STORE. A flag wins over its variable.
+const envPrefix = "UNDERSTUDY_"
+
+// FromEnvironment sets the flags that were not given from their variables.
+func FromEnvironment(f *pflag.FlagSet) error {
+	var errs []error
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		value, set := os.LookupEnv(name)
+		if flag.Changed || !set {
+			return
+		}
+		if err := f.Set(flag.Name, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// ofService matches the variables that Kubernetes sets for a Service, in each
+// container beside it.
+var ofService = regexp.MustCompile(`_(PORT|SERVICE_HOST|SERVICE_PORT)(_|$)`)
+
+// StrayVariables are those that begin as the variables of flags do and are no flag's,
+// nor read by a command: probably misspelt.
+func StrayVariables(f *pflag.FlagSet) []string {
+	known := map[string]bool{"CA_CERT": true, "CLIENT_CERT": true, "CLIENT_KEY": true}
+	f.VisitAll(func(flag *pflag.Flag) {
+		known[strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))] = true
+	})
+	var stray []string
+	for _, variable := range os.Environ() {
+		full, _, _ := strings.Cut(variable, "=")
+		name, ours := strings.CutPrefix(full, envPrefix)
+		if ours && !known[name] && !ofService.MatchString("_"+name) {
+			stray = append(stray, full)
+		}
+	}
+	return stray
+}
+
+// EnvOr returns an UNDERSTUDY_ variable, or what stands in for it.
+func EnvOr(name, otherwise string) string {
+	if v := os.Getenv(envPrefix + name); v != "" {
+		return v
+	}
+	return otherwise
+}

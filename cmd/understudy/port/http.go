@@ -1,0 +1,42 @@
+// Package port makes the ports of the server: a listener on TCP or a socket, TLS by files
+// that are read again when they change, and limits on what a client may cost: the time of
+// its headers, bodies and silence, and the size of its messages.
+package port
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+const (
+	// HeaderTimeout bounds how long a client may take to send its headers.
+	HeaderTimeout = 10 * time.Second
+	// keepAlive is how long a connection without a call is kept.
+	keepAlive = 3 * time.Minute
+	// AnswerTimeout bounds how long a client may take to read an answer.
+	AnswerTimeout = 2 * time.Minute
+	// silence is how long nothing may come on a connection of HTTP/2 that has calls under
+	// way, before its client is asked whether it lives, and pong how long it may take to
+	// say so: calls may last long, and vanished clients would leave theirs for ever.
+	silence = time.Minute
+	pong    = 20 * time.Second
+)
+
+// NewHTTP returns a server that speaks HTTP/1 and HTTP/2, which gRPC needs, with and
+// without TLS. It bounds the time of headers and of idle connections; that of bodies and
+// answers is for each port to bound.
+func NewHTTP(h http.Handler, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: HeaderTimeout,
+		IdleTimeout:       keepAlive,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pong, WriteByteTimeout: AnswerTimeout},
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	return s
+}

@@ -1,0 +1,109 @@
+package port
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// TLSFiles are the PEM files that the flags of one port name.
+type TLSFiles struct {
+	// Cert holds the chain, the server's own certificate first; key its private key.
+	Cert, Key string
+	// ClientCA holds those who may have signed a client's certificate. Empty means
+	// that clients need none.
+	ClientCA string
+}
+
+// Given reports whether the port speaks TLS.
+func (f TLSFiles) Given() bool { return f != TLSFiles{} }
+
+// Complete reports whether nothing is missing beside what is given.
+func (f TLSFiles) Complete() bool { return !f.Given() || f.Cert != "" && f.Key != "" }
+
+// pemFiles are the contents of tlsFiles.
+type pemFiles struct{ cert, key, clientCA []byte }
+
+// digests tell contents apart without keeping a private key about.
+type digests [3][sha256.Size]byte
+
+func (p pemFiles) digests() digests {
+	return digests{sha256.Sum256(p.cert), sha256.Sum256(p.key), sha256.Sum256(p.clientCA)}
+}
+
+// read reads the files. Its errors name the flag: port is what the flags begin with.
+func (f TLSFiles) read(port string) (p pemFiles, err error) {
+	for _, file := range []struct {
+		flag, path string
+		content    *[]byte
+	}{
+		{"cert", f.Cert, &p.cert}, {"key", f.Key, &p.key}, {"client-ca", f.ClientCA, &p.clientCA},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if *file.content, err = os.ReadFile(file.path); err != nil {
+			return pemFiles{}, fmt.Errorf("--%s-tls-%s: %w; name a PEM file that this process may read", port, file.flag, err)
+		}
+	}
+	return p, nil
+}
+
+// pair returns the certificate with its key, and when the chain expires: that is
+// when the first of its certificates does.
+func (f TLSFiles) pair(port string, p pemFiles) (tls.Certificate, time.Time, error) {
+	pair, err := tls.X509KeyPair(p.cert, p.key)
+	if err != nil {
+		return pair, time.Time{}, fmt.Errorf("--%s-tls-cert %s and --%s-tls-key %s: %w; the first holds the chain as PEM, "+
+			"the server's own certificate first, the second its key without a password", port, f.Cert, port, f.Key, err)
+	}
+	expiry := pair.Leaf.NotAfter
+	for _, der := range pair.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return pair, time.Time{}, fmt.Errorf("--%s-tls-cert %s: a certificate after the first: %w", port, f.Cert, err)
+		}
+		if c.NotAfter.Before(expiry) {
+			expiry = c.NotAfter
+		}
+	}
+	return pair, expiry, nil
+}
+
+// clients returns who may have signed a client's certificate, nil if it needs none.
+func (f TLSFiles) clients(port string, p pemFiles) (*x509.CertPool, error) {
+	if f.ClientCA == "" {
+		return nil, nil
+	}
+	pool, err := CertPool(p.clientCA)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-tls-client-ca %s: %w; it holds certificates of authorities as PEM", port, f.ClientCA, err)
+	}
+	return pool, nil
+}
+
+// CertPool reads certificates. Unlike x509.CertPool.AppendCertsFromPEM it leaves
+// none out: a broken one is an error, and so is a file without any.
+func CertPool(content []byte) (*x509.CertPool, error) {
+	pool, found := x509.NewCertPool(), false
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		pool.AddCert(c)
+		found = true
+	}
+	if !found {
+		return nil, errors.New("there is no certificate in it")
+	}
+	return pool, nil
+}

@@ -1,0 +1,99 @@
+// Package storage is the store that the flags name: where it is, opening it, whether it
+// takes this process and keeps what it gets, and the command that restores what it lost.
+package storage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"understudy/cmd/understudy/command"
+)
+
+// BoltScheme begins the URL of a store that is a file.
+const BoltScheme = "bolt://"
+
+// Config is the store that the flags name, the location and the policy that are
+// followed in it, and where the last policies are kept for the day on which it is lost.
+type Config struct {
+	// Store is a URL: bolt://, redis:// and the other schemes of redisstore.
+	Store    string
+	Location string
+	Policy   string
+	// SnapshotFile is empty if there is no folder for it.
+	SnapshotFile string
+}
+
+// Bind declares the flags that say what is followed, and what is kept of it.
+func (c *Config) Bind(f *pflag.FlagSet) {
+	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
+	f.StringVar(&c.Location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
+	f.StringVar(&c.Policy, "policy", "default", "the ID of the policy that decides where a route names none")
+	f.StringVar(&c.SnapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file beside a bolt store, and one for each Redis in the user's state directory)")
+}
+
+var (
+	LocationPattern = regexp.MustCompile(`^projects/[a-z]([a-z0-9-]{0,61}[a-z0-9])?/locations/[A-Za-z0-9_.:-]{1,255}$`)
+	IDPattern       = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
+)
+
+// FillIn sets the defaults that depend on the machine.
+func (c *Config) FillIn() error {
+	if c.Store == "" {
+		dir, err := stateDir()
+		if err != nil {
+			return command.Usage(fmt.Errorf("--store: %w; name a file with bolt:///path", err))
+		}
+		c.Store = BoltScheme + filepath.Join(dir, "understudy.db")
+	}
+	if c.SnapshotFile == "" {
+		c.SnapshotFile = c.DefaultSnapshotFile()
+	}
+	return nil
+}
+
+// DefaultSnapshotFile is a file of its own for each store, location and policy: what was
+// saved of another store is not what this one has lost. It is empty if there is no
+// folder for it.
+func (c *Config) DefaultSnapshotFile() string {
+	name := strings.ReplaceAll(c.Location, "/", "_") + "." + c.Policy
+	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok {
+		return path + "." + name + ".snapshot"
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return ""
+	}
+	of := sha256.Sum256([]byte(Redacted(c.Store)))
+	return filepath.Join(dir, "snapshots", name+"."+hex.EncodeToString(of[:4]))
+}
+
+// stateDir is the folder for what a program keeps of its own accord (the XDG base
+// directories).
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "understudy"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no home directory to keep the state in")
+	}
+	return filepath.Join(home, ".local", "state", "understudy"), nil
+}
+
+// Redacted is a store's URL without what may be secret in it.
+func Redacted(store string) string {
+	u, err := url.Parse(store)
+	if err != nil {
+		return "(not a URL)"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}

@@ -1,0 +1,173 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"understudy/admin"
+	"understudy/authz"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
+)
+
+// restore is the command for a store that has lost its policies.
+type restore struct {
+	config       Config
+	empty        bool
+	missing      bool
+	validateOnly bool
+	out          io.Writer
+}
+
+func NewRestore() *cobra.Command {
+	r := &restore{}
+	cmd := &cobra.Command{
+		Use:   "restore",
+		Short: "Store the policies again that a store has lost, or accept the loss",
+		Long: `Store the policies again that a store has lost, or accept the loss.
+
+When a store has lost policies (a Redis without persistence was restarted, a FLUSHALL,
+a failover to a replica that lagged, a new file in the place of a damaged one), the
+sidecars keep deciding by the last ones, log an error and name them on /readyz. This
+command ends that. It writes to the store itself, and takes the flags and variables of
+'understudy serve': run it where the sidecar runs, with the same --store, --location
+and --policy, for the snapshot file has its name from them; or copy that file and name
+it with --snapshot-file. A bolt store belongs to one process: stop that before.
+
+  understudy restore            stores the policies of the snapshot file with their
+                                ACTIVE experiments again, under the same etags; the
+                                location has to be empty
+  understudy restore --missing  stores only those of which the location knows nothing
+  understudy restore --empty    deletes the policies that are missing: the sidecars
+                                drop them. What the snapshot file has of them can be
+                                undeleted for 30 days
+
+Not in a snapshot file, and so not restored: policies that could not be read,
+earlier revisions, experiments that were not ACTIVE, deleted policies, operations, the
+location's config, and the documents of Policyfile locks.`,
+		Example: `  understudy restore --store redis://localhost:6379 --location projects/shop/locations/prod --validate-only
+  understudy restore --empty --store redis://localhost:6379 --location projects/shop/locations/prod`,
+		Args: command.NoArguments,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&r.missing, "missing", false, "leave what is there as it is, and store what is not")
+	f.BoolVar(&r.empty, "empty", false, "accept the loss: delete the policies that are missing")
+	f.BoolVar(&r.validateOnly, "validate-only", false, "show what would be done, and change nothing")
+	shared := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	r.config.Bind(shared)
+	f.AddFlagSet(shared)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r.out = cmd.OutOrStdout()
+		if err := command.FromEnvironment(shared); err != nil {
+			return command.Usage(err)
+		}
+		return r.run(cmd.Context())
+	}
+	cmd.SetUsageFunc(command.GroupedUsage(restoreFlags))
+	return cmd
+}
+
+func (r *restore) run(ctx context.Context) error {
+	if r.empty && r.missing {
+		return command.Usage(errors.New("--empty drops what is missing, --missing stores it: choose one"))
+	}
+	if err := r.config.FillIn(); err != nil {
+		return err
+	}
+	if !LocationPattern.MatchString(r.config.Location) {
+		return command.Usage(errors.New("--location: it is like projects/default/locations/local"))
+	}
+	saved, written, err := r.snapshot()
+	if err != nil {
+		return err
+	}
+	st, err := Open(r.config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	if err := Refusal(ctx, st); err != nil {
+		return err
+	}
+	recovery := admin.Recovery{
+		Store: st, Location: authz.Location(r.config.Location), Saved: saved, ValidateOnly: r.validateOnly,
+	}
+	if r.empty {
+		names, err := recovery.AcceptLoss(ctx)
+		return r.tell(err, "deleted", "would be deleted", names, saved, written)
+	}
+	again := recovery.Restore
+	if r.missing {
+		again = recovery.RestoreMissing
+	}
+	names, err := again(ctx)
+	return r.tell(err, "stored again", "would be stored again", names, saved, written)
+}
+
+// snapshot reads the snapshot file. A loss can be accepted without one, for the
+// sidecars report what they enforce.
+func (r *restore) snapshot() (authz.Update, time.Time, error) {
+	file := r.config.SnapshotFile
+	saved, written, err := authz.ReadSnapshot(authz.Location(r.config.Location), file)
+	switch {
+	case err == nil, r.empty && errors.Is(err, fs.ErrNotExist):
+		return saved, written, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return saved, written, fmt.Errorf("there is no snapshot file %s: run this where a sidecar of the location ran, "+
+			"with its --store, --location and --policy, or name a copy of its file with --snapshot-file", file)
+	default:
+		return saved, written, fmt.Errorf("reading the snapshot file %s: %w", file, err)
+	}
+}
+
+// tell prints what became, or would become, of policies.
+func (r *restore) tell(err error, done, would string, names []authz.PolicyName, saved authz.Update, written time.Time) error {
+	if errors.Is(err, admin.ErrNotEmpty) {
+		return fmt.Errorf("nothing was changed: %w, and a restore fills an empty one; "+
+			"`understudy restore --missing` stores only policies of which it knows nothing", err)
+	}
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		_, err := fmt.Fprintf(r.out, "nothing is missing in %s; nothing was changed\n", r.config.Location)
+		return err
+	}
+	outcome := done
+	if r.validateOnly {
+		outcome = "valid; nothing was changed: " + would
+	}
+	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "POLICY\tRULES\tACTIVE EXPERIMENTS\tETAG\tUPDATED")
+	for _, name := range names {
+		state := saved.Policies[name]
+		if state.Policy == nil {
+			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", terminal.LastSegment(string(name)))
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", terminal.LastSegment(string(name)), len(state.Policy.Rules), len(state.Experiments),
+			state.Policy.Etag, terminal.When(state.Policy.UpdateTime))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	of := ""
+	if !written.IsZero() {
+		of = fmt.Sprintf(", as saved at %s in %s", written.Local().Format(time.DateTime), r.config.SnapshotFile)
+	}
+	_, err = fmt.Fprintf(r.out, "%s: %d policies of %s%s\n", outcome, len(names), r.config.Location, of)
+	return err
+}
+
+// restoreFlags are those of serve that restore takes.
+var restoreFlags = []command.FlagGroup{
+	{Title: "The store, as serve has it", Names: []string{"store", "location", "policy", "snapshot-file"}},
+}

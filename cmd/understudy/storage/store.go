@@ -1,0 +1,35 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+
+	"understudy/admin"
+	"understudy/admin/boltstore"
+	"understudy/admin/redisstore"
+	"understudy/authz"
+	"understudy/cmd/understudy/command"
+)
+
+// Store is what both halves need of one technology.
+type Store interface {
+	admin.Store
+	authz.Feed
+	Close() error
+}
+
+// Open opens the store of the configuration, be it there or not.
+func Open(c Config) (Store, error) {
+	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok {
+		s, err := boltstore.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+		return s, nil
+	}
+	s, err := redisstore.Open(c.Store)
+	if err != nil {
+		return nil, command.Usage(fmt.Errorf("--store: %w; or bolt:///path for a file", err))
+	}
+	return s, nil
+}

@@ -1,0 +1,70 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"understudy/cmd/understudy/lifecycle"
+)
+
+// startDecisions leaves decisions nil if they are not logged. They have a provider of
+// their own, so that they do not push preview records out of its queue.
+func (t *Telemetry) startDecisions(
+	ctx context.Context, res *resource.Resource, c DecisionLog, closers *lifecycle.Closers,
+) error {
+	if !c.on() {
+		return nil
+	}
+	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res)}
+	if c.to(SinkOTel) {
+		exporter, err := autoexport.NewLogExporter(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching(c.batchSize(), 0)...)))
+	}
+	if c.to(SinkConsole) {
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(&lineExporter{out: c.Out},
+			sdklog.WithExportInterval(consoleInterval))))
+	}
+	provider := sdklog.NewLoggerProvider(options...)
+	closers.AddExport("the decision log", provider.Shutdown)
+	t.Decisions = provider
+	t.Exporting = append(t.Exporting, "decisions")
+	return nil
+}
+
+// maxExport is what one message to a collector may have of events, in bytes: a gRPC
+// server takes 4 MiB unless it is told otherwise, and refuses all of a larger one.
+const maxExport = 3 << 20
+
+// lineExporter prints the body of each record on a line of its own. It implements
+// sdklog.Exporter.
+type lineExporter struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// Export prints the records.
+func (l *lineExporter) Export(_ context.Context, records []sdklog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range records {
+		if _, err := fmt.Fprintln(l.out, r.Body().AsString()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForceFlush has nothing to do: lines are written as they come.
+func (l *lineExporter) ForceFlush(context.Context) error { return nil }
+
+// Shutdown has nothing to do.
+func (l *lineExporter) Shutdown(context.Context) error { return nil }

@@ -1,0 +1,169 @@
+// Package telemetry exports what the server observes: the OpenTelemetry SDK as the OTEL_*
+// variables set it up, the Prometheus page, and standard output for preview records and the
+// decision log. Preview records, decisions, metrics and traces have a queue each, so that
+// none pushes another out.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/propagators/autoprop"
+	"go.opentelemetry.io/contrib/propagators/b3"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/log"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"understudy/cmd/understudy/lifecycle"
+)
+
+// observability makes the SDK count what its queues drop, as
+// otel.sdk.processor.log.processed with error.type queue_full.
+const observability = "OTEL_GO_X_OBSERVABILITY"
+
+// Telemetry is the OpenTelemetry SDK as the standard OTEL_* variables set it up,
+// and the Prometheus page. A signal is exported only if the environment says where
+// to: a bare server does not look for a collector.
+type Telemetry struct {
+	Logs log.LoggerProvider
+	// Decisions is nil if live decisions are not logged.
+	Decisions log.LoggerProvider
+	Meters    metric.MeterProvider
+	// Traces is nil if none are exported.
+	Traces     trace.TracerProvider
+	Propagator propagation.TextMapPropagator
+	Page       http.Handler
+	// Exporting names the signals that are exported.
+	Exporting []string
+}
+
+// Config is who exports, and what besides the environment says where to.
+type Config struct {
+	// Version is that of the program, node the ID of this sidecar.
+	Version, Node string
+	DecisionLog   DecisionLog
+	// Console gets the preview records too, if it is not nil.
+	Console sdklog.Exporter
+}
+
+// New starts the SDK; what has to be flushed at the end goes to closers.
+func New(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.Closers) (*Telemetry, error) {
+	if _, set := os.LookupEnv(observability); !set {
+		if err := os.Setenv(observability, "true"); err != nil {
+			return nil, err
+		}
+	}
+	otel.SetErrorHandler(newErrorLog(logger))
+	res, err := newResource(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Telemetry{Propagator: autoprop.NewTextMapPropagator(
+		propagation.TraceContext{}, propagation.Baggage{}, b3.New())}
+	if err := t.startMetrics(ctx, res, closers); err != nil {
+		return nil, fmt.Errorf("starting metrics: %w", err)
+	}
+	if err := t.startLogs(ctx, res, c.Console, closers); err != nil {
+		return nil, fmt.Errorf("starting logs: %w", err)
+	}
+	if err := t.startDecisions(ctx, res, c.DecisionLog, closers); err != nil {
+		return nil, fmt.Errorf("starting the decision log: %w", err)
+	}
+	if err := t.startTraces(ctx, res, closers); err != nil {
+		return nil, fmt.Errorf("starting traces: %w", err)
+	}
+	return t, nil
+}
+
+// newResource describes this process. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES win.
+func newResource(ctx context.Context, c Config) (*resource.Resource, error) {
+	return resource.New(ctx,
+		resource.WithAttributes(
+			attribute.String("service.name", "understudy"),
+			attribute.String("service.version", c.Version),
+			attribute.String("service.instance.id", c.Node),
+		),
+		resource.WithTelemetrySDK(),
+		resource.WithFromEnv(),
+	)
+}
+
+// configured reports whether the environment says where to export a signal, such
+// as LOGS.
+func configured(signal string) bool {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	if strings.EqualFold(os.Getenv("OTEL_"+signal+"_EXPORTER"), "none") {
+		return false
+	}
+	for _, name := range []string{
+		"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
+	} {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource, closers *lifecycle.Closers) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// The scope of a metric is always this program's own package: its labels say nothing.
+	page, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
+	if err != nil {
+		return err
+	}
+	options := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page)}
+	if configured("METRICS") {
+		reader, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdkmetric.WithReader(reader))
+		t.Exporting = append(t.Exporting, "metrics")
+	}
+	provider := sdkmetric.NewMeterProvider(options...)
+	closers.AddExport("metrics", provider.Shutdown)
+	otel.SetMeterProvider(provider)
+	t.Meters = provider
+	// OpenMetrics is offered for the sake of exemplars: the SDK keeps those of sampled
+	// spans, of which there are none unless traces are exported.
+	t.Page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return nil
+}
+
+// startTraces leaves traces nil if there is nowhere to export them: spans that
+// nobody sees would only hide the request's own span from the preview records.
+func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource, closers *lifecycle.Closers) error {
+	if !configured("TRACES") {
+		return nil
+	}
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return err
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
+	closers.AddExport("traces", provider.Shutdown)
+	t.Traces = provider
+	t.Exporting = append(t.Exporting, "traces")
+	return nil
+}

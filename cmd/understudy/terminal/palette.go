@@ -1,0 +1,50 @@
+// Package terminal writes for people: in colours where there is a terminal, with what would
+// control it escaped, and with short names and times.
+package terminal
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Palette colours text for a terminal; without one it leaves it alone.
+type Palette bool
+
+// PaletteFor returns the palette for a writer. NO_COLOR is honoured.
+func PaletteFor(w io.Writer) Palette {
+	f, ok := w.(*os.File)
+	_, plain := os.LookupEnv("NO_COLOR")
+	return Palette(ok && !plain && term.IsTerminal(int(f.Fd())))
+}
+
+func (p Palette) paint(code, text string) string {
+	if !p {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p Palette) Red(text string) string { return p.paint("31", text) }
+
+func (p Palette) Green(text string) string { return p.paint("32", text) }
+
+func (p Palette) Yellow(text string) string { return p.paint("33", text) }
+
+func (p Palette) Bold(text string) string { return p.paint("1", text) }
+
+func (p Palette) Dim(text string) string { return p.paint("2", text) }
+
+// Result colours ALLOW, DENY and ERROR.
+func (p Palette) Result(text string) string {
+	switch strings.TrimSpace(text) {
+	case "ALLOW":
+		return p.Green(text)
+	case "DENY":
+		return p.Red(text)
+	default:
+		return p.Yellow(text)
+	}
+}

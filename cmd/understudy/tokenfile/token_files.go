@@ -1,0 +1,93 @@
+// Package tokenfile reads files with one token each, and follows them as they are rotated.
+package tokenfile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+)
+
+// maxTokenFile bounds a file with a token, in bytes: it goes into a header.
+const maxTokenFile = 8 << 10
+
+// Files are files with one token each.
+type Files []string
+
+// Read returns the tokens.
+func (f Files) Read() ([]string, error) {
+	tokens := make([]string, len(f))
+	for i, path := range f {
+		token, err := Read(path)
+		if err != nil {
+			return nil, fmt.Errorf("--reservation-token-file: %w", err)
+		}
+		tokens[i] = token
+	}
+	return tokens, nil
+}
+
+// Read returns the token in a file, without the space around it. Its errors name the
+// file and quote nothing of it.
+func Read(path string) (string, error) {
+	content, err := readBounded(path)
+	if err != nil {
+		return "", fmt.Errorf("%w; name a file that this process may read", err)
+	}
+	if len(content) > maxTokenFile {
+		return "", fmt.Errorf("%s: it has more than %d bytes; it holds one token", path, maxTokenFile)
+	}
+	token := bytes.TrimSpace(content)
+	if !oneWord(token) {
+		return "", fmt.Errorf("%s: it holds one token of printable ASCII, without a space in it", path)
+	}
+	return string(token), nil
+}
+
+// readBounded returns a file's content, a byte more than the bound if it is larger.
+func readBounded(path string) (content []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+}
+
+// oneWord reports whether a text is what every client can send as a header's value.
+func oneWord(text []byte) bool {
+	return len(text) > 0 && !bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// Follow reads the files again until ctx is done, and sets the tokens when they are
+// others. While the files cannot be read, those before stay.
+func (f Files) Follow(ctx context.Context, every time.Duration, log *slog.Logger, set func([]string) error) {
+	if len(f) == 0 {
+		return
+	}
+	known, failing := []string(nil), false
+	for ticker := time.NewTicker(every); ; {
+		tokens, err := f.Read()
+		if err == nil && !slices.Equal(tokens, known) {
+			err = set(tokens)
+			if known != nil {
+				log.Info("new tokens admit to reservation checks", "tokens", len(tokens))
+			}
+			known = tokens
+		}
+		if err != nil && !failing {
+			log.Error("the tokens of reservation checks cannot be read again; those before stay", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			ticker.Stop()
+			return
+		case <-ticker.C:
+		}
+	}
+}
