@@ -20,7 +20,7 @@ import (
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/policyfile", "authz", "authz/diagnostics", "authz/extauthz", "authz/extservice", "authz/reservation",
+		"admin", "admin/policyfile", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz", "authz/extservice", "authz/reservation",
 		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/lifecycle",
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
@@ -64,6 +64,13 @@ var graph = map[string][]string{
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"rego":              {},
 	"deploy/examples":   {}, // files to embed
+
+	// Envoy's requests. httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
+	"authz/extauthz/httpauthz":  {"authz", "authz/extauthz"},
+	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest"}, // for tests
+	// For tests. It imports nothing of ours, so that its reading of the specification is independent.
+	"authz/extauthz/checktest": {},
+
 	// Tests alone.
 	"cmd":                 {},
 	"deploy":              {},
@@ -79,8 +86,8 @@ var doors = map[string][]string{
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin", "admin/v1"},
-	"github.com/envoyproxy/":                 {"authz/extauthz", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
-	"go.opentelemetry.io/otel/sdk":           {"cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/demo"}, // exporters of records
+	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
+	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/demo"}, // exporters of records
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},
 	"github.com/spf13/cobra": {
@@ -91,7 +98,7 @@ var doors = map[string][]string{
 		"cmd/understudy/storage", "cmd/understudy/telemetry",
 	},
 	"github.com/prometheus/":            {"cmd/understudy/telemetry"},
-	"github.com/google/go-cmp/":         {"admin/storetest"},
+	"github.com/google/go-cmp/":         {"admin/storetest", "authz/extauthz/checktest"},
 	"github.com/anishathalye/porcupine": {"admin/storetest"},
 	"github.com/rogpeppe/go-internal":   {},
 }

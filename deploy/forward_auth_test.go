@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"understudy/authz/extauthz/httpauthz"
+
 	"go.yaml.in/yaml/v3"
 
 	"understudy/authz"
@@ -29,7 +31,7 @@ func (a *witness) Check(_ context.Context, r *authz.Request) authz.Decision {
 func askAt(t *testing.T, target string, header http.Header) {
 	t.Helper()
 	decider := &witness{}
-	handler, err := extauthz.New(decider).HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy"})
+	handler, err := httpauthz.New(extauthz.New(decider), httpauthz.Config{PathPrefix: "/envoy"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/extauthz/servertest"
 )
 
 // BenchmarkPreview is what BenchmarkWire is for prefix, and all that experiments add to
@@ -20,9 +21,9 @@ func BenchmarkPreview(b *testing.B) {
 		provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(recorded), sdklog.WithAllowKeyDuplication())
 		const location = authz.Location("projects/default/locations/test")
 		name := location.Policy("prefix")
-		s := newServer(b, runSidecar(b, authz.Config{
+		s := servertest.New(b, servertest.Run(b, authz.Config{
 			Location: location, Node: "test", Recorder: authz.NewRecorder(provider, authz.PreviewLog{}),
-			Feed: policySet{
+			Feed: servertest.PolicySet{
 				Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},
 				Policies: map[authz.PolicyName]authz.PolicyState{name: rehearsed(string(name), experiments)},
 			},

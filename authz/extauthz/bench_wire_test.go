@@ -11,6 +11,8 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
 
 // BenchmarkWire answers requests as they come from the network, by a running sidecar:
@@ -42,7 +44,7 @@ allow if count(input) > 3
 	}
 	for name, module := range policies {
 		id := authz.PolicyID(name)
-		s := newServer(b, sidecarOf(b, map[authz.PolicyID]*adminpb.Policy{id: {
+		s := servertest.New(b, servertest.Sidecar(b, map[authz.PolicyID]*adminpb.Policy{id: {
 			Modules: map[string]string{"policy.rego": module},
 			Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
 		}}))
@@ -54,7 +56,7 @@ allow if count(input) > 3
 
 // wires returns a request, and a function whose requests have one path each.
 func wires(b *testing.B, id authz.PolicyID, path string) (same []byte, fresh func(i int) []byte) {
-	request := istioRequest()
+	request := checktest.Istio()
 	request.Attributes.ContextExtensions = map[string]string{"policy": string(id)}
 	request.Attributes.Request.Http.Path = fmt.Sprintf(path, 0)
 	wire, err := proto.Marshal(request)

@@ -15,8 +15,8 @@ import (
 	"understudy/authz"
 )
 
-// partialBody is the header by which Envoy says that it sent only the beginning.
-const partialBody = "x-envoy-auth-partial-body"
+// PartialBodyHeader is the request header by which Envoy says that it sent only the beginning.
+const PartialBodyHeader = "x-envoy-auth-partial-body"
 
 // bodies is how bodies are read. It is immutable and safe for concurrent use.
 type bodies struct {
@@ -51,7 +51,7 @@ func (b httpBody) bytes() []byte {
 // find returns the body of a request. The error is an *authz.BadRequest: of what says
 // how long the body is, or what it is.
 func (b *bodies) find(sent httpBody, headers headers, path []string) (body, error) {
-	if strings.EqualFold(headers.Get(partialBody), "true") {
+	if strings.EqualFold(headers.Get(PartialBodyHeader), "true") {
 		return body{truncated: true}, nil
 	}
 	contentType := headers.Get("content-type")

@@ -2,7 +2,6 @@ package extauthz_test
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
 
 // posted is a POST with a body of a type, as Envoy sends it: as bytes, with its headers
@@ -25,11 +26,11 @@ func posted(contentType, body string, raw bool) *authv3.CheckRequest {
 		Method: "POST", Path: "/grpc.health.v1.Health/Check", RawBody: []byte(body), Size: int64(len(body)),
 	}
 	if raw {
-		http.HeaderMap = rawHeaders("content-type", contentType)
+		http.HeaderMap = checktest.RawHeaders("content-type", contentType)
 	} else {
 		http.Headers = map[string]string{"content-type": contentType}
 	}
-	return httpRequest(http)
+	return checktest.HTTP(http)
 }
 
 const multipartType = "multipart/form-data; boundary=B"
@@ -54,15 +55,9 @@ var badBodies = map[string]string{
 	"application/grpc":                  "\x00\x00\x00\x00\x01\xff",
 }
 
-// onlyPOST reads the method alone, amounts the body.
-const (
-	onlyPOST = "package envoy.authz\n\ndefault allow := false\n\nallow if input.attributes.request.http.method == \"POST\"\n"
-	amounts  = "package envoy.authz\n\ndefault allow := true\n\nallow := false if input.parsed_body.amount > 100\n"
-)
-
 // TestABodyThatNobodyReadsIsNotParsed: neither does it deny, nor does it cost anything.
 func TestABodyThatNobodyReadsIsNotParsed(t *testing.T) {
-	s, reading := newServer(t, byPolicy(t, onlyPOST)), newServer(t, byPolicy(t, amounts))
+	s, reading := servertest.New(t, servertest.ByPolicy(t, servertest.OnlyPOST)), servertest.New(t, servertest.ByPolicy(t, servertest.Amounts))
 	for _, raw := range []bool{false, true} {
 		for contentType, body := range badBodies {
 			request := posted(contentType, body, raw)
@@ -92,7 +87,7 @@ func TestABodyThatNobodyReadsIsNotParsed(t *testing.T) {
 // TestABodyOfManyValuesIsRefused: what a body costs goes by its values, so that they are
 // counted before it is parsed.
 func TestABodyOfManyValuesIsRefused(t *testing.T) {
-	s := newServer(t, byPolicy(t, amounts))
+	s := servertest.New(t, servertest.ByPolicy(t, servertest.Amounts))
 	for _, raw := range []bool{false, true} {
 		for contentType, body := range manyValues(60_000) {
 			wire, err := proto.Marshal(posted(contentType, body, raw))
@@ -140,7 +135,7 @@ func TestMessagesWithinMessagesAreWeighed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := extauthz.New(byPolicy(t, amounts), set)
+	s := extauthz.New(servertest.ByPolicy(t, servertest.Amounts), set)
 	nested := func(depth int) proto.Message {
 		v := structpb.NewNullValue()
 		for range depth {
@@ -176,25 +171,6 @@ func TestMessagesWithinMessagesAreWeighed(t *testing.T) {
 		response := checkWire(t, s, request)
 		if refused := strings.Contains(response.GetDeniedResponse().GetBody(), "too many values"); refused != tt.refused || refused == (response.GetStatus().GetCode() == 0) {
 			t.Errorf("%s: %v; want it refused: %v", name, response, tt.refused)
-		}
-	}
-}
-
-// TestBodiesOverHTTP: what is asked over HTTP is treated alike.
-func TestBodiesOverHTTP(t *testing.T) {
-	for name, tt := range map[string]struct {
-		policy, body string
-		status       int
-	}{
-		"not read": {onlyPOST, `{"a":`, http.StatusOK},
-		"read":     {amounts, `{"a":`, http.StatusBadRequest},
-		"many":     {amounts, manyValues(60_000)["application/json"], http.StatusBadRequest},
-		"few":      {amounts, `{"amount": 5}`, http.StatusOK},
-	} {
-		front := listenHTTP(t, newServer(t, byPolicy(t, tt.policy)), extauthz.HTTPConfig{PathPrefix: "/envoy"})
-		raw := fmt.Sprintf("POST /envoy/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(tt.body), tt.body)
-		if got := sendRaw(t, front, []byte(raw)).code; got != tt.status {
-			t.Errorf("%s: status %d, want %d", name, got, tt.status)
 		}
 	}
 }

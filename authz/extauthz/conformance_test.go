@@ -18,6 +18,8 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
 
 const (
@@ -38,7 +40,7 @@ func TestConformance(t *testing.T) {
 	for seed := range uint64(count) {
 		policies[conformanceID(seed)] = seededPolicy(t, seed)
 	}
-	s := newServer(t, sidecarOf(t, policies))
+	s := servertest.New(t, servertest.Sidecar(t, policies))
 	kinds := make(map[string]int) // :: kind of answer → how many there were
 	for seed := range uint64(count) {
 		id := conformanceID(seed)
@@ -75,7 +77,7 @@ func FuzzConformance(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, policyText(policy))
 		}
-		conform(t, newServer(t, decide(compiled.Decide)), newPlainPolicy(t, policy), request)
+		conform(t, servertest.New(t, servertest.Decide(compiled.Decide)), newPlainPolicy(t, policy), request)
 		if t.Failed() {
 			t.Fatalf("%s\n%s", policyText(policy), request)
 		}
@@ -87,7 +89,7 @@ func FuzzConformance(f *testing.F) {
 // what was decided once may be remembered.
 func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv3.CheckRequest) (kind string) {
 	t.Helper()
-	document, bad := plainRequest(t, request)
+	document, bad := checktest.Read(t, request)
 	results := plain.decide(document, !plain.reaches(bad))
 	want := plainResponse(results)
 	delete(want.DynamicMetadata.Fields, "decision_id") // a policy cannot forge it
@@ -108,7 +110,7 @@ func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv
 
 func compareAnswer(t *testing.T, want, got *authv3.CheckResponse, last plainResult) {
 	t.Helper()
-	if id := got.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue(); !uuidForm.MatchString(id) {
+	if id := got.GetDynamicMetadata().GetFields()["decision_id"].GetStringValue(); !servertest.UUID.MatchString(id) {
 		t.Errorf("decision_id %q is no UUID", id)
 		return
 	}
@@ -185,7 +187,7 @@ func seededRequest(t *testing.T, policySeed, seed uint64) *authv3.CheckRequest {
 	r := rand.New(rand.NewPCG(policySeed<<20+seed, 4))
 	request := callersRequest(r)
 	for range r.IntN(12) {
-		if _, ok := plainDocument(t, request); ok {
+		if _, ok := checktest.Document(t, request); ok {
 			break
 		}
 		request = callersRequest(r)
@@ -196,11 +198,11 @@ func seededRequest(t *testing.T, policySeed, seed uint64) *authv3.CheckRequest {
 // callersRequest is a random request that often tells who calls.
 func callersRequest(r *rand.Rand) *authv3.CheckRequest {
 	a := &authv3.AttributeContext{}
-	fill(r, a.ProtoReflect(), 0)
+	checktest.Fill(r, a.ProtoReflect(), 0)
 	if r.IntN(5) > 0 && a.GetRequest().GetHttp() == nil {
 		a.Request = &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Method: "GET", Host: "shop.example"}}
 	}
-	plausible(r, a)
+	checktest.MakePlausible(r, a)
 	if a.ContextExtensions == nil {
 		a.ContextExtensions = map[string]string{}
 	}
@@ -234,7 +236,7 @@ func addIdentity(a *authv3.AttributeContext, pick func(...string) string) {
 	http := a.GetRequest().GetHttp()
 	if http.GetHeaderMap() != nil {
 		for _, name := range []string{"x-user", "x-limit", "authorization"} {
-			http.HeaderMap.Headers = append(http.HeaderMap.Headers, rawHeaders(name, headers[name]).Headers...)
+			http.HeaderMap.Headers = append(http.HeaderMap.Headers, checktest.RawHeaders(name, headers[name]).Headers...)
 		}
 		return
 	}

@@ -24,15 +24,6 @@
 // also has failure, the class of what went wrong (such as UNDEFINED), and reason,
 // a sentence for people.
 //
-// # Over HTTP
-//
-// [Server.HTTPHandler] answers the same questions over HTTP: those of Envoy's HTTP
-// service, of forward authentication (Traefik, Caddy) and of auth_request (nginx).
-// A question becomes the CheckRequest that Envoy would send over gRPC as far as the
-// proxy tells it, and is read and decided as one of those is. Each form has a path of its own
-// and takes what it decides from one place, so that what a client sends cannot
-// stand in for what the proxy says. What HTTP cannot say is a denial.
-//
 // # Where it differs from opa-envoy-plugin
 //
 // The table in envoy/README.md has all differences with their reasons; each is shown

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,35 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
-
-// envoyFolders hold requests as a real Envoy sent them: those of the repository, and all
-// that were taken, if they are beside it. The same name is the same request in both.
-var envoyFolders = []string{"testdata/envoy", "../../../shared/envoy/requests"}
-
-// envoyRequests returns the requests :: setting/case → the wire.
-func envoyRequests(t testing.TB) map[string][]byte {
-	t.Helper()
-	out := make(map[string][]byte)
-	for _, folder := range envoyFolders {
-		files, err := filepath.Glob(filepath.Join(folder, "*", "*.binpb"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := filepath.Base(filepath.Dir(file)) + "/" + strings.TrimSuffix(filepath.Base(file), ".binpb")
-			out[name] = content
-		}
-	}
-	if len(out) < 16 {
-		t.Fatalf("only %d requests of Envoy's were found", len(out))
-	}
-	return out
-}
 
 // reading is how a request of Envoy's is read: a line of the table.
 type reading struct {
@@ -106,7 +79,7 @@ allow if "admin" in input.attributes.metadataContext.filterMetadata["envoy.filte
 // takes, and whether its decision is cached, against a table.
 func TestEnvoysRequests(t *testing.T) {
 	table, sets := readEnvoyTable(t), someReads(t)
-	for name, content := range envoyRequests(t) {
+	for name, content := range checktest.Envoy(t) {
 		t.Run(name, func(t *testing.T) {
 			got := reading{how: extauthz.Declined(content), again: cachedAgain(t, content)}
 			if got.how == "" {
@@ -135,13 +108,13 @@ func TestEnvoysRequests(t *testing.T) {
 // cachedAgain asks a sidecar twice and says whether the second time was a hit.
 func cachedAgain(t *testing.T, content []byte) string {
 	t.Helper()
-	m := newMeasured(t, claimsAndMore)
+	m := servertest.Measure(t, claimsAndMore)
 	for range 2 {
 		if _, err := m.CheckWire(context.Background(), content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if m.hits(t) == 1 {
+	if m.Hits(t) == 1 {
 		return "hit"
 	}
 	return "miss"
@@ -156,14 +129,14 @@ func holdsSpecification(t *testing.T, content []byte) {
 		t.Fatal(err)
 	}
 	got, err := document(t, request)
-	want, ok := plainDocument(t, request)
+	want, ok := checktest.Document(t, request)
 	if (err == nil) != ok {
 		t.Fatalf("error %v, the plain reading parses: %v", err, ok)
 	}
 	if err != nil {
 		return
 	}
-	if diff := difference(want, got); diff != "" {
+	if diff := checktest.Difference(want, got); diff != "" {
 		t.Errorf("(-specification +decode):\n%s", diff)
 	}
 }

@@ -1,81 +1,26 @@
 package extauthz_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/types/descriptorpb"
 
-	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/servertest"
 )
 
 var update = flag.Bool("update", false, "write what came out into testdata")
-
-// now is the clock of all tests.
-var now = time.Unix(1_700_000_000, 123)
-
-// decide is a Decider that is a function.
-type decide func(ctx context.Context, r *authz.Request) authz.Decision
-
-func (d decide) Check(ctx context.Context, r *authz.Request) authz.Decision { return d(ctx, r) }
-
-// constant decides always the same and does not look at the request.
-func constant(d authz.Decision) decide {
-	return func(context.Context, *authz.Request) authz.Decision { return d }
-}
-
-// byPolicy decides by a policy of one module with the usual rule.
-func byPolicy(t testing.TB, module string) decide {
-	t.Helper()
-	policy, err := compile(module, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy.Decide
-}
-
-// compile compiles a policy of one module that asks the rules at these paths.
-func compile(module string, paths ...string) (*authz.Policy, error) {
-	p := &adminpb.Policy{Modules: map[string]string{"policy.rego": module}}
-	for _, path := range paths {
-		p.Rules = append(p.Rules, &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: path}}})
-	}
-	return authz.Compile(context.Background(), p)
-}
-
-// newServer knows the gRPC methods of the health service.
-func newServer(t testing.TB, d extauthz.Decider, options ...extauthz.Option) *extauthz.Server {
-	t.Helper()
-	descriptors, err := extauthz.WithDescriptorSet(healthService())
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := extauthz.WithClock(func() time.Time { return now })
-	return extauthz.New(d, append([]extauthz.Option{descriptors, clock}, options...)...)
-}
-
-func healthService() *descriptorpb.FileDescriptorSet {
-	return &descriptorpb.FileDescriptorSet{
-		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(healthpb.File_grpc_health_v1_health_proto)},
-	}
-}
 
 // check asks a server that must answer.
 func check(t testing.TB, s *extauthz.Server, request *authv3.CheckRequest) *authv3.CheckResponse {
@@ -91,7 +36,7 @@ func check(t testing.TB, s *extauthz.Server, request *authv3.CheckRequest) *auth
 func capture(t testing.TB, request *authv3.CheckRequest) *authz.Request {
 	t.Helper()
 	var got *authz.Request
-	s := newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+	s := servertest.New(t, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 		got = r
 		return authz.Decision{}
 	}))
@@ -167,7 +112,7 @@ func testFile(t *testing.T, file string) {
 		if (err != nil) != (parts["error"] != nil) {
 			t.Errorf("input: error %v", err)
 		}
-		golden("input.json", indented(t, input))
+		golden("input.json", servertest.Indented(t, input))
 	}
 	if parts["policy.rego"] != nil {
 		testPolicy(t, parts, request, golden)
@@ -187,7 +132,7 @@ func testPolicy(
 	if f := parts["rules"]; f != nil {
 		rules = strings.Fields(string(f.Data))
 	}
-	policy, err := compile(string(parts["policy.rego"].Data), rules...)
+	policy, err := servertest.Compile(string(parts["policy.rego"].Data), rules...)
 	if (err != nil) != (parts["refused"] != nil) || (err == nil) != (parts["response.json"] != nil) {
 		t.Fatalf("a policy has a response.json, or refused if it does not compile: %v", err)
 	}
@@ -195,22 +140,8 @@ func testPolicy(
 		golden("refused", []byte(err.Error()+"\n"))
 		return
 	}
-	golden("response.json", responseJSON(t, check(t, newServer(t, decide(policy.Decide)), request)))
+	golden("response.json", responseJSON(t, check(t, servertest.New(t, servertest.Decide(policy.Decide)), request)))
 }
-
-func indented(t testing.TB, value any) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(value); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 // responseJSON renders a response with a placeholder for its decision ID, which
 // has to be there.
@@ -218,7 +149,7 @@ func responseJSON(t testing.TB, response *authv3.CheckResponse) []byte {
 	t.Helper()
 	response = proto.CloneOf(response)
 	id := response.GetDynamicMetadata().GetFields()["decision_id"]
-	if !uuidForm.MatchString(id.GetStringValue()) {
+	if !servertest.UUID.MatchString(id.GetStringValue()) {
 		t.Errorf("decision_id %q is no UUID", id.GetStringValue())
 		return nil
 	}
@@ -233,5 +164,5 @@ func responseJSON(t testing.TB, response *authv3.CheckResponse) []byte {
 	}
 	metadata, _ := value["dynamicMetadata"].(map[string]any)
 	metadata["decision_id"] = "<decision ID>"
-	return indented(t, value)
+	return servertest.Indented(t, value)
 }

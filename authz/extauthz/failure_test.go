@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,11 +16,13 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
 
 // identified is a request that others know by an ID, to a route with a policy of its own.
 func identified(id string) *authv3.CheckRequest {
-	r := httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/?q=secret", Headers: map[string]string{"x-request-id": id, "authorization": "secret"}})
+	r := checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/?q=secret", Headers: map[string]string{"x-request-id": id, "authorization": "secret"}})
 	r.Attributes.ContextExtensions = map[string]string{"policy": "web"}
 	return r
 }
@@ -59,7 +60,7 @@ func leavesALine(t *testing.T, option extauthz.Option) {
 	d := func(context.Context, *authz.Request) authz.Decision {
 		return authz.Decision{Failure: authz.FailureUndefined, Rule: "r", Reason: "Why."}
 	}
-	s := extauthz.New(decide(d), option, extauthz.WithFailureLog(slog.New(slog.NewTextHandler(&log, nil)), "own"))
+	s := extauthz.New(servertest.Decide(d), option, extauthz.WithFailureLog(slog.New(slog.NewTextHandler(&log, nil)), "own"))
 	_, _ = ask(t, s, identified("the-request\n\u202e"+strings.Repeat("x", 200)))
 	got := log.String()
 	for _, want := range []string{"level=WARN", "policy=web", "failure=UNDEFINED", "reason=Why.", "rule=r", "decision_id=", "request_id=\"the-request\uFFFD\uFFFD" + strings.Repeat("x", 115) + "\" "} {
@@ -68,7 +69,7 @@ func leavesALine(t *testing.T, option extauthz.Option) {
 		}
 	}
 	for range 1000 {
-		_, _ = ask(t, s, httpRequest(&authv3.AttributeContext_HttpRequest{}))
+		_, _ = ask(t, s, checktest.HTTP(&authv3.AttributeContext_HttpRequest{}))
 	}
 	if got := log.String(); strings.Count(got, "\n") != 10 || !strings.Contains(got, "policy=own") || strings.Contains(got, "secret") {
 		t.Errorf("after 1000 failures the log is %s", got)
@@ -78,10 +79,10 @@ func leavesALine(t *testing.T, option extauthz.Option) {
 // TestAFailureThatIsAResponseHasMetadata, but for those that Envoy may ask another server
 // about.
 func TestAFailureThatIsAResponseHasMetadata(t *testing.T) {
-	failing := func(why authz.Failure) *extauthz.Server {
-		return extauthz.New(failing(why), extauthz.OnFailureResponse())
+	asking := func(why authz.Failure) *extauthz.Server {
+		return extauthz.New(servertest.Failing(why), extauthz.OnFailureResponse())
 	}
-	response, err := ask(t, failing(authz.FailureDeadline), identified("a"))
+	response, err := ask(t, asking(authz.FailureDeadline), identified("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,26 +91,11 @@ func TestAFailureThatIsAResponseHasMetadata(t *testing.T) {
 		fields["decision_id"].GetStringValue() == "" || fields["failure"].GetStringValue() != "DEADLINE_EXCEEDED" || fields["reason"].GetStringValue() != "why" {
 		t.Errorf("got %v; want an error_response with its metadata", response)
 	}
-	if response, err := ask(t, failing(authz.FailureNotReady), identified("a")); status.Code(err) != codes.Unavailable {
+	if response, err := ask(t, asking(authz.FailureNotReady), identified("a")); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v, %v; want UNAVAILABLE", response, err)
 	}
-	if response, err := ask(t, failing(authz.FailureRequest), identified("a")); err != nil || response.GetDeniedResponse().GetStatus().GetCode() != 400 {
+	if response, err := ask(t, asking(authz.FailureRequest), identified("a")); err != nil || response.GetDeniedResponse().GetStatus().GetCode() != 400 {
 		t.Errorf("got %v, %v; want what does not parse denied", response, err)
-	}
-}
-
-// TestAFailureThatIsAnErrorOverHTTP is 503 to every proxy, with the decision ID.
-func TestAFailureThatIsAnErrorOverHTTP(t *testing.T) {
-	for name, option := range map[string]extauthz.Option{"error": extauthz.OnFailureError(), "response": extauthz.OnFailureResponse()} {
-		h, err := extauthz.New(failing(authz.FailureNotReady), option).HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/envoy/x", nil))
-		if w.Code != 503 || w.Header().Get("X-Understudy-Decision-Id") == "" || w.Header().Get("X-Understudy-Failure") != "NOT_READY" {
-			t.Errorf("%s: got %d %v; want 503 with the decision ID and the failure", name, w.Code, w.Header())
-		}
 	}
 }
 
@@ -117,7 +103,7 @@ func TestAFailureThatIsAnErrorOverHTTP(t *testing.T) {
 // answer is marshalled once. An allowed one has nothing to ask about.
 func TestADeniedClientIsToldTheDecisionID(t *testing.T) {
 	for name, module := range map[string]string{
-		"a bare denial":    onlyGET,
+		"a bare denial":    servertest.OnlyGET,
 		"a full denial":    "package envoy.authz\nallow := {\"allowed\": input.attributes.request.http.method == \"GET\", \"headers\": {\"X-Decision\": \"forged\", \"x-a\": \"1\"}, \"body\": \"no\"}",
 		"a failed request": "package envoy.authz\nallow if input.attributes.request.http.method == \"GET\"",
 	} {
@@ -126,7 +112,7 @@ func TestADeniedClientIsToldTheDecisionID(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := extauthz.New(sidecarOf(t, map[authz.PolicyID]*adminpb.Policy{"web": policyOf(module)}), told)
+			s := extauthz.New(servertest.Sidecar(t, map[authz.PolicyID]*adminpb.Policy{"web": servertest.Policy(module)}), told)
 			seen := make(map[string]bool)
 			for range 3 {
 				request := identified("a")
@@ -156,13 +142,5 @@ func TestADeniedClientIsToldTheDecisionID(t *testing.T) {
 		if _, err := extauthz.WithDecisionIDHeader(name); err == nil {
 			t.Errorf("%q is accepted as the name of the header", name)
 		}
-	}
-}
-
-// policyOf is a policy of one module.
-func policyOf(module string) *adminpb.Policy {
-	return &adminpb.Policy{
-		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
-		Modules: map[string]string{"a.rego": module},
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
+
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -22,7 +25,7 @@ func FuzzCheck(f *testing.F) {
 		}
 		f.Add(content)
 	}
-	s := newServer(f, byPolicy(f, `package envoy.authz
+	s := servertest.New(f, servertest.ByPolicy(f, `package envoy.authz
 
 allow := {
 	"allowed": input.parsed_path[0] == "a",
@@ -47,14 +50,14 @@ allow := {
 			t.Error("no decision_id")
 		}
 		// The plain reading of a multipart form knows no files and no JSON.
-		headers := plainHeaders(request.GetAttributes().GetRequest().GetHttp())
+		headers := checktest.Headers(request.GetAttributes().GetRequest().GetHttp())
 		if request.Attributes == nil || strings.Contains(strings.ToLower(headers["content-type"]), "multipart") {
 			return
 		}
 		got, err := document(t, request)
-		want, ok := plainDocument(t, request)
+		want, ok := checktest.Document(t, request)
 		if err == nil && ok {
-			if diff := difference(want, got); diff != "" {
+			if diff := checktest.Difference(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
@@ -79,7 +82,7 @@ func seedRequests(f *testing.F) []*authv3.CheckRequest {
 		}
 		out = append(out, request)
 	}
-	for name, content := range envoyRequests(f) {
+	for name, content := range checktest.Envoy(f) {
 		request := &authv3.CheckRequest{}
 		if err := proto.Unmarshal(content, request); err != nil {
 			f.Fatalf("%s: %v", name, err)
@@ -89,14 +92,14 @@ func seedRequests(f *testing.F) []*authv3.CheckRequest {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{}}
-		fill(r, request.Attributes.ProtoReflect(), 0)
-		plausible(r, request.Attributes)
+		checktest.Fill(r, request.Attributes.ProtoReflect(), 0)
+		checktest.MakePlausible(r, request.Attributes)
 		out = append(out, request)
 	}
 	// A size that is not known is -1 by attribute_context.proto.
-	unknown := istioRequest()
+	unknown := checktest.Istio()
 	unknown.Attributes.Request.Http.Size = -1
-	return append(out, istioRequest(), unknown)
+	return append(out, checktest.Istio(), unknown)
 }
 
 // FuzzParse feeds the parts of a request that are parsed.
@@ -108,11 +111,11 @@ func FuzzParse(f *testing.F) {
 	f.Add("/", "application/x-www-form-urlencoded", "", []byte("a"))
 	f.Add("/", "application/json", "", []byte(`[{},{"a":"\\\"["}]`))
 	f.Fuzz(func(t *testing.T, path, contentType, length string, body []byte) {
-		headers := rawHeaders("content-type", contentType)
+		headers := checktest.RawHeaders("content-type", contentType)
 		if length != "" {
-			headers.Headers = append(headers.Headers, rawHeaders("content-length", length).Headers...)
+			headers.Headers = append(headers.Headers, checktest.RawHeaders("content-length", length).Headers...)
 		}
-		request := httpRequest(&authv3.AttributeContext_HttpRequest{Path: path, HeaderMap: headers, RawBody: body})
+		request := checktest.HTTP(&authv3.AttributeContext_HttpRequest{Path: path, HeaderMap: headers, RawBody: body})
 		if weight, value, ok := reader().BodyWeight(request); ok && weight < valuesIn(value) {
 			t.Errorf("a body of %d values has the weight %d", valuesIn(value), weight)
 		}

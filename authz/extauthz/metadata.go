@@ -11,8 +11,8 @@ import (
 
 // The keys of the dynamic metadata that are not the policy's.
 const (
-	metadataDecisionID = "decision_id"
-	metadataFailure    = "failure"
+	MetadataDecisionID = "decision_id"
+	MetadataFailure    = "failure"
 	metadataReason     = "reason"
 )
 
@@ -35,12 +35,12 @@ func metadataFor(id string, d authz.Decision) (*structpb.Struct, error) {
 		return nil, err
 	}
 	if d.Failure != "" {
-		out.Fields[metadataFailure] = structpb.NewStringValue(string(d.Failure))
+		out.Fields[MetadataFailure] = structpb.NewStringValue(string(d.Failure))
 	}
 	if d.Failure != "" || d.Default {
 		out.Fields[metadataReason] = structpb.NewStringValue(validText(d.Reason))
 	}
-	out.Fields[metadataDecisionID] = structpb.NewStringValue(id)
+	out.Fields[MetadataDecisionID] = structpb.NewStringValue(id)
 	return out, nil
 }
 

@@ -1,8 +1,6 @@
 package extauthz
 
 import (
-	"net/http"
-
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -11,13 +9,16 @@ import (
 	"understudy/authz"
 )
 
-// Observe makes a Server decide as always and enforce nothing: every answer is OK
-// without an edit, also where it would be a denial, a 400, or the answer to a panic. It
-// wins over OnFailureError. So an authorizer that enforces can be watched from beside
-// it, before it is replaced.
+// Observe makes a Server decide as always and enforce nothing: every response is OK
+// without an edit, also where it would be a denial, a 400, or that of a panic. It
+// overrides OnFailureError. So a Server can be compared with the authorizer that enforces
+// before it replaces it.
 func Observe() Option { return func(s *Server) { s.observe = true } }
 
-// What an observer's answer tells of the decision, in the dynamic metadata.
+// Observes reports whether the Server enforces nothing.
+func (s *Server) Observes() bool { return s.observe }
+
+// What an observer's response says of the decision, in its dynamic metadata.
 const (
 	// metadataObserved is the only key of an observer's metadata. Envoy puts the metadata
 	// of every ext_authz filter under one name, and of two filters the later replaces the
@@ -27,17 +28,14 @@ const (
 	metadataDecision = "decision"
 )
 
-// headerObserved is what an observer's answer over HTTP tells: ALLOW or DENY.
-const headerObserved = "X-Understudy-Observed"
-
-// observed returns the answer of an observer.
+// observed returns the response of an observer.
 func observed(id string, d authz.Decision) *authv3.CheckResponse {
 	fields := map[string]*structpb.Value{
 		metadataDecision:   structpb.NewStringValue(d.Verdict.String()),
-		metadataDecisionID: structpb.NewStringValue(id),
+		MetadataDecisionID: structpb.NewStringValue(id),
 	}
 	if d.Failure != "" {
-		fields[metadataFailure] = structpb.NewStringValue(string(d.Failure))
+		fields[MetadataFailure] = structpb.NewStringValue(string(d.Failure))
 	}
 	if d.Reason != "" {
 		fields[metadataReason] = structpb.NewStringValue(validText(d.Reason))
@@ -48,20 +46,4 @@ func observed(id string, d authz.Decision) *authv3.CheckResponse {
 			metadataObserved: structpb.NewStructValue(&structpb.Struct{Fields: fields}),
 		}},
 	}
-}
-
-// observed returns the answer of an observer over HTTP to what would have been a.
-func (a *answer) observed() *answer {
-	out := &answer{allow: true, status: http.StatusOK, header: http.Header{}}
-	verdict := authz.Deny
-	if a.allow {
-		verdict = authz.Allow
-	}
-	out.header.Set(headerObserved, verdict.String())
-	for _, name := range []string{headerDecisionID, headerFailure} {
-		if value := a.header.Get(name); value != "" {
-			out.header.Set(name, value)
-		}
-	}
-	return out
 }

@@ -1,11 +1,7 @@
 package extauthz_test
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"log/slog"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,20 +9,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
-	"understudy/authz/diagnostics"
-	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
-
-// panicking is a Decider that breaks.
-type panicking struct{}
-
-func (panicking) Check(context.Context, *authz.Request) authz.Decision { panic("broken") }
 
 // TestPanicIsADenial: what breaks beside the policy costs one request, not the process,
 // and that one is denied.
 func TestPanicIsADenial(t *testing.T) {
-	s, log := reporting(t, panicking{})
-	request := httpRequest(&authv3.AttributeContext_HttpRequest{Path: "/"})
+	s, log := servertest.Reporting(t, servertest.Panicking{})
+	request := checktest.HTTP(&authv3.AttributeContext_HttpRequest{Path: "/"})
 	decoded, err := s.Check(context.Background(), request)
 	if err != nil {
 		t.Fatal(err)
@@ -54,43 +45,7 @@ func TestPanicIsADenial(t *testing.T) {
 			t.Errorf("the log does not know the decision %s:\n%s", id, log)
 		}
 	}
-	if got := log.String(); strings.Count(got, "panicking.Check") != 2 || strings.Contains(got, "broken") {
-		t.Errorf("the log is\n%s", got)
-	}
-}
-
-// reporting is a Server that reports panics, with its log.
-func reporting(t *testing.T, d extauthz.Decider) (*extauthz.Server, *bytes.Buffer) {
-	t.Helper()
-	log := &bytes.Buffer{}
-	panics, err := diagnostics.NewPanics(slog.New(slog.NewTextHandler(log, nil)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return extauthz.New(d, extauthz.WithPanics(panics)), log
-}
-
-// brokenBody panics where it is read.
-type brokenBody struct{ io.ReadCloser }
-
-func (brokenBody) Read([]byte) (int, error) { panic("broken") }
-
-// TestPanicIsADenialOverHTTP: net/http would break the connection off, which is an error
-// to a proxy, and one that may let the request pass.
-func TestPanicIsADenialOverHTTP(t *testing.T) {
-	s, log := reporting(t, panicking{})
-	h, err := s.HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequest("POST", "/envoy/x", nil)
-	r.Body, r.ContentLength = brokenBody{}, 1
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	if w.Code != 403 || w.Header().Get("X-Understudy-Failure") != string(authz.FailurePanic) {
-		t.Errorf("got %d, %v", w.Code, w.Header())
-	}
-	if got := log.String(); !strings.Contains(got, "brokenBody.Read") || strings.Contains(got, "=broken") {
+	if got := log.String(); strings.Count(got, "Panicking.Check") != 2 || strings.Contains(got, "broken") {
 		t.Errorf("the log is\n%s", got)
 	}
 }
@@ -101,7 +56,7 @@ func TestLongNumbersAreRefused(t *testing.T) {
 	for name, rule := range map[string]string{
 		"read": "default allow := true\nallow := false if input.parsed_body.n > 5", "not read": "allow := true",
 	} {
-		s := newServer(t, byPolicy(t, "package envoy.authz\n"+rule))
+		s := servertest.New(t, servertest.ByPolicy(t, "package envoy.authz\n"+rule))
 		for digits, want := range map[int]int32{999: 0, 1001: 7, 60_000: 7, 300_000: 7} {
 			switch {
 			case rule == "allow := true":
@@ -110,7 +65,7 @@ func TestLongNumbersAreRefused(t *testing.T) {
 				want = 7 // the rule's own denial
 			}
 			body := `{"n": 1` + strings.Repeat("0", digits-1) + `}`
-			response := checkWire(t, s, httpRequest(&authv3.AttributeContext_HttpRequest{
+			response := checkWire(t, s, checktest.HTTP(&authv3.AttributeContext_HttpRequest{
 				Path: "/", Headers: map[string]string{"content-type": "application/json"}, Body: body,
 			}))
 			if got := response.GetStatus().GetCode(); got != want {

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"understudy/authz/extauthz/servertest"
+
+	"understudy/authz/extauthz/checktest"
+
 	oparego "github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -58,9 +62,9 @@ func newPlainPolicy(t testing.TB, p *adminpb.Policy) plainPolicy {
 
 // reaches reports whether a request that does not parse is one to the policy: it looks
 // at what is wrong.
-func (p plainPolicy) reaches(bad badness) bool {
+func (p plainPolicy) reaches(bad checktest.Badness) bool {
 	parsed, truncated := p.reads.Child("parsed_body") != nil, p.reads.Child("truncated_body") != nil
-	return bad == badTarget || bad == badLength && (parsed || truncated) || bad == badBody && parsed
+	return bad == checktest.BadTarget || bad == checktest.BadLength && (parsed || truncated) || bad == checktest.BadBody && parsed
 }
 
 // decide asks the rules in order, up to the first that denies, for a document; ok
@@ -80,7 +84,7 @@ func (p plainPolicy) decide(document any, ok bool) []plainResult {
 }
 
 func plainEval(query oparego.PreparedEvalQuery, document any) plainResult {
-	values, err := query.Eval(context.Background(), oparego.EvalInput(document), oparego.EvalTime(now))
+	values, err := query.Eval(context.Background(), oparego.EvalInput(document), oparego.EvalTime(servertest.Now))
 	switch {
 	case err != nil:
 		return plainResult{failure: authz.FailureError}

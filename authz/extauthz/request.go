@@ -11,9 +11,9 @@ import (
 	"understudy/rego"
 )
 
-// policyExtension is the key of a route's context_extensions that chooses its
+// PolicyExtension is the key of a route's context_extensions that chooses its
 // policy.
-const policyExtension = "policy"
+const PolicyExtension = "policy"
 
 // The keys of a route's context_extensions that name the project of its requests, as
 // the context of a reservation has them. A client cannot set them.
@@ -45,7 +45,7 @@ func (s *Server) request(ctx context.Context, id string, check *authv3.CheckRequ
 	return &authz.Request{
 		ID:          id,
 		Operation:   authz.OperationCheck,
-		Policy:      authz.PolicyID(attributes.GetContextExtensions()[policyExtension]),
+		Policy:      authz.PolicyID(attributes.GetContextExtensions()[PolicyExtension]),
 		Time:        s.now(),
 		Method:      validText(either(http.GetMethod(), headers, ":method")),
 		Path:        validText(path),

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
 
 func statusCode(code int) typev3.StatusCode { return typev3.StatusCode(code) }
@@ -20,7 +22,7 @@ func statusCode(code int) typev3.StatusCode { return typev3.StatusCode(code) }
 // answer returns the response of a decision.
 func answer(t testing.TB, d authz.Decision) *authv3.CheckResponse {
 	t.Helper()
-	return check(t, newServer(t, constant(d)), httpRequest(&authv3.AttributeContext_HttpRequest{}))
+	return check(t, servertest.New(t, servertest.Constant(d)), checktest.HTTP(&authv3.AttributeContext_HttpRequest{}))
 }
 
 func fields(pairs ...string) []authz.Field {

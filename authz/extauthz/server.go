@@ -125,6 +125,14 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (respons
 	return s.respond(id, r, s.decide(ctx, r))
 }
 
+// ReportPanic reports what panicked outside of Check, if panics are reported.
+func (s *Server) ReportPanic(ctx context.Context, cause any) {
+	s.panics.Report(ctx, diagnostics.PanicCheck, cause)
+}
+
+// Now returns the time by which requests are decided.
+func (s *Server) Now() time.Time { return s.now() }
+
 // newID returns a decision ID: a random UUID. It names a decision and protects
 // nothing, so that it need not be one that nobody can guess.
 func newID() string {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/contrib/propagators/b3"
@@ -22,23 +21,9 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
-
-// httpRequest is a CheckRequest of one HTTP request.
-func httpRequest(http *authv3.AttributeContext_HttpRequest) *authv3.CheckRequest {
-	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
-		Request: &authv3.AttributeContext_Request{Http: http},
-	}}
-}
-
-// rawHeaders is what Envoy sends with encode_raw_headers.
-func rawHeaders(pairs ...string) *corev3.HeaderMap {
-	out := &corev3.HeaderMap{}
-	for i := 0; i < len(pairs); i += 2 {
-		out.Headers = append(out.Headers, &corev3.HeaderValue{Key: pairs[i], RawValue: []byte(pairs[i+1])})
-	}
-	return out
-}
 
 // facts are the fields of an authz.Request that need no input document.
 type facts struct {
@@ -55,19 +40,19 @@ func TestFacts(t *testing.T) {
 		want    facts
 	}{
 		"request line": {
-			httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/a/b?token=s3cr3t", Host: "shop.example"}),
+			checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/a/b?token=s3cr3t", Host: "shop.example"}),
 			facts{Method: "GET", Path: "/a/b", Host: "shop.example"},
 		},
 		"a path that does not parse is still a fact": {
-			httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "//a%zz?%"}),
+			checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "//a%zz?%"}),
 			facts{Method: "GET", Path: "//a%zz"},
 		},
 		"headers": {
-			httpRequest(&authv3.AttributeContext_HttpRequest{Headers: map[string]string{":method": "PUT", ":path": "/x?y", ":authority": "h"}}),
+			checktest.HTTP(&authv3.AttributeContext_HttpRequest{Headers: map[string]string{":method": "PUT", ":path": "/x?y", ":authority": "h"}}),
 			facts{Method: "PUT", Path: "/x", Host: "h"},
 		},
 		"raw headers, not UTF-8": {
-			httpRequest(&authv3.AttributeContext_HttpRequest{HeaderMap: rawHeaders(":method", "PUT", ":path", "/x\xff", ":Authority", "h")}),
+			checktest.HTTP(&authv3.AttributeContext_HttpRequest{HeaderMap: checktest.RawHeaders(":method", "PUT", ":path", "/x\xff", ":Authority", "h")}),
 			facts{Method: "PUT", Path: "/x\uFFFD", Host: "h"},
 		},
 		"route and principal": {
@@ -84,11 +69,11 @@ func TestFacts(t *testing.T) {
 			facts{Project: authz.Project{ID: "p", Name: "lab", Domain: "Default"}},
 		},
 		"a client's headers are no project": {
-			httpRequest(&authv3.AttributeContext_HttpRequest{Headers: map[string]string{"project_id": "p"}}), facts{},
+			checktest.HTTP(&authv3.AttributeContext_HttpRequest{Headers: map[string]string{"project_id": "p"}}), facts{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.want.Operation, tt.want.Time = authz.OperationCheck, now
+			tt.want.Operation, tt.want.Time = authz.OperationCheck, servertest.Now
 			for _, r := range []*authz.Request{capture(t, tt.request), captureWire(t, tt.request)} {
 				got := facts{r.Operation, r.Policy, r.Method, r.Path, r.Host, r.Principal, r.Time, r.Project}
 				if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -102,7 +87,7 @@ func TestFacts(t *testing.T) {
 // captureWire is capture, of a request on the wire.
 func captureWire(t *testing.T, request *authv3.CheckRequest) *authz.Request {
 	var got *authz.Request
-	checkWire(t, newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+	checkWire(t, servertest.New(t, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 		got = r
 		return authz.Decision{}
 	})), request)
@@ -112,13 +97,13 @@ func captureWire(t *testing.T, request *authv3.CheckRequest) *authz.Request {
 func TestDecisionIDIsThatOfTheRequest(t *testing.T) {
 	seen := make(map[string]bool)
 	var id string
-	s := newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+	s := servertest.New(t, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 		id = r.ID
 		return authz.Decision{Verdict: authz.Allow, Plain: true}
 	}))
 	for range 100 {
-		response := check(t, s, httpRequest(&authv3.AttributeContext_HttpRequest{}))
-		if got := response.DynamicMetadata.Fields["decision_id"].GetStringValue(); got != id || seen[got] || !uuidForm.MatchString(got) {
+		response := check(t, s, checktest.HTTP(&authv3.AttributeContext_HttpRequest{}))
+		if got := response.DynamicMetadata.Fields["decision_id"].GetStringValue(); got != id || seen[got] || !servertest.UUID.MatchString(got) {
 			t.Fatalf("decision_id %q, the request's is %q; fresh: %v", got, id, !seen[got])
 		}
 		seen[id] = true
@@ -127,7 +112,7 @@ func TestDecisionIDIsThatOfTheRequest(t *testing.T) {
 
 func TestEmptyRequestsAreDenied(t *testing.T) {
 	for _, options := range [][]extauthz.Option{nil, {extauthz.OnFailureError()}} {
-		s := newServer(t, constant(authz.Decision{Verdict: authz.Allow, Plain: true}), options...)
+		s := servertest.New(t, servertest.Constant(authz.Decision{Verdict: authz.Allow, Plain: true}), options...)
 		for name, request := range map[string]*authv3.CheckRequest{"nil": nil, "empty": {}} {
 			response := check(t, s, request)
 			if response.GetStatus().GetCode() != int32(codes.PermissionDenied) || response.GetDeniedResponse().GetStatus().GetCode() != 400 {
@@ -139,8 +124,8 @@ func TestEmptyRequestsAreDenied(t *testing.T) {
 
 func TestInputIsMadeOnDemand(t *testing.T) {
 	// A request that does not parse is no matter to a policy that does not read it.
-	request := httpRequest(&authv3.AttributeContext_HttpRequest{Path: "/%zz"})
-	response := check(t, newServer(t, constant(authz.Decision{Verdict: authz.Allow, Plain: true})), request)
+	request := checktest.HTTP(&authv3.AttributeContext_HttpRequest{Path: "/%zz"})
+	response := check(t, servertest.New(t, servertest.Constant(authz.Decision{Verdict: authz.Allow, Plain: true})), request)
 	if response.GetStatus().GetCode() != int32(codes.OK) {
 		t.Errorf("%v, want OK", response)
 	}
@@ -163,9 +148,9 @@ func TestFailures(t *testing.T) {
 		authz.FailureRequest:    codes.OK,
 	} {
 		t.Run(string(failure), func(t *testing.T) {
-			d := constant(authz.Decision{Failure: failure, Reason: "Why."})
-			request := httpRequest(&authv3.AttributeContext_HttpRequest{})
-			response := check(t, newServer(t, d), request)
+			d := servertest.Constant(authz.Decision{Failure: failure, Reason: "Why."})
+			request := checktest.HTTP(&authv3.AttributeContext_HttpRequest{})
+			response := check(t, servertest.New(t, d), request)
 			fields := response.GetDynamicMetadata().AsMap()
 			delete(fields, "decision_id")
 			if diff := cmp.Diff(map[string]any{"failure": string(failure), "reason": "Why."}, fields); diff != "" {
@@ -181,7 +166,7 @@ func TestFailures(t *testing.T) {
 			if got := response.GetDeniedResponse(); got.GetStatus().GetCode() != statusCode(want) || got.GetBody() != body || len(got.GetHeaders()) != headers {
 				t.Errorf("%v, want a bare %d", got, want)
 			}
-			_, err := newServer(t, d, extauthz.OnFailureError()).Check(context.Background(), request)
+			_, err := servertest.New(t, d, extauthz.OnFailureError()).Check(context.Background(), request)
 			if status.Code(err) != code {
 				t.Errorf("with OnFailureError: %v, want %s", err, code)
 			}
@@ -196,8 +181,8 @@ func TestDescriptorSet(t *testing.T) {
 	if _, err := extauthz.WithDescriptorSet(set); err == nil || !strings.Contains(err.Error(), "reading the descriptor set") {
 		t.Errorf("a set without its imports: %v", err)
 	}
-	s := extauthz.New(byPolicy(t, "package envoy.authz\ndefault allow := false\nallow if input.parsed_body == null"))
-	response := check(t, s, httpRequest(&authv3.AttributeContext_HttpRequest{
+	s := extauthz.New(servertest.ByPolicy(t, "package envoy.authz\ndefault allow := false\nallow if input.parsed_body == null"))
+	response := check(t, s, checktest.HTTP(&authv3.AttributeContext_HttpRequest{
 		Path: "/grpc.health.v1.Health/Check", Headers: map[string]string{"content-type": "application/grpc"}, RawBody: []byte("\x00\x00\x00\x00\x00"),
 	}))
 	if response.GetStatus().GetCode() != int32(codes.OK) {
@@ -213,7 +198,7 @@ func TestTraceOfTheRequest(t *testing.T) {
 		options []extauthz.Option
 	}{
 		"traceparent":             {http: &authv3.AttributeContext_HttpRequest{Headers: map[string]string{"traceparent": "00-" + traceID + "-" + spanID + "-01"}}},
-		"traceparent, raw header": {http: &authv3.AttributeContext_HttpRequest{HeaderMap: rawHeaders("Traceparent", "00-"+traceID+"-"+spanID+"-01")}},
+		"traceparent, raw header": {http: &authv3.AttributeContext_HttpRequest{HeaderMap: checktest.RawHeaders("Traceparent", "00-"+traceID+"-"+spanID+"-01")}},
 		"B3 in one header":        {&authv3.AttributeContext_HttpRequest{Headers: map[string]string{"b3": traceID + "-" + spanID + "-1"}}, []extauthz.Option{both}},
 		"B3 in several headers": {&authv3.AttributeContext_HttpRequest{Headers: map[string]string{
 			"x-b3-traceid": traceID, "x-b3-spanid": spanID, "x-b3-sampled": "1",
@@ -221,11 +206,11 @@ func TestTraceOfTheRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got trace.SpanContext
-			s := newServer(t, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+			s := servertest.New(t, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 				got = r.Span()
 				return authz.Decision{}
 			}), tt.options...)
-			check(t, s, httpRequest(tt.http))
+			check(t, s, checktest.HTTP(tt.http))
 			if got.TraceID().String() != traceID || got.SpanID().String() != spanID || !got.IsRemote() {
 				t.Errorf("span context %v", got)
 			}
@@ -234,14 +219,14 @@ func TestTraceOfTheRequest(t *testing.T) {
 }
 
 func TestOverGRPC(t *testing.T) {
-	client := serve(t, newServer(t, byPolicy(t, `package envoy.authz
+	client := serve(t, servertest.New(t, servertest.ByPolicy(t, `package envoy.authz
 
 default allow := false
 
 allow if input.attributes.request.http.method == "GET"
 `)))
 	for method, want := range map[string]codes.Code{"GET": codes.OK, "POST": codes.PermissionDenied} {
-		response, err := client.Check(context.Background(), httpRequest(&authv3.AttributeContext_HttpRequest{Method: method, Path: "/"}))
+		response, err := client.Check(context.Background(), checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: method, Path: "/"}))
 		if err != nil || response.GetStatus().GetCode() != int32(want) {
 			t.Errorf("%s: %v, %v, want %s", method, response, err, want)
 		}
@@ -250,7 +235,7 @@ allow if input.attributes.request.http.method == "GET"
 
 // TestDeadline sees the deadline of the call end a rule that would take hours.
 func TestDeadline(t *testing.T) {
-	s := newServer(t, byPolicy(t, `package envoy.authz
+	s := servertest.New(t, servertest.ByPolicy(t, `package envoy.authz
 
 allow if {
 	some a in numbers.range(1, 3000)
@@ -261,7 +246,7 @@ allow if {
 `))
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	response, err := s.Check(ctx, httpRequest(&authv3.AttributeContext_HttpRequest{}))
+	response, err := s.Check(ctx, checktest.HTTP(&authv3.AttributeContext_HttpRequest{}))
 	if err != nil || response.GetDynamicMetadata().GetFields()["failure"].GetStringValue() != string(authz.FailureDeadline) {
 		t.Errorf("%v, %v, want a denial because of the deadline", response, err)
 	}

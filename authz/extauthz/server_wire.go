@@ -29,10 +29,10 @@ func (s *Server) checkEnvelope(ctx context.Context, in *envelope) (out *envelope
 	return s.answer(id, r, d)
 }
 
-// checkLazily answers a request that was not received on the wire as if it had been, so
-// that its decision is cached like any other. An observer gets the response that it
-// would enforce, too.
-func (s *Server) checkLazily(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
+// CheckForHTTP is Check for who answers over HTTP: an error is an error_response, and an
+// observer gets the response that it would enforce. The request goes the way of those
+// from the network, so that its decision is cached like any other.
+func (s *Server) CheckForHTTP(ctx context.Context, check *authv3.CheckRequest) (response *authv3.CheckResponse, err error) {
 	id := newID()
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -79,7 +79,7 @@ func (s *Server) viewed(ctx context.Context, id string, wire []byte, v *view) *a
 	return &authz.Request{
 		ID:          id,
 		Operation:   authz.OperationCheck,
-		Policy:      authz.PolicyID(v.extension(policyExtension)),
+		Policy:      authz.PolicyID(v.extension(PolicyExtension)),
 		Time:        s.now(),
 		Method:      v.either(v.http.method, ":method"),
 		Path:        v.path(),

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 	"understudy/rego"
 )
 
@@ -105,8 +107,8 @@ func holdsShuffled(t *testing.T, r *rand.Rand, wire []byte, sets []*rego.Reads) 
 // TestShuffledClaimsAreCached: Envoy writes the same claims in another order each time,
 // and the decision is found all the same.
 func TestShuffledClaimsAreCached(t *testing.T) {
-	content := envoyRequests(t)["full/jwt"]
-	m := newMeasured(t, claimsAndMore)
+	content := checktest.Envoy(t)["full/jwt"]
+	m := servertest.Measure(t, claimsAndMore)
 	r := rand.New(rand.NewPCG(1, 5))
 	seen := make(map[string]bool)
 	for range 60 {
@@ -119,7 +121,7 @@ func TestShuffledClaimsAreCached(t *testing.T) {
 	if len(seen) < 50 {
 		t.Errorf("60 requests have %d orders", len(seen))
 	}
-	if hits := m.hits(t); hits != 59 {
+	if hits := m.Hits(t); hits != 59 {
 		t.Errorf("%d of 60 requests with the same claims were hits of the decision cache, want 59", hits)
 	}
 }

@@ -17,6 +17,8 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/servertest"
 )
 
 // Two spans of one trace: the client's, and Envoy's, which is its child.
@@ -60,7 +62,7 @@ func TestTraceOfTheCall(t *testing.T) {
 			tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test")
 			client := serveWire(t, recorded(t, records, extauthz.WithPropagator(tt.propagator), extauthz.WithTracer(tracer)))
 			ctx := metadata.NewOutgoingContext(t.Context(), metadata.New(tt.call))
-			if _, err := client.Check(ctx, httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET", Headers: tt.headers})); err != nil {
+			if _, err := client.Check(ctx, checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: "GET", Headers: tt.headers})); err != nil {
 				t.Fatal(err)
 			}
 			record := <-records
@@ -90,8 +92,8 @@ func TestRecordsWithoutATracer(t *testing.T) {
 	client := serveWire(t, recorded(t, records))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-"+traceID+"-"+envoysSpan+"-00")
 	for _, request := range []*authv3.CheckRequest{
-		httpRequest(&authv3.AttributeContext_HttpRequest{Method: "GET"}),
-		httpRequest(&authv3.AttributeContext_HttpRequest{HeaderMap: rawHeaders(":method", "GET")}), // decoded in full
+		checktest.HTTP(&authv3.AttributeContext_HttpRequest{Method: "GET"}),
+		checktest.HTTP(&authv3.AttributeContext_HttpRequest{HeaderMap: checktest.RawHeaders(":method", "GET")}), // decoded in full
 	} {
 		if _, err := client.Check(ctx, request); err != nil {
 			t.Fatal(err)
@@ -120,9 +122,9 @@ func recorded(t *testing.T, records kept, options ...extauthz.Option) *extauthz.
 	const location = authz.Location("projects/default/locations/test")
 	name := location.Policy("web")
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(records), sdklog.WithAllowKeyDuplication())
-	return newServer(t, runSidecar(t, authz.Config{
+	return servertest.New(t, servertest.Run(t, authz.Config{
 		Location: location, Node: "test", Policy: "web", Recorder: authz.NewRecorder(provider, authz.PreviewLog{}),
-		Feed: policySet{
+		Feed: servertest.PolicySet{
 			Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},
 			Policies: map[authz.PolicyName]authz.PolicyState{name: rehearsed(string(name), 1)},
 		},

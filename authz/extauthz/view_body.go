@@ -75,7 +75,7 @@ func (truncatedPart) value(v *view, _ []*plan) (rego.Value, error) {
 }
 
 // bodyHeaders are the header fields that say how a body is read.
-var bodyHeaders = []string{partialBody, "content-type", "content-length"}
+var bodyHeaders = []string{PartialBodyHeader, "content-type", "content-length"}
 
 // body returns the body as the full decode finds it.
 func (v *view) body() (body, error) {

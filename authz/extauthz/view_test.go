@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/checktest"
 	"understudy/rego"
 )
 
@@ -59,7 +60,7 @@ func someReads(t testing.TB) []*rego.Reads {
 
 // TestViewReadsEnvoysRequests: what Envoy sends must not take the long way.
 func TestViewReadsEnvoysRequests(t *testing.T) {
-	wire, err := proto.Marshal(istioRequest())
+	wire, err := proto.Marshal(checktest.Istio())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestViewIsTheDocument(t *testing.T) {
 		requests = 600
 	}
 	for seed := range uint64(requests) {
-		content := randomWire(t, seed)
+		content := checktest.RandomWire(t, seed)
 		if holdsView(t, content, sets) {
 			read++
 			holdsShuffled(t, rand.New(rand.NewPCG(seed, 4)), content, sets)
@@ -87,31 +88,9 @@ func TestViewIsTheDocument(t *testing.T) {
 	}
 }
 
-// randomWire is a random request, mostly without what a view declines.
-func randomWire(t testing.TB, seed uint64) []byte {
-	r := rand.New(rand.NewPCG(seed, 3))
-	request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{}}
-	fill(r, request.Attributes.ProtoReflect(), 0)
-	plausible(r, request.Attributes)
-	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(5) > 0 {
-		http.HeaderMap = nil
-	}
-	if r.IntN(3) > 0 {
-		request.Attributes.MetadataContext, request.Attributes.RouteMetadataContext = nil, nil
-	}
-	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(2) == 0 {
-		http.HeaderMap = nil
-	}
-	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wire
-}
-
 // reader reads requests and decides none.
 var reader = sync.OnceValue(func() *extauthz.Server {
-	methods, err := extauthz.WithDescriptorSet(healthService())
+	methods, err := extauthz.WithDescriptorSet(checktest.HealthService())
 	if err != nil {
 		panic(err)
 	}
@@ -154,7 +133,7 @@ func holdsView(t *testing.T, wire []byte, sets []*rego.Reads) bool {
 			continue
 		}
 		want, got := documentOf(t, decoded), documentOf(t, input)
-		if diff := difference(restricted(want, set), restricted(got, set)); diff != "" {
+		if diff := checktest.Difference(restricted(want, set), restricted(got, set)); diff != "" {
 			t.Fatalf("%s (-decode +view):\n%s", set, diff)
 		}
 	}
@@ -204,7 +183,7 @@ func FuzzView(f *testing.F) {
 		f.Add(wire, wire[:len(wire)/2])
 	}
 	for seed := range uint64(50) {
-		f.Add(randomWire(f, seed), randomWire(f, seed+1))
+		f.Add(checktest.RandomWire(f, seed), checktest.RandomWire(f, seed+1))
 	}
 	sets := someReads(f)
 	f.Fuzz(func(t *testing.T, a, b []byte) {
@@ -217,7 +196,7 @@ func FuzzView(f *testing.F) {
 			if !ok || !okToo || err != nil || errToo != nil || key != other {
 				continue
 			}
-			if diff := difference(documentOf(t, first), documentOf(t, second)); diff != "" {
+			if diff := checktest.Difference(documentOf(t, first), documentOf(t, second)); diff != "" {
 				t.Errorf("two requests share a key (-a +b):\n%s", diff)
 			}
 		}

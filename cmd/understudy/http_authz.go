@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/httpauthz"
 	"understudy/cmd/understudy/port"
 )
 
@@ -20,8 +21,8 @@ const (
 	idleTimeout = 90 * time.Minute
 )
 
-func (c *config) httpAuthz() extauthz.HTTPConfig {
-	return extauthz.HTTPConfig{PathPrefix: c.httpAuthzPathPrefix}
+func (c *config) httpAuthz() httpauthz.Config {
+	return httpauthz.Config{PathPrefix: c.httpAuthzPathPrefix}
 }
 
 // openHTTPAuthz opens the port on which proxies ask over HTTP, if it is wanted.
@@ -29,7 +30,7 @@ func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) erro
 	if s.config.httpAuthzAddr == "" {
 		return nil
 	}
-	handler, err := front.HTTPHandler(s.config.httpAuthz())
+	handler, err := httpauthz.New(front, s.config.httpAuthz())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package extauthz_test
+package httpauthz_test
 
 import (
 	"bufio"
@@ -22,6 +22,8 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/httpauthz"
+	"understudy/authz/extauthz/servertest"
 )
 
 func TestHTTPConfig(t *testing.T) {
@@ -30,22 +32,22 @@ func TestHTTPConfig(t *testing.T) {
 		"": false, "envoy": false, "/envoy/": false, "//": false, "/a//b": false, "/a@b": false, "/a?b": false, "/a%2f": false,
 		"/forward-auth": false, "/nginx-auth": false,
 	} {
-		c := extauthz.HTTPConfig{PathPrefix: prefix}
+		c := httpauthz.Config{PathPrefix: prefix}
 		if err := c.Validate(); (err == nil) != valid {
 			t.Errorf("%q: %v", prefix, err)
 		}
-		if _, err := newServer(t, constant(authz.Decision{})).HTTPHandler(c); (err == nil) != valid {
+		if _, err := httpauthz.New(servertest.New(t, servertest.Constant(authz.Decision{})), c); (err == nil) != valid {
 			t.Errorf("the handler of %q: %v", prefix, err)
 		}
 	}
-	if err := (extauthz.HTTPConfig{PathPrefix: "/", MaxBody: -1}).Validate(); err == nil {
+	if err := (httpauthz.Config{PathPrefix: "/", MaxBody: -1}).Validate(); err == nil {
 		t.Error("a negative length is accepted")
 	}
 }
 
 func TestHTTPBodyIsBounded(t *testing.T) {
-	front := listenHTTP(t, newServer(t, constant(authz.Decision{Verdict: authz.Allow, Plain: true})),
-		extauthz.HTTPConfig{PathPrefix: "/envoy", MaxBody: 10})
+	front := listenHTTP(t, servertest.New(t, servertest.Constant(authz.Decision{Verdict: authz.Allow, Plain: true})),
+		httpauthz.Config{PathPrefix: "/envoy", MaxBody: 10})
 	for body, want := range map[string]int{"0123456789": 200, "0123456789a": 413} {
 		// Once with its length, once in chunks.
 		for _, reader := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
@@ -66,7 +68,7 @@ func TestHTTPBodyIsBounded(t *testing.T) {
 }
 
 func TestHTTPFailures(t *testing.T) {
-	d := constant(authz.Decision{Failure: authz.FailureUndefined, Reason: "Why."})
+	d := servertest.Constant(authz.Decision{Failure: authz.FailureUndefined, Reason: "Why."})
 	for name, tt := range map[string]struct {
 		options []extauthz.Option
 		status  int
@@ -74,7 +76,7 @@ func TestHTTPFailures(t *testing.T) {
 		"a denial":                 {nil, 403},
 		"an error, if it is asked": {[]extauthz.Option{extauthz.OnFailureError()}, 503},
 	} {
-		front := listenHTTP(t, newServer(t, d, tt.options...), extauthz.HTTPConfig{PathPrefix: "/envoy"})
+		front := listenHTTP(t, servertest.New(t, d, tt.options...), httpauthz.Config{PathPrefix: "/envoy"})
 		response := sendRaw(t, front, []byte("GET /envoy/ HTTP/1.1\r\nHost: a\r\n\r\n"))
 		if response.code != tt.status {
 			t.Errorf("%s: %d, want %d", name, response.code, tt.status)
@@ -89,7 +91,7 @@ func TestHTTPFailures(t *testing.T) {
 // and none of its clients may be taken for it.
 func TestHTTPProxyIsNotTheSource(t *testing.T) {
 	const name = "spiffe://mesh/ns/shop/sa/gateway"
-	policy := byPolicy(t, `package envoy.authz
+	policy := servertest.ByPolicy(t, `package envoy.authz
 
 default allow := false
 
@@ -99,7 +101,7 @@ allow if {
 	input.attributes.destination.principal == "`+name+`"
 }
 `)
-	handler, err := newServer(t, policy).HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy"})
+	handler, err := httpauthz.New(servertest.New(t, policy), httpauthz.Config{PathPrefix: "/envoy"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,15 +156,15 @@ func certificateOf(t *testing.T, name string) tls.Certificate {
 // allows everything. Each is answered by an allow of what was asked, told by the
 // proxy and by nobody else, or by a denial.
 func FuzzHTTP(f *testing.F) {
-	for _, archive := range archives(f, "testdata/http/*.txtar") {
+	for _, archive := range archives(f, "testdata/*.txtar") {
 		f.Add(wire(archive.Files[0].Data))
 	}
 	var asked *authz.Request
-	s := newServer(f, decide(func(_ context.Context, r *authz.Request) authz.Decision {
+	s := servertest.New(f, servertest.Decide(func(_ context.Context, r *authz.Request) authz.Decision {
 		asked = r
 		return authz.Decision{Verdict: authz.Allow, Plain: true}
 	}))
-	handler, err := s.HTTPHandler(extauthz.HTTPConfig{PathPrefix: "/envoy", MaxBody: 1 << 16})
+	handler, err := httpauthz.New(s, httpauthz.Config{PathPrefix: "/envoy", MaxBody: 1 << 16})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package extauthz_test
+package httpauthz_test
 
 import (
 	"context"
@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"understudy/authz"
-	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/httpauthz"
+	"understudy/authz/extauthz/servertest"
 )
 
 // ambiguous are spellings of a denied path that begin like an allowed one, and others
@@ -30,9 +31,9 @@ var unambiguous = []string{
 }
 
 func TestAmbiguousPathsAreDenied(t *testing.T) {
-	front := listenHTTP(t, newServer(t, decide(func(context.Context, *authz.Request) authz.Decision {
+	front := listenHTTP(t, servertest.New(t, servertest.Decide(func(context.Context, *authz.Request) authz.Decision {
 		return authz.Decision{Verdict: authz.Allow, Plain: true}
-	})), extauthz.HTTPConfig{PathPrefix: "/envoy"})
+	})), httpauthz.Config{PathPrefix: "/envoy"})
 	forms := map[string]struct {
 		carrier, before string
 		denied          int

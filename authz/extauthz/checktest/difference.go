@@ -1,4 +1,4 @@
-package extauthz_test
+package checktest
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// difference shows how two documents differ, empty if they do not. It takes time in
+// Difference shows how two documents differ, empty if they do not. It takes time in
 // proportion to their size: that of cmp.Diff doubles with each level of nesting.
-func difference(want, got any) string {
+func Difference(want, got any) string {
 	if sameDocument(want, got) {
 		return ""
 	}

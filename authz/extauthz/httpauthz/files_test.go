@@ -1,9 +1,10 @@
-package extauthz_test
+package httpauthz_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -20,12 +21,16 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/httpauthz"
+	"understudy/authz/extauthz/servertest"
 )
 
+var update = flag.Bool("update", false, "write what came out into testdata")
+
 // listenHTTP serves the HTTP flavour of a server on a real port.
-func listenHTTP(t testing.TB, s *extauthz.Server, c extauthz.HTTPConfig) *httptest.Server {
+func listenHTTP(t testing.TB, s *extauthz.Server, c httpauthz.Config) *httptest.Server {
 	t.Helper()
-	handler, err := s.HTTPHandler(c)
+	handler, err := httpauthz.New(s, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +75,7 @@ func sendRaw(t testing.TB, front *httptest.Server, raw []byte) *reply {
 // stands for a UUID; input.json, the input document, unless no policy may see the
 // request; and prefix, the path prefix, if it is not /envoy.
 func TestHTTPFiles(t *testing.T) {
-	for _, file := range matching(t, "testdata/http/*.txtar") {
+	for _, file := range matching(t, "testdata/*.txtar") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { testHTTPFile(t, file) })
 	}
 }
@@ -98,13 +103,13 @@ func testHTTPFile(t *testing.T, file string) {
 			t.Fatalf("the file has no %s", name)
 		}
 	}
-	c := extauthz.HTTPConfig{PathPrefix: "/envoy"}
+	c := httpauthz.Config{PathPrefix: "/envoy"}
 	if prefix := parts["prefix"]; prefix != nil {
 		c.PathPrefix = strings.TrimSpace(string(prefix.Data))
 	}
-	policy := byPolicy(t, string(parts["policy.rego"].Data))
+	policy := servertest.ByPolicy(t, string(parts["policy.rego"].Data))
 	var asked *authz.Request
-	s := newServer(t, decide(func(ctx context.Context, r *authz.Request) authz.Decision {
+	s := servertest.New(t, servertest.Decide(func(ctx context.Context, r *authz.Request) authz.Decision {
 		asked = r
 		return policy(ctx, r)
 	}))
@@ -118,7 +123,7 @@ func testHTTPFile(t *testing.T, file string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got["input.json"] = indented(t, document)
+		got["input.json"] = servertest.Indented(t, document)
 	}
 	for name, part := range parts {
 		if name != "answer" && name != "input.json" {
@@ -150,7 +155,7 @@ func wire(text []byte) []byte {
 func rendered(t *testing.T, r *reply) []byte {
 	t.Helper()
 	if id := r.header.Get("X-Understudy-Decision-Id"); id != "" {
-		if !uuidForm.MatchString(id) {
+		if !servertest.UUID.MatchString(id) {
 			t.Errorf("the decision ID %q is no UUID", id)
 		}
 		r.header.Set("X-Understudy-Decision-Id", "<decision ID>")

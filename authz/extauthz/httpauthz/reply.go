@@ -1,4 +1,4 @@
-package extauthz
+package httpauthz
 
 import (
 	"io"
@@ -12,24 +12,24 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"understudy/authz"
+	"understudy/authz/extauthz"
 )
 
-// The headers of our answers. Policies cannot set them.
+// The headers of replies. Policies cannot set them.
 const (
 	headerDecisionID = "X-Understudy-Decision-Id"
 	headerFailure    = "X-Understudy-Failure"
 	// headerStatus is the status of a denial that the proxy would misunderstand.
 	headerStatus = "X-Understudy-Status"
-	// headerRemove is how Envoy is told which headers to take from the request.
+	// headerRemove names the headers that Envoy removes from the request.
 	headerRemove = "X-Envoy-Auth-Headers-To-Remove"
 )
 
-// ours are the headers that a policy cannot set: those above. What frames a message is
-// not its either.
+// ours are the headers that a policy cannot set, beside those that frame a message.
 var ours = []string{headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved}
 
-// What an allow cannot say over HTTP. It is a denial: an edit that is silently left
-// out could be what made the request harmless.
+// What an allow cannot do over HTTP. It is a denial, for an edit that is left out could be
+// what made the request harmless.
 var (
 	errHTTPQuery  = unsayable("The decision edits the query, which cannot be said over HTTP.")
 	errHTTPRemove = unsayable("The decision removes headers of the request, which only Envoy can be told over HTTP.")
@@ -41,8 +41,8 @@ func unsayable(text string) *refusal {
 	return &refusal{status: http.StatusForbidden, failure: authz.FailureType, text: text}
 }
 
-// answer is an HTTP response, complete before any of it is sent.
-type answer struct {
+// reply is an HTTP response, complete before any of it is sent.
+type reply struct {
 	// allow says that the proxy shall pass the request.
 	allow  bool
 	status int
@@ -50,50 +50,50 @@ type answer struct {
 	body   string
 }
 
-// answer makes a denial of a refusal. It is for the operator of the proxy rather
-// than for the client, so it says what to mend.
-func (r *refusal) answer() *answer {
-	a := &answer{status: r.status, header: http.Header{}, body: r.text + "\n"}
+// reply makes a denial of a refusal. Its body says how to fix it, for the operator of the
+// proxy rather than for the client.
+func (r *refusal) reply() *reply {
+	a := &reply{status: r.status, header: http.Header{}, body: r.text + "\n"}
 	a.setFailure(string(r.failure))
 	return a
 }
 
-// answerOf turns the response of the gRPC flavour into an answer.
-func answerOf(response *authv3.CheckResponse, form *form) *answer {
+// replyOf turns the response over gRPC into a reply.
+func replyOf(response *authv3.CheckResponse, form *form) *reply {
 	metadata := response.GetDynamicMetadata().GetFields()
 	a := denial(response.GetDeniedResponse())
 	if response.GetStatus() != nil && response.GetStatus().GetCode() == int32(codes.OK) {
 		a = allowance(response.GetOkResponse(), form)
 	} else {
-		a.setFailure(metadata[metadataFailure].GetStringValue())
+		a.setFailure(metadata[extauthz.MetadataFailure].GetStringValue())
 	}
-	a.header.Set(headerDecisionID, metadata[metadataDecisionID].GetStringValue())
+	a.header.Set(headerDecisionID, metadata[extauthz.MetadataDecisionID].GetStringValue())
 	return a
 }
 
-// errorOf returns the answer of an error_response: a status that a proxy takes for one.
-func errorOf(response *authv3.CheckResponse) *answer {
+// errorOf returns the reply of an error_response: a status that proxies take for an error.
+func errorOf(response *authv3.CheckResponse) *reply {
 	metadata := response.GetDynamicMetadata().GetFields()
-	a := &answer{status: http.StatusServiceUnavailable, header: http.Header{}, body: "The policy could not decide.\n"}
-	a.setFailure(metadata[metadataFailure].GetStringValue())
-	a.header.Set(headerDecisionID, metadata[metadataDecisionID].GetStringValue())
+	a := &reply{status: http.StatusServiceUnavailable, header: http.Header{}, body: "The policy could not decide.\n"}
+	a.setFailure(metadata[extauthz.MetadataFailure].GetStringValue())
+	a.header.Set(headerDecisionID, metadata[extauthz.MetadataDecisionID].GetStringValue())
 	return a
 }
 
-func (a *answer) setFailure(failure string) {
+func (a *reply) setFailure(failure string) {
 	if failure != "" {
 		a.header.Set(headerFailure, failure)
 	}
 }
 
-// allowance returns the answer of an allow, or the denial of one that cannot be
-// said.
-func allowance(ok *authv3.OkHttpResponse, form *form) *answer {
+// allowance returns the reply of an allow, or the denial of one that HTTP has no way to
+// express.
+func allowance(ok *authv3.OkHttpResponse, form *form) *reply {
 	header, refused := allowedHeaders(ok, form)
 	if refused != nil {
-		return refused.answer()
+		return refused.reply()
 	}
-	return &answer{allow: true, status: http.StatusOK, header: header}
+	return &reply{allow: true, status: http.StatusOK, header: header}
 }
 
 func allowedHeaders(ok *authv3.OkHttpResponse, form *form) (http.Header, *refusal) {
@@ -121,7 +121,7 @@ func upstreamHeader(options []*corev3.HeaderValueOption) (http.Header, *refusal)
 	out := http.Header{}
 	for _, o := range options {
 		name, value := http.CanonicalHeaderKey(o.GetHeader().GetKey()), o.GetHeader().GetValue()
-		if !answerable(name) {
+		if !settable(name) {
 			return nil, errHTTPHeader
 		}
 		if before, again := out[name]; again {
@@ -147,7 +147,7 @@ func addClientHeaders(header http.Header, options []*corev3.HeaderValueOption) *
 		name, value := http.CanonicalHeaderKey(o.GetHeader().GetKey()), o.GetHeader().GetValue()
 		same, taken := upstream[name]
 		switch {
-		case !answerable(name):
+		case !settable(name):
 			return errHTTPHeader
 		case taken && same[0] != value:
 			return errHTTPTwice
@@ -158,31 +158,31 @@ func addClientHeaders(header http.Header, options []*corev3.HeaderValueOption) *
 	return nil
 }
 
-// answerable reports whether a policy may set a header of our answer. It may not
-// set the request line: Envoy could rewrite that over gRPC alone.
-func answerable(name string) bool {
+// settable reports whether a policy may set a header of the reply. It may not set the
+// request line: Envoy rewrites that over gRPC alone.
+func settable(name string) bool {
 	same := func(own string) bool { return strings.EqualFold(own, name) }
 	return !strings.HasPrefix(name, ":") && !authz.FramingHeader(name) && !slices.ContainsFunc(ours, same)
 }
 
-// denial returns the answer of a denial. A header that cannot be in it is left out:
-// it stays a denial.
-func denial(denied *authv3.DeniedHttpResponse) *answer {
-	a := &answer{status: http.StatusForbidden, header: http.Header{}, body: denied.GetBody()}
+// denial returns the reply of a denial. A header that cannot be in it is left out: it
+// stays a denial.
+func denial(denied *authv3.DeniedHttpResponse) *reply {
+	a := &reply{status: http.StatusForbidden, header: http.Header{}, body: denied.GetBody()}
 	if code := int(denied.GetStatus().GetCode()); code != 0 {
 		a.status = code
 	}
 	for _, o := range denied.GetHeaders() {
-		if name := o.GetHeader().GetKey(); answerable(name) {
+		if name := o.GetHeader().GetKey(); settable(name) {
 			a.header.Add(name, o.GetHeader().GetValue())
 		}
 	}
 	return a
 }
 
-// understood gives a denial a status that the proxy takes for one, and says what it
-// was.
-func (a *answer) understood(f *form) *answer {
+// understood gives a denial a status that the proxy takes for a denial, and puts the
+// policy's own status into a header.
+func (a *reply) understood(f *form) *reply {
 	if status := f.denial(a.status); !a.allow && status != a.status {
 		a.header.Set(headerStatus, strconv.Itoa(a.status))
 		a.status = status
@@ -190,13 +190,13 @@ func (a *answer) understood(f *form) *answer {
 	return a
 }
 
-func (a *answer) write(w http.ResponseWriter) {
+func (a *reply) write(w http.ResponseWriter) {
 	header := w.Header()
 	for name, values := range a.header {
 		header[name] = values
 	}
 	if a.body != "" && header.Get("Content-Type") == "" {
-		// What a policy writes is text; a browser shall not guess.
+		// What a policy writes is text; a browser must not guess.
 		header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	w.WriteHeader(a.status)

@@ -1,0 +1,62 @@
+package servertest
+
+import (
+	"context"
+	"testing"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// PolicySet is a Feed of policies that never change.
+type PolicySet authz.Update
+
+// Load is of authz.Feed.
+func (f PolicySet) Load(context.Context, authz.Location) (authz.Update, error) {
+	return authz.Update(f), nil
+}
+
+// Next is of authz.Feed. There is no next change.
+func (PolicySet) Next(ctx context.Context, _ authz.Location, _ authz.Cursor) (authz.Update, error) {
+	<-ctx.Done()
+	return authz.Update{}, ctx.Err()
+}
+
+// Heartbeat is of authz.Feed.
+func (f PolicySet) Heartbeat(context.Context, *adminpb.Node) (authz.Cursor, error) {
+	return f.Cursor, nil
+}
+
+// Leave is of authz.Feed.
+func (PolicySet) Leave(context.Context, string) error { return nil }
+
+// Sidecar runs a sidecar that has loaded these policies.
+func Sidecar(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *authz.Sidecar {
+	t.Helper()
+	const location = authz.Location("projects/default/locations/test")
+	set := PolicySet{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}, Policies: map[authz.PolicyName]authz.PolicyState{}}
+	for id, p := range policies {
+		set.Policies[location.Policy(id)] = authz.PolicyState{Policy: p}
+	}
+	return Run(t, authz.Config{Feed: set, Location: location, Node: "test"})
+}
+
+// Run runs a sidecar until the test ends.
+func Run(t testing.TB, config authz.Config) *authz.Sidecar {
+	t.Helper()
+	s, err := authz.NewSidecar(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	<-s.Ready()
+	return s
+}
