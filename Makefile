@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 TOOL    = go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help build demo test test-envoy test-proxies test-clients race lint generate fuzz bench clean
+.PHONY: help build demo recording test test-envoy test-proxies test-clients race lint generate fuzz bench clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,6 +15,10 @@ build: ## Build bin/understudy
 
 demo: build ## See the whole of it in ten seconds
 	@bin/understudy demo
+
+recording: build ## Record the demo anew for the README; needs script of util-linux
+	script -qec 'bin/understudy demo --fast' /dev/null | go run ./cmd/docs 'make demo' >bin/demo.svg
+	mv bin/demo.svg cmd/docs/demo.svg
 
 test: ## Run the tests; installs redis-server if it is missing
 	@.ci/need redis-server

@@ -233,7 +233,7 @@ func (d *demo) confirm(ctx context.Context) error {
 	}
 	d.records.table(d.out, d.colour)
 	denied := d.records.count("NEWLY_DENIED")
-	fmt.Fprintf(d.out, "   %s would be newly denied.\n", d.colour.Bold(fmt.Sprint(denied)))
+	fmt.Fprintf(d.out, "   %s\n", d.colour.Bold(fmt.Sprintf("%d would be newly denied.", denied)))
 	if denied > 0 {
 		return errors.New("the fix does not help")
 	}

@@ -128,7 +128,8 @@ func (c *collected) table(w io.Writer, colour terminal.Palette) {
 			principal[strings.LastIndexByte(principal, '/')+1:],
 		}]++
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "   REQUESTS\tCHANGE\tMETHOD\tPATH\tCALLER")
 	rows := slices.SortedFunc(maps.Keys(counts), func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.difference, b.difference), cmp.Compare(counts[b], counts[a]), cmp.Compare(a.path, b.path),
@@ -138,5 +139,11 @@ func (c *collected) table(w io.Writer, colour terminal.Palette) {
 		fmt.Fprintf(t, "   %d\t%s\t%s\t%s\t%s\n", counts[r], r.difference, r.method, r.path, r.caller)
 	}
 	_ = t.Flush()
+	for line := range strings.Lines(text.String()) {
+		if strings.Contains(line, "NEWLY_DENIED") {
+			line = colour.Red(strings.TrimSuffix(line, "\n")) + "\n"
+		}
+		fmt.Fprint(w, line)
+	}
 	fmt.Fprintf(w, "   %s\n", colour.Dim(fmt.Sprintf("%d requests would be decided as before.", unchanged)))
 }
