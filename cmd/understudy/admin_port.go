@@ -5,11 +5,38 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"understudy/admin"
 	"understudy/admin/policyfile"
+	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
 )
+
+// adminConfig is what the admin API takes, and from whom.
+type adminConfig struct {
+	allowUnauthenticatedAdmin bool
+	adminHosts                []string
+	requirePassingTests       bool
+	// maxPolicySize is in bytes.
+	maxPolicySize         int
+	policyfileRevisionIDs string
+}
+
+// bind declares the flags.
+func (c *adminConfig) bind(f *pflag.FlagSet) {
+	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it has no authentication")
+	f.StringSliceVar(&c.adminHosts, "admin-host", nil, "a name by which the admin API may be asked on a loopback address, beside localhost: that of a proxy that keeps the Host it was asked by")
+	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
+	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
+	f.IntVar(&c.maxPolicySize, "max-policy-size", admin.DefaultPolicySize, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size. Above the default, gRPC clients other than this command have to raise their own limit of 4 MiB")
+}
+
+func (c *adminConfig) check(check rule) {
+	check(command.OneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
+	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
+}
 
 func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	var err error
@@ -48,4 +75,18 @@ func (s *server) adminHandler() (http.Handler, error) {
 		return nil, err
 	}
 	return api.Handler(rest), nil
+}
+
+// restHosts are the names by which the admin API may be asked; nil is any. Pages in a
+// browser of this machine can reach a loopback address; what is before another one
+// authenticates its callers.
+func (c *config) restHosts() []string {
+	if !loopback(c.adminAddr) {
+		return nil
+	}
+	hosts := []string{}
+	for _, name := range c.adminHosts {
+		hosts = append(hosts, strings.ToLower(name))
+	}
+	return hosts
 }

@@ -152,21 +152,3 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	}
 	return options, nil
 }
-
-// The values of --fail-with-error.
-const (
-	failNot      = "false"
-	failError    = "true"
-	failResponse = "response"
-)
-
-// onFailure says how a policy's failure is answered.
-func (c config) onFailure() []extauthz.Option {
-	switch c.failWithError {
-	case failError:
-		return []extauthz.Option{extauthz.OnFailureError()}
-	case failResponse:
-		return []extauthz.Option{extauthz.OnFailureResponse()}
-	}
-	return nil
-}

@@ -20,14 +20,17 @@ func serveDemo(ctx context.Context, dir string, records sdklog.Exporter, log io.
 
 func demoConfig(dir string) config {
 	return config{
-		authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
 		Config: storage.Config{
 			Store:    storage.BoltScheme + filepath.Join(dir, "understudy.db"),
 			Location: demo.Location, Policy: demo.Policy,
 		},
-		node:   "demo",
-		enable: []string{"authz", "admin"}, defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot,
-		authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: port.DefaultConnections,
-		shutdownTimeout: 5 * time.Second, logFormat: "text", logLevel: "info",
+		portsConfig: portsConfig{
+			authzAddr: "127.0.0.1:0", adminAddr: "127.0.0.1:0", healthAddr: "127.0.0.1:0",
+			authzSocketMode: "0660", tlsReload: 5 * time.Second, connections: port.DefaultConnections,
+		},
+		decisionsConfig: decisionsConfig{defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot},
+		shutdownConfig:  shutdownConfig{shutdownTimeout: 5 * time.Second},
+		logConfig:       logConfig{logFormat: "text", logLevel: "info"},
+		node:            "demo", enable: []string{"authz", "admin"},
 	}
 }

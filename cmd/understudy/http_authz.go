@@ -21,7 +21,8 @@ const (
 	idleTimeout = 90 * time.Minute
 )
 
-func (c *config) httpAuthz() httpauthz.Config {
+// httpAuthz is how questions over HTTP are read.
+func (c *portsConfig) httpAuthz() httpauthz.Config {
 	return httpauthz.Config{PathPrefix: c.httpAuthzPathPrefix}
 }
 

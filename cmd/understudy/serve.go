@@ -29,7 +29,7 @@ import (
 func serve(
 	ctx context.Context, c config, console sdklog.Exporter, stderr io.Writer, announce func(map[string]string),
 ) (err error) {
-	logger := newLogger(c, stderr)
+	logger := c.newLogger(stderr)
 	// net/http tells the standard logger what came unasked on a connection, and quotes it.
 	log.SetOutput(io.Discard)
 	telemetry.LogGRPC(logger)
@@ -75,14 +75,6 @@ func serve(
 		announce(s.bound)
 	}
 	return s.run(ctx)
-}
-
-func newLogger(c config, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.level()}
-	if c.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
 }
 
 // server is everything that listens in one process.

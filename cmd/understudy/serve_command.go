@@ -46,7 +46,7 @@ the ports close and requests under way are answered. A second signal ends it at 
 				console = telemetry.NewConsole(cmd.OutOrStdout())
 			}
 			c.decisionLog.Out = cmd.OutOrStdout()
-			logger := newLogger(c, cmd.ErrOrStderr())
+			logger := c.newLogger(cmd.ErrOrStderr())
 			for _, name := range command.StrayVariables(cmd.Flags()) {
 				logger.Warn("no flag has this variable; it is ignored", "variable", name)
 			}

@@ -7,11 +7,32 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/storage"
 )
+
+// shutdownConfig is the time that a shutdown may take.
+type shutdownConfig struct {
+	// drainDelay is how long the ports stay open after readiness is gone.
+	drainDelay time.Duration
+	// shutdownTimeout is how long all the rest may take.
+	shutdownTimeout time.Duration
+}
+
+// bind declares the flags.
+func (c *shutdownConfig) bind(f *pflag.FlagSet) {
+	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
+	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port: "+
+		"for one of several sidecars, and then longer than the interval in which Envoy or the platform asks for health; a single sidecar needs 0s, for it would be taken out with nobody in its place")
+}
+
+func (c *shutdownConfig) check(check rule) {
+	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
+	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
+}
 
 // run serves until ctx is done or a part fails, then lets go in order.
 func (s *server) run(ctx context.Context) error {

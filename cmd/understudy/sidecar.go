@@ -24,7 +24,7 @@ func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 		DecisionTimeout: s.config.decisionTimeout,
 		Preview:         s.config.preview.bounds(),
 		Recorder:        authz.NewRecorder(s.telemetry.Logs, s.config.preview.which),
-		Memory:          s.config.memory(),
+		Memory:          s.config.cacheSize(),
 		BodyMemory:      s.config.bodyMemory,
 		External:        s.external(),
 		DecisionLog:     s.decisionLog(),

@@ -152,7 +152,7 @@ func TestComposeNeighboursAreThere(t *testing.T) {
 		}
 	}
 	if together(project, "upstream", "understudy") {
-		t.Error("the upstream can reach the admin API, which asks nobody who he is")
+		t.Error("the upstream can reach the admin API, which has no authentication")
 	}
 }
 

@@ -183,7 +183,7 @@ func TestUnderstudyIsASidecar(t *testing.T) {
 			t.Errorf("%s is no flag of serve", e.Name)
 		}
 		if e.Name == "UNDERSTUDY_ADMIN_ADDR" || e.Name == "UNDERSTUDY_ALLOW_UNAUTHENTICATED_ADMIN" {
-			t.Errorf("%s: the admin API asks nobody who he is and has to stay in the Pod", e.Name)
+			t.Errorf("%s: the admin API has no authentication and has to stay in the Pod", e.Name)
 		}
 	}
 	aliases := m.deployment.Spec.Template.Spec.HostAliases
