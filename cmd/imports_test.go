@@ -63,7 +63,8 @@ var graph = map[string][]string{
 	"authz/extservice":  {"authz/diagnostics"},
 	"authz/extauthz":    {"authz", "authz/diagnostics", "rego"},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
-	"rego":              {},
+	"rego":              {"rego/bounds"}, // importing it bounds the built-ins
+	"rego/bounds":       {},
 	"deploy/examples":   {}, // files to embed
 
 	// Envoy's requests. httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
@@ -83,7 +84,7 @@ var graph = map[string][]string{
 // doors :: outside technology, by the beginning of its import paths → the only
 // packages whose code may import it. Without any, it is for tests.
 var doors = map[string][]string{
-	"github.com/open-policy-agent/":          {"rego"},
+	"github.com/open-policy-agent/":          {"rego", "rego/bounds"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin", "admin/v1"},

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/bounds"
 )
 
 // The stages of OPA's compiler cannot be interrupted, and some take far more time than
@@ -35,8 +37,9 @@ type effort struct {
 	worst     *ast.Rule
 	worstCost float64
 	rules     int
-	// deepest is the rule in which terms are nested too deep, if any.
-	deepest *ast.Rule
+	// deepest is the rule in which terms are nested too deep, and longest that with a
+	// number that is too long, if any.
+	deepest, longest *ast.Rule
 }
 
 // tooMuch returns the problem of modules that take too long to compile, or nil.
@@ -51,6 +54,8 @@ func tooMuch(modules map[string]*ast.Module) *Problem {
 	case e.deepest != nil:
 		return effortProblem(e.deepest, fmt.Sprintf(
 			"terms stand more than %d deep within one another. Give inner ones a name, or move them into the data.", maxNesting))
+	case e.longest != nil:
+		return effortProblem(e.longest, fmt.Sprintf("there is a number of more than %d digits. Nothing can be done with it in time.", bounds.MaxDigits))
 	case e.rules > maxRules:
 		return &Problem{Code: codeEffort, Message: fmt.Sprintf(
 			"There are %d rules, counting each else; the limit is %d. Move what they have in common into the data, and iterate over it.",
@@ -88,6 +93,9 @@ func (e *effort) rule(rule *ast.Rule) {
 	if w.tooDeep && e.deepest == nil {
 		e.deepest = rule
 	}
+	if w.tooLong && e.longest == nil {
+		e.longest = rule
+	}
 }
 
 // bodies walks the bodies of a rule, one within another.
@@ -99,6 +107,8 @@ type bodies struct {
 	// nesting is how many terms are around the present place.
 	nesting int
 	tooDeep bool
+	// tooLong says that there is a number that is too long.
+	tooLong bool
 	cost    float64
 }
 
@@ -110,9 +120,11 @@ func (w *bodies) enter(x any) bool {
 	case isExpression(x):
 		w.expressions[len(w.expressions)-1]++
 	}
-	if _, ok := x.(*ast.Term); ok {
+	if t, ok := x.(*ast.Term); ok {
 		w.nesting++
 		w.tooDeep = w.tooDeep || w.nesting > maxNesting
+		number, _ := t.Value.(ast.Number)
+		w.tooLong = w.tooLong || len(number) > bounds.MaxDigits
 	}
 	if t, ok := x.(*ast.TemplateString); ok && !w.tooDeep {
 		// The visitor of OPA leaves its parts out.

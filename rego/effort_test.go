@@ -25,6 +25,7 @@ func TestEffortIsBounded(t *testing.T) {
 		"arrays":         {"x := " + nested("[", "", "]", 600) + "\nallow if x", "deep within one another"},
 		"calls":          {"x := " + nested("abs(", "1", ")", 600) + "\nallow if x", "deep within one another"},
 		"references":     {"x := " + nested("input[", "1", "]", 600) + "\nallow if x", "deep within one another"},
+		"number":         {"allow if input.a == 1" + strings.Repeat("0", 20_000), "more than 20000 digits"},
 		"rules":          {strings.Repeat("allow if input.a\n", 10_001), "the limit is 10000"},
 		"else":           {"allow if input.a" + strings.Repeat(" else := true if input.b", 10_001), "the limit is 10000"},
 	} {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"understudy/rego/bounds"
 )
 
 // EvalError is the error of an evaluation that gave no result, though it had the
@@ -45,8 +47,11 @@ func evalError(path string, err error) error {
 	if e.Location != nil {
 		out.File, out.Row = e.Location.File, e.Location.Row
 	}
-	// The first line of these names a rule or nothing; the values follow it. The
-	// messages of other codes are made of operands.
+	// The first line of these names a rule or nothing; the values follow it. That of a
+	// bound names a built-in. The messages of other codes are made of operands.
+	if e.Code == bounds.Code {
+		out.Message = e.Message
+	}
 	if e.Code == topdown.ConflictErr || e.Code == topdown.WithMergeErr {
 		out.Message, _, _ = strings.Cut(e.Message, "\n")
 		out.Message = strings.TrimSuffix(out.Message, ":")

@@ -10,6 +10,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"understudy/rego/bounds"
 )
 
 // Program is a compiled Source. It is immutable and safe for concurrent use.
@@ -80,7 +82,8 @@ func (p *Program) Has(path string) bool {
 // Eval asks the rule at path, one that the program has, for its value. All built-ins
 // see the clock stand at now. An evaluation stops soon after ctx is done, with
 // the error of ctx. An error of a built-in makes the expression undefined, as Rego
-// has it; other errors, such as two values for one rule, are returned as an
+// has it; other errors, such as two values for one rule or a call that package bounds
+// does not allow, are returned as an
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
 	h := &horizon{Context: ctx, now: now.UnixNano(), until: forever}
@@ -128,6 +131,9 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 		return result, evalError(path, err)
 	case found == nil:
 		return result, nil
+	}
+	if bounds.TooLarge(found) {
+		return result, &EvalError{Path: path, Code: bounds.Code, Message: "the value is too large"}
 	}
 	result.Defined = true
 	if result.Value, err = ast.JSON(found.Value); err != nil {

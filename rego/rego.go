@@ -3,7 +3,8 @@
 //
 // A [Source] is compiled once into an immutable [Program], under restricted
 // capabilities: a policy reaches nothing but its input, its data and the clock it
-// is given. A Program is then asked for the value of a rule by any number of
+// is given. What one call of a built-in may cost is bounded; see package
+// rego/bounds. A Program is then asked for the value of a rule by any number of
 // goroutines. What a value means is left to the caller.
 package rego
 

@@ -123,8 +123,8 @@ func TestRunTestsChosen(t *testing.T) {
 const endlessTest = `package endless_test
 
 test_endless if {
-	some i in numbers.range(1, 1000000)
-	some j in numbers.range(1, 1000000)
+	some i in numbers.range(1, 100000)
+	some j in numbers.range(1, 100000)
 	i + j < 0
 }
 `

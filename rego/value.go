@@ -55,8 +55,12 @@ func Strings(values []string) Value {
 }
 
 // ValueOf returns the value of a document in the types of encoding/json, with
-// integers of any Go type. It copies the document.
+// integers of any Go type. It copies the document. A number may have 20,000 digits: more
+// would take seconds to compare.
 func ValueOf(document any) (Value, error) {
+	if hasLongNumber(document) {
+		return Value{}, errLongNumber
+	}
 	v, err := ast.InterfaceToValue(document)
 	if err != nil {
 		return Value{}, fmt.Errorf("making a value: %w", err)

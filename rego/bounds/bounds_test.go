@@ -1,0 +1,145 @@
+package bounds_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego"
+	"understudy/rego/bounds"
+)
+
+// unreachable are the built-ins that no policy may call; see the capabilities of package
+// rego.
+var unreachable = []string{ast.HTTPSend.Name, ast.NetLookupIPAddr.Name, ast.OPARuntime.Name}
+
+// TestEveryBuiltinIsJudged fails when a new version of OPA has a built-in that nobody has
+// put into one of the groups.
+func TestEveryBuiltinIsJudged(t *testing.T) {
+	names := bounds.Names()
+	for _, b := range ast.CapabilitiesForThisVersion().Builtins {
+		want := 1
+		if slices.Contains(unreachable, b.Name) {
+			want = 0
+		}
+		if got := bounds.Judged(b.Name); got != want {
+			t.Errorf("%s is in %d of the groups free, bounded and replaced, want %d", b.Name, got, want)
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == b.Name })
+	}
+	if len(names) > 0 {
+		t.Errorf("there are no such built-ins: %v", names)
+	}
+}
+
+// eval evaluates p.x of a module, with ten seconds of time.
+func eval(t testing.TB, module string, input map[string]any) (rego.Result, error) {
+	t.Helper()
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": "package p\n" + module}, Paths: []string{"p/x"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := rego.NewInput(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return p.Eval(ctx, "p/x", in, time.Unix(1_700_000_000, 0))
+}
+
+// large is an input with values that no built-in should be given all of.
+func large() map[string]any {
+	graph := map[string]any{}
+	var clique []any
+	for i := range 14 {
+		clique = append(clique, fmt.Sprint("n", i))
+	}
+	for _, name := range clique {
+		graph[name.(string)] = clique
+	}
+	var many []any
+	for i := range 60_000 {
+		many = append(many, fmt.Sprint(i*7919%60_000))
+	}
+	return map[string]any{
+		"text": strings.Repeat("aé", 350_000), "ascii": strings.Repeat("a", 1_000_000), "graph": graph, "many": many,
+		"nodes": []any{"n0"}, "number": json.Number(strings.Repeat("9", 19_000)), "deep": nested(3000),
+	}
+}
+
+func nested(depth int) (out any) {
+	out = map[string]any{}
+	for range depth {
+		out = map[string]any{"a": out}
+	}
+	return out
+}
+
+// TestBeyondTheBound has, for each way in which the cost is computed, a call that goes
+// beyond the bound: it fails as a whole and names the built-in, wherever it is called.
+func TestBeyondTheBound(t *testing.T) {
+	input := large()
+	for name, call := range map[string]string{
+		"bits.lsh":                         `bits.lsh(1, 65537)`,
+		"numbers.range":                    `numbers.range(1, 1000000000)`,
+		"numbers.range_step":               `numbers.range_step(0, 1e300, 2)`,
+		"mul":                              `input.number * input.number * 2`,
+		"product":                          `product(numbers.range(10000, 30000))`,
+		"to_number":                        `to_number(input.ascii)`,
+		"strings.render_template":          `strings.render_template("{{range .a}}{{range $.a}}{{range $.a}}xx{{end}}{{end}}{{end}}", {"a": numbers.range(1, 2000)})`,
+		"json.patch":                       `json.patch({"a": 1}, [{"op": "copy", "from": "", "path": sprintf("/x%d", [i])} | some i in numbers.range(1, 60)])`,
+		"graph.reachable_paths":            `graph.reachable_paths(input.graph, input.nodes)`,
+		"split":                            `split(input.ascii, "")`,
+		"concat":                           `concat("", [input.ascii, input.ascii, input.ascii, input.ascii, input.ascii])`,
+		"sprintf":                          `sprintf("%[1]s%[1]s%[1]s%[1]s%[1]s", [input.ascii])`,
+		"replace":                          `replace(input.ascii, "a", "aaaaaaa")`,
+		"strings.replace_n":                `strings.replace_n({"a": "bbbbbbbb"}, input.ascii)`,
+		"internal.template_string":         `$"{input.ascii}{input.ascii}{input.ascii}{input.ascii}{input.ascii}"`,
+		"trim":                             `trim(input.text, input.text)`,
+		"indexof":                          `indexof(input.text, input.text)`,
+		"indexof_n":                        `indexof_n(input.ascii, "aa")`,
+		"glob.match":                       `glob.match(input.ascii, [], input.ascii)`,
+		"regex.globs_match":                `regex.globs_match(input.ascii, input.ascii)`,
+		"regex.match":                      `regex.match("(x+x+)+y|((a|b){1,10}){10}c", input.ascii)`,
+		"regex.is_valid":                   `regex.is_valid(concat("", ["((", substring(input.ascii, 0, 1000), "){1000})"]))`,
+		"regex.split":                      `regex.split("a", input.ascii)`,
+		"regex.find_n":                     `regex.find_n("a", input.ascii, -1)`,
+		"regex.find_all_string_submatch_n": `regex.find_all_string_submatch_n("(a)(b)?", input.ascii, -1)`,
+		"regex.replace":                    `regex.replace(input.ascii, "a", "aaaaaaaa")`,
+		"yaml.unmarshal":                   `yaml.unmarshal(input.ascii)`,
+		"json.unmarshal":                   `json.unmarshal(concat("", ["[", concat(",", split(substring(input.ascii, 0, 80000), "")), ",", concat(",", split(substring(input.ascii, 0, 80000), "")), "]"]))`,
+		"json.marshal_with_options":        `json.marshal_with_options(input.deep, {"indent": substring(input.ascii, 0, 1000)})`,
+		"net.cidr_expand":                  `net.cidr_expand("10.0.0.0/8")`,
+		"net.cidr_contains_matches":        `net.cidr_contains_matches(input.many, input.many)`,
+		"base64.encode":                    `base64.encode(concat("", [input.ascii, input.ascii, input.ascii]))`,
+		"json.match_schema":                `json.match_schema({"a": 1}, {"allOf": [{"$ref": "#"}]})`,
+		"graphql.parse_query":              `graphql.parse_query(input.ascii)`,
+		"sort":                             `sort(array.concat(input.many, [1]))`,
+		"object.union":                     `object.union({"a": input.many}, {"b": input.many})`,
+		"io.jwt.decode":                    `io.jwt.decode(input.ascii)`,
+		"crypto.x509.parse_certificates":   `crypto.x509.parse_certificates(input.ascii)`,
+		"units.parse":                      `units.parse(input.ascii)`,
+		"strings.any_prefix_match":         `strings.any_prefix_match(input.many, input.many)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, module := range []string{"x := " + call, "x if not f(1)\nf(_) if " + call} {
+				got, err := eval(t, module, input)
+				var failed *rego.EvalError
+				if !errors.As(err, &failed) || failed.Code != bounds.Code || !strings.HasPrefix(failed.Message, name+": ") {
+					t.Errorf("%s: %v, %v; want the bound of %s", module, got.Defined, err, name)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package bounds
+
+import (
+	"math/bits"
+	"sync"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+const (
+	// maxValues is how many values a built-in makes or puts in order: each takes some
+	// hundred nanoseconds and about a hundred bytes.
+	maxValues = 100_000
+	// maxRead is how many values a built-in looks at.
+	maxRead = 500_000
+
+	valuesOf = "values (64 bytes of text count as one)"
+)
+
+var _ = []struct{}{
+	bind(maxRead, valuesOf, size, "sum", "max", "min", "internal.member_2", "object.subset", "object.keys"),
+	bind(maxValues, valuesOf, size, "json.marshal", "json.filter", "json.remove", "object.union", "object.union_n",
+		"object.remove", "object.filter", "urlquery.encode_object", "and", "or", "intersection", "union", "set_diff",
+		"array.concat", "array.flatten", "array.slice", "array.reverse"),
+	bind(maxValues/8, valuesOf, size, "yaml.marshal", "providers.aws.sign_req", "net.cidr_merge"),
+	bind(maxValues, valuesOf, indented, "json.marshal_with_options"),
+	bind(maxRead*2, "comparisons", sorted, "sort"),
+	bind(maxRead, "comparisons", pairs, "strings.any_prefix_match", "strings.any_suffix_match"),
+	bind(maxValues/2, "comparisons", product, "net.cidr_contains_matches"),
+	bind(maxValues, "addresses", addresses, "net.cidr_expand"),
+}
+
+// weight is how much is in values, counted as a tree: what is in two places counts
+// twice, as it does for those who walk or write it.
+type weight struct {
+	values, text, depth int
+}
+
+// scale walks values until they are heavier than a limit.
+type scale struct {
+	weight
+	most, depth int
+	// entry and element are methods, made once.
+	entry   func(key, value *ast.Term) bool
+	element func(*ast.Term) bool
+}
+
+var scales = sync.Pool{New: func() any {
+	s := &scale{}
+	s.entry = func(key, value *ast.Term) bool { return s.add(key) || s.add(value) }
+	s.element = s.add
+	return s
+}}
+
+// weighed weighs terms. It stops when there are more than most values, or bytes of text.
+func weighed(terms []*ast.Term, most int) weight {
+	if len(terms) == 1 {
+		if s, ok := terms[0].Value.(ast.String); ok {
+			return weight{values: 1, text: len(s)}
+		}
+	}
+	s := scales.Get().(*scale)
+	s.weight, s.most, s.depth = weight{}, most, 0
+	for _, t := range terms {
+		if s.add(t) {
+			break
+		}
+	}
+	scales.Put(s)
+	return s.weight
+}
+
+// add adds a term with all that is in it. It returns true when it is enough.
+func (s *scale) add(t *ast.Term) (enough bool) {
+	s.values++
+	switch v := t.Value.(type) {
+	case ast.String:
+		s.text += len(v)
+	case ast.Number:
+		s.text += len(v)
+	case *ast.Array:
+		s.enter()
+		for i := range v.Len() {
+			if s.add(v.Elem(i)) {
+				break
+			}
+		}
+		s.depth--
+	case ast.Object:
+		s.enter()
+		v.Until(s.entry)
+		s.depth--
+	case ast.Set:
+		s.enter()
+		for _, element := range v.Slice() {
+			if s.add(element) {
+				break
+			}
+		}
+		s.depth--
+	}
+	return s.values > s.most || s.text > s.most*64
+}
+
+func (s *scale) enter() {
+	s.depth++
+	s.weight.depth = max(s.weight.depth, s.depth)
+}
+
+// size is how many values the operands are.
+func size(operands []*ast.Term) int {
+	w := weighed(operands, maxRead)
+	return w.values + w.text/64
+}
+
+// indented is how many values json.marshal_with_options writes, with the space before
+// each.
+func indented(operands []*ast.Term) int {
+	w := weighed(operands[:1], maxValues)
+	space := 0
+	if options, ok := operands[1].Value.(ast.Object); ok {
+		options.Foreach(func(_, v *ast.Term) { space = max(space, length(v)) })
+	}
+	return w.values + w.text/64 + w.values*space*(w.depth+1)/64
+}
+
+// sorted is how many values are compared to sort.
+func sorted(operands []*ast.Term) int {
+	n := lengthOf(operands[0])
+	return size(operands[:1]) * bits.Len(uint(n))
+}
+
+// pairs is how many texts are compared: each text with some of the others.
+func pairs(operands []*ast.Term) int {
+	return size(operands[:2]) * bits.Len(uint(lengthOf(operands[0])+lengthOf(operands[1]))) / 2
+}
+
+// product is how often one is compared with each of the others.
+func product(operands []*ast.Term) int {
+	return max(lengthOf(operands[0]), 1) * max(lengthOf(operands[1]), 1)
+}
+
+// lengthOf is how many elements a collection has.
+func lengthOf(t *ast.Term) int {
+	switch v := t.Value.(type) {
+	case *ast.Array:
+		return v.Len()
+	case ast.Set:
+		return v.Len()
+	case ast.Object:
+		return v.Len()
+	}
+	return 0
+}
+
+// addresses is how many addresses a network has.
+func addresses(operands []*ast.Term) int {
+	return networkSize(str(operands[0]))
+}
+
+// TooLarge reports whether a value is larger than what a decision can be made of, as a
+// tree: to copy it would take too long, or too much memory.
+func TooLarge(t *ast.Term) bool {
+	switch t.Value.(type) {
+	case *ast.Array, ast.Object, ast.Set:
+		return size([]*ast.Term{t}) > maxRead
+	}
+	return false
+}
+
+// walk has OPA's walk look at the deadline at each value: what does not match the pattern
+// that it is asked for is no step of the evaluation.
+func walk(original topdown.BuiltinFunc) topdown.BuiltinFunc {
+	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		return original(bctx, operands, func(found *ast.Term) error {
+			if isCancelled(bctx) {
+				return cancelled(bctx, ast.WalkBuiltin.Name)
+			}
+			return iter(found)
+		})
+	}
+}
