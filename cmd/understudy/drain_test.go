@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -113,13 +114,13 @@ func (r *running) awaitDrained(t *testing.T) {
 // drain delay: what comes then is answered, and everyone who asks hears that no more
 // should come. The delay is longer than the test, which ends the process.
 func TestReadinessGoesFirst(t *testing.T) {
-	r, process := startProcess(t, "--drain-delay", "1h", "--default-decision", "allow")
+	r := startProcess(t, "--drain-delay", "1h", "--default-decision", "allow")
 	watch, err := grpc_health_v1.NewHealthClient(r.conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	awaitStatus(t, watch, grpc_health_v1.HealthCheckResponse_SERVING)
-	if err := process.Signal(syscall.SIGTERM); err != nil {
+	if err := r.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	awaitStatus(t, watch, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -134,40 +135,59 @@ func TestReadinessGoesFirst(t *testing.T) {
 	}
 }
 
+// started is the binary in a process of its own.
+type started struct {
+	*running
+	process *os.Process
+	// log is what it has written to standard error since its ports were open.
+	log *lockedBuffer
+	// wait waits until the process has ended, and its log is complete. It returns the error
+	// of exec.Cmd.Wait.
+	wait func() error
+}
+
 // startProcess runs the binary until the test ends.
-func startProcess(t *testing.T, flags ...string) (*running, *os.Process) {
+func startProcess(t *testing.T, flags ...string) *started {
 	t.Helper()
 	cmd := exec.Command("understudy", append([]string{
 		"serve", "--authz-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0",
 		"--store", storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db"), "--decision-timeout", scriptTime.String(),
 	}, flags...)...)
-	log, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(log)
-	r := &running{bound: make(map[string]string)}
-	for len(r.bound) < 3 && lines.Scan() {
-		for _, m := range address.FindAllStringSubmatch(lines.Text(), -1) {
-			r.bound[m[1]] = m[2]
-		}
-	}
+	p := &started{running: &running{bound: make(map[string]string)}, process: cmd.Process, log: &lockedBuffer{}}
+	p.readAddresses(stderr)
 	read := make(chan struct{})
-	go func() { _, _ = io.Copy(io.Discard, log); close(read) }()
+	go func() { _, _ = io.Copy(p.log, stderr); close(read) }()
+	p.wait = sync.OnceValue(func() error {
+		<-read
+		return cmd.Wait()
+	})
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		<-read
-		_ = cmd.Wait()
+		_ = p.wait()
 	})
-	if r.conn, err = (cli.Transport{}).Dial(r.bound["authz"]); err != nil {
+	if p.conn, err = (cli.Transport{}).Dial(p.bound["authz"]); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.conn.Close() })
-	r.authz = authv3.NewAuthorizationClient(r.conn)
-	return r, cmd.Process
+	t.Cleanup(func() { _ = p.conn.Close() })
+	p.authz = authv3.NewAuthorizationClient(p.conn)
+	return p
+}
+
+// readAddresses reads a log until it has named the three ports.
+func (p *started) readAddresses(log io.Reader) {
+	lines := bufio.NewScanner(log)
+	for len(p.bound) < 3 && lines.Scan() {
+		for _, m := range address.FindAllStringSubmatch(lines.Text(), -1) {
+			p.bound[m[1]] = m[2]
+		}
+	}
 }
 
 func awaitStatus(t *testing.T, watch grpc_health_v1.Health_WatchClient, want grpc_health_v1.HealthCheckResponse_ServingStatus) {

@@ -53,5 +53,5 @@ func (s *server) drainHTTPAuthz(ctx context.Context) error {
 	if s.authzHTTP == nil {
 		return nil
 	}
-	return s.authzHTTP.Shutdown(ctx)
+	return drainHTTP(ctx, "http-authz", s.authzHTTP)
 }

@@ -144,5 +144,5 @@ func (p *reservationPort) drain(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	return p.http.Shutdown(ctx)
+	return drainHTTP(ctx, "reservation", p.http)
 }

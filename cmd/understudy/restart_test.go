@@ -110,7 +110,7 @@ func TestARestartUnderLoadRefusesNobody(t *testing.T) {
 		"--authz-addr", addr, "--policy", "shop", "--location", "projects/p1/locations/l1",
 		"--store", storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db"),
 	}
-	r, process := startProcess(t, flags...)
+	r := startProcess(t, flags...)
 	r.awaitReady(t)
 	if code, body := r.call(t, "admin", "POST", policies+"?policyId=shop", slowToCompile(t)); code != 200 {
 		t.Fatalf("the policy is answered with %d %.300s", code, body)
@@ -124,8 +124,8 @@ func TestARestartUnderLoadRefusesNobody(t *testing.T) {
 	}
 	l.await(t, "OK", 100)
 	for range 2 {
-		kill(t, process)
-		_, process = startProcess(t, flags...)
+		kill(t, r.process)
+		r = startProcess(t, flags...)
 		l.await(t, "OK", 200)
 	}
 	stop()

@@ -33,12 +33,8 @@ func serve(
 	// net/http tells the standard logger what came unasked on a connection, and quotes it.
 	log.SetOutput(io.Discard)
 	telemetry.LogGRPC(logger)
-	closers := &lifecycle.Closers{}
-	defer func() {
-		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.shutdownTimeout)
-		defer cancel()
-		err = errors.Join(err, closers.Close(flush, logger))
-	}()
+	closers, ending := &lifecycle.Closers{}, lifecycle.NewEnding(c.shutdownTimeout, c.abort)
+	defer func() { err = errors.Join(err, closers.Close(ending, logger)) }()
 
 	st, err := storage.Open(c.Config)
 	if err != nil {
@@ -74,7 +70,7 @@ func serve(
 	if announce != nil {
 		announce(s.bound)
 	}
-	return s.run(ctx)
+	return s.run(ctx, ending)
 }
 
 // server is everything that listens in one process.

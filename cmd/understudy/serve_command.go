@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
@@ -46,6 +48,7 @@ the ports close and requests under way are answered. A second signal ends it at 
 				console = telemetry.NewConsole(cmd.OutOrStdout())
 			}
 			c.decisionLog.Out = cmd.OutOrStdout()
+			c.abort = func() { os.Exit(command.ExitFailure) }
 			logger := c.newLogger(cmd.ErrOrStderr())
 			for _, name := range command.StrayVariables(cmd.Flags()) {
 				logger.Warn("no flag has this variable; it is ignored", "variable", name)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -20,11 +21,14 @@ type shutdownConfig struct {
 	drainDelay time.Duration
 	// shutdownTimeout is how long all the rest may take.
 	shutdownTimeout time.Duration
+	// abort ends the process when its time is over, whatever still runs. It is nil where
+	// the process is not only this server's, as in tests.
+	abort func()
 }
 
 // bind declares the flags.
 func (c *shutdownConfig) bind(f *pflag.FlagSet) {
-	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for requests under way at shutdown, after the drain delay")
+	f.DurationVar(&c.shutdownTimeout, "shutdown-timeout", 10*time.Second, "the longest time for the shutdown after the drain delay: requests under way have three quarters of it, and the rest is for exporting what was recorded; the process ends then in any case")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long the ports stay open at shutdown while readiness is gone already, so that no new request comes to a closed port: "+
 		"for one of several sidecars, and then longer than the interval in which Envoy or the platform asks for health; a single sidecar needs 0s, for it would be taken out with nobody in its place")
 }
@@ -34,13 +38,27 @@ func (c *shutdownConfig) check(check rule) {
 	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
 }
 
-// run serves until ctx is done or a part fails, then lets go in order.
-func (s *server) run(ctx context.Context) error {
+// run serves until ctx is done or a part fails, then ends the parts in order.
+func (s *server) run(ctx context.Context, ending *lifecycle.Ending) error {
 	g, ctx := lifecycle.NewGroup(ctx)
 	defer g.Stop()
 	// The sidecar outlives the ports, so that what is asked last is decided too.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
+	s.start(ctx, following, g)
+
+	<-ctx.Done()
+	s.log.Info("shutting down")
+	s.drain()
+	ending.Begin()
+	err := s.shutdown(g, ending, stopFollowing)
+	parts, cancel := ending.Parts()
+	defer cancel()
+	return errors.Join(g.Await(parts), err)
+}
+
+// start starts the parts that are there. following is the context of the sidecar.
+func (s *server) start(ctx, following context.Context, g *lifecycle.Group) {
 	if s.sidecar != nil {
 		g.Go("sidecar", func() error { return s.sidecar.Run(following) })
 		g.Go("authz", func() error { return s.serveAuthz(ctx) })
@@ -58,11 +76,6 @@ func (s *server) run(ctx context.Context) error {
 		g.Go("certificates", func() error { return c.Run(ctx, s.config.tlsReload) })
 	}
 	g.Go("health", func() error { return serveHTTP(s.healthHTTP, s.listeners["health"]) })
-
-	<-ctx.Done()
-	s.log.Info("shutting down")
-	err := s.shutdown(context.WithoutCancel(ctx), stopFollowing)
-	return errors.Join(g.Await(), err)
 }
 
 // serveGRPC serves until the server is stopped, which may be before it began.
@@ -85,26 +98,24 @@ func serveHTTP(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// shutdown takes the process out of the traffic first, then answers what is under
-// way, then stops following.
-func (s *server) shutdown(ctx context.Context, stopFollowing func()) error {
-	s.drain()
-	ctx, cancel := context.WithTimeout(ctx, s.config.shutdownTimeout)
+// shutdown answers what is under way on all ports, then stops following.
+func (s *server) shutdown(g *lifecycle.Group, ending *lifecycle.Ending, stopFollowing func()) error {
+	ctx, cancel := ending.Requests()
 	defer cancel()
 	var errs []error
 	if s.sidecar != nil {
 		drained := make(chan error, 2)
 		go func() { drained <- s.drainHTTPAuthz(ctx) }()
 		go func() { drained <- s.reservation.drain(ctx) }()
-		stopGracefully(ctx, s.authz)
+		s.drainAuthz(ctx, g)
 		errs = append(errs, <-drained, <-drained)
 	}
 	if s.admin != nil {
 		s.admin.Drain()
-		errs = append(errs, s.adminHTTP.Shutdown(ctx))
+		errs = append(errs, drainHTTP(ctx, "admin", s.adminHTTP))
 	}
 	stopFollowing()
-	errs = append(errs, s.healthHTTP.Shutdown(ctx))
+	errs = append(errs, drainHTTP(ctx, "health", s.healthHTTP))
 	return errors.Join(errs...)
 }
 
@@ -121,10 +132,29 @@ func (s *server) drain() {
 	}
 }
 
-// stopGracefully answers the calls under way, and gives up on those that take
-// longer than ctx allows.
-func stopGracefully(ctx context.Context, rpc *grpc.Server) {
-	stop := context.AfterFunc(ctx, rpc.Stop)
-	defer stop()
-	rpc.GracefulStop()
+// drainAuthz answers the checks under way. Those that take longer than ctx allows are
+// canceled, and the group waits for them: gRPC does so for good, and an evaluation need
+// not notice that it is canceled.
+func (s *server) drainAuthz(ctx context.Context, g *lifecycle.Group) {
+	answered := make(chan struct{})
+	g.Go("checks under way on the authz port", func() error {
+		s.authz.GracefulStop()
+		close(answered)
+		return nil
+	})
+	select {
+	case <-answered:
+	case <-ctx.Done():
+		s.log.Warn("calls that are still under way are canceled: three quarters of --shutdown-timeout are over", "port", "authz")
+		go s.authz.Stop()
+	}
+}
+
+// drainHTTP answers the calls under way on a port, and closes the connections of those
+// that take longer than ctx allows.
+func drainHTTP(ctx context.Context, name string, server *http.Server) error {
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("%s: calls were still under way when three quarters of --shutdown-timeout were over: %w", name, err), server.Close())
+	}
+	return nil
 }

@@ -72,9 +72,7 @@ func TestADeadCollectorFailsNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				tel.Logs.Logger("test").Emit(t.Context(), otellog.Record{})
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				if err := closers.Close(ctx, logger); err != nil {
+				if err := closers.Close(lifecycle.NewEnding(100*time.Millisecond, nil), logger); err != nil {
 					t.Errorf("it ends with %v", err)
 				}
 				for _, what := range []string{notExported, "what=metrics", `what="preview records"`} {

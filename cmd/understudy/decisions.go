@@ -1,0 +1,84 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"understudy/authz"
+	"understudy/authz/extauthz"
+	"understudy/cmd/understudy/command"
+)
+
+// decisionsConfig is how live decisions are made and answered, and what they may cost.
+type decisionsConfig struct {
+	defaultDecision  string
+	decisionTimeout  time.Duration
+	failWithError    string
+	decisionIDHeader string
+	observe          bool
+	descriptorSet    string
+	// decisionCache is the number of decisions that each policy caches; 0 is none.
+	decisionCache int
+	// bodyMemory is in bytes.
+	bodyMemory int64
+}
+
+// bind declares the flags.
+func (c *decisionsConfig) bind(f *pflag.FlagSet) {
+	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
+	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
+	f.StringVar(&c.failWithError, "fail-with-error", failNot, "answer a policy's failure with an error, so that Envoy's failure_mode_allow decides, instead of a denial: "+
+		"a gRPC error, or with =response an error_response, whose metadata Envoy 1.38 and later have in the access log and 1.36 makes a 403")
+	f.Lookup("fail-with-error").NoOptDefVal = failError
+	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header by which a client that is denied over gRPC is told the decision ID, such as x-decision-id; over HTTP it always is (default none)")
+	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
+	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
+	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
+	f.IntVar(&c.decisionCache, "decision-cache", 65_536, "how many decisions each policy caches, of about 200 bytes, and an experiment a quarter of that; 0 for none")
+}
+
+func (c *decisionsConfig) check(check rule) {
+	check(command.OneOf(c.defaultDecision, "deny", "allow"), "default-decision", "it is deny or allow")
+	check(c.decisionTimeout > 0, "decision-timeout", "it is a duration above zero, such as 100ms")
+	check(command.OneOf(c.failWithError, failNot, failError, failResponse), "fail-with-error", "it is true, false or response")
+	if _, err := extauthz.WithDecisionIDHeader(c.decisionIDHeader); c.decisionIDHeader != "" && err != nil {
+		check(false, "decision-id-header", err.Error())
+	}
+	check(c.bodyMemory > 0, "body-memory", "it is a number of bytes above zero, such as 67108864")
+	check(c.decisionCache >= 0, "decision-cache", "it is a number of decisions, such as 65536, or 0")
+}
+
+// cacheSize returns the number of decisions that a policy caches, as authz has it: there 0
+// is the default.
+func (c *decisionsConfig) cacheSize() int {
+	if c.decisionCache == 0 {
+		return -1
+	}
+	return c.decisionCache
+}
+
+func (c *decisionsConfig) verdict() authz.Verdict {
+	if c.defaultDecision == "allow" {
+		return authz.Allow
+	}
+	return authz.Deny
+}
+
+// The values of --fail-with-error.
+const (
+	failNot      = "false"
+	failError    = "true"
+	failResponse = "response"
+)
+
+// onFailure says how a policy's failure is answered.
+func (c *decisionsConfig) onFailure() []extauthz.Option {
+	switch c.failWithError {
+	case failError:
+		return []extauthz.Option{extauthz.OnFailureError()}
+	case failResponse:
+		return []extauthz.Option{extauthz.OnFailureResponse()}
+	}
+	return nil
+}

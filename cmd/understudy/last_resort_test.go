@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"understudy/cmd/understudy/command"
+)
+
+// endlessPolicy asks a service, and then evaluates what takes longer than anybody lives:
+// whether two globs have a word in common. The built-in function does not notice that its
+// evaluation was canceled.
+func endlessPolicy(t *testing.T, service string) string {
+	t.Helper()
+	module := "package envoy.authz\n\nallow if regex.globs_match(\"" +
+		strings.Repeat("a*b*", 20) + "c\", concat(\"\", [\"" + strings.Repeat("[ab]*[ab]", 20) + "\", input.attributes.request.http.method, \"*\"]))\n"
+	body, err := json.Marshal(map[string]any{
+		"rules":   []any{map[string]any{"externalService": map[string]any{"endpointUrl": service}}, map[string]any{"rego": map[string]any{}}},
+		"modules": map[string]string{"a.rego": module},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestAnEvaluationThatNeverEnds: a process ends in the time of --shutdown-timeout though a
+// check never does. It says what it waited for, and that this was no good end. What was
+// logged before is there.
+func TestAnEvaluationThatNeverEnds(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(service.Close)
+	p := startProcess(t, "--shutdown-timeout", "4s", "--decision-timeout", "1h", "--external-allow", "127.0.0.1",
+		"--location", "projects/p1/locations/l1")
+	if code, body := p.call(t, "admin", "POST", policies+"?policyId=default", endlessPolicy(t, service.URL)); code != http.StatusOK || !strings.Contains(body, `"done":true`) {
+		t.Fatalf("the policy is answered with %d: %s", code, body)
+	}
+	go func() { _, _ = p.authz.Check(t.Context(), plainCheck(t)) }()
+	<-asked
+	if err := p.process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := p.wait(); !errors.As(err, &exit) || exit.ExitCode() != command.ExitFailure {
+		t.Errorf("the process ends with %v, want exit code %d", err, command.ExitFailure)
+	}
+	const want = "checks under way on the authz port: not ended in the time of --shutdown-timeout"
+	if got := p.log.String(); !strings.Contains(got, want) {
+		t.Errorf("the log has no %q:\n%s", want, got)
+	}
+}

@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// The phases of an ending, as the part of its time by which each has to be over. What an
+// early phase does not use is left to the later ones. A request that hangs must not take
+// the time in which records are exported, so each later phase has some of its own.
+const (
+	requestsUntil = 0.75
+	partsUntil    = 0.85
+	exportsUntil  = 0.92
+	closingUntil  = 0.97
+)
+
+// Ending is the time in which a process ends. It begins once, and all phases of the end
+// are measured from there, so that they do not add up. It is safe for concurrent use.
+type Ending struct {
+	timeout time.Duration
+	abort   func()
+
+	once  sync.Once
+	begun time.Time
+}
+
+// NewEnding returns an ending that has so much time. abort is called when all of it is
+// over and the process is still there; nil calls nothing.
+func NewEnding(timeout time.Duration, abort func()) *Ending {
+	return &Ending{timeout: timeout, abort: abort}
+}
+
+// Begin starts the clock, if it does not run.
+func (e *Ending) Begin() {
+	e.once.Do(func() {
+		e.begun = time.Now()
+		if e.abort != nil {
+			// Whatever waits for something that never comes, even a log line that nobody
+			// reads, ends here. There is nothing to stop: the process goes either way.
+			time.AfterFunc(e.timeout, e.abort)
+		}
+	})
+}
+
+// Requests is the context of requests that are under way.
+func (e *Ending) Requests() (context.Context, context.CancelFunc) { return e.until(requestsUntil) }
+
+// Parts is the context in which the goroutines of the process end.
+func (e *Ending) Parts() (context.Context, context.CancelFunc) { return e.until(partsUntil) }
+
+func (e *Ending) exports() (context.Context, context.CancelFunc) { return e.until(exportsUntil) }
+
+func (e *Ending) closing() (context.Context, context.CancelFunc) { return e.until(closingUntil) }
+
+func (e *Ending) until(share float64) (context.Context, context.CancelFunc) {
+	e.Begin()
+	return context.WithDeadline(context.Background(), e.begun.Add(time.Duration(share*float64(e.timeout))))
+}
