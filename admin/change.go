@@ -9,49 +9,50 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/apierror"
 	"understudy/authz"
 )
 
-// change is one mutation, worked out but not made: what a method returns once it
+// Change is one mutation, worked out but not made: what a method returns once it
 // has read and checked everything.
-type change struct {
-	// target is the resource that the caller asked to change.
-	target Key
-	// verb is the method, such as create.
-	verb verb
-	// conditions are what the change was worked out from.
-	conditions []Condition
+type Change struct {
+	// Target is the resource that the caller asked to change.
+	Target Key
+	// Verb is the method, such as create.
+	Verb Verb
+	// Conditions are what the change was worked out from.
+	Conditions []Condition
 	// refused turns a condition that does not hold into the caller's error. Nil,
 	// or a nil result, means that the change has to be worked out again.
 	refused func(Condition) error
-	// writes are the resources that change, without the operation.
-	writes []Write
-	// policies are those that the sidecars of the target's location are told of; nil
+	// Writes are the resources that change, without the operation.
+	Writes []Write
+	// Policies are those that the sidecars of the target's location are told of; nil
 	// means the target's.
-	policies []authz.PolicyName
-	// response is the result of the operation.
-	response proto.Message
+	Policies []authz.PolicyName
+	// Response is the result of the operation.
+	Response proto.Message
 	// revision is for the metadata of a commit.
 	revision string
-	// settled is the sequence of the change that already made it so; with it,
+	// Settled is the sequence of the change that already made it so; with it,
 	// nothing is written but the operation. For a resource that is not there, it
-	// is noSequence.
-	settled int64
+	// is NoSequence.
+	Settled int64
 }
 
-// noSequence is the settled sequence of a change that no sidecar needs to apply.
-const noSequence = -1
+// NoSequence is the settled sequence of a change that no sidecar needs to apply.
+const NoSequence = -1
 
 // silent reports whether the change changes no resource.
-func (c *change) silent() bool { return c.settled != 0 }
+func (c *Change) silent() bool { return c.Settled != 0 }
 
-// mutate works a change out, makes it and returns its operation, after waiting a
+// Mutate works a change out, makes it and returns its operation, after waiting a
 // moment for the operation to be done. workOut is called again whenever the change
 // loses a race; it has to read what it depends on each time.
-func (s *Server) mutate(
-	ctx context.Context, validateOnly bool, workOut func(context.Context) (*change, error),
+func (s *Server) Mutate(
+	ctx context.Context, validateOnly bool, workOut func(context.Context) (*Change, error),
 ) (*longrunningpb.Operation, error) {
-	for range maxAttempts {
+	for range MaxAttempts {
 		c, err := workOut(ctx)
 		if err != nil {
 			return nil, err
@@ -76,12 +77,12 @@ func (s *Server) mutate(
 }
 
 // tooManyRaces names the target of a change that never won.
-func (s *Server) tooManyRaces(ctx context.Context, workOut func(context.Context) (*change, error)) error {
+func (s *Server) tooManyRaces(ctx context.Context, workOut func(context.Context) (*Change, error)) error {
 	c, err := workOut(ctx)
 	if err != nil {
 		return err
 	}
-	return concurrentChange(c.target)
+	return apierror.ConcurrentChange(c.Target)
 }
 
 // lostRace says that a condition failed which the caller did not set.
@@ -90,7 +91,7 @@ type lostRace struct{ cause *ConditionError }
 func (e *lostRace) Error() string { return e.cause.Error() }
 
 // make commits a change together with its operation.
-func (s *Server) make(ctx context.Context, c *change) (*storedOperation, error) {
+func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) {
 	op, err := s.newOperation(c)
 	if err != nil {
 		return nil, err
@@ -100,17 +101,17 @@ func (s *Server) make(ctx context.Context, c *change) (*storedOperation, error) 
 		return nil, err
 	}
 	txn := Txn{
-		ID:         Key(op.message.Name).id(),
-		Project:    c.target.project(),
-		Conditions: c.conditions,
-		Writes:     append(slices.Clip(c.writes), operationPut),
+		ID:         Key(op.message.Name).ID(),
+		Project:    c.Target.Project(),
+		Conditions: c.Conditions,
+		Writes:     append(slices.Clip(c.Writes), operationPut),
 	}
 	if !c.silent() {
-		policies := c.policies
+		policies := c.Policies
 		if policies == nil {
-			policies = []authz.PolicyName{authz.PolicyName(c.target.policy())}
+			policies = []authz.PolicyName{authz.PolicyName(c.Target.Policy())}
 		}
-		txn.Events = []Event{{c.target.location(), policies}}
+		txn.Events = []Event{{c.Target.Location(), policies}}
 	}
 	sequence, err := s.store.Commit(ctx, txn)
 	if err != nil {
@@ -123,10 +124,10 @@ func (s *Server) make(ctx context.Context, c *change) (*storedOperation, error) 
 }
 
 // refusal turns the error of a Txn into that of the call.
-func (s *Server) refusal(ctx context.Context, c *change, err error) error {
+func (s *Server) refusal(ctx context.Context, c *Change, err error) error {
 	var failed *ConditionError
 	if !errors.As(err, &failed) {
-		return s.storeFailed(ctx, "committing "+string(c.target), err)
+		return s.storeFailed(ctx, "committing "+string(c.Target), err)
 	}
 	if c.refused != nil {
 		if refused := c.refused(failed.Condition); refused != nil {
@@ -138,13 +139,13 @@ func (s *Server) refusal(ctx context.Context, c *change, err error) error {
 
 // rehearsed is the answer of a validate_only call: done, without a name, with the
 // resource as it would be (AIP-163).
-func (c *change) rehearsed() (*longrunningpb.Operation, error) {
+func (c *Change) rehearsed() (*longrunningpb.Operation, error) {
 	op := &longrunningpb.Operation{Done: true}
-	if err := setResponse(op, c.response); err != nil {
+	if err := setResponse(op, c.Response); err != nil {
 		return nil, err
 	}
 	return op, nil
 }
 
-// newID returns a random ID for a resource or an operation.
-func newID() string { return uuid.NewString() }
+// NewID returns a random ID for a resource or an operation.
+func NewID() string { return uuid.NewString() }

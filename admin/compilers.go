@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/background"
@@ -51,7 +52,7 @@ func (c *compilers) run(ctx context.Context, work func() error) error {
 
 // compile returns nil if a policy compiles. The error is that of [authz.Compile].
 func (c *compilers) compile(ctx context.Context, p *adminpb.Policy) error {
-	content, err := revisionID(p)
+	content, err := content.RevisionID(p)
 	if err != nil {
 		return err
 	}
@@ -85,19 +86,21 @@ func (c *compilers) note(content string) {
 	c.compiled[content] = true
 }
 
-// Packages returns the package of each module of a lock, which is stored and so has
-// compiled once; none of what this version cannot parse. It waits for its turn as
-// compilations do.
-func (l *Library) Packages(ctx context.Context, lock Lock) (packages map[string]string, err error) {
-	err = l.s.compilers.run(ctx, func() error {
-		packages, err = rego.Packages(ctx, lock.Content.GetModules())
+// Packages returns the package of each module, by its name, of modules that are stored and
+// so have compiled once; none of what this version cannot parse. policy is whose modules
+// they are, for the log. It waits for its turn as compilations do.
+func (s *Server) Packages(
+	ctx context.Context, policy authz.PolicyID, modules map[string]string,
+) (packages map[string]string, err error) {
+	err = s.compilers.run(ctx, func() error {
+		packages, err = rego.Packages(ctx, modules)
 		if refused := (*rego.CompileError)(nil); errors.As(err, &refused) {
 			return nil
 		}
 		return err
 	})
 	if err != nil {
-		return nil, l.s.storeFailed(ctx, "parsing the modules of "+string(lock.Policy), err)
+		return nil, s.storeFailed(ctx, "parsing the modules of "+string(policy), err)
 	}
 	return packages, nil
 }

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/aip"
+	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 )
 
@@ -21,7 +23,7 @@ func (s *Server) GetConfig(ctx context.Context, r *adminpb.GetConfigRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.readConfig(ctx, name)
+	stored, err := s.ReadConfig(ctx, name)
 	return stored.config, err
 }
 
@@ -30,23 +32,23 @@ func (s *Server) GetConfig(ctx context.Context, r *adminpb.GetConfigRequest) (*a
 func (s *Server) UpdateConfig(ctx context.Context, r *adminpb.UpdateConfigRequest) (*adminpb.Config, error) {
 	given := r.GetConfig()
 	if given == nil {
-		return nil, required("config", "Its name says what to update.")
+		return nil, apierror.Required("config", "Its name says what to update.")
 	}
 	name, err := configKind.parse("config.name", given.GetName())
 	if err != nil {
 		return nil, err
 	}
-	mask, err := parseMask(r.GetUpdateMask(), given)
+	mask, err := content.ParseMask(r.GetUpdateMask(), given)
 	if err != nil {
 		return nil, err
 	}
-	for range maxAttempts {
+	for range MaxAttempts {
 		u, err := s.configUpdate(ctx, name, given, mask)
-		if err != nil || u.write == nil || r.GetValidateOnly() {
+		if err != nil || u.Write == nil || r.GetValidateOnly() {
 			return u.config, err
 		}
 		_, err = s.store.Commit(ctx, Txn{
-			ID: newID(), Project: name.project(), Conditions: u.conditions, Writes: []Write{u.write},
+			ID: NewID(), Project: name.Project(), Conditions: u.Conditions, Writes: []Write{u.Write},
 		})
 		if failed := (*ConditionError)(nil); asCondition(err, &failed) {
 			continue
@@ -56,88 +58,91 @@ func (s *Server) UpdateConfig(ctx context.Context, r *adminpb.UpdateConfigReques
 		}
 		return u.config, nil
 	}
-	return nil, concurrentChange(name)
+	return nil, apierror.ConcurrentChange(name)
 }
 
-// storedConfig is a configuration as it was read. Its record is empty if it was never
+// StoredConfig is a configuration as it was read. Its record is empty if it was never
 // set.
-type storedConfig struct {
-	name   Key
+type StoredConfig struct {
+	Name   Key
 	record Record
 	config *adminpb.Config
 }
 
-// unchanged is the condition under which what was worked out from c still holds.
-func (c storedConfig) unchanged() Condition {
-	if c.record.Key == "" {
-		return Absent{c.name}
-	}
-	return Unchanged{c.name, c.record.Sequence}
+// Unchanged is the condition under which what was worked out from c still holds.
+func (c StoredConfig) Unchanged() Condition {
+	return UnchangedRecord(c.Name, c.record)
 }
 
-// next returns the location that policies are promoted to; empty if there is none.
-func (c storedConfig) next() Key { return Key(c.config.GetNextLocation()) }
+// Next returns the location that policies are promoted to; empty if there is none.
+func (c StoredConfig) Next() Key { return Key(c.config.GetNextLocation()) }
 
-func (s *Server) readConfig(ctx context.Context, name Key) (storedConfig, error) {
+func (s *Server) ReadConfig(ctx context.Context, name Key) (StoredConfig, error) {
 	records, err := s.store.Get(ctx, name)
 	if err != nil {
-		return storedConfig{}, s.storeFailed(ctx, "reading "+string(name), err)
+		return StoredConfig{}, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	return s.asConfig(ctx, name, records[0])
+	return s.AsConfig(ctx, name, records[0])
 }
 
-func (s *Server) asConfig(ctx context.Context, name Key, r Record) (storedConfig, error) {
+func (s *Server) AsConfig(ctx context.Context, name Key, r Record) (StoredConfig, error) {
 	config := &adminpb.Config{Name: string(name)}
 	var err error
 	if r.Key == "" {
-		config.Etag, err = configEtag(config)
+		config.Etag, err = content.ConfigEtag(config)
 	} else {
-		config, err = decode(r, &adminpb.Config{})
+		config, err = Decode(r, &adminpb.Config{})
 	}
 	if err != nil {
-		return storedConfig{name: name, record: r}, s.damaged(ctx, name, err)
+		return StoredConfig{Name: name, record: r}, s.damaged(ctx, name, err)
 	}
-	return storedConfig{name, r, config}, nil
+	return StoredConfig{name, r, config}, nil
 }
 
-// configUpdate is an update of a configuration, worked out but not made.
-type configUpdate struct {
+// ConfigUpdate is an update of a configuration, worked out but not made.
+type ConfigUpdate struct {
 	config     *adminpb.Config
-	conditions []Condition
-	// write is nil if nothing changes.
-	write Write
+	Conditions []Condition
+	// Write is nil if nothing changes.
+	Write Write
 }
 
 func (s *Server) configUpdate(
 	ctx context.Context, name Key, given *adminpb.Config, mask aip.Mask,
-) (configUpdate, error) {
-	stored, err := s.readConfig(ctx, name)
+) (ConfigUpdate, error) {
+	stored, err := s.ReadConfig(ctx, name)
 	damaged := err != nil && stored.record.Key != "" && mask.All()
 	if damaged {
 		stored.config = &adminpb.Config{Name: string(name), Etag: stored.record.Etag}
 	} else if err != nil {
-		return configUpdate{}, err
+		return ConfigUpdate{}, err
 	}
 	if err := matchEtag(name, given.GetEtag(), stored.config.Etag); err != nil {
-		return configUpdate{}, err
+		return ConfigUpdate{}, err
 	}
 	config := proto.CloneOf(stored.config)
-	if err := applyMask("config", mask, config, given); err != nil {
-		return configUpdate{}, err
+	if err := content.ApplyMask("config", mask, config, given); err != nil {
+		return ConfigUpdate{}, err
 	}
 	if config.NextLocation == stored.config.NextLocation && !damaged {
-		return configUpdate{config: stored.config}, nil
+		return ConfigUpdate{config: stored.config}, nil
 	}
-	chain, err := s.checkNext(ctx, Key(name.location()), config.NextLocation)
+	return s.WithNext(ctx, stored, config.NextLocation)
+}
+
+// WithNext works out the configuration with another next location, which may be none.
+func (s *Server) WithNext(ctx context.Context, stored StoredConfig, next string) (ConfigUpdate, error) {
+	chain, err := s.checkNext(ctx, Key(stored.Name.Location()), next)
 	if err != nil {
-		return configUpdate{}, err
+		return ConfigUpdate{}, err
 	}
-	config.UpdateTime = timestamppb.New(s.now())
-	if config.Etag, err = configEtag(config); err != nil {
-		return configUpdate{}, err
+	config := proto.CloneOf(stored.config)
+	config.NextLocation, config.UpdateTime = next, timestamppb.New(s.now())
+	if config.Etag, err = content.ConfigEtag(config); err != nil {
+		return ConfigUpdate{}, err
 	}
-	write, err := put(config.Name, config.Etag, config)
-	return configUpdate{config, append([]Condition{stored.unchanged()}, chain...), write}, err
+	write, err := NewPut(config.Name, config.Etag, config)
+	return ConfigUpdate{config, append([]Condition{stored.Unchanged()}, chain...), write}, err
 }
 
 // checkNext checks that policies can be promoted from one location to another: they
@@ -152,8 +157,8 @@ func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condit
 	if err != nil {
 		return nil, err
 	}
-	if to.project() != from.project() {
-		return nil, invalid(reasonInvalidField, violation{field, "It has to be a location of the same project, " + from.project() + "."})
+	if to.Project() != from.Project() {
+		return nil, apierror.Invalid(apierror.ReasonInvalidField, field, "It has to be a location of the same project, "+from.Project()+".")
 	}
 	if err := notReserved(field, to); err != nil {
 		return nil, err
@@ -161,19 +166,19 @@ func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condit
 	var conditions []Condition
 	for at := to; at != ""; {
 		if at == from {
-			return nil, invalid(reasonInvalidField, violation{field, "From there, policies would be promoted back to " +
-				string(from) + ". The locations have to form a chain."})
+			return nil, apierror.Invalid(apierror.ReasonInvalidField, field, "From there, policies would be promoted back to "+
+				string(from)+". The locations have to form a chain.")
 		}
-		stored, err := s.readConfig(ctx, configOf(at))
+		stored, err := s.ReadConfig(ctx, ConfigOf(at))
 		if err != nil {
 			return nil, err
 		}
-		conditions = append(conditions, stored.unchanged())
+		conditions = append(conditions, stored.Unchanged())
 		if len(conditions) >= maxChain {
-			return nil, invalid(reasonInvalidField, violation{field, fmt.Sprintf("With it, more than %d locations "+
-				"would form one chain. Leave some out.", maxChain)})
+			return nil, apierror.Invalid(apierror.ReasonInvalidField, field, fmt.Sprintf("With it, more than %d locations "+
+				"would form one chain. Leave some out.", maxChain))
 		}
-		at = stored.next()
+		at = stored.Next()
 	}
 	return conditions, nil
 }

@@ -2,16 +2,18 @@
 // operations over a [Store].
 //
 // A [Server] implements the services of understudy.admin.v1 and
-// google.longrunning.Operations and serves them as gRPC and, through a gateway, as
-// REST on one port. Each mutation reads what it depends on, checks it, compiles
+// google.longrunning.Operations; [understudy/admin/rest] puts them on a port. Each
+// mutation reads what it depends on, checks it, compiles
 // what may become live and then makes one [Txn], guarded by what was read; a Txn
 // that loses a race is made again from the start, so concurrent calls have one
 // order. Its answer is an operation that is done when every live sidecar of the
 // location has applied the change; that is computed on read from what the sidecars
 // report, so there is no background work to lose.
 //
-// A [Library] is the same policies as RFC-042 sees them, for the Policyfile API in
-// [understudy/admin/policyfile].
+// What other packages build on is a [Change]: what a mutation has worked out. They work
+// one out from what they have read (a [StoredPolicy], a [StoredConfig], a [Promotion]), and
+// [Server.Mutate] makes it. So [understudy/admin/library] shows the same policies as
+// RFC-042 sees them, with one order of all calls.
 //
 // The package guarantees that nothing is stored that does not compile, that every
 // error has one machine-readable reason (AIP-193), and that a call with

@@ -2,12 +2,18 @@ package admin
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/aip"
+	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 )
 
@@ -24,7 +30,7 @@ func (s *Server) GetPolicyExperiment(
 		return nil, err
 	}
 	if !stored.exists() {
-		return nil, notFound(name)
+		return nil, apierror.NotFound(name)
 	}
 	if stored.damage != nil {
 		return nil, stored.damage
@@ -43,28 +49,17 @@ func (s *Server) CreatePolicyExperiment(
 	if err := checkID("policy_experiment_id", r.GetPolicyExperimentId()); err != nil {
 		return nil, err
 	}
-	if err := requirePolicy(r.GetPolicyExperiment()); err != nil {
+	if err := content.RequirePolicy(r.GetPolicyExperiment()); err != nil {
 		return nil, err
 	}
-	name := parent.in("experiments").key(r.GetPolicyExperimentId())
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+	name := parent.In("experiments").Key(r.GetPolicyExperimentId())
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
 		stored, err := s.readExperiment(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		return s.experimentCreation(ctx, verbCreate, stored, r.GetPolicyExperiment(), r.GetValidateOnly())
+		return s.experimentCreation(ctx, VerbCreate, stored, r.GetPolicyExperiment(), r.GetValidateOnly())
 	})
-}
-
-// requirePolicy checks that an experiment has a policy to preview.
-func requirePolicy(e *adminpb.PolicyExperiment) error {
-	if e == nil {
-		return required("policy_experiment", "It holds the policy to preview.")
-	}
-	if e.GetPolicy() == nil {
-		return required("policy_experiment.policy", "Copy the live policy, its name included, and change the copy.")
-	}
-	return nil
 }
 
 // UpdatePolicyExperiment implements AIP-134. An update that changes something
@@ -74,17 +69,17 @@ func (s *Server) UpdatePolicyExperiment(
 ) (*longrunningpb.Operation, error) {
 	given := r.GetPolicyExperiment()
 	if given == nil {
-		return nil, required("policy_experiment", "Its name says what to update.")
+		return nil, apierror.Required("policy_experiment", "Its name says what to update.")
 	}
 	name, err := experimentKind.parse("policy_experiment.name", given.GetName())
 	if err != nil {
 		return nil, err
 	}
-	mask, err := parseMask(r.GetUpdateMask(), given)
+	mask, err := content.ParseMask(r.GetUpdateMask(), given)
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
 		stored, err := s.readExperiment(ctx, name)
 		if err != nil {
 			return nil, err
@@ -108,7 +103,7 @@ func (s *Server) DeletePolicyExperiment(
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
 		stored, err := s.readExperiment(ctx, name)
 		if err != nil {
 			return nil, err
@@ -117,7 +112,7 @@ func (s *Server) DeletePolicyExperiment(
 			if r.GetAllowMissing() {
 				return nothingToDelete(name, &adminpb.PolicyExperiment{Name: string(name)}), nil
 			}
-			return nil, notFound(name)
+			return nil, apierror.NotFound(name)
 		}
 		if err := matchEtag(name, r.GetEtag(), stored.record.Etag); err != nil {
 			return nil, err
@@ -126,12 +121,12 @@ func (s *Server) DeletePolicyExperiment(
 		if stored.damage != nil {
 			last = &adminpb.PolicyExperiment{Name: string(name)}
 		}
-		return &change{
-			target:     name,
-			verb:       verbDelete,
-			conditions: []Condition{stored.unchanged()},
-			writes:     []Write{Delete{name}},
-			response:   last,
+		return &Change{
+			Target:     name,
+			Verb:       VerbDelete,
+			Conditions: []Condition{stored.unchanged()},
+			Writes:     []Write{Delete{name}},
+			Response:   last,
 		}, nil
 	})
 }
@@ -143,15 +138,15 @@ type storedExperiment struct {
 	record Record
 	// experiment is nil if there is none, or if it cannot be read.
 	experiment *adminpb.PolicyExperiment
-	// damage is the caller's error of an experiment that cannot be read.
+	// Damage is the caller's error of an experiment that cannot be read.
 	damage error
 	// parent may be damaged, too.
-	parent storedPolicy
+	parent StoredPolicy
 }
 
 func (e storedExperiment) exists() bool { return e.record.Key != "" }
 
-// unchanged is the condition under which what was worked out from e still holds.
+// Unchanged is the condition under which what was worked out from e still holds.
 func (e storedExperiment) unchanged() Condition {
 	return Unchanged{e.record.Key, e.record.Sequence}
 }
@@ -159,15 +154,15 @@ func (e storedExperiment) unchanged() Condition {
 // readExperiment reads an experiment and its policy at one instant.
 func (s *Server) readExperiment(ctx context.Context, name Key) (storedExperiment, error) {
 	stored := storedExperiment{name: name}
-	records, err := s.store.Get(ctx, name, name.policy())
+	records, err := s.store.Get(ctx, name, name.Policy())
 	if err != nil {
 		return stored, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	stored.parent, stored.record = s.asPolicy(ctx, records[1]), records[0]
+	stored.parent, stored.record = s.AsPolicy(ctx, records[1]), records[0]
 	if !stored.exists() {
 		return stored, nil
 	}
-	experiment, err := decode(stored.record, &adminpb.PolicyExperiment{})
+	experiment, err := Decode(stored.record, &adminpb.PolicyExperiment{})
 	if err != nil {
 		stored.damage = s.damaged(ctx, name, err)
 		return stored, nil
@@ -180,9 +175,9 @@ func (s *Server) readExperiment(ctx context.Context, name Key) (storedExperiment
 // policy as it was read, so that it cannot slip past the policy's deletion, and on
 // the number of experiments, so that the cap holds under any concurrency.
 func (s *Server) experimentCreation(
-	ctx context.Context, v verb, stored storedExperiment, given *adminpb.PolicyExperiment, validateOnly bool,
-) (*change, error) {
-	name, policy := stored.name, stored.name.policy()
+	ctx context.Context, v Verb, stored storedExperiment, given *adminpb.PolicyExperiment, validateOnly bool,
+) (*Change, error) {
+	name, policy := stored.name, stored.name.Policy()
 	if err := parentOf(stored); err != nil {
 		return nil, err
 	}
@@ -191,25 +186,25 @@ func (s *Server) experimentCreation(
 		return nil, err
 	}
 	if stored.damage != nil {
-		return nil, alreadyExists(name, reasonAlreadyExists, "It cannot be read. "+damageHints[experimentKind.resourceType])
+		return nil, apierror.AlreadyExists(name, apierror.ReasonAlreadyExists, "It cannot be read. "+damageHints[experimentKind.resourceType])
 	}
 	if stored.exists() {
-		return nil, alreadyExists(name, reasonAlreadyExists, "Update it, or choose another ID.")
+		return nil, apierror.AlreadyExists(name, apierror.ReasonAlreadyExists, "Update it, or choose another ID.")
 	}
 	if validateOnly {
-		return &change{target: name, response: experiment}, s.checkExperimentLimit(ctx, policy)
+		return &Change{Target: name, Response: experiment}, s.checkExperimentLimit(ctx, policy)
 	}
 	now := timestamppb.New(s.now())
-	experiment.Uid, experiment.CreateTime, experiment.UpdateTime = newID(), now, now
+	experiment.Uid, experiment.CreateTime, experiment.UpdateTime = NewID(), now, now
 	write, err := experimentPut(experiment)
 	if err != nil {
 		return nil, err
 	}
-	return &change{
-		target: name,
-		verb:   v,
-		conditions: []Condition{
-			stored.parent.unchanged(), Absent{name}, FewerThan{policy.in("experiments"), maxExperiments},
+	return &Change{
+		Target: name,
+		Verb:   v,
+		Conditions: []Condition{
+			stored.parent.Unchanged(), Absent{name}, FewerThan{policy.In("experiments"), maxExperiments},
 		},
 		refused: func(c Condition) error {
 			if _, full := c.(FewerThan); full {
@@ -217,21 +212,21 @@ func (s *Server) experimentCreation(
 			}
 			return nil
 		},
-		writes:   []Write{write},
-		response: experiment,
+		Writes:   []Write{write},
+		Response: experiment,
 	}, nil
 }
 
 // parentOf checks that the policy of an experiment is there and not deleted.
 func parentOf(stored storedExperiment) error {
-	policy := stored.name.policy()
+	policy := stored.name.Policy()
 	if !stored.parent.exists() {
-		return notFound(policy)
+		return apierror.NotFound(policy)
 	}
-	if !stored.parent.live() {
+	if !stored.parent.Live() {
 		return policyDeleted(policy)
 	}
-	return stored.parent.damage
+	return stored.parent.Damage
 }
 
 // newExperiment returns what of a given experiment becomes the resource.
@@ -241,9 +236,9 @@ func (s *Server) newExperiment(
 	experiment := proto.CloneOf(given)
 	aip.ClearOutputOnly(experiment)
 	experiment.Name = string(name)
-	if experiment.GetPolicy().GetName() != string(name.policy()) {
-		return nil, invalid(reasonPolicyNameMismatch, violation{"policy_experiment.policy.name",
-			"It has to be the name of the live policy, " + string(name.policy()) + "."})
+	if experiment.GetPolicy().GetName() != string(name.Policy()) {
+		return nil, apierror.Invalid(apierror.ReasonPolicyNameMismatch, "policy_experiment.policy.name",
+			"It has to be the name of the live policy, "+string(name.Policy())+".")
 	}
 	return experiment, s.validateExperiment(ctx, experiment, nil)
 }
@@ -251,7 +246,7 @@ func (s *Server) newExperiment(
 // checkExperimentLimit tells a caller of validate_only that the policy has all the
 // experiments it may have.
 func (s *Server) checkExperimentLimit(ctx context.Context, policy Key) error {
-	present, err := s.store.List(ctx, Query{Collection: policy.in("experiments"), Limit: maxExperiments})
+	present, err := s.store.List(ctx, Query{Collection: policy.In("experiments"), Limit: maxExperiments})
 	if err != nil {
 		return s.storeFailed(ctx, "listing the experiments of "+string(policy), err)
 	}
@@ -264,73 +259,85 @@ func (s *Server) checkExperimentLimit(ctx context.Context, policy Key) error {
 // experimentByUpdate is an update of an experiment that is not there.
 func (s *Server) experimentByUpdate(
 	ctx context.Context, stored storedExperiment, r *adminpb.UpdatePolicyExperimentRequest,
-) (*change, error) {
+) (*Change, error) {
 	given := r.GetPolicyExperiment()
 	if !r.GetAllowMissing() {
-		return nil, notFound(stored.name)
+		return nil, apierror.NotFound(stored.name)
 	}
 	if etag := given.GetEtag(); etag != "" {
-		return nil, missingAborted(stored.name, etag)
+		return nil, apierror.MissingAborted(stored.name, etag)
 	}
-	if err := checkID("policy_experiment.name", stored.name.id()); err != nil {
+	if err := checkID("policy_experiment.name", stored.name.ID()); err != nil {
 		return nil, err
 	}
-	if err := requirePolicy(given); err != nil {
+	if err := content.RequirePolicy(given); err != nil {
 		return nil, err
 	}
-	return s.experimentCreation(ctx, verbUpdate, stored, given, r.GetValidateOnly())
+	return s.experimentCreation(ctx, VerbUpdate, stored, given, r.GetValidateOnly())
 }
 
 // experimentUpdate works out the update of an experiment that is there.
 func (s *Server) experimentUpdate(
 	ctx context.Context, stored storedExperiment, given *adminpb.PolicyExperiment, mask aip.Mask,
-) (*change, error) {
+) (*Change, error) {
 	if err := matchEtag(stored.name, given.GetEtag(), stored.experiment.Etag); err != nil {
 		return nil, err
 	}
 	experiment := proto.CloneOf(stored.experiment)
-	if err := applyExperimentMask(mask, experiment, given); err != nil {
+	if err := content.ApplyExperimentMask(mask, experiment, given); err != nil {
 		return nil, err
 	}
 	if err := s.validateExperiment(ctx, experiment, stored.experiment); err != nil {
 		return nil, err
 	}
-	if proto.Equal(experimentContent(experiment), experimentContent(stored.experiment)) {
-		return unchangedResource(verbUpdate, stored.record, stored.experiment), nil
+	if proto.Equal(content.OfExperiment(experiment), content.OfExperiment(stored.experiment)) {
+		return UnchangedResource(VerbUpdate, stored.record, stored.experiment), nil
 	}
 	now := timestamppb.New(s.now())
 	experiment.UpdateTime = now
 	if preview := experiment.PreviewMetadata; preview.GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
 		preview.State, preview.StopTime = adminpb.PolicyPreviewMetadata_SUSPENDED, now
 	}
-	return experimentReplacement(verbUpdate, stored, experiment)
+	return experimentReplacement(VerbUpdate, stored, experiment)
 }
 
 // experimentReplacement is the change that puts an experiment in the place of
 // stored.
 func experimentReplacement(
-	v verb, stored storedExperiment, experiment *adminpb.PolicyExperiment,
-) (*change, error) {
+	v Verb, stored storedExperiment, experiment *adminpb.PolicyExperiment,
+) (*Change, error) {
 	write, err := experimentPut(experiment)
 	if err != nil {
 		return nil, err
 	}
-	return &change{
-		target:     stored.name,
-		verb:       v,
-		conditions: []Condition{stored.unchanged()},
-		writes:     []Write{write},
-		response:   experiment,
+	return &Change{
+		Target:     stored.name,
+		Verb:       v,
+		Conditions: []Condition{stored.unchanged()},
+		Writes:     []Write{write},
+		Response:   experiment,
 	}, nil
 }
 
 // experimentPut names the experiment's content by its etag and returns the write
 // that stores it.
 func experimentPut(experiment *adminpb.PolicyExperiment) (Put, error) {
-	etag, err := experimentEtag(experiment)
+	etag, err := content.ExperimentEtag(experiment)
 	if err != nil {
 		return Put{}, err
 	}
 	experiment.Etag = etag
-	return put(experiment.Name, etag, experiment)
+	return NewPut(experiment.Name, etag, experiment)
+}
+
+// experimentLimit is RESOURCE_EXHAUSTED of a policy with all the experiments it
+// may have (AIP-236).
+func experimentLimit(policy Key) error {
+	limit := strconv.Itoa(maxExperiments)
+	return apierror.New(codes.ResourceExhausted, apierror.ReasonExperimentLimit,
+		fmt.Sprintf("Policy '%s' has %s experiments, the most it may have. Delete or commit one first.", policy, limit),
+		apierror.Facts{"resource": string(policy), "limit": limit},
+		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+			Subject: string(policy), Description: "At most " + limit + " experiments for a policy.",
+		}}})
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/aip"
+	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -36,13 +37,13 @@ func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...stri
 	l := listing{token: r.GetPageToken(), query: append(more, r.GetFilter(), orderBy)}
 	var err error
 	if l.size, err = aip.PageSize(r.GetPageSize()); err != nil {
-		return l, invalid(reasonInvalidPageSize, violation{"page_size", err.Error()})
+		return l, apierror.Invalid(apierror.ReasonInvalidPageSize, "page_size", err.Error())
 	}
 	if l.filter, err = aip.ParseFilter(r.GetFilter(), schema); err != nil {
-		return l, invalid(reasonInvalidFilter, violation{"filter", err.Error()})
+		return l, apierror.Invalid(apierror.ReasonInvalidFilter, "filter", err.Error())
 	}
 	if l.order, err = aip.ParseOrder(orderBy, schema.Message); err != nil {
-		return l, invalid(reasonInvalidOrderBy, violation{"order_by", err.Error()})
+		return l, apierror.Invalid(apierror.ReasonInvalidOrderBy, "order_by", err.Error())
 	}
 	return l, nil
 }
@@ -65,7 +66,7 @@ func page[M proto.Message](l listing, items []M) ([]M, string, error) {
 		out, next, err = aip.Page(matching, l.order, fitting, l.token, l.query...)
 	}
 	if err != nil {
-		return nil, "", invalid(reasonInvalidPageToken, violation{"page_token", err.Error()})
+		return nil, "", apierror.Invalid(apierror.ReasonInvalidPageToken, "page_token", err.Error())
 	}
 	return out, next, nil
 }
@@ -114,7 +115,7 @@ func (s *Server) ListPolicies(
 	if err != nil {
 		return nil, err
 	}
-	policies, unreachable, err := readAll(ctx, s, parent.in("policies"), r.GetShowDeleted(), func(p *adminpb.Policy, reconciling bool) bool {
+	policies, unreachable, err := readAll(ctx, s, parent.In("policies"), r.GetShowDeleted(), func(p *adminpb.Policy, reconciling bool) bool {
 		p.Reconciling = reconciling
 		return p.DeleteTime == nil || r.GetShowDeleted()
 	})
@@ -140,7 +141,7 @@ func (s *Server) ListPolicyExperiments(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	experiments, unreachable, err := readAll(ctx, s, parent.in("experiments"), true, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
+	experiments, unreachable, err := readAll(ctx, s, parent.In("experiments"), true, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
 		e.Reconciling = reconciling
 		return true
 	})
@@ -157,7 +158,7 @@ func (s *Server) ListOperations(
 	ctx context.Context, r *longrunningpb.ListOperationsRequest,
 ) (*longrunningpb.ListOperationsResponse, error) {
 	if r.GetReturnPartialSuccess() {
-		return nil, unimplemented("return_partial_success")
+		return nil, apierror.Unimplemented("return_partial_success")
 	}
 	parent, err := locationKind.parseParent("name", r.GetName())
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *Server) ListOperations(
 	if err != nil {
 		return nil, err
 	}
-	operations, unreachable, err := s.readOperations(ctx, parent.in("operations"))
+	operations, unreachable, err := s.readOperations(ctx, parent.In("operations"))
 	if err != nil {
 		return nil, err
 	}
@@ -177,15 +178,15 @@ func (s *Server) ListOperations(
 
 // requireParent checks that the policy of a list is there, if it is one policy.
 func (s *Server) requireParent(ctx context.Context, parent Key) error {
-	if strings.Contains(string(parent)+"/", "/"+wildcard+"/") {
+	if strings.Contains(string(parent)+"/", "/"+Wildcard+"/") {
 		return nil
 	}
-	stored, err := s.findPolicy(ctx, parent)
+	stored, err := s.FindPolicy(ctx, parent)
 	if err != nil {
 		return err
 	}
 	if !stored.exists() {
-		return notFound(parent)
+		return apierror.NotFound(parent)
 	}
 	return nil
 }
@@ -203,14 +204,14 @@ func readAll[M authz.Resource](
 	reconcilers := make(map[authz.Location]reconciler)
 	for _, r := range records {
 		var none M
-		m, err := decode(r, none.ProtoReflect().New().Interface().(M))
+		m, err := Decode(r, none.ProtoReflect().New().Interface().(M))
 		if err != nil {
 			if deleted || r.ExpireTime.IsZero() {
 				unreachable = append(unreachable, string(r.Key))
 			}
 			continue
 		}
-		location := r.Key.location()
+		location := r.Key.Location()
 		if _, read := reconcilers[location]; !read {
 			if reconcilers[location], err = s.newReconciler(ctx, location); err != nil {
 				return nil, nil, err

@@ -4,17 +4,18 @@ import (
 	"regexp"
 	"strings"
 
+	"understudy/admin/apierror"
 	"understudy/authz"
 )
 
-// wildcard stands for any ID in the parent of a List (AIP-159).
-const wildcard = "-"
+// Wildcard stands for any ID in the parent of a List (AIP-159).
+const Wildcard = "-"
 
 // idRule is what a new resource's ID has to be (AIP-122).
 const idRule = "An ID has 1 to 63 characters of a-z, 0-9 and -, begins with a letter and does not end with -."
 
-// The grammars of IDs. The OpenAPI document takes them, and the other limits of this
-// package and of aip, from these constants (cmd/protogen).
+// The grammars of IDs. The OpenAPI document takes them, and the limits of content and
+// aip, from these constants (cmd/protogen).
 const (
 	// strictIDPattern is the grammar of IDs that are chosen through this API.
 	strictIDPattern = `^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`
@@ -93,11 +94,11 @@ func (k kind) parseParent(field, name string) (Key, error) {
 
 func (k kind) parseIDs(field, name string, wildcards bool) (Key, error) {
 	if name == "" {
-		return "", required(field, "Its format is "+k.pattern()+".")
+		return "", apierror.Required(field, "Its format is "+k.pattern()+".")
 	}
 	segments, ok := k.split(name)
 	if !ok {
-		return "", invalidName(field, "The format of the name is "+k.pattern()+".")
+		return "", apierror.InvalidName(field, "The format of the name is "+k.pattern()+".")
 	}
 	for i, collection := range k.collections {
 		if err := checkSegment(field, collection, segments[2*i+1], wildcards); err != nil {
@@ -132,67 +133,83 @@ func checkSegment(field, collection, id string, wildcards bool) error {
 	switch {
 	case collection == "projects":
 		if !strictID.MatchString(id) {
-			return invalidName(field, "The project ID is not valid. "+idRule)
+			return apierror.InvalidName(field, "The project ID is not valid. "+idRule)
 		}
-	case id == wildcard:
+	case id == Wildcard:
 		if !wildcards {
-			return invalidName(field, "The wildcard - stands only in the parent of a list.")
+			return apierror.InvalidName(field, "The wildcard - stands only in the parent of a list.")
 		}
 	case !looseID.MatchString(id), id == ".", id == "..":
-		return invalidName(field, "The "+singular(collection)+
+		return apierror.InvalidName(field, "The "+singular(collection)+
 			" ID is not valid: it has 1 to 255 letters, digits and characters of _.:- and is not . or .. itself.")
 	}
 	return nil
 }
 
-func invalidName(field, description string) error {
-	return invalid(reasonInvalidName, violation{field, description})
-}
-
 // checkID checks an ID that a caller chooses for a new resource.
 func checkID(field, id string) error {
 	if id == "" {
-		return required(field, idRule)
+		return apierror.Required(field, idRule)
 	}
-	if !strictID.MatchString(id) {
-		return invalid(reasonInvalidID, violation{field, idRule})
+	if !ValidID(id) {
+		return apierror.Invalid(apierror.ReasonInvalidID, field, idRule)
 	}
 	return nil
 }
 
-// typeOf returns the resource type of a name, for errors.
-func typeOf(name Key) string {
-	for _, k := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind} {
-		if _, ok := k.split(string(name)); ok {
-			return k.resourceType
+// Type returns the type of google.api.resource that the key is a name of, for errors;
+// empty for what the API does not have, such as the documents of Chef's API.
+func (k Key) Type() string {
+	for _, kind := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind} {
+		if _, ok := kind.split(string(k)); ok {
+			return kind.resourceType
 		}
 	}
 	return ""
 }
 
-// configOf returns the name of a location's configuration.
-func configOf(location Key) Key { return location + "/config" }
+// String returns the name.
+func (k Key) String() string { return string(k) }
 
-// project returns the ID of the project that the key belongs to.
-func (k Key) project() string { return strings.SplitN(string(k), "/", 3)[1] }
+// ReservedLocation is the ID of the location that no sidecar enforces. A project keeps
+// there what the Policyfile API needs beside policies.
+const ReservedLocation = "global"
 
-// location returns the location that the key belongs to or is.
-func (k Key) location() authz.Location {
+// notReserved refuses the reserved location, named by a field, for what is to be live.
+func notReserved(field string, location Key) error {
+	if location.ID() != ReservedLocation {
+		return nil
+	}
+	return apierror.Invalid(apierror.ReasonInvalidField, field, "The location "+ReservedLocation+" is reserved: nothing is enforced there.")
+}
+
+// ValidID reports whether an ID is one that can be chosen through this API: that of a
+// project is no other.
+func ValidID(id string) bool { return strictID.MatchString(id) }
+
+// ConfigOf returns the name of a location's configuration.
+func ConfigOf(location Key) Key { return location + "/config" }
+
+// Project returns the ID of the project that the key belongs to.
+func (k Key) Project() string { return strings.SplitN(string(k), "/", 3)[1] }
+
+// Location returns the location that the key belongs to or is.
+func (k Key) Location() authz.Location {
 	segments := strings.SplitN(string(k), "/", 5)
 	return authz.Location(strings.Join(segments[:4], "/"))
 }
 
-// policy returns the policy that the key belongs to or is.
-func (k Key) policy() Key {
+// Policy returns the policy that the key belongs to or is.
+func (k Key) Policy() Key {
 	segments := strings.SplitN(string(k), "/", 7)
 	return Key(strings.Join(segments[:6], "/"))
 }
 
-// id returns the last segment of the key.
-func (k Key) id() string { return string(k[strings.LastIndexByte(string(k), '/')+1:]) }
+// ID returns the last segment of the key.
+func (k Key) ID() string { return string(k[strings.LastIndexByte(string(k), '/')+1:]) }
 
-// in returns the collection of this name below the key.
-func (k Key) in(collection string) Collection { return Collection(string(k) + "/" + collection) }
+// In returns the collection of this name below the key.
+func (k Key) In(collection string) Collection { return Collection(string(k) + "/" + collection) }
 
-// key returns the name of the collection's resource with this ID.
-func (c Collection) key(id string) Key { return Key(string(c) + "/" + id) }
+// Key returns the name of the collection's resource with this ID.
+func (c Collection) Key(id string) Key { return Key(string(c) + "/" + id) }

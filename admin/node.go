@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -13,7 +14,7 @@ func (s *Server) GetNode(ctx context.Context, r *adminpb.GetNodeRequest) (*admin
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := s.readNodes(ctx, name.location())
+	nodes, err := s.ReadNodes(ctx, name.Location())
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +23,7 @@ func (s *Server) GetNode(ctx context.Context, r *adminpb.GetNodeRequest) (*admin
 			return n, nil
 		}
 	}
-	return nil, notFound(name)
+	return nil, apierror.NotFound(name)
 }
 
 // ListNodes implements AIP-132. It lists also those that have not reported of late:
@@ -36,7 +37,7 @@ func (s *Server) ListNodes(ctx context.Context, r *adminpb.ListNodesRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := s.readNodes(ctx, parent.location())
+	nodes, err := s.ReadNodes(ctx, parent.Location())
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (s *Server) ListNodes(ctx context.Context, r *adminpb.ListNodesRequest) (*a
 	return &adminpb.ListNodesResponse{Nodes: out, NextPageToken: next}, err
 }
 
-func (s *Server) readNodes(ctx context.Context, location authz.Location) ([]*adminpb.Node, error) {
+func (s *Server) ReadNodes(ctx context.Context, location authz.Location) ([]*adminpb.Node, error) {
 	reports, err := s.store.Nodes(ctx, location)
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the nodes of "+string(location), err)
@@ -54,4 +55,40 @@ func (s *Server) readNodes(ctx context.Context, location authz.Location) ([]*adm
 		nodes[i] = report.Node
 	}
 	return nodes, nil
+}
+
+// reconciler tells which resources of a location are not yet enforced everywhere,
+// from one reading of what its nodes report.
+type reconciler struct{ nodes []NodeReport }
+
+func (s *Server) newReconciler(ctx context.Context, location authz.Location) (reconciler, error) {
+	nodes, err := s.store.Nodes(ctx, location)
+	if err != nil {
+		return reconciler{}, s.storeFailed(ctx, "reading the nodes of "+string(location), err)
+	}
+	return reconciler{nodes}, nil
+}
+
+// reconciling reports whether some live node has not applied the change of a
+// resource with this sequence, or could not (AIP-128).
+func (r reconciler) reconciling(name Key, sequence int64) bool {
+	for _, n := range r.nodes {
+		if n.Age >= nodeLifetime {
+			continue
+		}
+		if n.Node.AppliedSequence < sequence || failedToApply(n.Node, name, sequence) {
+			return true
+		}
+	}
+	return false
+}
+
+// markReconciling sets the field of a resource that was read.
+func (s *Server) markReconciling(ctx context.Context, name Key, sequence int64, field *bool) error {
+	r, err := s.newReconciler(ctx, name.Location())
+	if err != nil {
+		return err
+	}
+	*field = r.reconciling(name, sequence)
+	return nil
 }

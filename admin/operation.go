@@ -14,25 +14,27 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/background"
 )
 
-// verb is the method of an operation, as in OperationMetadata.verb.
-type verb string
+// Verb is the method of an operation, as in OperationMetadata.verb.
+type Verb string
 
 const (
-	verbCreate       verb = "create"
-	verbUpdate       verb = "update"
-	verbDelete       verb = "delete"
-	verbUndelete     verb = "undelete"
-	verbStartPreview verb = "startPreview"
-	verbStopPreview  verb = "stopPreview"
-	verbCommit       verb = "commit"
-	verbRollback     verb = "rollback"
-	verbPromote      verb = "promote"
+	VerbCreate       Verb = "create"
+	VerbUpdate       Verb = "update"
+	VerbDelete       Verb = "delete"
+	VerbUndelete     Verb = "undelete"
+	VerbStartPreview Verb = "startPreview"
+	VerbStopPreview  Verb = "stopPreview"
+	VerbCommit       Verb = "commit"
+	VerbRollback     Verb = "rollback"
+	VerbPromote      Verb = "promote"
 )
 
 // storedOperation is an operation as it is kept: with its result from the start,
@@ -54,37 +56,37 @@ type storedOperation struct {
 }
 
 // newOperation returns the operation of a change that is about to be made.
-func (s *Server) newOperation(c *change) (*storedOperation, error) {
+func (s *Server) newOperation(c *Change) (*storedOperation, error) {
 	now := s.now()
 	op := &storedOperation{
 		message: &longrunningpb.Operation{
-			Name: string(Key(c.target.location()).in("operations").key(newID())),
+			Name: string(Key(c.Target.Location()).In("operations").Key(NewID())),
 		},
 		metadata: &adminpb.OperationMetadata{
 			CreateTime: timestamppb.New(now),
-			Target:     string(c.target),
-			Verb:       string(c.verb),
+			Target:     string(c.Target),
+			Verb:       string(c.Verb),
 		},
 		expire: now.Add(operationsKept),
 	}
 	op.wrapper = wrapMetadata(c, op.metadata)
-	if c.settled > 0 {
-		op.sequence = c.settled
+	if c.Settled > 0 {
+		op.sequence = c.Settled
 	}
-	if c.settled == noSequence {
+	if c.Settled == NoSequence {
 		op.end(now)
 	}
-	return op, setResponse(op.message, c.response)
+	return op, setResponse(op.message, c.Response)
 }
 
 // wrapMetadata returns the metadata message that the verb has in the API.
-func wrapMetadata(c *change, m *adminpb.OperationMetadata) proto.Message {
-	switch c.verb {
-	case verbStartPreview:
+func wrapMetadata(c *Change, m *adminpb.OperationMetadata) proto.Message {
+	switch c.Verb {
+	case VerbStartPreview:
 		return &adminpb.StartPreviewPolicyExperimentMetadata{Operation: m}
-	case verbStopPreview:
+	case VerbStopPreview:
 		return &adminpb.StopPreviewPolicyExperimentMetadata{Operation: m}
-	case verbCommit:
+	case VerbCommit:
 		return &adminpb.CommitPolicyExperimentMetadata{Operation: m, Revision: c.revision}
 	default:
 		return m
@@ -136,7 +138,7 @@ func unpacked(packed *anypb.Any) []proto.Message {
 
 // readOperation decodes a record.
 func readOperation(r Record) (*storedOperation, error) {
-	message, err := decode(r, &longrunningpb.Operation{})
+	message, err := Decode(r, &longrunningpb.Operation{})
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +156,13 @@ func readOperation(r Record) (*storedOperation, error) {
 	}, nil
 }
 
-// put returns the write that stores the operation in a new version.
+// NewPut returns the write that stores the operation in a new version.
 func (op *storedOperation) put() (Put, error) {
 	if err := op.packMetadata(); err != nil {
 		return Put{}, err
 	}
-	op.etag = newID()
-	p, err := put(op.message.Name, op.etag, op.message)
+	op.etag = NewID()
+	p, err := NewPut(op.message.Name, op.etag, op.message)
 	p.ExpireTime = op.expire
 	p.Sequence = op.sequence
 	return p, err
@@ -250,15 +252,15 @@ func failedToApply(node *adminpb.Node, target Key, sequence int64) bool {
 
 // concerns reports whether the resource is target, the policy of it or part of it.
 func (k Key) concerns(target Key) bool {
-	return typeOf(k) != "" && typeOf(target) != "" && k.policy() == target.policy() &&
-		(k == target || k == target.policy() || target == k.policy())
+	return k.Type() != "" && target.Type() != "" && k.Policy() == target.Policy() &&
+		(k == target || k == target.Policy() || target == k.Policy())
 }
 
 // nodeFailed is the error of an operation that a node could not apply.
 func nodeFailed(node *adminpb.Node, target string) *statuspb.Status {
-	err := fail(codes.FailedPrecondition, reasonNodeFailed,
+	err := apierror.New(codes.FailedPrecondition, apierror.ReasonNodeFailed,
 		fmt.Sprintf("Node '%s' could not apply '%s' and keeps what it had: %s", node.Name, target, node.GetError().GetMessage()),
-		facts{"node": node.Name, "resource": target, "cause": node.GetError().GetMessage()})
+		apierror.Facts{"node": node.Name, "resource": target, "cause": node.GetError().GetMessage()})
 	return status.Convert(err).Proto()
 }
 
@@ -320,7 +322,7 @@ func (s *Server) refresh(ctx context.Context, op *storedOperation) error {
 		return nil
 	}
 	target := Key(op.metadata.Target)
-	nodes, err := s.store.Nodes(ctx, target.location())
+	nodes, err := s.store.Nodes(ctx, target.Location())
 	if err != nil {
 		return err
 	}
@@ -339,7 +341,7 @@ func (s *Server) replaceOperation(ctx context.Context, op *storedOperation) erro
 		return err
 	}
 	_, err = s.store.Commit(ctx, Txn{
-		ID: newID(), Project: known.Key.project(),
+		ID: NewID(), Project: known.Key.Project(),
 		Conditions: []Condition{known}, Writes: []Write{write},
 	})
 	if failed := (*ConditionError)(nil); asCondition(err, &failed) {
@@ -356,4 +358,109 @@ func setResponse(op *longrunningpb.Operation, m proto.Message) error {
 	}
 	op.Result = &longrunningpb.Operation_Response{Response: packed}
 	return nil
+}
+
+// maxWait bounds a WaitOperation, and is the timeout of one that gives none.
+const maxWait = time.Minute
+
+// GetOperation returns the latest state of an operation (AIP-151).
+func (s *Server) GetOperation(
+	ctx context.Context, r *longrunningpb.GetOperationRequest,
+) (*longrunningpb.Operation, error) {
+	op, err := s.readOperationNamed(ctx, r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return s.current(ctx, op)
+}
+
+// WaitOperation returns once the operation is done or the timeout is over,
+// whichever is first.
+func (s *Server) WaitOperation(
+	ctx context.Context, r *longrunningpb.WaitOperationRequest,
+) (*longrunningpb.Operation, error) {
+	op, err := s.readOperationNamed(ctx, r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	timeout := maxWait
+	if r.GetTimeout() != nil {
+		timeout = min(r.GetTimeout().AsDuration(), maxWait)
+	}
+	if timeout < 0 {
+		return nil, apierror.Invalid(apierror.ReasonInvalidField, "timeout", "The timeout cannot be negative.")
+	}
+	if err := s.await(ctx, op, timeout); err != nil {
+		return nil, s.storeFailed(ctx, "waiting for "+op.message.Name, err)
+	}
+	return op.answer()
+}
+
+// CancelOperation notes that a cancellation was asked for. The change is stored
+// already, so it stays and is applied all the same (AIP-151: best effort).
+func (s *Server) CancelOperation(
+	ctx context.Context, r *longrunningpb.CancelOperationRequest,
+) (*emptypb.Empty, error) {
+	op, err := s.readOperationNamed(ctx, r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.refresh(ctx, op); err != nil {
+		return nil, s.storeFailed(ctx, "reading "+op.message.Name, err)
+	}
+	if !op.ended() && !op.metadata.CancelRequested {
+		op.metadata.CancelRequested = true
+		if err := s.replaceOperation(ctx, op); err != nil {
+			return nil, s.storeFailed(ctx, "cancelling "+op.message.Name, err)
+		}
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// DeleteOperation forgets an operation. It does not cancel it.
+func (s *Server) DeleteOperation(
+	ctx context.Context, r *longrunningpb.DeleteOperationRequest,
+) (*emptypb.Empty, error) {
+	name, err := operationKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.store.Commit(ctx, Txn{
+		ID: NewID(), Project: name.Project(),
+		Conditions: []Condition{Exists{Key: name}}, Writes: []Write{Delete{name}},
+	})
+	if failed := (*ConditionError)(nil); asCondition(err, &failed) {
+		return nil, apierror.NotFound(name)
+	}
+	if err != nil {
+		return nil, s.storeFailed(ctx, "deleting "+string(name), err)
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func (s *Server) readOperationNamed(ctx context.Context, given string) (*storedOperation, error) {
+	name, err := operationKind.parse("name", given)
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.store.Get(ctx, name)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading "+string(name), err)
+	}
+	if records[0].Key == "" {
+		return nil, apierror.NotFound(name)
+	}
+	op, err := readOperation(records[0])
+	if err != nil {
+		return nil, s.damaged(ctx, name, err)
+	}
+	return op, nil
+}
+
+// current brings an operation up to date and returns it as callers see it.
+func (s *Server) current(ctx context.Context, op *storedOperation) (*longrunningpb.Operation, error) {
+	if err := s.refresh(ctx, op); err != nil {
+		return nil, s.storeFailed(ctx, "reading "+op.message.Name, err)
+	}
+	return op.answer()
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -10,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin/aip"
+	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 )
 
@@ -24,9 +25,9 @@ func (s *Server) GetPolicy(ctx context.Context, r *adminpb.GetPolicyRequest) (*a
 		return nil, err
 	}
 	if !stored.exists() {
-		return nil, notFound(name)
+		return nil, apierror.NotFound(name)
 	}
-	return stored.policy, s.markReconciling(ctx, name, stored.record.Sequence, &stored.policy.Reconciling)
+	return stored.Policy, s.markReconciling(ctx, name, stored.Record.Sequence, &stored.Policy.Reconciling)
 }
 
 // CreatePolicy implements AIP-133. A policy without content is a no-op policy.
@@ -41,15 +42,15 @@ func (s *Server) CreatePolicy(
 		return nil, err
 	}
 	if r.GetPolicy() == nil {
-		return nil, required("policy", "It may be empty: {} is a policy without rules.")
+		return nil, apierror.Required("policy", "It may be empty: {} is a policy without rules.")
 	}
-	name := parent.in("policies").key(r.GetPolicyId())
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		stored, err := s.findPolicy(ctx, name)
+	name := parent.In("policies").Key(r.GetPolicyId())
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
+		stored, err := s.FindPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		return s.creation(ctx, verbCreate, name, stored, r.GetPolicy(), r.GetValidateOnly())
+		return s.creation(ctx, VerbCreate, name, stored, r.GetPolicy(), r.GetValidateOnly())
 	})
 }
 
@@ -58,25 +59,25 @@ func (s *Server) UpdatePolicy(
 	ctx context.Context, r *adminpb.UpdatePolicyRequest,
 ) (*longrunningpb.Operation, error) {
 	if r.GetPolicy() == nil {
-		return nil, required("policy", "Its name says what to update.")
+		return nil, apierror.Required("policy", "Its name says what to update.")
 	}
 	name, err := policyKind.parse("policy.name", r.GetPolicy().GetName())
 	if err != nil {
 		return nil, err
 	}
-	mask, err := parseMask(r.GetUpdateMask(), r.GetPolicy())
+	mask, err := content.ParseMask(r.GetUpdateMask(), r.GetPolicy())
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		stored, err := s.findPolicy(ctx, name)
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
+		stored, err := s.FindPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if !stored.exists() {
 			return s.creationByUpdate(ctx, name, stored, r)
 		}
-		if stored.damage != nil {
+		if stored.Damage != nil {
 			return s.damagedPolicyUpdate(ctx, stored, r.GetPolicy(), mask)
 		}
 		return s.policyUpdate(ctx, stored, r.GetPolicy(), mask)
@@ -92,21 +93,21 @@ func (s *Server) DeletePolicy(
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		stored, err := s.findPolicy(ctx, name)
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
+		stored, err := s.FindPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if !stored.live() && stored.damage == nil {
+		if !stored.Live() && stored.Damage == nil {
 			if r.GetAllowMissing() {
 				return nothingToDelete(name, &adminpb.Policy{Name: string(name)}), nil
 			}
-			return nil, notFound(name)
+			return nil, apierror.NotFound(name)
 		}
-		if err := matchEtag(name, r.GetEtag(), stored.record.Etag); err != nil {
+		if err := matchEtag(name, r.GetEtag(), stored.Record.Etag); err != nil {
 			return nil, err
 		}
-		return s.policyDeletion(stored)
+		return s.PolicyDeletion(stored)
 	})
 }
 
@@ -118,271 +119,305 @@ func (s *Server) UndeletePolicy(
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
 		stored, err := s.readPolicy(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case !stored.exists():
-			return nil, notFound(name)
-		case stored.live():
-			return nil, alreadyExists(name, reasonPolicyNotDeleted, "It is not deleted.")
+			return nil, apierror.NotFound(name)
+		case stored.Live():
+			return nil, apierror.AlreadyExists(name, apierror.ReasonPolicyNotDeleted, "It is not deleted.")
 		}
-		if err := matchEtag(name, r.GetEtag(), stored.policy.Etag); err != nil {
+		if err := matchEtag(name, r.GetEtag(), stored.Policy.Etag); err != nil {
 			return nil, err
 		}
 		return s.policyRestoration(ctx, stored)
 	})
 }
 
-// storedPolicy is a policy as it was read, or the knowledge that there is none.
-type storedPolicy struct {
-	record Record
-	// policy is nil if there is none, or if it cannot be read.
-	policy *adminpb.Policy
-	// damage is the caller's error of a policy that cannot be read.
-	damage error
+// StoredPolicy is a policy as it was read, or the knowledge that there is none.
+type StoredPolicy struct {
+	Record Record
+	// Policy is nil if there is none, or if it cannot be read.
+	Policy *adminpb.Policy
+	// Damage is the caller's error of a policy that cannot be read.
+	Damage error
 }
 
 // exists reports whether there is such a policy, be it soft-deleted or damaged.
-func (p storedPolicy) exists() bool { return p.record.Key != "" }
+func (p StoredPolicy) exists() bool { return p.Record.Key != "" }
 
-// live reports whether the policy exists and is not soft-deleted. One that cannot be read
+// Live reports whether the policy exists and is not soft-deleted. One that cannot be read
 // is soft-deleted if its record has an expiry.
-func (p storedPolicy) live() bool {
-	if p.damage != nil {
-		return p.record.ExpireTime.IsZero()
+func (p StoredPolicy) Live() bool {
+	if p.Damage != nil {
+		return p.Record.ExpireTime.IsZero()
 	}
-	return p.exists() && p.policy.DeleteTime == nil
+	return p.exists() && p.Policy.DeleteTime == nil
 }
 
-// readable reports whether the policy is live and can be read.
-func (p storedPolicy) readable() bool { return p.live() && p.damage == nil }
+// Readable reports whether the policy is live and can be read.
+func (p StoredPolicy) Readable() bool { return p.Live() && p.Damage == nil }
 
-// unchanged is the condition under which what was worked out from p still holds.
-func (p storedPolicy) unchanged() Condition {
-	return Unchanged{p.record.Key, p.record.Sequence}
+// Unchanged is the condition under which what was worked out from p still holds.
+func (p StoredPolicy) Unchanged() Condition {
+	return Unchanged{p.Record.Key, p.Record.Sequence}
 }
 
 // readPolicy reads a policy. One that cannot be read is an error.
-func (s *Server) readPolicy(ctx context.Context, name Key) (storedPolicy, error) {
-	stored, err := s.findPolicy(ctx, name)
+func (s *Server) readPolicy(ctx context.Context, name Key) (StoredPolicy, error) {
+	stored, err := s.FindPolicy(ctx, name)
 	if err != nil {
-		return storedPolicy{}, err
+		return StoredPolicy{}, err
 	}
-	return stored, stored.damage
+	return stored, stored.Damage
 }
 
-// findPolicy reads a policy for those who can do without its content.
-func (s *Server) findPolicy(ctx context.Context, name Key) (storedPolicy, error) {
+// FindPolicy reads a policy for those who can do without its content.
+func (s *Server) FindPolicy(ctx context.Context, name Key) (StoredPolicy, error) {
 	records, err := s.store.Get(ctx, name)
 	if err != nil {
-		return storedPolicy{}, s.storeFailed(ctx, "reading "+string(name), err)
+		return StoredPolicy{}, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	return s.asPolicy(ctx, records[0]), nil
+	return s.AsPolicy(ctx, records[0]), nil
 }
 
-func (s *Server) asPolicy(ctx context.Context, r Record) storedPolicy {
+func (s *Server) AsPolicy(ctx context.Context, r Record) StoredPolicy {
 	if r.Key == "" {
-		return storedPolicy{}
+		return StoredPolicy{}
 	}
-	policy, err := decode(r, &adminpb.Policy{})
+	policy, err := Decode(r, &adminpb.Policy{})
 	if err != nil {
-		return storedPolicy{record: r, damage: s.damaged(ctx, r.Key, err)}
+		return StoredPolicy{Record: r, Damage: s.damaged(ctx, r.Key, err)}
 	}
-	return storedPolicy{record: r, policy: policy}
+	return StoredPolicy{Record: r, Policy: policy}
 }
 
 // creation works out the creation of a policy. A soft-deleted one keeps its ID
 // until it is purged (AIP-164).
 func (s *Server) creation(
-	ctx context.Context, v verb, name Key, stored storedPolicy, given *adminpb.Policy, validateOnly bool,
-) (*change, error) {
+	ctx context.Context, v Verb, name Key, stored StoredPolicy, given *adminpb.Policy, validateOnly bool,
+) (*Change, error) {
 	policy := proto.CloneOf(given)
 	aip.ClearOutputOnly(policy)
 	policy.Name = string(name)
-	if err := notReserved("parent", Key(name.location())); err != nil {
+	if err := notReserved("parent", Key(name.Location())); err != nil {
 		return nil, err
 	}
-	if err := s.validatePolicy(ctx, "policy", policy, nil); err != nil {
+	if err := s.ValidatePolicy(ctx, "policy", policy, nil); err != nil {
 		return nil, err
 	}
 	if stored.exists() {
 		return nil, policyExists(stored)
 	}
 	if validateOnly {
-		return &change{target: name, response: policy}, nil
+		return &Change{Target: name, Response: policy}, nil
 	}
 	now := timestamppb.New(s.now())
-	policy.Uid, policy.CreateTime, policy.UpdateTime = newID(), now, now
-	if err := nameContent(policy, ""); err != nil {
+	policy.Uid, policy.CreateTime, policy.UpdateTime = NewID(), now, now
+	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
 	writes, err := newPolicyWrites(policy)
 	if err != nil {
 		return nil, err
 	}
-	return &change{
-		target:     name,
-		verb:       v,
-		conditions: []Condition{Absent{name}},
-		writes:     writes,
-		response:   policy,
+	return &Change{
+		Target:     name,
+		Verb:       v,
+		Conditions: []Condition{Absent{name}},
+		Writes:     writes,
+		Response:   policy,
 	}, nil
 }
 
-func policyExists(stored storedPolicy) error {
-	if stored.damage != nil {
-		return alreadyExists(stored.record.Key, reasonAlreadyExists, "It cannot be read. "+damageHints[policyKind.resourceType])
+func policyExists(stored StoredPolicy) error {
+	if stored.Damage != nil {
+		return apierror.AlreadyExists(stored.Record.Key, apierror.ReasonAlreadyExists, "It cannot be read. "+damageHints[policyKind.resourceType])
 	}
-	if stored.live() {
-		return alreadyExists(stored.record.Key, reasonAlreadyExists, "Update it, or choose another ID.")
+	if stored.Live() {
+		return apierror.AlreadyExists(stored.Record.Key, apierror.ReasonAlreadyExists, "Update it, or choose another ID.")
 	}
-	return alreadyExists(stored.record.Key, reasonAlreadyExists,
+	return apierror.AlreadyExists(stored.Record.Key, apierror.ReasonAlreadyExists,
 		"It is deleted, but keeps its ID until it is purged. Undelete it, or choose another ID.")
 }
 
 // creationByUpdate is an update of a policy that is not there.
 func (s *Server) creationByUpdate(
-	ctx context.Context, name Key, stored storedPolicy, r *adminpb.UpdatePolicyRequest,
-) (*change, error) {
+	ctx context.Context, name Key, stored StoredPolicy, r *adminpb.UpdatePolicyRequest,
+) (*Change, error) {
 	if !r.GetAllowMissing() {
-		return nil, notFound(name)
+		return nil, apierror.NotFound(name)
 	}
 	if etag := r.GetPolicy().GetEtag(); etag != "" {
-		return nil, missingAborted(name, etag)
+		return nil, apierror.MissingAborted(name, etag)
 	}
-	if err := checkID("policy.name", name.id()); err != nil {
+	if err := checkID("policy.name", name.ID()); err != nil {
 		return nil, err
 	}
-	return s.creation(ctx, verbUpdate, name, stored, r.GetPolicy(), r.GetValidateOnly())
+	return s.creation(ctx, VerbUpdate, name, stored, r.GetPolicy(), r.GetValidateOnly())
 }
 
 // policyUpdate works out the update of a policy that is there.
 func (s *Server) policyUpdate(
-	ctx context.Context, stored storedPolicy, given *adminpb.Policy, mask aip.Mask,
-) (*change, error) {
-	name := stored.record.Key
-	if !stored.live() {
+	ctx context.Context, stored StoredPolicy, given *adminpb.Policy, mask aip.Mask,
+) (*Change, error) {
+	name := stored.Record.Key
+	if !stored.Live() {
 		return nil, policyDeleted(name)
 	}
-	if err := matchEtag(name, given.GetEtag(), stored.policy.Etag); err != nil {
+	if err := matchEtag(name, given.GetEtag(), stored.Policy.Etag); err != nil {
 		return nil, err
 	}
-	policy := proto.CloneOf(stored.policy)
-	if err := applyMask("policy", mask, policy, given); err != nil {
+	policy := proto.CloneOf(stored.Policy)
+	if err := content.ApplyMask("policy", mask, policy, given); err != nil {
 		return nil, err
 	}
-	if err := s.validatePolicy(ctx, "policy", policy, stored.policy); err != nil {
+	if err := s.ValidatePolicy(ctx, "policy", policy, stored.Policy); err != nil {
 		return nil, err
 	}
-	if proto.Equal(policyContent(policy), policyContent(stored.policy)) {
-		return unchangedResource(verbUpdate, stored.record, stored.policy), nil
+	if proto.Equal(content.OfPolicy(policy), content.OfPolicy(stored.Policy)) {
+		return UnchangedResource(VerbUpdate, stored.Record, stored.Policy), nil
 	}
 	policy.UpdateTime = timestamppb.New(s.now())
-	if err := nameContent(policy, ""); err != nil {
+	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	return s.policyReplacement(ctx, verbUpdate, stored, policy)
+	return s.policyReplacement(ctx, VerbUpdate, stored, policy)
+}
+
+// MakeLive works out how given content, with the ID of its revision, becomes the live policy
+// of a name. One that is soft-deleted is replaced: it keeps its ID from this API only.
+func (s *Server) MakeLive(
+	ctx context.Context, field string, name Key, stored StoredPolicy, given *adminpb.Policy, revision string,
+) (*Change, error) {
+	now := timestamppb.New(s.now())
+	policy := &adminpb.Policy{Name: string(name), Uid: NewID(), CreateTime: now}
+	if stored.Readable() {
+		policy = proto.CloneOf(stored.Policy)
+	}
+	content.Copy(policy, given)
+	policy.UpdateTime = now
+	if err := s.ValidatePolicy(ctx, field, policy, stored.Policy); err != nil {
+		return nil, err
+	}
+	if err := NameContent(policy, revision); err != nil {
+		return nil, err
+	}
+	c := &Change{
+		Target: name, Verb: VerbCreate, Conditions: []Condition{UnchangedRecord(name, stored.Record)},
+		Response: policy, revision: policy.Revision,
+	}
+	var err error
+	if stored.Live() {
+		c.Verb = VerbUpdate
+		c.Writes, err = s.policyWrites(ctx, policy)
+	} else {
+		c.Writes, err = newPolicyWrites(policy)
+	}
+	return c, err
 }
 
 // policyReplacement is the change that puts a policy, whose content is named, in the
 // place of stored.
 func (s *Server) policyReplacement(
-	ctx context.Context, v verb, stored storedPolicy, policy *adminpb.Policy,
-) (*change, error) {
+	ctx context.Context, v Verb, stored StoredPolicy, policy *adminpb.Policy,
+) (*Change, error) {
 	writes, err := s.policyWrites(ctx, policy)
 	if err != nil {
 		return nil, err
 	}
-	return &change{
-		target:     stored.record.Key,
-		verb:       v,
-		conditions: []Condition{stored.unchanged()},
-		writes:     writes,
-		response:   policy,
+	return &Change{
+		Target:     stored.Record.Key,
+		Verb:       v,
+		Conditions: []Condition{stored.Unchanged()},
+		Writes:     writes,
+		Response:   policy,
 		revision:   policy.Revision,
 	}, nil
 }
 
-// policyDeletion works out the soft delete of a live policy. Its revisions are purged
+// PolicyDeletion works out the soft delete of a live policy. Its revisions are purged
 // with it. One that cannot be read could not be restored either: it is purged at once.
-func (s *Server) policyDeletion(stored storedPolicy) (*change, error) {
-	if stored.damage != nil {
+func (s *Server) PolicyDeletion(stored StoredPolicy) (*Change, error) {
+	if stored.Damage != nil {
 		return s.damagedPolicyDeletion(stored), nil
 	}
-	policy, write, err := softDeletion(stored.policy, s.now())
+	policy, write, err := SoftDeletion(stored.Policy, s.now())
 	if err != nil {
 		return nil, err
 	}
-	return &change{
-		target:     stored.record.Key,
-		verb:       verbDelete,
-		conditions: []Condition{stored.unchanged()},
-		writes:     deletionWrites(write),
-		response:   policy,
+	return &Change{
+		Target:     stored.Record.Key,
+		Verb:       VerbDelete,
+		Conditions: []Condition{stored.Unchanged()},
+		Writes:     DeletionWrites(write),
+		Response:   policy,
 	}, nil
 }
 
-// deletionWrites are the writes of a soft deletion, with what they do below the policy.
-func deletionWrites(policy Put) []Write {
+// DeletionWrites are the writes of a soft deletion, with what they do below the policy.
+func DeletionWrites(policy Put) []Write {
 	return []Write{
-		policy, DeleteCollection{policy.Key.in("experiments")}, ExpireCollection{policy.Key.in("revisions"), policy.ExpireTime},
+		policy, DeleteCollection{policy.Key.In("experiments")}, ExpireCollection{policy.Key.In("revisions"), policy.ExpireTime},
 	}
 }
 
-// softDeletion returns a policy as it is from its deletion on, and the write that stores
+// SoftDeletion returns a policy as it is from its deletion on, and the write that stores
 // it until it is purged.
-func softDeletion(live *adminpb.Policy, now time.Time) (*adminpb.Policy, Put, error) {
+func SoftDeletion(live *adminpb.Policy, now time.Time) (*adminpb.Policy, Put, error) {
 	policy := proto.CloneOf(live)
 	policy.DeleteTime, policy.UpdateTime = timestamppb.New(now), timestamppb.New(now)
 	policy.PurgeTime = timestamppb.New(now.Add(purgeAfter))
-	write, err := put(policy.Name, policy.Etag, policy)
+	write, err := NewPut(policy.Name, policy.Etag, policy)
 	write.ExpireTime = policy.PurgeTime.AsTime()
 	return policy, write, err
 }
 
 // policyRestoration works out the undelete of a soft-deleted policy. It compiles
 // the policy again: what this version cannot run must not become live.
-func (s *Server) policyRestoration(ctx context.Context, stored storedPolicy) (*change, error) {
-	policy := proto.CloneOf(stored.policy)
+func (s *Server) policyRestoration(ctx context.Context, stored StoredPolicy) (*Change, error) {
+	policy := proto.CloneOf(stored.Policy)
 	policy.DeleteTime, policy.PurgeTime = nil, nil
 	policy.UpdateTime = timestamppb.New(s.now())
 	if err := s.compile(ctx, "policy", policy); err != nil {
 		return nil, err
 	}
-	c, err := s.policyReplacement(ctx, verbUndelete, stored, policy)
+	c, err := s.policyReplacement(ctx, VerbUndelete, stored, policy)
 	if err != nil {
 		return nil, err
 	}
-	c.writes = append([]Write{ExpireCollection{Collection: stored.record.Key.in("revisions")}}, c.writes...)
+	c.Writes = append([]Write{ExpireCollection{Collection: stored.Record.Key.In("revisions")}}, c.Writes...)
 	return c, nil
 }
 
 // matchEtag checks a caller's etag, if there is one, bytewise (AIP-154).
 func matchEtag(name Key, given, current string) error {
 	if given != "" && given != current {
-		return etagMismatch(name, reasonEtagMismatch, given, current)
+		return apierror.EtagMismatch(name, apierror.ReasonEtagMismatch, given, current)
 	}
 	return nil
 }
 
-// unchangedResource is the change of a resource that already is as it should be.
-func unchangedResource(v verb, r Record, m proto.Message) *change {
-	return &change{
-		target:     r.Key,
-		verb:       v,
-		conditions: []Condition{Unchanged{r.Key, r.Sequence}},
-		response:   m,
-		settled:    r.Sequence,
+// UnchangedResource is the change of a resource that already is as it should be.
+func UnchangedResource(v Verb, r Record, m proto.Message) *Change {
+	return &Change{
+		Target:     r.Key,
+		Verb:       v,
+		Conditions: []Condition{Unchanged{r.Key, r.Sequence}},
+		Response:   m,
+		Settled:    r.Sequence,
 	}
 }
 
 // nothingToDelete is the change of a delete with allow_missing (AIP-135).
-func nothingToDelete(name Key, m proto.Message) *change {
-	return &change{target: name, verb: verbDelete, response: m, settled: noSequence}
+func nothingToDelete(name Key, m proto.Message) *Change {
+	return &Change{Target: name, Verb: VerbDelete, Response: m, Settled: NoSequence}
 }
 
-// asCondition reports whether err is a condition that did not hold.
-func asCondition(err error, failed **ConditionError) bool { return errors.As(err, failed) }
+// policyDeleted is FAILED_PRECONDITION of a soft-deleted policy.
+func policyDeleted(name Key) error {
+	return apierror.Precondition(name, apierror.ReasonPolicyDeleted, "The policy is deleted. Undelete it first.")
+}

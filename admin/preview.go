@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -16,7 +20,7 @@ import (
 func (s *Server) StartPreviewPolicyExperiment(
 	ctx context.Context, r *adminpb.StartPreviewPolicyExperimentRequest,
 ) (*longrunningpb.Operation, error) {
-	return s.setPreview(ctx, verbStartPreview, r, func(e *adminpb.PolicyExperiment) error {
+	return s.setPreview(ctx, VerbStartPreview, r, func(e *adminpb.PolicyExperiment) error {
 		if e.PreviewMetadata == nil {
 			e.PreviewMetadata = &adminpb.PolicyPreviewMetadata{}
 		}
@@ -32,9 +36,9 @@ func (s *Server) StartPreviewPolicyExperiment(
 func (s *Server) StopPreviewPolicyExperiment(
 	ctx context.Context, r *adminpb.StopPreviewPolicyExperimentRequest,
 ) (*longrunningpb.Operation, error) {
-	return s.setPreview(ctx, verbStopPreview, r, func(e *adminpb.PolicyExperiment) error {
+	return s.setPreview(ctx, VerbStopPreview, r, func(e *adminpb.PolicyExperiment) error {
 		if e.PreviewMetadata == nil {
-			return precondition(Key(e.Name), reasonPreviewNotStarted, "Its preview was never started.")
+			return apierror.Precondition(Key(e.Name), apierror.ReasonPreviewNotStarted, "Its preview was never started.")
 		}
 		e.PreviewMetadata.State = adminpb.PolicyPreviewMetadata_SUSPENDED
 		e.PreviewMetadata.StopTime = e.UpdateTime
@@ -51,19 +55,19 @@ type previewRequest interface {
 
 // setPreview changes the preview of an experiment and leaves its etag alone.
 func (s *Server) setPreview(
-	ctx context.Context, v verb, r previewRequest, set func(*adminpb.PolicyExperiment) error,
+	ctx context.Context, v Verb, r previewRequest, set func(*adminpb.PolicyExperiment) error,
 ) (*longrunningpb.Operation, error) {
 	name, err := experimentKind.parse("name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
 		stored, err := s.readExperiment(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if !stored.exists() {
-			return nil, notFound(name)
+			return nil, apierror.NotFound(name)
 		}
 		if stored.damage != nil {
 			return nil, stored.damage
@@ -76,16 +80,88 @@ func (s *Server) setPreview(
 		if err := set(experiment); err != nil {
 			return nil, err
 		}
-		write, err := put(experiment.Name, experiment.Etag, experiment)
+		write, err := NewPut(experiment.Name, experiment.Etag, experiment)
 		if err != nil {
 			return nil, err
 		}
-		return &change{
-			target:     name,
-			verb:       v,
-			conditions: []Condition{stored.unchanged()},
-			writes:     []Write{write},
-			response:   experiment,
+		return &Change{
+			Target:     name,
+			Verb:       v,
+			Conditions: []Condition{stored.unchanged()},
+			Writes:     []Write{write},
+			Response:   experiment,
 		}, nil
 	})
+}
+
+// CommitPolicyExperiment copies an experiment's policy over the live policy and
+// deletes the experiment, in one transaction (AIP-236). The etag is required, so
+// that nobody commits a version that he has not seen.
+func (s *Server) CommitPolicyExperiment(
+	ctx context.Context, r *adminpb.CommitPolicyExperimentRequest,
+) (*longrunningpb.Operation, error) {
+	name, err := experimentKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetEtag() == "" {
+		return nil, apierror.Invalid(apierror.ReasonEtagRequired, "etag",
+			"A commit requires the etag of the experiment as it was previewed. Get the experiment to see it.")
+	}
+	if err := unimplementedRequirements(r.GetRequirements()); err != nil {
+		return nil, err
+	}
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
+		stored, err := s.readExperiment(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkCommit(stored, r); err != nil {
+			return nil, err
+		}
+		return s.commitment(ctx, stored)
+	})
+}
+
+// checkCommit checks what the caller expects, in the order in which it is told.
+func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentRequest) error {
+	if !stored.exists() || !stored.parent.Live() {
+		return apierror.NotFound(stored.name)
+	}
+	if err := cmp.Or(stored.damage, stored.parent.Damage); err != nil {
+		return err
+	}
+	if err := matchEtag(stored.name, r.GetEtag(), stored.experiment.Etag); err != nil {
+		return err
+	}
+	if given, current := r.GetParentEtag(), stored.parent.Policy.Etag; given != "" && given != current {
+		return apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, given, current)
+	}
+	return nil
+}
+
+// commitment works out a commit. The live policy keeps its identity; only content
+// comes from the experiment.
+func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*Change, error) {
+	live := proto.CloneOf(stored.parent.Policy)
+	content.Copy(live, stored.experiment.Policy)
+	live.UpdateTime = timestamppb.New(s.now())
+	if err := content.CheckDepth("policy_experiment.policy", live, stored.parent.Policy); err != nil {
+		return nil, err
+	}
+	if err := s.compile(ctx, "policy_experiment.policy", live); err != nil {
+		return nil, err
+	}
+	if err := NameContent(live, ""); err != nil {
+		return nil, err
+	}
+	c, err := s.policyReplacement(ctx, VerbCommit, stored.parent, live)
+	if err != nil {
+		return nil, err
+	}
+	c.Target = stored.name
+	c.Conditions = append(c.Conditions, Exists{stored.name, stored.experiment.Etag})
+	c.Writes = append(c.Writes, Delete{stored.name})
+	c.Response = &emptypb.Empty{}
+	return c, nil
 }

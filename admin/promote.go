@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -29,12 +31,12 @@ func (s *Server) PromotePolicies(
 	if err != nil {
 		return nil, err
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
-		p, err := s.readPromotion(ctx, from, names, false)
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
+		p, err := s.ReadPromotion(ctx, from, names, false)
 		if err != nil {
 			return nil, err
 		}
-		return s.promote(ctx, p, r.GetValidateOnly())
+		return s.Promote(ctx, p, r.GetValidateOnly())
 	})
 }
 
@@ -48,8 +50,8 @@ func parsePromoted(from Key, given []string) ([]Key, error) {
 		if err != nil {
 			return nil, err
 		}
-		if Key(name.location()) != from {
-			return nil, invalidName(field, "It has to be a policy of the location that is promoted from, "+string(from)+".")
+		if Key(name.Location()) != from {
+			return nil, apierror.InvalidName(field, "It has to be a policy of the location that is promoted from, "+string(from)+".")
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -58,40 +60,40 @@ func parsePromoted(from Key, given []string) ([]Key, error) {
 	return names, nil
 }
 
-// promotion is what a promotion depends on, as it was read.
-type promotion struct {
-	// to is the next location.
-	to    Key
-	pairs []promoted
-	// conditions say that all of it is still so.
+// Promotion is what a promotion depends on, as it was read.
+type Promotion struct {
+	// To is the next location.
+	To    Key
+	Pairs []Promoted
+	// Conditions say that all of it is still so.
 	conditions []Condition
 }
 
-// promoted is a live policy and the policy of the next location, if there is one,
+// Promoted is a live policy and the policy of the next location, if there is one,
 // that takes its content over.
-type promoted struct {
-	source storedPolicy
-	// name is that of target, which need not exist.
+type Promoted struct {
+	Source StoredPolicy
+	// Name is that of target, which need not exist.
 	name   Key
-	target storedPolicy
+	Target StoredPolicy
 }
 
-// readPromotion reads the configuration of a location, its policies, which are all
+// ReadPromotion reads the configuration of a location, its policies, which are all
 // that are live if no names are given, and those of the next location. With replace,
 // what is soft-deleted there gives its ID up.
-func (s *Server) readPromotion(ctx context.Context, from Key, names []Key, replace bool) (*promotion, error) {
-	records, err := s.store.Get(ctx, append([]Key{configOf(from)}, names...)...)
+func (s *Server) ReadPromotion(ctx context.Context, from Key, names []Key, replace bool) (*Promotion, error) {
+	records, err := s.store.Get(ctx, append([]Key{ConfigOf(from)}, names...)...)
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the policies of "+string(from), err)
 	}
-	config, err := s.asConfig(ctx, configOf(from), records[0])
+	config, err := s.AsConfig(ctx, ConfigOf(from), records[0])
 	if err != nil {
 		return nil, err
 	}
-	if config.next() == "" {
-		return nil, noNextLocation(config.name)
+	if config.Next() == "" {
+		return nil, noNextLocation(config.Name)
 	}
-	p := &promotion{to: config.next(), conditions: []Condition{config.unchanged()}}
+	p := &Promotion{To: config.Next(), conditions: []Condition{config.Unchanged()}}
 	if len(names) == 0 {
 		err = s.addAll(ctx, p, from)
 	} else {
@@ -105,135 +107,142 @@ func (s *Server) readPromotion(ctx context.Context, from Key, names []Key, repla
 
 // addAll adds the live policies of a location. The conditions say that it has just
 // these: one that is created meanwhile is promoted too.
-func (s *Server) addAll(ctx context.Context, p *promotion, from Key) error {
-	records, err := s.store.List(ctx, Query{Collection: from.in("policies")})
+func (s *Server) addAll(ctx context.Context, p *Promotion, from Key) error {
+	records, err := s.store.List(ctx, Query{Collection: from.In("policies")})
 	if err != nil {
 		return s.storeFailed(ctx, "listing the policies of "+string(from), err)
 	}
 	for _, r := range records {
-		source := s.asPolicy(ctx, r)
-		if source.live() && source.damage != nil {
-			return source.damage
+		source := s.AsPolicy(ctx, r)
+		if source.Live() && source.Damage != nil {
+			return source.Damage
 		}
-		p.conditions = append(p.conditions, source.unchanged())
-		if source.live() {
+		p.conditions = append(p.conditions, source.Unchanged())
+		if source.Live() {
 			p.add(source)
 		}
 	}
-	p.conditions = append(p.conditions, FewerThan{from.in("policies"), len(records) + 1})
+	p.conditions = append(p.conditions, FewerThan{from.In("policies"), len(records) + 1})
 	return nil
 }
 
 // addNamed adds the policies with the names, all of which have to be live.
-func (s *Server) addNamed(ctx context.Context, p *promotion, names []Key, records []Record) error {
+func (s *Server) addNamed(ctx context.Context, p *Promotion, names []Key, records []Record) error {
 	for i, r := range records {
-		source := s.asPolicy(ctx, r)
+		source := s.AsPolicy(ctx, r)
 		switch {
 		case !source.exists():
-			return notFound(names[i])
-		case !source.live():
+			return apierror.NotFound(names[i])
+		case !source.Live():
 			return policyDeleted(names[i])
-		case source.damage != nil:
-			return source.damage
+		case source.Damage != nil:
+			return source.Damage
 		}
-		p.conditions = append(p.conditions, source.unchanged())
+		p.conditions = append(p.conditions, source.Unchanged())
 		p.add(source)
 	}
 	return nil
 }
 
-func (p *promotion) add(source storedPolicy) {
-	p.pairs = append(p.pairs, promoted{source: source, name: p.to.in("policies").key(source.record.Key.id())})
+func (p *Promotion) add(source StoredPolicy) {
+	p.Pairs = append(p.Pairs, Promoted{Source: source, name: p.To.In("policies").Key(source.Record.Key.ID())})
 }
 
 // readTargets reads what of the policies is in the next location. A policy that is
 // soft-deleted there keeps its ID, so nothing can take its place unless replace says so.
-func (s *Server) readTargets(ctx context.Context, p *promotion, replace bool) error {
-	names := make([]Key, len(p.pairs))
-	for i, pair := range p.pairs {
+func (s *Server) readTargets(ctx context.Context, p *Promotion, replace bool) error {
+	names := make([]Key, len(p.Pairs))
+	for i, pair := range p.Pairs {
 		names[i] = pair.name
 	}
 	records, err := s.store.Get(ctx, names...)
 	if err != nil {
-		return s.storeFailed(ctx, "reading the policies of "+string(p.to), err)
+		return s.storeFailed(ctx, "reading the policies of "+string(p.To), err)
 	}
 	for i, r := range records {
-		target := s.asPolicy(ctx, r)
+		target := s.AsPolicy(ctx, r)
 		switch {
 		case !target.exists():
 			p.conditions = append(p.conditions, Absent{names[i]})
-		case !target.live() && !replace:
+		case !target.Live() && !replace:
 			return policyDeleted(names[i])
-		case !target.live():
-			p.conditions = append(p.conditions, target.unchanged())
-			target = storedPolicy{}
-		case target.damage != nil:
-			return target.damage
+		case !target.Live():
+			p.conditions = append(p.conditions, target.Unchanged())
+			target = StoredPolicy{}
+		case target.Damage != nil:
+			return target.Damage
 		default:
-			p.conditions = append(p.conditions, target.unchanged())
+			p.conditions = append(p.conditions, target.Unchanged())
 		}
-		p.pairs[i].target = target
+		p.Pairs[i].Target = target
 	}
 	return nil
 }
 
-// promote works a promotion out.
-func (s *Server) promote(ctx context.Context, p *promotion, validateOnly bool) (*change, error) {
+// Promote works a promotion out.
+func (s *Server) Promote(ctx context.Context, p *Promotion, validateOnly bool) (*Change, error) {
 	response := &adminpb.PromotePoliciesResponse{}
-	c := &change{target: p.to, verb: verbPromote, conditions: p.conditions, response: response, settled: noSequence}
-	for _, pair := range p.pairs {
+	c := &Change{Target: p.To, Verb: VerbPromote, Conditions: p.conditions, Response: response, Settled: NoSequence}
+	for _, pair := range p.Pairs {
 		if pair.same() {
-			c.settled = max(c.settled, pair.target.record.Sequence)
-			response.Policies = append(response.Policies, pair.target.policy)
+			c.Settled = max(c.Settled, pair.Target.Record.Sequence)
+			response.Policies = append(response.Policies, pair.Target.Policy)
 			continue
 		}
 		policy, writes, err := s.promotedPolicy(ctx, pair)
 		if err != nil {
 			return nil, err
 		}
-		if validateOnly && !pair.target.exists() {
+		if validateOnly && !pair.Target.exists() {
 			policy.Uid, policy.Etag, policy.CreateTime, policy.UpdateTime = "", "", nil, nil
 		}
-		c.writes = append(c.writes, writes...)
-		c.policies = append(c.policies, authz.PolicyName(pair.name))
+		c.Writes = append(c.Writes, writes...)
+		c.Policies = append(c.Policies, authz.PolicyName(pair.name))
 		response.Policies = append(response.Policies, policy)
 	}
-	if len(c.policies) > 0 {
-		c.settled = 0
+	if len(c.Policies) > 0 {
+		c.Settled = 0
 	}
 	return c, nil
 }
 
 // same reports whether the revision is live in the next location already.
-func (p promoted) same() bool {
-	return p.target.exists() && Key(p.target.policy.Revision).id() == Key(p.source.policy.Revision).id()
+func (p Promoted) same() bool {
+	return p.Target.exists() && Key(p.Target.Policy.Revision).ID() == Key(p.Source.Policy.Revision).ID()
 }
 
 // promotedPolicy returns the policy as it will be in the next location, and its
 // writes. It takes over the content and the ID of the revision; its identity is its
 // own.
-func (s *Server) promotedPolicy(ctx context.Context, p promoted) (*adminpb.Policy, []Write, error) {
+func (s *Server) promotedPolicy(ctx context.Context, p Promoted) (*adminpb.Policy, []Write, error) {
 	now := timestamppb.New(s.now())
-	policy := &adminpb.Policy{Name: string(p.name), Uid: newID(), CreateTime: now}
-	if p.target.exists() {
-		policy = proto.CloneOf(p.target.policy)
+	policy := &adminpb.Policy{Name: string(p.name), Uid: NewID(), CreateTime: now}
+	if p.Target.exists() {
+		policy = proto.CloneOf(p.Target.Policy)
 	}
-	copyContent(policy, p.source.policy)
+	content.Copy(policy, p.Source.Policy)
 	policy.UpdateTime = now
-	field := fmt.Sprintf("policies[%q]", p.source.record.Key.id())
-	if err := checkDepth(field, policy, p.target.policy); err != nil {
+	field := fmt.Sprintf("policies[%q]", p.Source.Record.Key.ID())
+	if err := content.CheckDepth(field, policy, p.Target.Policy); err != nil {
 		return nil, nil, err
 	}
 	if err := s.compile(ctx, field, policy); err != nil {
 		return nil, nil, err
 	}
-	if err := nameContent(policy, Key(p.source.policy.Revision).id()); err != nil {
+	if err := NameContent(policy, Key(p.Source.Policy.Revision).ID()); err != nil {
 		return nil, nil, err
 	}
-	if !p.target.exists() {
+	if !p.Target.exists() {
 		writes, err := newPolicyWrites(policy)
 		return policy, writes, err
 	}
 	writes, err := s.policyWrites(ctx, policy)
 	return policy, writes, err
+}
+
+// noNextLocation is FAILED_PRECONDITION of a location that policies cannot be
+// promoted from.
+func noNextLocation(config Key) error {
+	return apierror.Precondition(config, apierror.ReasonNoNextLocation,
+		"It names no next_location to promote to. Update it with one first.")
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin"
+	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
 )
 
@@ -37,7 +38,7 @@ func TestRequirementsServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := server.Handler()
+	handler, err := rest.New(rest.Config{Services: server})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -272,7 +272,7 @@ func (r *row) newPeer(name string) *node {
 // reports it.
 func notApplied(resource, why string, sequence int64) *statuspb.Status {
 	st, err := status.New(codes.FailedPrecondition, resource+": "+why).WithDetails(&errdetails.ErrorInfo{
-		Reason: authz.ReasonNotApplied, Domain: authz.ErrorDomain,
+		Reason: authz.ReasonNotApplied, Domain: adminpb.ErrorDomain,
 		Metadata: map[string]string{"resource": resource, "sequence": strconv.FormatInt(sequence, 10)},
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func init() {
 		r.needField("CommitPolicyExperimentRequest", 3, "parent_etag", "")
 	}
 	rows["L-1"] = operationsAreGoogles
-	rows["E-7"] = reasonsStandInTwoFiles
+	rows["E-7"] = reasonsStandInOneFile
 }
 
 // message returns the descriptor of a message of the API.
@@ -168,15 +168,20 @@ func experimentCapIsDocumented(r *row) {
 	}
 }
 
-var reasonText = regexp.MustCompile(`(?m)^\s*(reason\w+)\s+reason\s*=\s*"([A-Z0-9_]+)"`)
+var reasonText = regexp.MustCompile(`(?m)^\s*(Reason\w+)\s+Reason\s*=\s*"([A-Z0-9_]+)"`)
 
-// reasonsStandInTwoFiles reads the source: every reason is a constant, and no two
-// have the same text.
-func reasonsStandInTwoFiles(r *row) {
-	files, err := filepath.Glob("*.go")
+// reasonsStandInOneFile reads the source: every reason is a constant of apierror, and no
+// two have the same text.
+func reasonsStandInOneFile(r *row) {
+	own, err := filepath.Glob("*.go")
 	if err != nil {
 		r.Fatal(err)
 	}
+	below, err := filepath.Glob("*/*.go")
+	if err != nil {
+		r.Fatal(err)
+	}
+	files := append(own, below...)
 	owners := map[string]string{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
@@ -187,7 +192,7 @@ func reasonsStandInTwoFiles(r *row) {
 			r.Fatal(err)
 		}
 		found := reasonText.FindAllStringSubmatch(string(content), -1)
-		if len(found) > 0 && file != "errors.go" && file != "rest_errors.go" {
+		if len(found) > 0 && file != filepath.Join("apierror", "reason.go") {
 			r.Errorf("%s defines reasons", file)
 		}
 		for _, m := range found {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"understudy/admin"
+	"understudy/admin/rest"
 )
 
 // patience bounds each wait of a row for something that has to happen.
@@ -81,7 +82,7 @@ func (r *row) serve(store *openStore) *httptest.Server {
 	if err != nil {
 		r.Fatal(err)
 	}
-	handler, err := server.Handler()
+	handler, err := rest.New(rest.Config{Services: server, Logger: r.logs.logger()})
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -105,3 +105,14 @@ func (c *clock) move(by time.Duration) {
 	defer c.mu.Unlock()
 	c.moved += by
 }
+
+// newBoltStore opens a store in a temporary folder.
+func newBoltStore(t testing.TB) admin.Store {
+	t.Helper()
+	store, err := boltstore.Open(filepath.Join(t.TempDir(), "understudy.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}

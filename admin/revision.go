@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 )
 
@@ -29,19 +31,19 @@ func (s *Server) GetPolicyRevision(
 	if err != nil {
 		return nil, err
 	}
-	revisions, unreachable, err := s.readRevisions(ctx, name.policy().in("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, name.Policy().In("revisions"))
 	if err != nil {
 		return nil, err
 	}
 	for _, revision := range revisions {
-		if revision.Name == string(name) || slices.Contains(revision.AlternateIds, name.id()) {
+		if revision.Name == string(name) || slices.Contains(revision.AlternateIds, name.ID()) {
 			return revision, nil
 		}
 	}
 	if slices.Contains(unreachable, string(name)) {
 		return nil, s.damaged(ctx, name, errListed)
 	}
-	return nil, notFound(name)
+	return nil, apierror.NotFound(name)
 }
 
 // ListPolicyRevisions implements AIP-132, newest first.
@@ -59,7 +61,7 @@ func (s *Server) ListPolicyRevisions(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	revisions, unreachable, err := s.readRevisions(ctx, parent.in("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, parent.In("revisions"))
 	if err != nil {
 		return nil, err
 	}
@@ -76,20 +78,20 @@ func (s *Server) RollbackPolicy(
 	if err != nil {
 		return nil, err
 	}
-	if name.id() == latestRevision {
-		return nil, invalidName("name", "The alias latest is for reading: what it stands for may change before the rollback. "+
+	if name.ID() == latestRevision {
+		return nil, apierror.InvalidName("name", "The alias latest is for reading: what it stands for may change before the rollback. "+
 			"Name the revision by its ID.")
 	}
-	return s.mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*change, error) {
+	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
 		stored, revision, err := s.readRevision(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if err := matchEtag(name.policy(), r.GetEtag(), stored.record.Etag); err != nil {
+		if err := matchEtag(name.Policy(), r.GetEtag(), stored.Record.Etag); err != nil {
 			return nil, err
 		}
-		if stored.policy.GetRevision() == string(name) {
-			return unchangedResource(verbRollback, stored.record, stored.policy), nil
+		if stored.Policy.GetRevision() == string(name) {
+			return UnchangedResource(VerbRollback, stored.Record, stored.Policy), nil
 		}
 		return s.rollback(ctx, stored, revision)
 	})
@@ -97,44 +99,44 @@ func (s *Server) RollbackPolicy(
 
 // rollback works out a rollback. What this version cannot run must not become live.
 func (s *Server) rollback(
-	ctx context.Context, stored storedPolicy, revision *adminpb.PolicyRevision,
-) (*change, error) {
-	policy := proto.CloneOf(stored.policy)
-	if stored.damage != nil {
+	ctx context.Context, stored StoredPolicy, revision *adminpb.PolicyRevision,
+) (*Change, error) {
+	policy := proto.CloneOf(stored.Policy)
+	if stored.Damage != nil {
 		// The snapshot has the policy's identity, too.
 		policy = proto.CloneOf(revision.Snapshot)
 	}
-	copyContent(policy, revision.Snapshot)
+	content.Copy(policy, revision.Snapshot)
 	policy.UpdateTime = timestamppb.New(s.now())
 	if err := s.compile(ctx, "policy_revision.snapshot", policy); err != nil {
 		return nil, err
 	}
-	if err := nameContent(policy, Key(revision.Name).id()); err != nil {
+	if err := NameContent(policy, Key(revision.Name).ID()); err != nil {
 		return nil, err
 	}
-	c, err := s.policyReplacement(ctx, verbRollback, stored, policy)
+	c, err := s.policyReplacement(ctx, VerbRollback, stored, policy)
 	if err != nil {
 		return nil, err
 	}
-	c.conditions = append(c.conditions, Exists{Key: Key(revision.Name)})
+	c.Conditions = append(c.Conditions, Exists{Key: Key(revision.Name)})
 	return c, nil
 }
 
 // readRevision reads a revision together with its policy, which has to be live and may be
 // damaged.
-func (s *Server) readRevision(ctx context.Context, name Key) (storedPolicy, *adminpb.PolicyRevision, error) {
-	records, err := s.store.Get(ctx, name.policy(), name)
+func (s *Server) readRevision(ctx context.Context, name Key) (StoredPolicy, *adminpb.PolicyRevision, error) {
+	records, err := s.store.Get(ctx, name.Policy(), name)
 	if err != nil {
-		return storedPolicy{}, nil, s.storeFailed(ctx, "reading "+string(name), err)
+		return StoredPolicy{}, nil, s.storeFailed(ctx, "reading "+string(name), err)
 	}
-	stored := s.asPolicy(ctx, records[0])
+	stored := s.AsPolicy(ctx, records[0])
 	if !stored.exists() || records[1].Key == "" {
-		return stored, nil, notFound(name)
+		return stored, nil, apierror.NotFound(name)
 	}
-	if !stored.live() {
-		return stored, nil, policyDeleted(name.policy())
+	if !stored.Live() {
+		return stored, nil, policyDeleted(name.Policy())
 	}
-	revision, err := decode(records[1], &adminpb.PolicyRevision{})
+	revision, err := Decode(records[1], &adminpb.PolicyRevision{})
 	if err != nil {
 		return stored, nil, s.damaged(ctx, name, err)
 	}
@@ -152,15 +154,15 @@ func (s *Server) readRevisions(ctx context.Context, c Collection) (
 	}
 	latest := make(map[Key]*adminpb.PolicyRevision) // :: policy → its last revision
 	for _, r := range records {
-		revision, err := decode(r, &adminpb.PolicyRevision{})
+		revision, err := Decode(r, &adminpb.PolicyRevision{})
 		if err != nil {
 			unreachable = append(unreachable, string(r.Key))
 			continue
 		}
 		revisions = append(revisions, revision)
-		last := latest[r.Key.policy()]
+		last := latest[r.Key.Policy()]
 		if last == nil || revision.CreateTime.AsTime().After(last.CreateTime.AsTime()) {
-			latest[r.Key.policy()] = revision
+			latest[r.Key.Policy()] = revision
 		}
 	}
 	for _, revision := range latest {
@@ -169,29 +171,29 @@ func (s *Server) readRevisions(ctx context.Context, c Collection) (
 	return revisions, unreachable, nil
 }
 
-// nameContent gives a policy the etag and the revision of its content. The ID of the
+// NameContent gives a policy the etag and the revision of its content. The ID of the
 // revision is given where the content comes from one, and computed otherwise.
-func nameContent(policy *adminpb.Policy, revision string) (err error) {
+func NameContent(policy *adminpb.Policy, revision string) (err error) {
 	if revision == "" {
-		if revision, err = revisionID(policy); err != nil {
+		if revision, err = content.RevisionID(policy); err != nil {
 			return err
 		}
 	}
-	policy.Revision = string(Key(policy.Name).in("revisions").key(revision))
-	policy.Etag, err = policyEtag(policy)
+	policy.Revision = string(Key(policy.Name).In("revisions").Key(revision))
+	policy.Etag, err = content.PolicyEtag(policy)
 	return err
 }
 
 // newPolicyWrites returns the writes that store a policy where there is none. What an
 // earlier policy of its name left behind goes.
 func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
-	live, revision, err := livePuts(policy)
+	live, revision, err := LivePuts(policy)
 	if err != nil {
 		return nil, err
 	}
 	name := Key(policy.Name)
 	return []Write{
-		DeleteCollection{name.in("revisions")}, DeleteCollection{name.in("experiments")}, live, revision,
+		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, live, revision,
 	}, nil
 }
 
@@ -202,7 +204,7 @@ func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
 // is live now or was just before. They hold as long as the policy is Unchanged, for
 // revisions change together with it. A known revision that cannot be read is replaced.
 func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
-	live, revision, err := livePuts(policy)
+	live, revision, err := LivePuts(policy)
 	if err != nil {
 		return nil, err
 	}
@@ -210,18 +212,18 @@ func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Wr
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading "+string(revision.Key), err)
 	}
-	if _, err := decode(known[0], &adminpb.PolicyRevision{}); known[0].Key != "" && err == nil {
+	if _, err := Decode(known[0], &adminpb.PolicyRevision{}); known[0].Key != "" && err == nil {
 		revision.Value = known[0].Value
 	}
-	return []Write{live, revision, TrimCollection{Key(policy.Name).in("revisions"), maxRevisions}}, nil
+	return []Write{live, revision, TrimCollection{Key(policy.Name).In("revisions"), maxRevisions}}, nil
 }
 
-// livePuts are the writes of a policy, and of its revision as of now.
-func livePuts(policy *adminpb.Policy) (live, revision Put, err error) {
-	if live, err = put(policy.Name, policy.Etag, policy); err != nil {
+// LivePuts are the writes of a policy, and of its revision as of now.
+func LivePuts(policy *adminpb.Policy) (live, revision Put, err error) {
+	if live, err = NewPut(policy.Name, policy.Etag, policy); err != nil {
 		return live, revision, err
 	}
-	revision, err = put(policy.Revision, "", &adminpb.PolicyRevision{
+	revision, err = NewPut(policy.Revision, "", &adminpb.PolicyRevision{
 		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime,
 	})
 	return live, revision, err

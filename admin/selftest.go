@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/rego"
@@ -41,10 +42,11 @@ func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) 
 	case ctx.Err() != nil:
 		return s.storeFailed(ctx, "testing "+p.GetName(), ctx.Err())
 	case len(violations) > 0:
-		return invalid(reasonTestsFailed, violations...)
+		return apierror.InvalidFields(apierror.ReasonTestsFailed, violations...)
 	case limited.Err() != nil:
-		return invalid(reasonTestsFailed, violation{field + ".modules", fmt.Sprintf(
-			"The tests take longer than %s. Make them shorter, or run the long ones elsewhere.", testTime)})
+		return apierror.Invalid(apierror.ReasonTestsFailed, field+".modules", fmt.Sprintf(
+			"The tests take longer than %s. Make them shorter, or run the long ones elsewhere.", testTime))
+
 	case err != nil:
 		return s.refused(ctx, field, p, err)
 	}
@@ -52,11 +54,11 @@ func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) 
 }
 
 // failures are the tests that failed, as violations.
-func failures(field string, report rego.TestReport) []violation {
-	var out []violation
+func failures(field string, report rego.TestReport) []apierror.Violation {
+	var out []apierror.Violation
 	for _, t := range report.Tests {
 		if t.Bad() && len(out) < maxFailures {
-			out = append(out, violation{fmt.Sprintf("%s.modules[%q]", field, t.File), fmt.Sprintf(
+			out = append(out, apierror.Violation{Field: fmt.Sprintf("%s.modules[%q]", field, t.File), Description: fmt.Sprintf(
 				"%s:%d: The test %s does not pass: %s", t.File, t.Row, t.Name, t.Reason)})
 		}
 	}
@@ -70,9 +72,9 @@ func (s *Server) refused(ctx context.Context, field string, p *adminpb.Policy, e
 	if !errors.As(err, &refused) || len(refused.Violations) == 0 {
 		return s.storeFailed(ctx, "compiling "+p.GetName(), err)
 	}
-	var violations []violation
+	var violations []apierror.Violation
 	for _, v := range refused.Violations {
-		violations = append(violations, violation{field + "." + v.Field, v.Description})
+		violations = append(violations, apierror.Violation{Field: field + "." + v.Field, Description: v.Description})
 	}
-	return invalid(reasonInvalidPolicy, violations...)
+	return apierror.InvalidFields(apierror.ReasonInvalidPolicy, violations...)
 }

@@ -11,6 +11,8 @@ import (
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	adminpb "understudy/admin/v1"
 )
 
 // A policy ends when the feed says so: with a change, or as deleted in a Load. One that
@@ -134,7 +136,7 @@ func (s *snapshot) withMissing(failure *statuspb.Status) *statuspb.Status {
 	}
 	for _, name := range missing[:min(len(missing), maxNodeErrors)] {
 		detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-			Reason: ReasonMissing, Domain: ErrorDomain, Metadata: map[string]string{"resource": string(name)},
+			Reason: ReasonMissing, Domain: adminpb.ErrorDomain, Metadata: map[string]string{"resource": string(name)},
 		})
 		if err == nil {
 			st = detailed

@@ -34,9 +34,6 @@ const ReasonNotApplied = "POLICY_NOT_APPLIED"
 // the store has lost. Its metadata is resource, the name.
 const ReasonMissing = "POLICY_MISSING_IN_STORE"
 
-// ErrorDomain is the domain of every ErrorInfo of this project (AIP-193).
-const ErrorDomain = "understudy.internal"
-
 // heartbeats reports the node every heartbeatEvery and after each change.
 func (s *Sidecar) heartbeats(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatEvery)
@@ -124,7 +121,7 @@ func (s *snapshot) refused() []refusal {
 
 func withRefusal(st *status.Status, r refusal) *status.Status {
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{
-		Reason: ReasonNotApplied, Domain: ErrorDomain,
+		Reason: ReasonNotApplied, Domain: adminpb.ErrorDomain,
 		Metadata: map[string]string{"resource": r.resource, "sequence": strconv.FormatInt(r.sequence, 10)},
 	})
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/policyfile", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz", "authz/extservice", "authz/reservation",
+		"admin", "admin/content", "admin/policyfile", "admin/rest", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz", "authz/extservice", "authz/reservation",
 		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/lifecycle",
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
 	"cmd/understudy/author": {
-		"admin", "admin/policyfile", "admin/v1", "authz", "rego", // what they compile, a server compiles in the same way
+		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", // what they compile, a server compiles in the same way
 		"cmd/understudy/cli", // `import --apply` is an import and an apply
 		"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
@@ -40,21 +40,33 @@ var graph = map[string][]string{
 	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal", "deploy/examples"},
 	"cmd/understudy/lifecycle":     {},
 	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
-	"cmd/understudy/port/certtest": {},                                  // certificates for tests
-	"cmd/understudy/resourcefile":  {"admin", "cmd/understudy/command"}, // admin for the numbers that a server keeps
+	"cmd/understudy/port/certtest": {},                                          // certificates for tests
+	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"}, // content for the numbers that a policy keeps
 	"cmd/understudy/storage": {
-		"admin", "admin/boltstore", "admin/redisstore", "authz", // authz for the file of the last policies
+		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", // authz for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/telemetry": {"cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
 	"cmd/understudy/terminal":  {},
 	"cmd/understudy/tokenfile": {},
 
-	"admin":             {"admin/aip", "admin/v1", "authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the results of tests
-	"admin/aip":         {},
-	"admin/v1":          {},
-	"admin/boltstore":   {"admin", "admin/v1", "authz"},
-	"admin/policyfile":  {"admin", "admin/v1", "authz", "authz/diagnostics", "rego"}, // rego for the packages of modules
+	"admin": {
+		"admin/aip", "admin/apierror", "admin/content", "admin/v1", "authz", "authz/background", "authz/diagnostics",
+		"rego", // for the results of tests
+	},
+	"admin/aip":       {},
+	"admin/apierror":  {"admin/aip", "admin/v1"},
+	"admin/content":   {"admin/aip", "admin/apierror", "admin/v1"},
+	"admin/library":   {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
+	"admin/recovery":  {"admin", "admin/v1", "authz"},
+	"admin/rest":      {"admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
+	"admin/v1":        {},
+	"admin/boltstore": {"admin", "admin/v1", "authz"},
+	"admin/policyfile": {
+		"admin", "admin/library", "admin/v1", "authz", "authz/diagnostics",
+		"admin/rest", // what every API on the port checks of a request
+		"rego",       // for the packages of modules
+	},
 	"admin/redisstore":  {"admin", "admin/v1", "authz"},
 	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
 	"authz":             {"admin/v1", "authz/background", "authz/diagnostics", "authz/extservice", "rego"},
@@ -87,7 +99,7 @@ var doors = map[string][]string{
 	"github.com/open-policy-agent/":          {"rego", "rego/bounds"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
-	"github.com/grpc-ecosystem/grpc-gateway": {"admin", "admin/v1"},
+	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
 	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
 	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/demo"}, // exporters of records
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"understudy/admin"
+	"understudy/admin/library"
 	"understudy/authz"
 )
 
@@ -46,7 +46,7 @@ func activate(c *call) (*reply, error) {
 }
 
 // activated answers 201 if the group had no revision of the policy before.
-func (c *call) activated(a admin.Activation) (*reply, error) {
+func (c *call) activated(a library.Activation) (*reply, error) {
 	status := http.StatusOK
 	if a.Created {
 		status = http.StatusCreated
@@ -59,7 +59,7 @@ func (c *call) activated(a admin.Activation) (*reply, error) {
 }
 
 // revisionID reads {"revision_id":ID}; other fields mean nothing.
-func (c *call) revisionID() (admin.RevisionID, error) {
+func (c *call) revisionID() (library.RevisionID, error) {
 	fields, err := members(c.body)
 	if err != nil {
 		return "", invalid("invalid JSON")
@@ -72,12 +72,12 @@ func (c *call) revisionID() (admin.RevisionID, error) {
 	return "", invalid("Field 'revision_id' missing")
 }
 
-func readID(value json.RawMessage) (admin.RevisionID, error) {
+func readID(value json.RawMessage) (library.RevisionID, error) {
 	id, ok := text(value)
 	if !ok || !validRevision(id) {
 		return "", invalidField("revision_id")
 	}
-	return admin.RevisionID(id), nil
+	return library.RevisionID(id), nil
 }
 
 func deactivate(c *call) (*reply, error) {
@@ -96,12 +96,12 @@ func (c *call) notActive() string {
 // enforced in the place of one that is enforced. Its value is true.
 const AllowNoOp = "allow_no_op"
 
-func (c *call) noOp() admin.NoOp { return admin.NoOp(c.query.Get(AllowNoOp) == "true") }
+func (c *call) noOp() library.NoOp { return library.NoOp(c.query.Get(AllowNoOp) == "true") }
 
 // orNoOp tells of a lock that enforces nothing, and would take the place of one that
 // does, how that is done on purpose.
 func (c *call) orNoOp(err error, policy authz.PolicyID) error {
-	if !admin.IsNoOp(err) {
+	if !library.IsNoOp(err) {
 		return err
 	}
 	return problem(http.StatusConflict, fmt.Sprintf(

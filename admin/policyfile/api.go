@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"understudy/admin"
+	"understudy/admin/library"
+	"understudy/admin/rest"
 	"understudy/authz/diagnostics"
 )
 
@@ -21,6 +23,8 @@ const maxBody = 1_000_000
 type Config struct {
 	// Admin has the libraries. Required.
 	Admin *admin.Server
+	// Guard says by which names HTTP may ask.
+	Guard rest.Guard
 	// Project is the ID of the project that paths without /organizations/{org} are
 	// about.
 	Project string
@@ -36,6 +40,7 @@ type Config struct {
 // API is the Policyfile HTTP API. It is safe for concurrent use.
 type API struct {
 	admin   *admin.Server
+	guard   rest.Guard
 	project string
 	trust   bool
 	// turns bounds the documents that are being read.
@@ -51,7 +56,7 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("policyfile: Config.Admin is required")
 	}
 	a := &API{
-		admin: c.Admin, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
+		admin: c.Admin, guard: c.Guard, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if a.log == nil {
@@ -98,7 +103,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 
 // answer finds the route of a request, reads its body and runs it.
 func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
-	if err := a.admin.CheckRequest(r); err != nil {
+	if err := a.guard.Check(r); err != nil {
 		return nil, err
 	}
 	path := r.URL.EscapedPath()
@@ -119,7 +124,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
 		return nil, err
 	}
 	f := &format{trust: a.trust, turns: a.turns}
-	library, err := a.admin.Library(project, f)
+	locks, err := library.New(a.admin, project, f, a.log)
 	if err != nil {
 		return nil, orMissing(err, "organization '"+project+"' does not exist")
 	}
@@ -128,7 +133,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
 		return nil, err
 	}
 	return match.run(&call{
-		context: r.Context(), library: library, format: f, origin: origin(r), base: origin(r) + prefix,
+		context: r.Context(), library: locks, format: f, origin: origin(r), base: origin(r) + prefix,
 		parameters: match.parameters, query: r.URL.Query(), body: body,
 	})
 }
@@ -147,7 +152,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Method != http.MethodPost && r.Method != http.MethodPut {
 		return nil, nil
 	}
-	body, err := admin.ReadBody(w, r, maxBody)
+	body, err := rest.ReadBody(w, r, maxBody)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -156,7 +161,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, problem(http.StatusRequestTimeout, "the body came too slowly; nothing was changed")
 	case err != nil:
 		return nil, problem(http.StatusBadRequest, "the body could not be read to its end")
-	case len(body) > 0 && !admin.IsJSON(r.Header):
+	case len(body) > 0 && !rest.IsJSON(r.Header):
 		return nil, problem(http.StatusUnsupportedMediaType, "the body has to be JSON in UTF-8 without a Content-Encoding: send Content-Type: application/json")
 	case len(body) > 0 && !wellFormed(body):
 		return nil, invalid("invalid JSON")

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"understudy/admin"
+	"understudy/admin/library"
 )
 
 // Before it puts a lock, `chef push` asks which of the lock's cookbooks the server has
@@ -27,8 +27,8 @@ type artifactVersions struct {
 	Versions []artifactVersion `json:"versions"`
 }
 
-func (c *call) artifact() admin.ArtifactID {
-	return admin.ArtifactID{Cookbook: c.parameters[":cookbook"], Identifier: c.parameters[":identifier"]}
+func (c *call) artifact() library.ArtifactID {
+	return library.ArtifactID{Cookbook: c.parameters[":cookbook"], Identifier: c.parameters[":identifier"]}
 }
 
 // listArtifacts lists all versions, whatever num_versions says: there is no newest one

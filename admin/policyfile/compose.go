@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"understudy/admin"
+	"understudy/admin/library"
 	adminpb "understudy/admin/v1"
 	"understudy/rego"
 )
@@ -185,7 +185,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 // is given the packages. It says what the policy says, as far as a lock can: data,
 // exemptions, annotations and filters other than Rego are not in it. Its revision_id is
 // that of the revision, and need not be the hash of the lock.
-func describe(lock admin.Lock, packages map[string]string) ([]byte, error) {
+func describe(lock library.Lock, packages map[string]string) ([]byte, error) {
 	d := newDocument(string(lock.Policy))
 	d.RevisionID = string(lock.Revision)
 	modules := lock.Content.GetModules()

@@ -12,6 +12,7 @@ import (
 	"understudy/admin/boltstore"
 	"understudy/admin/policyfile"
 	"understudy/admin/redisstore"
+	"understudy/admin/rest"
 	"understudy/admin/storetest"
 )
 
@@ -45,11 +46,11 @@ func TestBodies(t *testing.T) {
 // that was made to point here needs not even another origin.
 func TestForeignPages(t *testing.T) {
 	store := backends(t)[1].open(t)
-	server, err := admin.NewServer(admin.Config{Store: store, Hosts: []string{"admin.example.com"}})
+	server, err := admin.NewServer(admin.Config{Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := policyfile.New(policyfile.Config{Admin: server, Project: "p-foreign"})
+	api, err := policyfile.New(policyfile.Config{Admin: server, Project: "p-foreign", Guard: rest.Guard{Hosts: []string{"admin.example.com"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"understudy/admin"
+	"understudy/admin/library"
 	adminpb "understudy/admin/v1"
 )
 
@@ -45,7 +45,7 @@ func (f *format) inTurn(work func()) {
 	work()
 }
 
-// Content implements [admin.LockFormat].
+// Content implements [library.LockFormat].
 func (f *format) Content(document []byte) (*adminpb.Policy, error) {
 	lock, err := f.parse(document)
 	if err != nil {
@@ -58,9 +58,9 @@ func (f *format) Content(document []byte) (*adminpb.Policy, error) {
 	return policy, nil
 }
 
-// Admit implements [admin.LockFormat]: a server must compute the revision_id of a new
+// Admit implements [library.LockFormat]: a server must compute the revision_id of a new
 // lock and refuse a wrong one (RFC-042).
-func (f *format) Admit(given admin.Lock) error {
+func (f *format) Admit(given library.Lock) error {
 	if f.trust {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (f *format) Admit(given admin.Lock) error {
 }
 
 // enforcement tells, for people and scripts, what sidecars do with a lock.
-func (f *format) enforcement(lock admin.Lock) string {
+func (f *format) enforcement(lock library.Lock) string {
 	if lock.Document == nil {
 		if len(lock.Content.GetRules()) == 0 {
 			return "no-op; the policy has no rules"

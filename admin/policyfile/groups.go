@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"understudy/admin"
+	"understudy/admin/library"
 	"understudy/authz"
 )
 
@@ -15,10 +15,10 @@ const reservedGroup = "global"
 // activeRevision is what a list says of a policy in a group. Chef's clients decode
 // it as an object of texts, so it has nothing else.
 type activeRevision struct {
-	RevisionID admin.RevisionID `json:"revision_id"`
+	RevisionID library.RevisionID `json:"revision_id"`
 }
 
-func activeSet(g admin.Group) map[authz.PolicyID]activeRevision {
+func activeSet(g library.Group) map[authz.PolicyID]activeRevision {
 	out := make(map[authz.PolicyID]activeRevision)
 	for policy, revision := range g.Active {
 		out[policy] = activeRevision{revision}
@@ -29,13 +29,13 @@ func activeSet(g admin.Group) map[authz.PolicyID]activeRevision {
 // groupDocument is a group: what RFC-042 says of its promotion, and what Chef's server
 // says of it.
 type groupDocument struct {
-	Name     admin.GroupID                     `json:"name"`
-	Next     admin.GroupID                     `json:"next_group_name,omitempty"`
+	Name     library.GroupID                   `json:"name"`
+	Next     library.GroupID                   `json:"next_group_name,omitempty"`
 	URI      string                            `json:"uri"`
 	Policies map[authz.PolicyID]activeRevision `json:"policies"`
 }
 
-func (c *call) document(g admin.Group) groupDocument {
+func (c *call) document(g library.Group) groupDocument {
 	return groupDocument{g.ID, g.Next, c.uri("policy_groups", string(g.ID)), activeSet(g)}
 }
 
@@ -49,7 +49,7 @@ func listGroups(c *call) (*reply, error) {
 		URI      string                            `json:"uri"`
 		Policies map[authz.PolicyID]activeRevision `json:"policies,omitempty"`
 	}
-	out := make(map[admin.GroupID]entry)
+	out := make(map[library.GroupID]entry)
 	for _, g := range groups {
 		out[g.ID] = entry{c.uri("policy_groups", string(g.ID)), activeSet(g)}
 	}
@@ -82,7 +82,7 @@ func putGroup(c *call) (*reply, error) {
 	return answer, nil
 }
 
-func (c *call) nextGroup() (admin.GroupID, error) {
+func (c *call) nextGroup() (library.GroupID, error) {
 	fields, err := members(c.body)
 	if err != nil {
 		return "", invalid("invalid JSON")
@@ -111,7 +111,7 @@ func (c *call) nextGroup() (admin.GroupID, error) {
 			return "", invalid("Field '" + f.name + "' invalid : a policy group has name and next_group_name")
 		}
 	}
-	return admin.GroupID(next), nil
+	return library.GroupID(next), nil
 }
 
 func deleteGroup(c *call) (*reply, error) {

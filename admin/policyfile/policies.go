@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"understudy/admin"
+	"understudy/admin/library"
 )
 
 // empty is the {} that stands for a revision in a list.
 type empty struct{}
 
 // revisionList is {"revisions":{ID:{}}}. Without revisions Chef's server says {}.
-func revisionList(ids []admin.RevisionID) map[string]any {
+func revisionList(ids []library.RevisionID) map[string]any {
 	out := map[string]any{}
 	if revisions := revisionSet(ids); len(revisions) > 0 {
 		out["revisions"] = revisions
@@ -22,7 +22,7 @@ func revisionList(ids []admin.RevisionID) map[string]any {
 	return out
 }
 
-func revisionSet(ids []admin.RevisionID) map[string]empty {
+func revisionSet(ids []library.RevisionID) map[string]empty {
 	out := make(map[string]empty)
 	for _, id := range ids {
 		out[string(id)] = empty{}
@@ -86,15 +86,15 @@ func createRevision(c *call) (*reply, error) {
 }
 
 // lock reads the body as a lock of the policy in the path.
-func (c *call) lock() (admin.Lock, error) {
+func (c *call) lock() (library.Lock, error) {
 	parsed, err := c.format.parse(c.body)
 	if err != nil {
-		return admin.Lock{}, err
+		return library.Lock{}, err
 	}
 	if name := string(c.policy()); parsed.Name != name {
-		return admin.Lock{}, invalid(fmt.Sprintf("Field 'name' invalid : %s does not match %s", name, parsed.Name))
+		return library.Lock{}, invalid(fmt.Sprintf("Field 'name' invalid : %s does not match %s", name, parsed.Name))
 	}
-	return admin.Lock{Policy: c.policy(), Revision: admin.RevisionID(parsed.RevisionID), Document: c.body}, nil
+	return library.Lock{Policy: c.policy(), Revision: library.RevisionID(parsed.RevisionID), Document: c.body}, nil
 }
 
 func getRevision(c *call) (*reply, error) {
@@ -132,7 +132,7 @@ func listGroupsOfRevision(c *call) (*reply, error) {
 }
 
 // reply is the answer with a lock, byte for byte as it was stored.
-func (c *call) reply(status int, lock admin.Lock) (*reply, error) {
+func (c *call) reply(status int, lock library.Lock) (*reply, error) {
 	document := lock.Document
 	if document == nil {
 		packages, err := c.library.Packages(c.context, lock)

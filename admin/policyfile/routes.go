@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"understudy/admin"
+	"understudy/admin/library"
 	"understudy/authz"
 )
 
 // call is one request, routed and read.
 type call struct {
 	context context.Context
-	library *admin.Library
+	library *library.Library
 	format  *format
 	// origin is the scheme and the host, base the origin with the organization.
 	origin, base string
@@ -24,9 +24,9 @@ type call struct {
 	body         []byte
 }
 
-func (c *call) group() admin.GroupID       { return admin.GroupID(c.parameters[":group"]) }
-func (c *call) policy() authz.PolicyID     { return authz.PolicyID(c.parameters[":policy"]) }
-func (c *call) revision() admin.RevisionID { return admin.RevisionID(c.parameters[":revision"]) }
+func (c *call) group() library.GroupID       { return library.GroupID(c.parameters[":group"]) }
+func (c *call) policy() authz.PolicyID       { return authz.PolicyID(c.parameters[":policy"]) }
+func (c *call) revision() library.RevisionID { return library.RevisionID(c.parameters[":revision"]) }
 
 func (c *call) uri(segments ...string) string {
 	uri := c.base

@@ -15,6 +15,7 @@ import (
 	"understudy/admin/boltstore"
 	"understudy/admin/policyfile"
 	"understudy/admin/redisstore"
+	"understudy/admin/rest"
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -77,7 +78,7 @@ func serve(t *testing.T, store stores, project string, trust bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest, err := s.Handler()
+	edge, err := rest.New(rest.Config{Services: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func serve(t *testing.T, store stores, project string, trust bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listening := httptest.NewServer(api.Handler(rest))
+	listening := httptest.NewServer(api.Handler(edge))
 	t.Cleanup(listening.Close)
 	return &server{T: t, store: store, project: project, admin: s, Server: listening}
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"understudy/admin"
+	"understudy/admin/content"
 	"understudy/admin/policyfile"
+	"understudy/admin/rest"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
@@ -30,7 +32,7 @@ func (c *adminConfig) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.adminHosts, "admin-host", nil, "a name by which the admin API may be asked on a loopback address, beside localhost: that of a proxy that keeps the Host it was asked by")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
-	f.IntVar(&c.maxPolicySize, "max-policy-size", admin.DefaultPolicySize, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size. Above the default, gRPC clients other than this command have to raise their own limit of 4 MiB")
+	f.IntVar(&c.maxPolicySize, "max-policy-size", content.DefaultPolicySize, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size. Above the default, gRPC clients other than this command have to raise their own limit of 4 MiB")
 }
 
 func (c *adminConfig) check(check rule) {
@@ -39,14 +41,14 @@ func (c *adminConfig) check(check rule) {
 }
 
 func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
-	var err error
-	if s.admin, err = admin.NewServer(admin.Config{
-		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests, Hosts: s.config.restHosts(),
+	server, err := admin.NewServer(admin.Config{
+		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests,
 		MaxPolicySize: s.config.maxPolicySize,
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	handler, err := s.adminHandler()
+	handler, err := s.adminHandler(server)
 	if err != nil {
 		return err
 	}
@@ -59,13 +61,17 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 
 // adminHandler is the admin API and, beside it, the Policyfile API, whose paths
 // without an organization are about the project of this location.
-func (s *server) adminHandler() (http.Handler, error) {
-	rest, err := s.admin.Handler()
-	if err != nil {
+func (s *server) adminHandler(services *admin.Server) (http.Handler, error) {
+	guard := rest.Guard{Hosts: s.config.restHosts()}
+	var err error
+	if s.admin, err = rest.New(rest.Config{
+		Services: services, MaxPolicySize: s.config.maxPolicySize, Guard: guard, Logger: s.log, Panics: s.panics,
+	}); err != nil {
 		return nil, err
 	}
 	api, err := policyfile.New(policyfile.Config{
-		Admin:            s.admin,
+		Admin:            services,
+		Guard:            guard,
 		Project:          strings.Split(s.config.Location, "/")[1],
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Logger:           s.log,
@@ -74,7 +80,7 @@ func (s *server) adminHandler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.Handler(rest), nil
+	return api.Handler(s.admin), nil
 }
 
 // restHosts are the names by which the admin API may be asked; nil is any. Pages in a

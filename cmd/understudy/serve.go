@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 	grpchealth "google.golang.org/grpc/health"
 
-	"understudy/admin"
+	"understudy/admin/rest"
 	"understudy/authz"
 	"understudy/authz/diagnostics"
 	"understudy/cmd/understudy/lifecycle"
@@ -88,7 +88,7 @@ type server struct {
 	authzHealth *grpchealth.Server
 	authzHTTP   *http.Server // nil if nobody asks over HTTP
 	reservation *reservationPort
-	admin       *admin.Server
+	admin       *rest.API
 	adminHTTP   *http.Server
 	health      *health
 	healthHTTP  *http.Server

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"understudy/admin"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/rego"
@@ -34,7 +34,7 @@ func (d *imported) compile(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.from, err)
 	}
-	if err := admin.CheckExact("", encoded); err != nil {
+	if err := content.CheckExact("", encoded); err != nil {
 		return fmt.Errorf("%s: %w", d.from, err)
 	}
 	policy := &adminpb.Policy{}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"understudy/admin"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
@@ -171,7 +171,7 @@ func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := admin.CheckExact("data", encoded); err != nil {
+	if err := content.CheckExact("data", encoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	data := &structpb.Struct{}

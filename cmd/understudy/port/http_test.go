@@ -25,6 +25,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/boltstore"
 	"understudy/admin/policyfile"
+	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
 )
 
@@ -46,7 +47,7 @@ func bothAPIs(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest, err := server.Handler()
+	edge, err := rest.New(rest.Config{Services: server})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func bothAPIs(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return api.Handler(rest)
+	return api.Handler(edge)
 }
 
 // serveOn serves on a listener until the test ends.
@@ -236,7 +237,7 @@ func overPipe(t *testing.T, wait time.Duration, do func(t *testing.T, conn net.C
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
 		s := NewHTTP(UsualPace.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if _, err := admin.ReadBody(w, r, 64<<20); err != nil {
+			if _, err := rest.ReadBody(w, r, 64<<20); err != nil {
 				w.WriteHeader(http.StatusRequestTimeout)
 				return
 			}

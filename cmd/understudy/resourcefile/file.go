@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"understudy/admin"
+	"understudy/admin/content"
 	"understudy/cmd/understudy/command"
 )
 
@@ -45,8 +45,8 @@ func Read(text []byte, read func(name string) ([]byte, error)) (*Resource, error
 	if kind := kindOf(r.Encoded); kind != "an object" {
 		return nil, fmt.Errorf("line 1: it is %s; a policy or an experiment is an object, as `understudy get` shows it", kind)
 	}
-	var inexact *admin.InexactNumber
-	if err := admin.CheckExact("", r.Encoded); errors.As(err, &inexact) {
+	var inexact *content.InexactNumber
+	if err := content.CheckExact("", r.Encoded); errors.As(err, &inexact) {
 		return nil, r.at(inexact.Path, inexact)
 	}
 	return r, r.readModules(read)

@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"understudy/admin"
+	"understudy/admin/content"
 )
 
 // yamlNumber is a number as YAML 1.2 writes it in decimals (section 10.3.2).
@@ -43,8 +43,8 @@ func checkNumbers(path string, node *yaml.Node) error {
 
 func checkNumber(path string, node *yaml.Node) error {
 	number := node.Style == 0 || node.ShortTag() == "!!int" || node.ShortTag() == "!!float"
-	if !number || !yamlNumber.MatchString(node.Value) || admin.IsExact(node.Value) {
+	if !number || !yamlNumber.MatchString(node.Value) || content.IsExact(node.Value) {
 		return nil
 	}
-	return fmt.Errorf("line %d: %w", node.Line, &admin.InexactNumber{Path: path, Number: node.Value})
+	return fmt.Errorf("line %d: %w", node.Line, &content.InexactNumber{Path: path, Number: node.Value})
 }

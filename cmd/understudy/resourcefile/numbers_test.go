@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"understudy/admin"
+	"understudy/admin/content"
 )
 
 // TestFilesKeepTheirNumbers: `apply` and `test` refuse what `import` refuses, by the
@@ -26,7 +26,7 @@ func TestFilesKeepTheirNumbers(t *testing.T) {
 		"data: {all: &a [9007199254740993], again: *a}": "the number 9007199254740993 at data.all[0] ",
 	} {
 		_, err := readResource([]byte(file), t.TempDir())
-		inexact := (*admin.InexactNumber)(nil)
+		inexact := (*content.InexactNumber)(nil)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", file, err)
@@ -48,7 +48,7 @@ func FuzzResource(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := admin.CheckExact("", encoded); err != nil {
+		if err := content.CheckExact("", encoded); err != nil {
 			t.Errorf("%q: %v", file, err)
 		}
 	})

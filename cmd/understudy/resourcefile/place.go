@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"understudy/admin"
+	"understudy/admin/content"
 )
 
 // parentOf names what a field is in.
@@ -24,7 +24,7 @@ func parentOf(path string) string {
 
 // at is an error of a place in the file that the user wrote.
 func (r *Resource) at(path string, err error) error {
-	if path == "" || errors.As(err, new(*admin.InexactNumber)) {
+	if path == "" || errors.As(err, new(*content.InexactNumber)) {
 		return r.atLine(path, err)
 	}
 	return r.atLine(path, fmt.Errorf("%s: %w", path, err))

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"understudy/admin"
+	"understudy/admin/recovery"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
@@ -97,16 +97,16 @@ func (r *restore) run(ctx context.Context) error {
 	if err := Refusal(ctx, st); err != nil {
 		return err
 	}
-	recovery := admin.Recovery{
+	lost := recovery.Recovery{
 		Store: st, Location: authz.Location(r.config.Location), Saved: saved, ValidateOnly: r.validateOnly,
 	}
 	if r.empty {
-		names, err := recovery.AcceptLoss(ctx)
+		names, err := lost.AcceptLoss(ctx)
 		return r.tell(err, "deleted", "would be deleted", names, saved, written)
 	}
-	again := recovery.Restore
+	again := lost.Restore
 	if r.missing {
-		again = recovery.RestoreMissing
+		again = lost.RestoreMissing
 	}
 	names, err := again(ctx)
 	return r.tell(err, "stored again", "would be stored again", names, saved, written)
@@ -130,7 +130,7 @@ func (r *restore) snapshot() (authz.Update, time.Time, error) {
 
 // tell prints what became, or would become, of policies.
 func (r *restore) tell(err error, done, would string, names []authz.PolicyName, saved authz.Update, written time.Time) error {
-	if errors.Is(err, admin.ErrNotEmpty) {
+	if errors.Is(err, recovery.ErrNotEmpty) {
 		return fmt.Errorf("nothing was changed: %w, and a restore fills an empty one; "+
 			"`understudy restore --missing` stores only policies of which it knows nothing", err)
 	}

@@ -1,0 +1,71 @@
+package apierror
+
+import (
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Resource is what an error is about.
+type Resource interface {
+	// Type is the type of google.api.resource; empty if it has none.
+	Type() string
+	// String is the name.
+	String() string
+}
+
+// NotFound is NOT_FOUND of a resource.
+func NotFound(about Resource) error {
+	return New(codes.NotFound, ReasonNotFound,
+		fmt.Sprintf("Resource '%s' was not found.", about),
+		Facts{"resource": about.String()},
+		&errdetails.ResourceInfo{ResourceType: about.Type(), ResourceName: about.String()})
+}
+
+// IsNotFound reports whether err is that of a resource that is not there.
+func IsNotFound(err error) bool { return status.Code(err) == codes.NotFound }
+
+// AlreadyExists is ALREADY_EXISTS of a resource. The hint says what to do.
+func AlreadyExists(about Resource, why Reason, hint string) error {
+	return New(codes.AlreadyExists, why,
+		fmt.Sprintf("Resource '%s' already exists. %s", about, hint),
+		Facts{"resource": about.String(), "hint": hint},
+		&errdetails.ResourceInfo{ResourceType: about.Type(), ResourceName: about.String()})
+}
+
+// EtagMismatch is ABORTED of a resource that is not the version that the caller
+// expects (AIP-154).
+func EtagMismatch(about Resource, why Reason, given, current string) error {
+	given = Shown(given)
+	return New(codes.Aborted, why,
+		fmt.Sprintf("The etag '%s' is not that of '%s', which is '%s'. Read the resource again.", given, about, current),
+		Facts{"resource": about.String(), "etag": given, "currentEtag": current})
+}
+
+// MissingAborted is ABORTED of an update that expects an etag of a resource that
+// is not there (AIP-134).
+func MissingAborted(about Resource, given string) error {
+	given = Shown(given)
+	return New(codes.Aborted, ReasonEtagMismatch,
+		fmt.Sprintf("The etag '%s' was given, but '%s' does not exist. Leave the etag out to create it.", given, about),
+		Facts{"resource": about.String(), "etag": given})
+}
+
+// ConcurrentChange is ABORTED of a call that lost too many races.
+func ConcurrentChange(about Resource) error {
+	return New(codes.Aborted, ReasonConcurrentChange,
+		fmt.Sprintf("Resource '%s' is being changed by others. Try again.", about),
+		Facts{"resource": about.String()})
+}
+
+// Precondition is FAILED_PRECONDITION of a resource in the wrong state.
+func Precondition(about Resource, why Reason, description string) error {
+	return New(codes.FailedPrecondition, why,
+		fmt.Sprintf("Resource '%s': %s", about, description),
+		Facts{"resource": about.String(), "description": description},
+		&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{{
+			Type: string(why), Subject: about.String(), Description: description,
+		}}})
+}

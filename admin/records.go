@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin/apierror"
+	"understudy/authz"
+)
+
+// Get is Store.Get with the error of a caller.
+func (s *Server) Get(ctx context.Context, keys ...Key) ([]Record, error) {
+	records, err := s.store.Get(ctx, keys...)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading "+string(keys[0]), err)
+	}
+	return records, nil
+}
+
+// List is Store.List with the error of a caller.
+func (s *Server) List(ctx context.Context, query Query) ([]Record, error) {
+	records, err := s.store.List(ctx, query)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "listing "+string(query.Collection), err)
+	}
+	return records, nil
+}
+
+// ErrChanged says that what was read is of two instants. A condition would not show it:
+// what was absent at first may be absent again.
+var ErrChanged = errors.New("it changed while it was read")
+
+// Commit makes a Txn that no sidecar has to apply before the caller is answered. workOut,
+// which leaves ID and Project to commit, is called again whenever the Txn loses a race or
+// the error is ErrChanged. what is the resource that errors name.
+func (s *Server) Commit(ctx context.Context, what Key, workOut func(context.Context) (Txn, error)) error {
+	for range MaxAttempts {
+		txn, err := workOut(ctx)
+		if errors.Is(err, ErrChanged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		txn.ID, txn.Project = NewID(), what.Project()
+		_, err = s.store.Commit(ctx, txn)
+		if failed := (*ConditionError)(nil); asCondition(err, &failed) {
+			continue
+		}
+		if err != nil {
+			return s.storeFailed(ctx, "changing "+string(what), err)
+		}
+		return nil
+	}
+	return apierror.ConcurrentChange(what)
+}
+
+// UnchangedRecord is the condition under which key still is as it was read.
+func UnchangedRecord(key Key, r Record) Condition {
+	if r.Key == "" {
+		return Absent{key}
+	}
+	return Unchanged{key, r.Sequence}
+}
+
+// asCondition reports whether err is a condition that did not hold.
+func asCondition(err error, failed **ConditionError) bool { return errors.As(err, failed) }
+
+// Decode unmarshals a record into a message.
+func Decode[M authz.Resource](r Record, m M) (M, error) {
+	if err := r.Resource().Decode(m); err != nil {
+		return m, fmt.Errorf("decoding %s: %w", r.Key, err)
+	}
+	return m, nil
+}
+
+// NewPut is the Put of a resource under its name.
+func NewPut(name, etag string, m proto.Message) (Put, error) {
+	value, err := proto.Marshal(m)
+	if err != nil {
+		return Put{}, fmt.Errorf("encoding %s: %w", name, err)
+	}
+	return Put{Key: Key(name), Value: value, Etag: etag}, nil
+}
+
+// storeFailed turns an error of the store into a status. It names no technology
+// and, as UNAVAILABLE invites a retry, uses it only where nothing was written
+// (AIP-194).
+func (s *Server) storeFailed(ctx context.Context, doing string, err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return apierror.New(codes.DeadlineExceeded, apierror.ReasonDeadlineExceeded, "The call ran out of time.", nil)
+	case errors.Is(err, context.Canceled):
+		return apierror.New(codes.Canceled, apierror.ReasonCancelled, "The call was cancelled.", nil)
+	}
+	s.log.ErrorContext(ctx, "the store failed", "doing", doing, "error", err)
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		return apierror.New(codes.Unavailable, apierror.ReasonStoreUnavailable,
+			"The store of policies cannot be reached; nothing was changed. Try again later.", nil)
+	case errors.Is(err, ErrOutcomeUnknown):
+		return apierror.New(codes.Internal, apierror.ReasonOutcomeUnknown,
+			"The store of policies was lost during the change, which was made as a whole or not at all. "+
+				"Read the resource to see which.", nil)
+	default:
+		return apierror.Internal()
+	}
+}

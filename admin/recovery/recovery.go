@@ -1,0 +1,203 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// Recovery is what becomes of the policies of a location whose store has lost them. Its
+// methods write to the store itself, beside any Server: a Txn each, so that sidecars see
+// all of it or nothing.
+type Recovery struct {
+	// Store is the store that has lost them. Required.
+	Store admin.Store
+	// Location is the location. Required.
+	Location authz.Location
+	// Saved is what a sidecar of the location has saved. AcceptLoss does without.
+	Saved authz.Update
+	// ValidateOnly checks everything and changes nothing.
+	ValidateOnly bool
+}
+
+// ErrNotEmpty says that a location has policies of its own, or had some lately.
+var ErrNotEmpty = errors.New("the location has policies")
+
+// Restore stores the saved policies again, with their ACTIVE experiments, under the
+// etags that they had; one that no sidecar could ever read is left out. The location has
+// to have no policy, not even a deleted one: otherwise the error wraps ErrNotEmpty. It
+// returns what it stored, in name order.
+func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
+	present, err := r.Store.List(ctx, admin.Query{Collection: r.policies()})
+	if err != nil {
+		return nil, err
+	}
+	if len(present) > 0 {
+		return nil, fmt.Errorf("%w: %d, deleted ones included", ErrNotEmpty, len(present))
+	}
+	return r.store(ctx, r.readable())
+}
+
+// RestoreMissing stores again those of the saved policies that the location knows
+// nothing of. What is there stays as it is, deleted policies too, and revisions and
+// experiments whose policy alone was lost: a Redis that evicts drops records one by one.
+func (r Recovery) RestoreMissing(ctx context.Context) ([]authz.PolicyName, error) {
+	missing, err := unknown(ctx, r, r.readable())
+	if err != nil {
+		return nil, err
+	}
+	return r.store(ctx, missing)
+}
+
+// AcceptLoss deletes the policies that the location knows nothing of, of those that are
+// saved and those that its nodes report. They become soft-deleted policies: the
+// sidecars drop them, those that are away now as soon as they load, and for 30 days what
+// was saved can be undeleted. It returns what it deleted, in name order.
+func (r Recovery) AcceptLoss(ctx context.Context) ([]authz.PolicyName, error) {
+	nodes, err := r.Store.Nodes(ctx, r.Location)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Collect(maps.Keys(r.Saved.Policies))
+	for _, n := range nodes {
+		for _, name := range n.Node.Policies {
+			names = append(names, authz.PolicyName(name))
+		}
+	}
+	slices.Sort(names)
+	lost, err := unknown(ctx, r, slices.Compact(names))
+	if err != nil {
+		return nil, err
+	}
+	var writes []admin.Write
+	for _, name := range lost {
+		write, err := r.deletionOf(name)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, admin.DeletionWrites(write)...)
+	}
+	return lost, r.commit(ctx, lost, writes)
+}
+
+// readable returns the saved policies in name order, without those that no sidecar could
+// ever read: of them only the names are saved.
+func (r Recovery) readable() []authz.PolicyName {
+	var names []authz.PolicyName
+	for _, name := range slices.Sorted(maps.Keys(r.Saved.Policies)) {
+		if r.Saved.Policies[name].Policy != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (r Recovery) policies() admin.Collection { return admin.Collection(r.Location + "/policies") }
+
+// unknown returns those of the names of which the store has no record.
+func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error) {
+	keys := make([]admin.Key, len(names))
+	for i, name := range names {
+		keys[i] = admin.Key(name)
+	}
+	records, err := r.Store.Get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	var out []N
+	for i, record := range records {
+		if record.Key == "" {
+			out = append(out, names[i])
+		}
+	}
+	return out, nil
+}
+
+// store stores saved policies that are not there, with what is not there either of their
+// revisions and experiments.
+func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.PolicyName, error) {
+	var writes []admin.Write
+	for _, name := range names {
+		state := r.Saved.Policies[name]
+		live, revision, err := admin.LivePuts(state.Policy)
+		if err != nil {
+			return nil, err
+		}
+		below := []admin.Put{revision}
+		for _, e := range state.Experiments {
+			write, err := admin.NewPut(e.Name, e.Etag, e)
+			if err != nil {
+				return nil, err
+			}
+			below = append(below, write)
+		}
+		missing, err := r.missing(ctx, below)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(append(writes, live), missing...)
+	}
+	return names, r.commit(ctx, names, writes)
+}
+
+// missing returns those of the writes of which the store has no record.
+func (r Recovery) missing(ctx context.Context, puts []admin.Put) ([]admin.Write, error) {
+	keys := make([]admin.Key, len(puts))
+	for i, p := range puts {
+		keys[i] = p.Key
+	}
+	unknown, err := unknown(ctx, r, keys)
+	if err != nil {
+		return nil, err
+	}
+	var out []admin.Write
+	for _, p := range puts {
+		if slices.Contains(unknown, p.Key) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// deletionOf stores what is saved of a policy, or else its name, as a soft-deleted one.
+func (r Recovery) deletionOf(name authz.PolicyName) (admin.Put, error) {
+	now := time.Now()
+	policy := r.Saved.Policies[name].Policy
+	if policy == nil {
+		policy = &adminpb.Policy{Name: string(name), Uid: admin.NewID(), CreateTime: timestamppb.New(now)}
+		if err := admin.NameContent(policy, ""); err != nil {
+			return admin.Put{}, err
+		}
+	}
+	_, write, err := admin.SoftDeletion(policy, now)
+	return write, err
+}
+
+// commit makes the writes about policies that are not there, and tells the sidecars.
+func (r Recovery) commit(ctx context.Context, names []authz.PolicyName, writes []admin.Write) error {
+	if len(names) == 0 || r.ValidateOnly {
+		return nil
+	}
+	txn := admin.Txn{
+		ID: admin.NewID(), Project: admin.Key(r.Location).Project(), Writes: writes,
+		Events: []admin.Event{{Location: r.Location, Policies: names}},
+	}
+	for _, name := range names {
+		txn.Conditions = append(txn.Conditions, admin.Absent{Key: admin.Key(name)})
+	}
+	_, err := r.Store.Commit(ctx, txn)
+	var failed *admin.ConditionError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%w: one was created just now", ErrNotEmpty)
+	}
+	return err
+}

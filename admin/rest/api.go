@@ -1,0 +1,156 @@
+package rest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/status"
+
+	"understudy/admin/apierror"
+	"understudy/admin/content"
+	adminpb "understudy/admin/v1"
+	"understudy/authz/diagnostics"
+)
+
+// Services are what is served. Its errors have an ErrorInfo, or are those of gRPC itself.
+type Services interface {
+	adminpb.PolicyPreviewServer
+	longrunningpb.OperationsServer
+}
+
+// Config is what an API needs.
+type Config struct {
+	// Services answer the calls. Required.
+	Services Services
+	// MaxPolicySize is that of the services, in bytes: a body may have four times as much,
+	// which is room for how JSON writes a policy. Zero means DefaultPolicySize.
+	MaxPolicySize int
+	// Guard says by which names HTTP may ask.
+	Guard Guard
+	// Logger gets what callers are not told, if there are no Panics. Nil means none.
+	Logger *slog.Logger
+	// Panics reports what panics in calls. Nil means that the Logger alone gets it.
+	Panics *diagnostics.Panics
+}
+
+// API serves the API on one port: gRPC to clients that speak it, REST to others, and
+// the OpenAPI document at /openapi.json. It is safe for concurrent use.
+type API struct {
+	services Services
+	// maxBody is the size of the largest request, in bytes.
+	maxBody int
+	guard   Guard
+	panics  *diagnostics.Panics
+	// health is that of the gRPC services.
+	health    *health.Server
+	rpc, rest http.Handler
+}
+
+// New returns an API. A server without TLS has to enable unencrypted HTTP/2 for gRPC.
+func New(c Config) (*API, error) {
+	if c.Services == nil {
+		return nil, errors.New("rest: Config.Services is required")
+	}
+	a := &API{
+		services: c.Services, guard: c.Guard, panics: c.Panics, health: health.NewServer(),
+		maxBody: 4 * cmp.Or(c.MaxPolicySize, content.DefaultPolicySize),
+	}
+	if a.panics == nil {
+		log := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+		var err error
+		if a.panics, err = diagnostics.NewPanics(log, nil); err != nil {
+			return nil, fmt.Errorf("rest: %w", err)
+		}
+	}
+	gateway, err := newGateway(c.Services)
+	if err != nil {
+		return nil, err
+	}
+	a.rpc = a.guardedRPC(a.newGRPC())
+	a.rest = headAsGet(systemParameters(a.guarded(routed(a.checkBody(rawPath(gateway))))))
+	return a, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isGRPC(r) {
+		a.rpc.ServeHTTP(w, r)
+		return
+	}
+	defer a.recoverREST(w, r)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	a.rest.ServeHTTP(w, r)
+}
+
+// guarded refuses what no API on the port answers.
+func (a *API) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.guard.Check(r); err != nil {
+			writeStatus(w, codeOf(status.Code(err)), err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routed finds the call that a request is, holds its query to what that takes, and
+// serves the OpenAPI document itself. The gateway sees nothing that is not in our table:
+// it would let go what the table does not know.
+func routed(next func(http.ResponseWriter, *http.Request, route)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route, found := apiRoutes.find(r.Method, r.URL.EscapedPath())
+		if !found {
+			writeRoutingError(w, r)
+			return
+		}
+		if names := slices.Sorted(maps.Keys(r.URL.Query())); len(names) > 0 && !route.query {
+			writeStatus(w, http.StatusBadRequest, unknownParameter(names[0]))
+			return
+		}
+		if route.document {
+			serveOpenAPI(w)
+			return
+		}
+		next(w, r, route)
+	})
+}
+
+// rawPath has the gateway see the path as it was sent. It decodes what it matches,
+// and would decode a second time what net/http has decoded already.
+func rawPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.RawPath = r.URL.EscapedPath()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isGRPC(r *http.Request) bool {
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
+
+// recoverREST turns a panic into an answer that says nothing about it.
+func (a *API) recoverREST(w http.ResponseWriter, r *http.Request) {
+	if cause := recover(); cause != nil {
+		a.panics.Report(r.Context(), diagnostics.PanicAPI, cause)
+		writeStatus(w, http.StatusInternalServerError, apierror.Internal())
+	}
+}
+
+func serveOpenAPI(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(adminpb.OpenAPI)
+}
+
+// codeOf maps a status to HTTP as google.rpc.Code documents it.
+func codeOf(c codes.Code) int { return runtime.HTTPStatusFromCode(c) }

@@ -1,0 +1,210 @@
+package rest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin/apierror"
+	"understudy/admin/content"
+)
+
+func invalidJSON(description string) error {
+	return apierror.Invalid(apierror.ReasonInvalidJSON, "body", description)
+}
+
+// syntaxError tells where a body stops being JSON.
+func syntaxError(body []byte) error {
+	var v any
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(body, &v); errors.As(err, &syntax) {
+		return invalidJSON(fmt.Sprintf("The body is no JSON from byte %d on: %s.", syntax.Offset, syntax))
+	}
+	return invalidJSON("The body is no JSON.")
+}
+
+var quoted = regexp.MustCompile(`"[^"]*`)
+
+// bodyError tells in which field a body differs from the API's messages.
+func bodyError(err error) error {
+	text := apierror.ProtoText(err)
+	if strings.Contains(text, "unknown field") {
+		field := strings.TrimPrefix(quoted.FindString(text), `"`)
+		return apierror.Invalid(apierror.ReasonUnknownField, field, "The body has a field that the API does not have: "+text+".")
+	}
+	return invalidJSON("The body does not fit the API: " + text + ".")
+}
+
+func unexpectedBody(method string) error {
+	return apierror.Invalid(apierror.ReasonUnexpectedBody, "body",
+		method+" has no body. Send the fields as query parameters.")
+}
+
+func bodyTooLarge(limit int) error {
+	return apierror.Invalid(apierror.ReasonBodyTooLarge, "body", fmt.Sprintf("The body is larger than %d bytes.", limit))
+}
+
+func bodyTooSlow() error {
+	return apierror.New(codes.DeadlineExceeded, apierror.ReasonBodyTooSlow, "The body came too slowly; nothing was changed. Send it again, on a faster link.", nil)
+}
+
+func unsupportedMediaType() error {
+	return apierror.Invalid(apierror.ReasonUnsupportedMediaType, "body", "The body has to be JSON in UTF-8, without a Content-Encoding: send it with Content-Type: application/json, as `curl --json` does.")
+}
+
+func unknownParameter(name string) error {
+	return apierror.Invalid(apierror.ReasonUnknownParameter, name,
+		"The call has no such query parameter, or takes it from the path or the body.")
+}
+
+func repeatedParameter(name string) error {
+	return apierror.Invalid(apierror.ReasonInvalidParameter, name, "The parameter is given more than once.")
+}
+
+func twiceSpelled(name, other string) error {
+	return apierror.Invalid(apierror.ReasonInvalidParameter, name,
+		"The parameter is given twice, as "+apierror.Shown(other)+" too. Send one of the two spellings.")
+}
+
+func invalidParameter(err error) error {
+	return apierror.Invalid(apierror.ReasonInvalidParameter, "query", "A parameter has a value of the wrong type: "+apierror.Shown(err.Error())+".")
+}
+
+// carried takes a status through the gateway, which keeps of an error only its
+// text.
+type carried struct{ err error }
+
+const carriedPrefix = "status:"
+
+func (c carried) Error() string {
+	b, err := proto.Marshal(status.Convert(c.err).Proto())
+	if err != nil {
+		return c.err.Error()
+	}
+	return carriedPrefix + base64.StdEncoding.EncodeToString(b)
+}
+
+// uncarried returns the status that was carried, or the error itself.
+func uncarried(err error) *status.Status {
+	if malformed := (*runtime.HTTPStatusError)(nil); errors.As(err, &malformed) && malformed.HTTPStatus == http.StatusBadRequest {
+		return status.Convert(apierror.Invalid(apierror.ReasonInvalidName, "path", "The path has an escape that is not valid."))
+	}
+	st := status.Convert(err)
+	encoded, found := strings.CutPrefix(st.Message(), carriedPrefix)
+	if !found {
+		return st
+	}
+	b, err := base64.StdEncoding.DecodeString(encoded)
+	p := &statuspb.Status{}
+	if err != nil || proto.Unmarshal(b, p) != nil {
+		return st
+	}
+	return status.FromProto(p)
+}
+
+// withInfo sees to it that an error has an ErrorInfo (AIP-193).
+func withInfo(err error) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if _, ok := d.(*errdetails.ErrorInfo); ok {
+			return err
+		}
+	}
+	switch st.Code() {
+	case codes.Unimplemented:
+		return apierror.Unimplemented("The method")
+	case codes.InvalidArgument:
+		return apierror.Invalid(apierror.ReasonInvalidField, "request", st.Message())
+	case codes.DeadlineExceeded:
+		return apierror.New(codes.DeadlineExceeded, apierror.ReasonDeadlineExceeded, "The call ran out of time.", nil)
+	case codes.Canceled:
+		return apierror.New(codes.Canceled, apierror.ReasonCancelled, "The call was cancelled.", nil)
+	default:
+		return apierror.Internal()
+	}
+}
+
+// writeError is the answer to a call that failed.
+func writeError(
+	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error,
+) {
+	err = withInfo(uncarried(err).Err())
+	writeStatus(w, codeOf(status.Code(err)), err)
+}
+
+// routingError is writeRoutingError as the gateway calls it.
+func routingError(
+	_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int,
+) {
+	writeRoutingError(w, r)
+}
+
+// writeRoutingError is the answer to a call of nothing.
+func writeRoutingError(w http.ResponseWriter, r *http.Request) {
+	if methods := apiRoutes.allowed(r.URL.EscapedPath()); len(methods) > 0 {
+		allow, method := strings.Join(methods, ", "), apierror.Shown(r.Method)
+		w.Header().Set("Allow", allow)
+		writeStatus(w, http.StatusMethodNotAllowed, apierror.New(codes.Unimplemented, apierror.ReasonMethodNotAllowed,
+			fmt.Sprintf("The path has no method %s. It has %s.", method, allow),
+			apierror.Facts{"method": method, "allow": allow}))
+		return
+	}
+	path := apierror.Shown(r.URL.EscapedPath())
+	writeStatus(w, http.StatusNotFound, apierror.New(codes.NotFound, apierror.ReasonUnknownPath,
+		fmt.Sprintf("There is nothing at '%s'. The document at /openapi.json has all paths.", path),
+		apierror.Facts{"path": path}, &errdetails.ResourceInfo{ResourceType: "path", ResourceName: path}))
+}
+
+// envelope is the JSON of an error (AIP-193).
+type envelope struct {
+	Error struct {
+		Code    int               `json:"code"`
+		Message string            `json:"message"`
+		Status  string            `json:"status"`
+		Details []json.RawMessage `json:"details"`
+	} `json:"error"`
+}
+
+func writeStatus(w http.ResponseWriter, httpCode int, err error) {
+	st := status.Convert(err)
+	var e envelope
+	e.Error.Code = httpCode
+	e.Error.Message = st.Message()
+	e.Error.Status = code.Code(st.Code()).String()
+	for _, detail := range st.Proto().GetDetails() {
+		if text, err := protojson.Marshal(detail); err == nil {
+			e.Error.Details = append(e.Error.Details, text)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(httpCode)
+	_ = json.NewEncoder(w).Encode(e)
+}
+
+// checkNumbers is CheckExact of the body of a call, which is a field of the request.
+func checkNumbers(field string, body []byte) error {
+	inexact := (*content.InexactNumber)(nil)
+	if !errors.As(content.CheckExact(field, body), &inexact) {
+		return nil
+	}
+	return apierror.Invalid(apierror.ReasonInvalidField, apierror.Shown(inexact.Path), fmt.Sprintf(
+		"The number %s is not kept exactly: numbers are doubles (google.protobuf.Value). Write it as a string, and compare it as one.",
+		apierror.Shown(inexact.Number)))
+}

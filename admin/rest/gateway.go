@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz/background"
+)
+
+// useQueryParser sets the gateway's parser, which is one for the whole process.
+var useQueryParser = sync.OnceFunc(func() { runtime.SetQueryParameterParser(queryParser{})(nil) })
+
+// newGateway maps REST onto the services. It calls them directly: a REST call is
+// no second hop.
+func newGateway(services Services) (*runtime.ServeMux, error) {
+	useQueryParser()
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
+		runtime.WithMarshalerOption(numericJSON, newNumericJSON()),
+		runtime.WithErrorHandler(writeError),
+		runtime.WithRoutingErrorHandler(routingError),
+		// An escaped colon in an ID is no verb (AIP-127).
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+	)
+	ctx := context.Background()
+	if err := adminpb.RegisterPolicyPreviewHandlerServer(ctx, mux, services); err != nil {
+		return nil, err
+	}
+	return mux, adminpb.RegisterOperationsHandlerServer(ctx, mux, longrunningpb.OperationsServer(services))
+}
+
+// newJSON is proto3 JSON that refuses unknown fields and omits defaults.
+func newJSON() jsonBody {
+	return jsonBody{&runtime.JSONPb{
+		MarshalOptions:   protojson.MarshalOptions{},
+		UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
+	}}
+}
+
+// jsonBody carries the error of a body through the gateway, which keeps only its text.
+type jsonBody struct{ *runtime.JSONPb }
+
+func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
+	decoder := j.JSONPb.NewDecoder(r)
+	return runtime.DecoderFunc(func(v any) error {
+		err := decoder.Decode(v)
+		if err == nil || errors.Is(err, io.EOF) {
+			return err
+		}
+		return carried{bodyError(err)}
+	})
+}
+
+// Marshal writes a large answer in the background.
+func (j jsonBody) Marshal(v any) (text []byte, err error) {
+	background.Run(sizeOf(v), func() { text, err = j.JSONPb.Marshal(v) })
+	return text, err
+}

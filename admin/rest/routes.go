@@ -1,0 +1,125 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	adminpb "understudy/admin/v1"
+)
+
+// apiRoutes are all routes of the API. Those of the operations come from a mapping
+// that is not in their descriptor (admin/v1/operations.yaml).
+var apiRoutes = append(annotatedRoutes(adminpb.File_understudy_admin_v1_admin_proto.Services()),
+	newRoute(http.MethodGet, "/v1/{name=projects/*/locations/*}/operations", true),
+	newRoute(http.MethodGet, "/v1/{name=projects/*/locations/*/operations/*}", false),
+	newRoute(http.MethodDelete, "/v1/{name=projects/*/locations/*/operations/*}", false),
+	newRoute(http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:cancel", false),
+	newRoute(http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:wait", false),
+	route{method: http.MethodGet, segments: []string{"openapi.json"}, document: true},
+)
+
+// routes are the methods and path templates of the API.
+type routes []route
+
+type route struct {
+	method   string
+	segments []string
+	verb     string
+	// query says that the call takes query parameters: its path and body do not
+	// have all fields of the request.
+	query bool
+	// body is the field of the request that the body is; empty if it is none, or all.
+	body string
+	// document says that it is the OpenAPI document, and no call.
+	document bool
+}
+
+// find returns the route of a method and an escaped path.
+func (r routes) find(method, path string) (route, bool) {
+	for _, route := range r {
+		if route.method == method && route.matches(path) {
+			return route, true
+		}
+	}
+	return route{}, false
+}
+
+// allowed returns the methods that a path has, sorted. What follows a colon is taken
+// for a verb here, so that a mistyped one is not found: an ID with a colon is rare.
+func (r routes) allowed(path string) []string {
+	var out []string
+	verb := strings.Contains(path[strings.LastIndexByte(path, '/')+1:], ":")
+	for _, route := range r {
+		if verb == (route.verb != "") && route.matches(path) && !slices.Contains(out, route.method) {
+			out = append(out, route.method)
+		}
+	}
+	if slices.Contains(out, http.MethodGet) {
+		out = append(out, http.MethodHead)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// matches reports whether an escaped path is of the route. An ID may have colons
+// (RFC-042), so the verb is what stands after the last one, as it is to the gateway.
+func (r route) matches(path string) bool {
+	path, absolute := strings.CutPrefix(path, "/")
+	if r.verb != "" {
+		var ok bool
+		if path, ok = strings.CutSuffix(path, ":"+r.verb); !ok {
+			return false
+		}
+	}
+	return absolute && slices.EqualFunc(r.segments, strings.Split(path, "/"), func(p, s string) bool { return p == s || p == "*" && s != "" })
+}
+
+func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
+	var out routes
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			rule, _ := proto.GetExtension(methods.Get(j).Options(), annotations.E_Http).(*annotations.HttpRule)
+			// A path has one field; what is in neither path nor body is a parameter.
+			query := rule.GetBody() != "*" && methods.Get(j).Input().Fields().Len() > 1
+			next := route{}
+			switch p := rule.GetPattern().(type) {
+			case *annotations.HttpRule_Get:
+				next = newRoute(http.MethodGet, p.Get, query)
+			case *annotations.HttpRule_Post:
+				next = newRoute(http.MethodPost, p.Post, query)
+			case *annotations.HttpRule_Patch:
+				next = newRoute(http.MethodPatch, p.Patch, query)
+			case *annotations.HttpRule_Delete:
+				next = newRoute(http.MethodDelete, p.Delete, query)
+			}
+			if next.body = rule.GetBody(); next.body == "*" {
+				next.body = ""
+			}
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+// newRoute reads a path template such as /v1/{name=projects/*}/policies:promote.
+func newRoute(method, template string, query bool) route {
+	var plain strings.Builder
+	for rest := template; rest != ""; {
+		before, variable, found := strings.Cut(rest, "{")
+		plain.WriteString(before)
+		if !found {
+			break
+		}
+		variable, rest, _ = strings.Cut(variable, "}")
+		_, pattern, _ := strings.Cut(variable, "=")
+		plain.WriteString(pattern)
+	}
+	path, verb, _ := strings.Cut(strings.TrimPrefix(plain.String(), "/"), ":")
+	return route{method: method, segments: strings.Split(path, "/"), verb: verb, query: query}
+}
