@@ -16,11 +16,11 @@ import (
 // once, with the policy.
 func TestALockThatEndsEnforcementIsWarnedOf(t *testing.T) {
 	var log bytes.Buffer
-	server, err := admin.NewServer(admin.Config{Store: backends(t)[1].open(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	server, err := admin.NewServer(admin.Config{Store: backends(t)[1].open(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := policyfile.New(policyfile.Config{Admin: server, Project: "p-noop"})
+	api, err := policyfile.New(policyfile.Config{Admin: server, Project: "p-noop", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
