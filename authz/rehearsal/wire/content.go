@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// Hello is what the child has to know before anything else.
+type Hello struct {
+	// Build is the same in both processes, or the child ends.
+	Build string
+	// Memory is how much the child may use, in bytes; zero means that it is not bounded.
+	Memory int64
+	// CompileTime bounds a compilation, in processor time of the child.
+	CompileTime time.Duration
+	// StuckTime bounds how long an evaluation goes on after it was cancelled, in processor
+	// time of the child.
+	StuckTime time.Duration
+}
+
+// Compiled is what became of a policy.
+type Compiled struct {
+	// Reads is the text of its read set.
+	Reads string
+	// Cacheable and Deterministic are as [authz.Compiled] has them.
+	Cacheable, Deterministic bool
+	// Services is the number of rules that call an external service.
+	Services int
+	// NoRules says that there are none.
+	NoRules bool
+	// Refused is why it does not compile; nil if it does.
+	Refused *Refused
+}
+
+// Refused is the error of a policy that does not compile, or whose tests could not be run.
+type Refused struct {
+	// Violations are those of an *authz.CompileError; if there are none, Text is the error.
+	Violations []authz.Violation
+	Text       string
+}
+
+// TestRequest is a policy whose tests are to be run.
+type TestRequest struct {
+	// Policy is the marshalled policy.
+	Policy []byte
+	// Time bounds all tests, and Timeout each.
+	Time, Timeout time.Duration
+}
+
+// Tested is what became of tests.
+type Tested struct {
+	Report rego.TestReport
+	// OutOfTime says that the time for all tests was over.
+	OutOfTime bool
+	Refused   *Refused
+}
+
+// Blamed is the rule that decides otherwise by shortcut than without; its ID is empty if
+// there is none.
+type Blamed struct{ Rule, Path string }
+
+// Call asks for a call of an external service.
+type Call struct {
+	URL  string
+	Body []byte
+	// Call tells its answer from others.
+	Call uint64
+}
+
+// Answer is the reply of an external service to the Call of the same number.
+type Answer struct {
+	Call    uint64
+	Outcome uint8
+	Message string
+}
+
+// Cause is why a child ends by itself.
+type Cause string
+
+// The causes.
+const (
+	// CauseMemory: it used more memory than it may.
+	CauseMemory Cause = "memory"
+	// CauseStuck: an evaluation went on after it was cancelled.
+	CauseStuck Cause = "stuck"
+	// CauseCompileTime: a compilation took too long.
+	CauseCompileTime Cause = "compile_time"
+)
+
+// Ending is the last that a child says. The lane and the job of its frame are those that
+// are to blame, if that is known.
+type Ending struct {
+	Cause Cause
+	// Memory is what was in use, in bytes.
+	Memory int64
+}
+
+// Marshal returns the payload of a rare frame.
+func Marshal(content any) []byte {
+	payload, err := json.Marshal(content)
+	if err != nil {
+		// The types of this package have nothing that cannot be encoded.
+		panic(fmt.Sprintf("rehearsal: encoding a %T: %v", content, err))
+	}
+	return payload
+}
+
+// Unmarshal reads the payload of a rare frame.
+func Unmarshal(payload []byte, content any) error {
+	if err := json.Unmarshal(payload, content); err != nil {
+		return fmt.Errorf("reading a %T: %w", content, err)
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+// Package wire is what the rehearsal process and its parent say to each other.
+//
+// Each side sends frames: a length, a kind and a payload. The payloads of frames that are
+// sent for each request are compact; those of rare ones are JSON or protobuf. Both ends are
+// the same binary, so that nothing here has versions; [Hello] makes sure of it.
+//
+// A frame belongs to a lane, which is one compiled policy in the child. What is sent in a
+// lane is done and answered in order, one after the other; lanes do not wait for each other.
+package wire

@@ -1,0 +1,180 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"understudy/authz"
+	"understudy/authz/rehearsal/wire"
+)
+
+// decisions are some of all kinds.
+var decisions = []wire.Decided{
+	{Until: time.Unix(0, 0), Decision: authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}},
+	{Until: time.Unix(7, 1), Decision: authz.Decision{Failure: authz.FailureUndefined, Rule: "rules[0]", Reason: "\xff"}},
+	{Until: time.Unix(0, 1<<62), Decision: authz.Decision{
+		HTTPStatus: 429, Body: "later", Headers: []authz.Field{{Name: "a", Value: "b"}}, ResponseHeaders: []authz.Field{{Name: "c", Value: ""}},
+		RemoveHeaders: []string{"d"}, SetQuery: []authz.Field{{Name: "e", Value: "f"}}, RemoveQuery: []string{"g", "h"},
+		Metadata: map[string]any{"n": json.Number("1e400"), "list": []any{nil, true, "x", map[string]any{}}},
+		Value:    map[string]any{"allowed": false, "n": json.Number("0.10")},
+	}},
+	{Until: time.Unix(0, 0), Decision: authz.Decision{Default: true, Metadata: map[string]any{}}},
+}
+
+func TestDecidedIsExact(t *testing.T) {
+	for i, want := range decisions {
+		payload, err := wire.AppendDecided(nil, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.ParseDecided(payload)
+		if err != nil {
+			t.Fatalf("decision %d: %v", i, err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(authz.Decision{})); diff != "" {
+			t.Errorf("decision %d is another one (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+var questions = []wire.Question{
+	{Facts: wire.Facts{Time: time.Unix(1, 2), Operation: authz.OperationCheck, ID: "x"}, Input: []byte{}, Narrow: []byte{}},
+	{
+		Facts: wire.Facts{
+			Time: time.Unix(1, 2), Operation: authz.OperationCheckCreate, Method: "check-create", Host: "h", Principal: "p", Path: "/",
+			Project: authz.Project{ID: "i", Name: "n", Domain: "d"},
+			Reservation: &authz.Reservation{
+				Lease: map[string]any{"n": json.Number("10000000000000001")}, Start: time.Unix(3, 0).UTC(), Project: "q", Invalid: "why",
+			},
+		},
+		Timeout: time.Second, Plain: true, Input: []byte("input"), Narrow: []byte("narrow"),
+	},
+	{Facts: wire.Facts{Time: time.Unix(0, 0)}, InputError: "The body does not parse.", Narrow: []byte{}},
+}
+
+func TestQuestionIsExact(t *testing.T) {
+	for i, want := range questions {
+		payload, err := wire.AppendQuestion(nil, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.ParseQuestion(payload)
+		if err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("question %d is another one (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// FuzzParse shows that no payload panics.
+func FuzzParse(f *testing.F) {
+	for _, d := range decisions {
+		payload, _ := wire.AppendDecided(nil, d)
+		f.Add(payload)
+	}
+	for _, q := range questions {
+		payload, _ := wire.AppendQuestion(nil, q)
+		f.Add(payload)
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		if d, err := wire.ParseDecided(payload); err == nil {
+			if _, err := wire.AppendDecided(nil, d); err != nil {
+				t.Errorf("what was parsed cannot be encoded: %v", err)
+			}
+		}
+		if q, err := wire.ParseQuestion(payload); err == nil {
+			if _, err := wire.AppendQuestion(nil, q); err != nil {
+				t.Errorf("what was parsed cannot be encoded: %v", err)
+			}
+		}
+	})
+}
+
+// stream is one end of nothing but bytes.
+type stream struct {
+	io.Reader
+	io.Writer
+}
+
+func (stream) Close() error { return nil }
+
+// FuzzReceive shows that no bytes panic, or make a frame that is larger than they are.
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte{17, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		r, w := net.Pipe()
+		go func() {
+			_, _ = w.Write(bytes)
+			_ = w.Close()
+		}()
+		conn := wire.NewConn(stream{r, io.Discard})
+		defer func() { _ = r.Close() }()
+		for {
+			frame, err := conn.Receive()
+			if err != nil {
+				return
+			}
+			if len(frame.Payload) > len(bytes) {
+				t.Fatalf("a frame of %d bytes was made of %d", len(frame.Payload), len(bytes))
+			}
+		}
+	})
+}
+
+// TestFramesKeepTheirOrder sends from many goroutines: each one's frames come in its order,
+// and none is lost or torn.
+func TestFramesKeepTheirOrder(t *testing.T) {
+	const senders, frames = 8, 500
+	a, b := net.Pipe()
+	out, in := wire.NewConn(a), wire.NewConn(b)
+	var sending sync.WaitGroup
+	for lane := range uint64(senders) {
+		sending.Go(func() {
+			for job := range uint64(frames) {
+				f := wire.Frame{Kind: wire.KindEvaluate, Lane: lane, Job: job, Payload: make([]byte, job)}
+				if job%3 == 0 {
+					out.SendLater(f)
+				} else if err := out.Send(f); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := out.Flush(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	go func() {
+		sending.Wait()
+		_ = out.Flush()
+		_ = out.Close()
+	}()
+	next := make([]uint64, senders)
+	for {
+		f, err := in.Receive()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("the stream ended with %v, want EOF", err)
+			}
+			break
+		}
+		if f.Job != next[f.Lane] || uint64(len(f.Payload)) != f.Job {
+			t.Fatalf("lane %d: got job %d with %d bytes, want job %d", f.Lane, f.Job, len(f.Payload), next[f.Lane])
+		}
+		next[f.Lane]++
+	}
+	for lane, n := range next {
+		if n != frames {
+			t.Errorf("lane %d: %d frames came, want %d", lane, n, frames)
+		}
+	}
+}
