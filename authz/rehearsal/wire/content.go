@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +42,18 @@ type Refused struct {
 	// Violations are those of an *authz.CompileError; if there are none, Text is the error.
 	Violations []authz.Violation
 	Text       string
+}
+
+// Err returns the error: an *authz.CompileError if there are violations. A nil Refused is no
+// error.
+func (r *Refused) Err() error {
+	switch {
+	case r == nil:
+		return nil
+	case len(r.Violations) > 0:
+		return &authz.CompileError{Violations: r.Violations}
+	}
+	return errors.New(r.Text)
 }
 
 // TestRequest is a policy whose tests are to be run.

@@ -1,0 +1,136 @@
+package rehearsal
+
+import (
+	"fmt"
+	"sync"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+)
+
+// Candidate is a policy that is compiled and evaluated by the rehearsal process: that of an
+// experiment, or a live one whose decisions are verified. It is safe for concurrent use.
+type Candidate struct {
+	lane *lane
+
+	settle sync.Once
+	ready  chan struct{}
+	facts  authz.Facts
+	err    error
+}
+
+// NewCandidate begins to compile a policy. name is that of its resource, for logs. keeps
+// says that the process stays while the candidate is there.
+func (s *Supervisor) NewCandidate(name string, p *adminpb.Policy, keeps bool) *Candidate {
+	c := &Candidate{ready: make(chan struct{})}
+	source, err := marshal(p)
+	if err != nil {
+		c.resolve(authz.Facts{}, fmt.Errorf("encoding the policy: %w", err))
+		return c
+	}
+	l, err := s.newLane(&lane{name: name, source: source, compiled: c.compiled, keeps: keeps})
+	if err != nil {
+		c.resolve(authz.Facts{}, err)
+		return c
+	}
+	c.lane = l
+	return c
+}
+
+// Ready is closed when it is known whether the policy compiles.
+func (c *Candidate) Ready() <-chan struct{} { return c.ready }
+
+// Facts returns what is known of the policy, once it is ready. The error is that of a policy
+// that does not compile.
+func (c *Candidate) Facts() (authz.Facts, error) { return c.facts, c.err }
+
+func (c *Candidate) resolve(facts authz.Facts, err error) {
+	c.settle.Do(func() {
+		c.facts, c.err = facts, err
+		close(c.ready)
+	})
+}
+
+// compiled is called after each compilation, of which there is one in each child. The first
+// one counts.
+func (c *Candidate) compiled(answer []byte, err error) {
+	if err != nil {
+		c.resolve(authz.Facts{}, refusal(err, "Compiling the policy fails: "))
+		return
+	}
+	var answered wire.Compiled
+	if err := wire.Unmarshal(answer, &answered); err != nil {
+		c.resolve(authz.Facts{}, err)
+		return
+	}
+	if err := answered.Refused.Err(); err != nil {
+		c.resolve(authz.Facts{}, err)
+		return
+	}
+	reads, err := rego.ParseReads(answered.Reads)
+	c.resolve(authz.Facts{
+		Reads: reads, Cacheable: answered.Cacheable, Deterministic: answered.Deterministic, Services: answered.Services,
+		NoRules: answered.NoRules,
+	}, err)
+}
+
+// Question is what a candidate is asked about a request.
+type Question struct {
+	// Prepare makes the question off the request path. It reports false if there is none to
+	// ask: then Done is not called.
+	Prepare func() (wire.Question, bool)
+	// Call answers a call of an external service; nil answers none.
+	Call func(wire.Call) wire.Answer
+	// Done is called once with the decision, or with why there is none: one of the errors of
+	// this package, or a *Guilt. It must not wait.
+	Done func(wire.Decided, error)
+	// Bytes is about the memory that the request holds.
+	Bytes int
+}
+
+// Decide asks the candidate for a decision, without waiting. The error says why it is not
+// asked; Done is not called then.
+func (c *Candidate) Decide(q Question) error {
+	if c.lane == nil {
+		return c.err
+	}
+	return c.lane.offer(&task{
+		kind: wire.KindEvaluate, bytes: int64(q.Bytes), call: q.Call,
+		prepare: func() ([]byte, bool) { return encode(q) },
+		done: func(answer []byte, err error) {
+			var d wire.Decided
+			if err == nil {
+				d, err = wire.ParseDecided(answer)
+			}
+			q.Done(d, err)
+		},
+	})
+}
+
+// encode makes the payload of a question.
+func encode(q Question) ([]byte, bool) {
+	question, ok := q.Prepare()
+	if !ok {
+		return nil, false
+	}
+	payload, err := wire.AppendQuestion(make([]byte, 0, 512+len(question.Input)), question)
+	if err == nil && len(payload) > wire.MaxQuestion {
+		err = fmt.Errorf("what it reads of the request has %d bytes; an experiment may read %d", len(payload), wire.MaxQuestion)
+	}
+	if err != nil {
+		q.Done(wire.Decided{Decision: authz.Decision{Failure: authz.FailureError, Reason: "The evaluation failed: " + err.Error()}}, nil)
+		return nil, false
+	}
+	return payload, true
+}
+
+// Close ends the candidate: what waits for it is ended with ErrChanged before Close returns,
+// and what is under way is cancelled.
+func (c *Candidate) Close() {
+	if c.lane != nil {
+		c.lane.end(ErrChanged)
+	}
+	c.resolve(authz.Facts{}, ErrChanged)
+}

@@ -1,0 +1,81 @@
+package child
+
+import (
+	"context"
+	"fmt"
+
+	"understudy/authz"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+)
+
+// evaluate decides a request by the lane's policy.
+func (l *lane) evaluate(w *work) {
+	q, err := wire.ParseQuestion(w.frame.Payload)
+	ctx, cancel := context.WithTimeout(l.ctx, q.Timeout)
+	defer cancel()
+	w.ctx = ctx
+	l.begin(w)
+	d := wire.Decided{Decision: unable("The question cannot be read.")}
+	switch {
+	case err != nil:
+	case l.policy == nil:
+		d.Decision = unable("The policy has not been compiled.")
+	default:
+		if l.child.options.Before != nil {
+			l.child.options.Before(ctx, q.Facts)
+		}
+		d.Decision, d.Until = l.policy.Rehearse(ctx, request(q, q.Input), q.Plain, services{l, w.frame})
+	}
+	if l.ctx.Err() != nil {
+		return // nobody waits for it
+	}
+	l.answer(w.frame, wire.KindDecided, l.encode(d))
+}
+
+// encode returns the payload of a decision, which is good until the next one.
+func (l *lane) encode(d wire.Decided) []byte {
+	payload, err := wire.AppendDecided(l.buffer[:0], d)
+	if err != nil {
+		d = wire.Decided{Decision: unable("The decision cannot be sent: it has a value that JSON does not have.")}
+		payload, _ = wire.AppendDecided(l.buffer[:0], d)
+	}
+	if len(payload) > wire.MaxDecided {
+		d = wire.Decided{Decision: unable(fmt.Sprintf(
+			"The decision has %d bytes; that of an experiment may have %d.", len(payload), wire.MaxDecided))}
+		payload, _ = wire.AppendDecided(l.buffer[:0], d)
+	}
+	l.buffer = payload
+	return payload
+}
+
+// unable is the decision of an evaluation that there is none of.
+func unable(reason string) authz.Decision {
+	return authz.Decision{Failure: authz.FailureError, Reason: reason}
+}
+
+// request returns the request of a question with one of its inputs.
+func request(q wire.Question, input []byte) *authz.Request {
+	r := q.Facts.Request()
+	r.Source = func(*authz.Reading) (rego.Input, error) {
+		if q.Input == nil {
+			return rego.Input{}, &authz.BadRequest{Reason: q.InputError}
+		}
+		return rego.ParseInput(input)
+	}
+	return r
+}
+
+// blame finds the rule whose shortcut is wrong.
+func (l *lane) blame(w *work) {
+	q, err := wire.ParseQuestion(w.frame.Payload)
+	ctx, cancel := context.WithTimeout(l.ctx, q.Timeout)
+	defer cancel()
+	w.ctx = ctx
+	l.begin(w)
+	var out wire.Blamed
+	if err == nil && l.policy != nil {
+		out.Rule, out.Path = l.policy.Blame(ctx, request(q, q.Input), request(q, q.Narrow))
+	}
+	l.answer(w.frame, wire.KindBlamed, wire.Marshal(out))
+}

@@ -1,0 +1,47 @@
+package child
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"understudy/authz/rehearsal/wire"
+)
+
+// Main is the whole process, on the stream that the parent has handed over. It returns the
+// exit code. It takes no signal that a terminal sends to all of a group: it ends with its
+// stream.
+func Main(build string) int {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
+	// Of a crash, the parent wants the first line.
+	debug.SetTraceback("none")
+	lowerPriority()
+	stream, err := inherited()
+	if err != nil {
+		return exitFailure
+	}
+	if err := Serve(stream, Options{Build: build, Bound: Bound, Exit: func() { os.Exit(exitEnding) }}); err != nil {
+		_, _ = io.WriteString(os.Stderr, "understudy rehearse: "+err.Error()+"\n")
+		return exitFailure
+	}
+	return 0
+}
+
+// The exit codes. A child that has said why it ends has another one than one that fails.
+const (
+	exitFailure = 1
+	exitEnding  = 3
+)
+
+// Bound bounds the process as far as it can do that itself: the garbage collector works
+// harder from four fifths of the memory on, and the stack of a goroutine may have a quarter.
+func Bound(h wire.Hello) {
+	if h.Memory <= 0 {
+		return
+	}
+	debug.SetMemoryLimit(h.Memory / 5 * 4)
+	debug.SetMaxStack(int(h.Memory / 4))
+	boundSystem(h.Memory)
+}

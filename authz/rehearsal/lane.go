@@ -1,0 +1,302 @@
+package rehearsal
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"understudy/authz/rehearsal/wire"
+)
+
+const (
+	// window is how many tasks of a lane are under way at a time, of which the child does
+	// the first: the others are there so that it need not wait for the next.
+	window = 32
+	// windowBytes bounds their payloads, in bytes; one may always be under way.
+	windowBytes = 4 << 20
+)
+
+// lane is the queue of one policy's tasks, and a policy in the child. Its fields are
+// guarded by the mutex of the supervisor.
+type lane struct {
+	s      *Supervisor
+	number uint64
+	// name is that of the policy's resource, for logs.
+	name string
+	// source is the marshalled policy that is compiled in each child before anything else is
+	// asked; nil if tasks bring their own.
+	source []byte
+	// compiled is called with the answer to a compilation of source, or with the guilt of
+	// one that ends the child. It must not wait.
+	compiled func(payload []byte, err error)
+	// keeps says that the process stays while the lane is there.
+	keeps bool
+	// changed is signalled when the lane may go on.
+	changed *sync.Cond
+
+	queue []*task
+	// underWay are the tasks that the session is asked, in order.
+	underWay []*task
+	sent     int64
+	bytes    int64
+	// at is the session in which source was sent to be compiled.
+	at *session
+	// wanted says that source is to be compiled even if no task waits.
+	wanted bool
+	// unflushed is the session that has a frame which waits for the next; nil if none has.
+	unflushed *session
+	// charges are the moments at which the lane ended a child.
+	charges   []time.Time
+	suspended *Guilt
+	closed    bool
+}
+
+// newLane begins a lane, which ends when it is closed.
+func (s *Supervisor) newLane(l *lane) (*lane, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, ErrShutdown
+	}
+	s.lastLane++
+	l.s, l.number, l.changed, l.wanted = s, s.lastLane, sync.NewCond(&s.mu), l.source != nil
+	s.lanes[l.number] = l
+	if l.wanted && s.session == nil {
+		s.need()
+	}
+	s.lanesRunning.Go(l.run)
+	return l, nil
+}
+
+// offer adds a task without waiting. The error says why there is no room.
+func (l *lane) offer(t *task) error {
+	t.lane = l
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return ErrShutdown
+	case l.closed:
+		return ErrChanged
+	case l.suspended != nil:
+		return l.suspended
+	case len(l.queue) >= s.config.Queue:
+		return ErrQueueFull
+	case t.bytes > 0 && (s.bytes+t.bytes > s.config.QueueBytes || l.bytes+t.bytes > s.config.QueueBytes/4 && len(l.queue) > 0):
+		return ErrQueueBytes
+	}
+	s.bytes += t.bytes
+	l.bytes += t.bytes
+	l.queue = append(l.queue, t)
+	if s.session == nil {
+		s.need()
+	}
+	l.changed.Signal()
+	return nil
+}
+
+// end ends the lane: what waits or is under way is finished with an error before it returns,
+// and cancelled in the child.
+func (l *lane) end(why error) {
+	l.s.mu.Lock()
+	waiting := l.close()
+	l.s.mu.Unlock()
+	for _, t := range waiting {
+		t.finish(nil, why)
+	}
+}
+
+// close closes the lane and returns the tasks that are left. The mutex is held.
+func (l *lane) close() []*task {
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	delete(l.s.lanes, l.number)
+	l.s.acquit(func(suspect suspect) bool { return suspect.lane == l })
+	l.changed.Signal()
+	return l.takeAll()
+}
+
+// takeAll takes all tasks from the lane. The mutex is held.
+func (l *lane) takeAll() []*task {
+	all := slices.Concat(l.underWay, l.queue)
+	all = slices.DeleteFunc(all, func(t *task) bool { return t.internal })
+	for _, t := range all {
+		l.release(t)
+	}
+	l.queue, l.underWay, l.sent = nil, nil, 0
+	return all
+}
+
+// release gives back what a task that has left the lane took. The mutex is held.
+func (l *lane) release(t *task) {
+	l.bytes -= t.bytes
+	l.s.bytes -= t.bytes
+}
+
+// run sends the lane's tasks until it is closed. Then it has the child forget it: nobody
+// else sends anything about the lane, so that this is the last.
+func (l *lane) run() {
+	for {
+		t, session := l.next()
+		if t == nil {
+			session.send(wire.Frame{Kind: wire.KindClose, Lane: l.number}, false)
+			return
+		}
+		if t.payload == nil {
+			payload, ok := t.prepare()
+			if !ok {
+				l.leave(t)
+				continue
+			}
+			t.payload = payload
+		}
+		l.send(session, t)
+	}
+}
+
+// next waits for a task that may be sent, and takes it from the queue. It is nil if the lane
+// is closed.
+func (l *lane) next() (*task, *session) {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !l.closed && !l.maySend() {
+		if n := l.unflushed; n != nil {
+			l.unflushed = nil
+			s.mu.Unlock()
+			n.flush()
+			s.mu.Lock()
+			continue
+		}
+		l.changed.Wait()
+	}
+	if l.closed {
+		return nil, s.session
+	}
+	if l.source != nil && l.at != s.session {
+		return l.compilation(), s.session
+	}
+	t := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	return t, s.session
+}
+
+// maySend reports whether there is something to send, and it is the lane's turn. The mutex
+// is held.
+func (l *lane) maySend() bool {
+	return (len(l.queue) > 0 || l.wanted && l.at != l.s.session) && l.hasTurn()
+}
+
+// hasTurn reports whether a task of the lane may be under way. The mutex is held.
+func (l *lane) hasTurn() bool {
+	s := l.s
+	switch {
+	case s.session == nil || s.session.paused:
+		return false
+	case len(s.suspects) > 0:
+		return s.suspects[0].lane == l && s.underWay() == 0
+	case time.Now().Before(s.serial):
+		return s.underWay() == 0
+	case len(l.underWay) == 0:
+		return true
+	}
+	// Nothing is asked of a policy before it is known that it compiles.
+	return !l.underWay[0].internal && len(l.underWay) < window && l.sent < windowBytes
+}
+
+// underWay is how many tasks are. The mutex is held.
+func (s *Supervisor) underWay() (n int) {
+	for _, l := range s.lanes {
+		n += len(l.underWay)
+	}
+	return n
+}
+
+// compilation is the task to compile the lane's policy. The mutex is held.
+func (l *lane) compilation() *task {
+	return &task{lane: l, kind: wire.KindCompile, payload: l.source, internal: true, done: l.compiled}
+}
+
+// send hands a task to the session, unless that is another one by now, or others had their
+// turn in the meantime.
+func (l *lane) send(session *session, t *task) {
+	s := l.s
+	s.mu.Lock()
+	switch {
+	case l.closed:
+		l.release(t)
+		s.mu.Unlock()
+		if !t.internal {
+			t.finish(nil, ErrChanged)
+		}
+		return
+	case s.session != session || !l.hasTurn():
+		if !t.internal {
+			l.queue = slices.Insert(l.queue, 0, t)
+		}
+		s.mu.Unlock()
+		return
+	}
+	if t.internal {
+		l.at = session
+	}
+	s.lastJob++
+	t.job = s.lastJob
+	l.underWay = append(l.underWay, t)
+	l.sent += int64(len(t.payload))
+	session.busy()
+	more := l.maySend()
+	if l.unflushed = nil; more {
+		l.unflushed = session
+	}
+	s.mu.Unlock()
+	session.send(wire.Frame{Kind: t.kind, Lane: l.number, Job: t.job, Payload: t.payload}, more)
+}
+
+// leave is called with a task that was finished before it was sent.
+func (l *lane) leave(t *task) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.release(t)
+	l.s.acquit(func(suspect suspect) bool { return suspect.task == t })
+}
+
+// answered takes the task that an answer is for from those under way. It is nil if there is
+// none: the lane was closed. The mutex is held.
+func (l *lane) answered(job uint64) *task {
+	if len(l.underWay) == 0 || l.underWay[0].job != job {
+		return nil
+	}
+	t := l.underWay[0]
+	l.underWay[0] = nil
+	l.underWay = l.underWay[1:]
+	l.sent -= int64(len(t.payload))
+	if t.internal {
+		l.wanted = false
+	} else {
+		l.release(t)
+	}
+	l.s.acquit(func(suspect suspect) bool {
+		return suspect.task == t || suspect.task == nil && suspect.lane == l && t.internal
+	})
+	l.changed.Signal()
+	return t
+}
+
+// putBack puts what is under way back into the queue: the child has died. It returns the
+// first, which was being done. The mutex is held.
+func (l *lane) putBack() (first *task) {
+	if len(l.underWay) == 0 {
+		return nil
+	}
+	first = l.underWay[0]
+	rest := slices.DeleteFunc(slices.Clone(l.underWay), func(t *task) bool { return t.internal })
+	l.queue = slices.Concat(rest, l.queue)
+	l.wanted = l.wanted || first.internal
+	l.underWay, l.sent = nil, 0
+	return first
+}

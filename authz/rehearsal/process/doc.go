@@ -1,0 +1,6 @@
+// Package process starts the rehearsal process and measures it from outside.
+//
+// It is the same binary, started from itself with one argument, so that it works with a
+// read-only root and needs no privileges. It inherits nothing but one end of a stream and
+// the few variables of the environment that time and place depend on.
+package process

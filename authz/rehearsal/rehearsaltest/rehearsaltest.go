@@ -1,0 +1,62 @@
+// Package rehearsaltest has rehearsal processes for the tests of other packages, which are
+// none: the child runs within the process of the test, and nothing bounds it.
+package rehearsaltest
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/child"
+)
+
+// Start starts a child within this process. It fits [rehearsal.Config.Start].
+func Start() (rehearsal.Child, error) { return StartWith(child.Options{})() }
+
+// StartWith is Start of children with these options.
+func StartWith(options child.Options) func() (rehearsal.Child, error) {
+	return func() (rehearsal.Child, error) {
+		ours, theirs := net.Pipe()
+		p := &within{Conn: ours, ended: make(chan struct{})}
+		go func() {
+			defer close(p.ended)
+			p.err = child.Serve(theirs, options)
+		}()
+		return p, nil
+	}
+}
+
+// New returns a Supervisor with such children, which ends with the test.
+func New(t testing.TB) *rehearsal.Supervisor {
+	t.Helper()
+	s, err := rehearsal.New(rehearsal.Config{Start: Start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// within is a child within the process.
+type within struct {
+	net.Conn
+	once  sync.Once
+	ended chan struct{}
+	err   error
+}
+
+func (w *within) Kill() { w.once.Do(func() { _ = w.Close() }) }
+
+func (w *within) Wait() string {
+	<-w.ended
+	if w.err != nil {
+		return "exit status 1: " + w.err.Error()
+	}
+	return "exit status 0"
+}
+
+func (*within) Memory() (int64, bool) { return 0, false }
+
+func (*within) ProcessorTime() (time.Duration, bool) { return 0, false }

@@ -1,0 +1,272 @@
+package rehearsal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"understudy/authz/rehearsal/process"
+)
+
+// Config is what a Supervisor needs. The zero value of each field is a default.
+type Config struct {
+	// Start starts a child. Nil starts this binary again.
+	Start func() (Child, error)
+	// Build is the version of this binary: parent and child have to be the same.
+	Build string
+	// Memory is how much memory the child may use, in bytes. Zero means 256 MiB.
+	Memory int64
+	// Share is the part of the container's quota of processors that the child gets, from 0
+	// to 1. Without a quota the operating system's priorities do. Zero means a quarter.
+	Share float64
+	// Queue is the number of tasks of one lane that may wait; more are dropped. Zero means
+	// 4096.
+	Queue int
+	// QueueBytes bounds the memory of all tasks that wait or are under way, in bytes; one
+	// lane gets a quarter of it. Zero means 64 MiB.
+	QueueBytes int64
+	// CompileTime bounds a compilation in processor time of the child. Zero means 10 s.
+	CompileTime time.Duration
+	// StuckTime bounds how long an evaluation goes on after it was cancelled, in processor
+	// time of the child. Zero means 2 s.
+	StuckTime time.Duration
+	// Idle is after what time a child ends that nobody needs. Zero means three minutes.
+	Idle time.Duration
+	// Logger gets deaths and suspensions. Nil means that nothing is logged.
+	Logger *slog.Logger
+	// Meters makes the metrics. Nil means none.
+	Meters metric.MeterProvider
+}
+
+// DefaultMemory is how much memory the child may use unless it is said otherwise.
+const DefaultMemory = 256 << 20
+
+func (c Config) withDefaults() Config {
+	if c.Start == nil {
+		c.Start = func() (Child, error) { return process.Start() }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Meters == nil {
+		c.Meters = noop.NewMeterProvider()
+	}
+	c.Memory = cmp.Or(c.Memory, DefaultMemory)
+	c.Share = cmp.Or(c.Share, 0.25)
+	c.Queue = cmp.Or(c.Queue, 4096)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 64<<20)
+	c.CompileTime = cmp.Or(c.CompileTime, 10*time.Second)
+	c.StuckTime = cmp.Or(c.StuckTime, 2*time.Second)
+	c.Idle = cmp.Or(c.Idle, 3*time.Minute)
+	return c
+}
+
+// Child is a rehearsal process.
+type Child interface {
+	// The stream to the process.
+	io.ReadWriteCloser
+	// Kill ends it. It may be called at any time and more than once.
+	Kill()
+	// Wait waits until it has ended and says how.
+	Wait() string
+	// Memory is what it uses, in bytes, and ProcessorTime what it has used of the
+	// processors; false if that cannot be told.
+	Memory() (int64, bool)
+	ProcessorTime() (time.Duration, bool)
+}
+
+// Supervisor has the rehearsal process of this process. It starts one when there is
+// something to do, and another one when that dies. It is safe for concurrent use.
+type Supervisor struct {
+	config  Config
+	log     *slog.Logger
+	metrics *metrics
+	refused refusals
+
+	// needed tells the supervisor's goroutine that there is something to do.
+	needed chan struct{}
+	// closing is closed by Close, and closed when all has ended.
+	closing, closed chan struct{}
+	lanesRunning    sync.WaitGroup
+
+	mu       sync.Mutex
+	lanes    map[uint64]*lane
+	lastLane uint64
+	lastJob  uint64
+	bytes    int64
+	// session is the present child; nil if there is none.
+	session *session
+	// suspects are to be tried alone, the first one now.
+	suspects []suspect
+	// serial is until when one task at a time is under way.
+	serial time.Time
+	// innocent is how many deaths in a row were nobody's alone.
+	innocent int
+	ended    bool
+}
+
+// New returns a Supervisor. It is ended by Close.
+func New(config Config) (*Supervisor, error) {
+	config = config.withDefaults()
+	s := &Supervisor{
+		config: config, log: config.Logger, needed: make(chan struct{}, 1),
+		closing: make(chan struct{}), closed: make(chan struct{}), lanes: make(map[uint64]*lane),
+	}
+	var err error
+	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	go s.run()
+	return s, nil
+}
+
+// Close ends the child and all that waits for it, and returns when that has ended.
+func (s *Supervisor) Close() {
+	s.mu.Lock()
+	already := s.ended
+	s.ended = true
+	if !already {
+		close(s.closing)
+	}
+	var waiting []*task
+	for _, l := range s.lanes {
+		waiting = append(waiting, l.close()...)
+	}
+	s.mu.Unlock()
+	for _, t := range waiting {
+		t.finish(nil, ErrShutdown)
+	}
+	<-s.closed
+	s.lanesRunning.Wait()
+}
+
+// The errors of tasks that were not done.
+var (
+	// ErrShutdown: the supervisor ends.
+	ErrShutdown = errors.New("the rehearsal process is being shut down")
+	// ErrQueueFull: too many tasks of the lane wait.
+	ErrQueueFull = errors.New("too much waits for the rehearsal process")
+	// ErrQueueBytes: what waits takes too much memory.
+	ErrQueueBytes = errors.New("what waits for the rehearsal process takes too much memory")
+	// ErrChanged: the experiment was stopped, changed or deleted.
+	ErrChanged = errors.New("the experiment was stopped, changed or deleted")
+	// ErrUnavailable: the process cannot be started.
+	ErrUnavailable = errors.New("the rehearsal process cannot be started")
+)
+
+const (
+	// firstPause and lastPause bound the time between a death and the next start.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 30 * time.Second
+	// healthy is after what time a child's death says nothing about the next one.
+	healthy = time.Minute
+)
+
+// run starts a child whenever there is something to do, until Close.
+func (s *Supervisor) run() {
+	defer close(s.closed)
+	for pause := firstPause; ; {
+		select {
+		case <-s.closing:
+			return
+		case <-s.needed:
+		}
+		begun := time.Now()
+		expected, err := s.oneChild()
+		if err != nil {
+			s.unavailable(err)
+		}
+		if expected || time.Since(begun) > healthy {
+			pause = firstPause
+		}
+		if !expected && !s.sleep(pause) {
+			return
+		}
+		if !expected {
+			pause = min(2*pause, lastPause)
+		}
+		s.wakeIfNeeded()
+	}
+}
+
+// oneChild starts a child and returns when it has ended. It reports whether that was
+// expected.
+func (s *Supervisor) oneChild() (expected bool, err error) {
+	child, err := s.config.Start()
+	if err != nil {
+		return false, err
+	}
+	session := newSession(s, child)
+	end := session.run()
+	s.mu.Lock()
+	expected = s.ended || end.cause == causeIdle
+	var v verdict
+	if s.session = nil; !expected {
+		v = s.judge(end)
+	}
+	s.mu.Unlock()
+	if end.cause == causeStart {
+		return expected, errors.New(end.detail)
+	}
+	if !expected {
+		s.report(end, v)
+		v.settle()
+	}
+	return expected, nil
+}
+
+// sleep waits. It reports false if the supervisor is closed before.
+func (s *Supervisor) sleep(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-s.closing:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// need asks for a child.
+func (s *Supervisor) need() {
+	select {
+	case s.needed <- struct{}{}:
+	default:
+	}
+}
+
+// wakeIfNeeded asks for a child if anything waits for one.
+func (s *Supervisor) wakeIfNeeded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if len(l.queue) > 0 || l.wanted {
+			s.need()
+			return
+		}
+	}
+}
+
+// unavailable ends all that waits: the child cannot be started.
+func (s *Supervisor) unavailable(err error) {
+	s.log.Warn("the rehearsal process cannot be started: experiments are not evaluated, and content is not accepted", "error", err)
+	s.mu.Lock()
+	var waiting []*task
+	for _, l := range s.lanes {
+		waiting = append(waiting, l.takeAll()...)
+	}
+	s.suspects = nil
+	s.mu.Unlock()
+	s.metrics.restarted(context.Background(), causeStart)
+	for _, t := range waiting {
+		t.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+	}
+}

@@ -1,0 +1,337 @@
+package rehearsal_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+)
+
+// TestMain is the rehearsal process as well: tests start this binary again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == process.Argument {
+		os.Exit(child.Main("test"))
+	}
+	os.Exit(m.Run())
+}
+
+// logged is a log that tests read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// children remembers the processes that a supervisor starts.
+type children struct {
+	mu  sync.Mutex
+	all []*process.Process
+}
+
+func (c *children) start() (rehearsal.Child, error) {
+	p, err := process.Start()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, p)
+	return p, nil
+}
+
+func (c *children) last() *process.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) == 0 {
+		return nil
+	}
+	return c.all[len(c.all)-1]
+}
+
+// start returns a supervisor with real processes of little memory.
+func start(t testing.TB) (*rehearsal.Supervisor, *children, *logged) {
+	t.Helper()
+	log, kids := &logged{}, &children{}
+	s, err := rehearsal.New(rehearsal.Config{
+		Start: kids.start, Build: "test", Memory: 128 << 20, StuckTime: 200 * time.Millisecond, CompileTime: 5 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if t.Failed() {
+			t.Log(log)
+		}
+	})
+	return s, kids, log
+}
+
+// policy is one with a rule whose body is given.
+func policy(body string) *adminpb.Policy {
+	return &adminpb.Policy{
+		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"p.rego": "package envoy.authz\nimport rego.v1\ndefault allow := false\nallow if { " + body + " }\n"},
+	}
+}
+
+// asked is how a question ended.
+type asked struct {
+	decided wire.Decided
+	err     error
+}
+
+// ask asks a candidate about a request whose input has a field x.
+func ask(c *rehearsal.Candidate, x string, timeout time.Duration) <-chan asked {
+	out := make(chan asked, 1)
+	err := c.Decide(rehearsal.Question{
+		Prepare: func() (wire.Question, bool) {
+			in, err := rego.NewInput(map[string]any{"x": x})
+			if err != nil {
+				panic(err)
+			}
+			encoded, err := rego.AppendInput(nil, in)
+			if err != nil {
+				panic(err)
+			}
+			return wire.Question{
+				Facts:   wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: x},
+				Timeout: timeout, Input: encoded,
+			}, true
+		},
+		Done: func(d wire.Decided, err error) { out <- asked{d, err} },
+	})
+	if err != nil {
+		out <- asked{err: err}
+	}
+	return out
+}
+
+// ready waits until a candidate has compiled.
+func ready(t testing.TB, c *rehearsal.Candidate) *rehearsal.Candidate {
+	t.Helper()
+	<-c.Ready()
+	if _, err := c.Facts(); err != nil {
+		t.Fatalf("the candidate does not compile: %v", err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestDecisionsOfAnotherProcess(t *testing.T) {
+	s, _, _ := start(t)
+	c := ready(t, s.NewCandidate("a", policy(`input.x == "yes"`), true))
+	facts, _ := c.Facts()
+	if got, want := facts.Reads.String(), `{"x"*}`; got != want {
+		t.Errorf("it reads %s, want %s", got, want)
+	}
+	for x, want := range map[string]authz.Verdict{"yes": authz.Allow, "no": authz.Deny} {
+		if got := <-ask(c, x, time.Minute); got.err != nil || got.decided.Decision.Verdict != want {
+			t.Errorf("x = %s is %+v, want %v", x, got, want)
+		}
+	}
+}
+
+func TestContentOfTheAPI(t *testing.T) {
+	s, _, _ := start(t)
+	if err := s.Compile(t.Context(), policy(`input.x == "yes"`)); err != nil {
+		t.Errorf("a policy that compiles: %v", err)
+	}
+	var refused *authz.CompileError
+	if err := s.Compile(t.Context(), policy(`input.x = `)); !errors.As(err, &refused) || refused.Violations[0].Code == "" {
+		t.Errorf("a policy that does not: %v, want violations of the compiler", err)
+	}
+	p := policy(`input.x == "yes"`)
+	p.Modules["p_test.rego"] = "package envoy.authz_test\nimport rego.v1\nimport data.envoy.authz\n" +
+		"test_yes if authz.allow with input as {\"x\": \"yes\"}\ntest_no if authz.allow with input as {}\n"
+	report, err := s.Test(t.Context(), p, time.Minute, rego.TestOptions{Timeout: time.Minute})
+	if err != nil || len(report.Tests) != 2 || report.Tests[0].Bad() || !report.Tests[1].Bad() {
+		t.Errorf("tests: %+v, %v; want one that passes and one that fails", report.Tests, err)
+	}
+}
+
+// bomb makes a list that doubles in many small steps, each of which heeds its
+// cancellation: nothing but its memory is wrong with it.
+const bomb = `input.x == "bomb"; n := numbers.range(1, 2000); l := [[i, j, k] | some i in n; some j in n; some k in n]; count(l) > 0`
+
+// TestDeathIsChargedToWhoCausesIt has an experiment end the process with its memory while
+// another one is evaluated: the other's questions are all answered, and after three deaths
+// the first is not asked any more.
+func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
+	s, _, log := start(t)
+	good := ready(t, s.NewCandidate("good", policy(`input.x != "no"`), true))
+	bad := ready(t, s.NewCandidate("bad", policy(bomb), true))
+	var others []<-chan asked
+	for range 4 {
+		doomed := ask(bad, "bomb", time.Hour)
+		for i := range 20 {
+			others = append(others, ask(good, fmt.Sprint(i), time.Hour))
+		}
+		got := <-doomed
+		var guilt *rehearsal.Guilt
+		if !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "128 MiB") {
+			t.Fatalf("the bomb ended with %+v, want its guilt", got)
+		}
+	}
+	for _, other := range others {
+		if got := <-other; got.err != nil || got.decided.Decision.Verdict != authz.Allow {
+			t.Errorf("a question to the other ended with %+v, want ALLOW", got)
+		}
+	}
+	if !strings.Contains(log.String(), "is not evaluated any more") {
+		t.Error("the log does not say that the experiment is suspended")
+	}
+	if strings.Contains(log.String(), "charged=good") {
+		t.Error("a death was charged to the wrong experiment")
+	}
+	changed := ready(t, s.NewCandidate("bad", policy(bomb+"\n true"), true))
+	if got := <-ask(changed, "harmless", time.Hour); got.err != nil {
+		t.Errorf("with other content it is %+v, want a decision", got)
+	}
+}
+
+// TestKilledFromOutside shows that questions are asked again when somebody kills the child.
+func TestKilledFromOutside(t *testing.T) {
+	s, kids, _ := start(t)
+	a := ready(t, s.NewCandidate("a", policy(`input.x == "yes"`), true))
+	b := ready(t, s.NewCandidate("b", policy(`input.x == "yes"`), true))
+	kids.last().Kill()
+	for _, c := range []*rehearsal.Candidate{a, b} {
+		got := <-ask(c, "yes", time.Hour)
+		if got.err == nil && got.decided.Decision.Verdict == authz.Allow {
+			continue
+		}
+		// It may have been under way alone, and is charged with it.
+		if guilt := (*rehearsal.Guilt)(nil); !errors.As(got.err, &guilt) {
+			t.Errorf("the question ended with %+v, want a decision", got)
+		}
+	}
+}
+
+// TestSlowIsNotCharged has an evaluation run out of time.
+func TestSlowIsNotCharged(t *testing.T) {
+	s, kids, _ := start(t)
+	c := ready(t, s.NewCandidate("slow", policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; i + j < 0]) == 1`), true))
+	if got := <-ask(c, "x", time.Millisecond); got.err != nil || got.decided.Decision.Failure != authz.FailureDeadline {
+		t.Errorf("it ended with %+v, want a deadline", got)
+	}
+	if got := len(kids.all); got != 1 {
+		t.Errorf("%d processes were started, want 1", got)
+	}
+}
+
+// TestClosingDropsWhatWaits closes a candidate whose evaluation lasts.
+func TestClosingDropsWhatWaits(t *testing.T) {
+	s, _, _ := start(t)
+	c := ready(t, s.NewCandidate("slow", policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), true))
+	var all []<-chan asked
+	for i := range 100 {
+		all = append(all, ask(c, fmt.Sprint(i), time.Hour))
+	}
+	c.Close()
+	for _, one := range all {
+		if got := <-one; !errors.Is(got.err, rehearsal.ErrChanged) {
+			t.Errorf("a question ended with %+v, want ErrChanged", got)
+		}
+	}
+	other := ready(t, s.NewCandidate("other", policy(`true`), true))
+	if got := <-ask(other, "x", time.Hour); got.err != nil {
+		t.Errorf("another candidate: %v", got.err)
+	}
+}
+
+// TestQueueIsBounded asks more than may wait.
+func TestQueueIsBounded(t *testing.T) {
+	kids := &children{}
+	s, err := rehearsal.New(rehearsal.Config{Start: kids.start, Build: "test", Queue: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := s.NewCandidate("slow", policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), true)
+	full := 0
+	for i := range 200 {
+		select {
+		case got := <-ask(c, fmt.Sprint(i), time.Hour):
+			if !errors.Is(got.err, rehearsal.ErrQueueFull) {
+				t.Fatalf("a question ended with %+v", got)
+			}
+			full++
+		default:
+		}
+	}
+	if full < 100 {
+		t.Errorf("%d of 200 questions were refused, want nearly all", full)
+	}
+}
+
+// TestNoProcess has a process that cannot be started.
+func TestNoProcess(t *testing.T) {
+	s, err := rehearsal.New(rehearsal.Config{Start: func() (rehearsal.Child, error) { return nil, errors.New("no") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Compile(t.Context(), policy(`true`)); !errors.Is(err, rehearsal.ErrUnavailable) {
+		t.Errorf("compiling: %v, want ErrUnavailable", err)
+	}
+	c := s.NewCandidate("a", policy(`true`), true)
+	if got := <-ask(c, "x", time.Hour); !errors.Is(got.err, rehearsal.ErrUnavailable) {
+		t.Errorf("a question ended with %+v, want ErrUnavailable", got)
+	}
+}
+
+// TestCompileThatEndsTheProcess refuses content that does, and does not try it again.
+func TestCompileThatEndsTheProcess(t *testing.T) {
+	s, kids, _ := start(t)
+	big := policy(`true`)
+	var text strings.Builder
+	text.WriteString("package big\nimport rego.v1\n")
+	for i := range 9000 {
+		fmt.Fprintf(&text, "r%d if {\n", i)
+		for j := range 30 {
+			fmt.Fprintf(&text, "input.a%d[_].b == input.c[%d]\n", j, j)
+		}
+		text.WriteString("}\n")
+	}
+	big.Modules["big.rego"] = text.String()
+	for range 2 {
+		err := s.Compile(context.Background(), big)
+		var refused *authz.CompileError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "128 MiB") {
+			t.Fatalf("it is %v, want a CompileError that names the bound", err)
+		}
+	}
+	if got := len(kids.all); got != 1 {
+		t.Errorf("%d processes were started, want 1: what was refused is not tried again", got)
+	}
+	if err := s.Compile(context.Background(), policy(`true`)); err != nil {
+		t.Errorf("another policy: %v", err)
+	}
+}
