@@ -207,6 +207,10 @@ func TestABoltFileIsLost(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
+	other := append([]string{"restore", "--policy", "other"}, store...)
+	if code, _, errs := runCommand(t, other...); code != command.ExitFailure || !strings.Contains(errs, "of this location there is "+file) || !strings.Contains(errs, ".shop.snapshot") {
+		t.Errorf("restore of another --policy ends with %d: %s", code, errs)
+	}
 	t.Run("lost", func(t *testing.T) {
 		r := server(t)
 		r.awaitMissing(t, "shop")

@@ -36,34 +36,14 @@ func serve(
 	closers, ending := &lifecycle.Closers{}, lifecycle.NewEnding(c.shutdownTimeout, c.abort)
 	defer func() { err = errors.Join(err, closers.Close(ending, logger)) }()
 
-	st, err := storage.Open(c.Config)
+	s, err := newServer(ctx, c, console, logger, closers)
 	if err != nil {
 		return err
-	}
-	closers.Add("the store", func(context.Context) error { return st.Close() })
-	if err := c.mayStart(ctx, st, logger); err != nil {
-		return err
-	}
-
-	tel, err := telemetry.New(ctx, telemetry.Config{
-		Version: version, Node: c.node, DecisionLog: c.decisionLog, Console: console,
-	}, logger, closers)
-	if err != nil {
-		return err
-	}
-	s := &server{
-		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
-	}
-	if s.panics, err = diagnostics.NewPanics(logger, tel.Meters); err != nil {
-		return err
-	}
-	if err := s.open(ctx, st); err != nil {
-		return errors.Join(err, s.closeListeners())
 	}
 	logger.Info("understudy is listening", "version", version, "authz", s.bound["authz"], "http_authz", s.bound["http-authz"],
 		"reservation", s.bound["reservation"], "admin", s.bound["admin"], "health", s.bound["health"])
 	logger.Info("settings", "store", storage.Redacted(c.Store), "location", c.Location, "policy", c.Policy, "node", c.node,
-		"default_decision", c.defaultDecision, "exporting", tel.Exporting)
+		"default_decision", c.defaultDecision, "exporting", s.telemetry.Exporting)
 	if c.observe {
 		logger.Warn("observing: decisions are made and recorded, and none is enforced; every request is answered OK (--observe)")
 	}
@@ -98,6 +78,38 @@ type server struct {
 	listening chan struct{}
 	// certificates are those of the ports that speak TLS.
 	certificates []*port.Certificates
+}
+
+// newServer opens the store, starts telemetry and binds the ports, of which none is served
+// yet. What has to be closed at the end goes to closers, also if it fails.
+func newServer(
+	ctx context.Context, c config, console sdklog.Exporter, logger *slog.Logger, closers *lifecycle.Closers,
+) (*server, error) {
+	st, err := storage.Open(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	closers.Add("the store", func(context.Context) error { return st.Close() })
+	if err := c.mayStart(ctx, st, logger); err != nil {
+		return nil, err
+	}
+
+	tel, err := telemetry.New(ctx, telemetry.Config{
+		Version: version, Node: c.node, DecisionLog: c.decisionLog, Console: console,
+	}, logger, closers)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
+	}
+	if s.panics, err = diagnostics.NewPanics(logger, tel.Meters); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, st); err != nil {
+		return nil, errors.Join(err, s.closeListeners())
+	}
+	return s, nil
 }
 
 // open makes the parts that are enabled and binds their ports.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	adminpb "understudy/admin/v1"
@@ -68,6 +70,8 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 		return command.Usage(fmt.Errorf("%s: it is no policy: %w", from, err))
 	}
 	p.Name = name
+	_, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
+	c.creates = status.Code(missing) == codes.NotFound
 	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{
 		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
 	})
@@ -79,7 +83,8 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 func (c *Client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExperimentRequest) error {
 	name := r.PolicyExperiment.Name
 	// One that is not there, or cannot be read, has no preview to speak of.
-	before, _ := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	before, missing := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	c.creates = status.Code(missing) == codes.NotFound
 	op, err := c.policies.UpdatePolicyExperiment(ctx, r)
 	if err == nil {
 		op, err = c.await(ctx, op)

@@ -25,10 +25,13 @@ import (
 
 // Client is a connection to the admin API, with the flags that its commands share.
 type Client struct {
-	addr      string
-	location  string
-	Output    string
-	wait      bool
+	addr     string
+	location string
+	Output   string
+	wait     bool
+	// creates says that the change makes what it is about: the API calls it an update, since
+	// an update with allow_missing creates.
+	creates   bool
 	transport Transport
 
 	Conn       *grpc.ClientConn

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,8 +22,8 @@ func NewHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a server on this machine whether it is ready, for a container's health check",
-		Long: `Ask a server whether it is ready, as /readyz tells it: exit code 0 if it is, else 1 and
-why. A container's health check is
+		Long: `Ask a server whether it is ready, as /readyz says: exit code 0 if it is, else 1 and why.
+What is wrong with policies of a server that is ready is printed too. A container's health check is
 
   HEALTHCHECK CMD ["/understudy", "health"]`,
 		Args: command.Arguments(cobra.NoArgs),
@@ -41,6 +42,38 @@ why. A container's health check is
 type readyAnswer struct {
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason"`
+	// MissingPolicies are the first of MissingCount that the store has lost.
+	MissingPolicies []string `json:"missingPolicies"`
+	MissingCount    int      `json:"missingPolicyCount"`
+	Help            string   `json:"help"`
+	// AbsentHelp is about a --policy that is not there.
+	AbsentHelp string `json:"absentPolicyHelp"`
+	// NotApplied are the first of NotAppliedCount that could not be applied.
+	NotApplied      []string `json:"notApplied"`
+	NotAppliedCount int      `json:"notAppliedCount"`
+}
+
+// notes are what is wrong with a server that is ready all the same.
+func (r readyAnswer) notes() (out []string) {
+	if r.MissingCount > 0 {
+		out = append(out, fmt.Sprintf("missing: %s. %s", firstOf(r.MissingPolicies, r.MissingCount), r.Help))
+	}
+	if r.NotAppliedCount > 0 {
+		out = append(out, fmt.Sprintf("not applied: %s. The last good version of a policy decides; without one it denies.", firstOf(r.NotApplied, r.NotAppliedCount)))
+	}
+	if r.AbsentHelp != "" {
+		out = append(out, r.AbsentHelp)
+	}
+	return out
+}
+
+// firstOf names some of so many.
+func firstOf(names []string, total int) string {
+	text := strings.Join(names, ", ")
+	if more := total - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // maxReadiness bounds the answer of /readyz, in bytes.
@@ -71,6 +104,6 @@ func checkHealth(ctx context.Context, addr string, out io.Writer) error {
 	if response.StatusCode != http.StatusOK || !r.Ready {
 		return fmt.Errorf("not ready: %s", r.Reason)
 	}
-	_, err = fmt.Fprintln(out, "ready")
+	_, err = fmt.Fprintln(out, strings.Join(append([]string{"ready"}, r.notes()...), "\n"))
 	return err
 }

@@ -14,11 +14,11 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
-// await waits for an operation, telling of its progress, unless the user does not
+// await waits for an operation, printing its progress, unless the user does not
 // want to.
 func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
 	for c.wait && !op.Done {
-		fmt.Fprintln(c.Err, progressOf(op))
+		fmt.Fprintln(c.Err, c.progressOf(op))
 		name := op.Name
 		if op, err = c.operations.WaitOperation(ctx, &longrunningpb.WaitOperationRequest{
 			Name: op.Name, Timeout: durationpb.New(2 * time.Second),
@@ -32,7 +32,7 @@ func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *lon
 	return op, nil
 }
 
-// finish waits for an operation, telling of its progress, and prints its result.
+// finish waits for an operation, printing its progress, and prints its result.
 func (c *Client) finish(ctx context.Context, op *longrunningpb.Operation, err error) error {
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *Client) finish(ctx context.Context, op *longrunningpb.Operation, err er
 		_, err = fmt.Fprintln(c.Out, "stored:", op.Name)
 		return err
 	}
-	_, err = fmt.Fprintln(c.Out, summaryOf(op))
+	_, err = fmt.Fprintln(c.Out, c.summaryOf(op))
 	return err
 }
 
@@ -66,18 +66,26 @@ func commonMetadata(op *longrunningpb.Operation) *adminpb.OperationMetadata {
 	return common
 }
 
-func progressOf(op *longrunningpb.Operation) string {
+// verbOf is what an operation does, as people see it.
+func (c *Client) verbOf(m *adminpb.OperationMetadata) string {
+	if c.creates && m.GetVerb() == "update" {
+		return "create"
+	}
+	return m.GetVerb()
+}
+
+func (c *Client) progressOf(op *longrunningpb.Operation) string {
 	m := commonMetadata(op)
-	return fmt.Sprintf("%s of %s: %d of %d sidecars have applied it", m.GetVerb(), m.GetTarget(),
+	return fmt.Sprintf("%s of %s: %d of %d sidecars have applied it", c.verbOf(m), m.GetTarget(),
 		m.GetAppliedNodeCount(), m.GetNodeCount())
 }
 
-func summaryOf(op *longrunningpb.Operation) string {
+func (c *Client) summaryOf(op *longrunningpb.Operation) string {
 	if op.Name == "" {
 		return "valid; nothing was changed"
 	}
 	m := commonMetadata(op)
-	text := fmt.Sprintf("%s of %s is %s", m.GetVerb(), m.GetTarget(), doneOn(m.GetAppliedNodeCount()))
+	text := fmt.Sprintf("%s of %s is %s", c.verbOf(m), m.GetTarget(), doneOn(m.GetAppliedNodeCount()))
 	response, err := op.GetResponse().UnmarshalNew()
 	if err != nil {
 		return text

@@ -63,7 +63,7 @@ func (c *Config) FillIn() error {
 // saved of another store is not what this one has lost. It is empty if there is no
 // folder for it.
 func (c *Config) DefaultSnapshotFile() string {
-	name := strings.ReplaceAll(c.Location, "/", "_") + "." + c.Policy
+	name := c.locationInNames() + c.Policy
 	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok {
 		return path + "." + name + ".snapshot"
 	}
@@ -74,6 +74,9 @@ func (c *Config) DefaultSnapshotFile() string {
 	of := sha256.Sum256([]byte(Redacted(c.Store)))
 	return filepath.Join(dir, "snapshots", name+"."+hex.EncodeToString(of[:4]))
 }
+
+// locationInNames is what the names of the snapshot files of the location have in common.
+func (c *Config) locationInNames() string { return strings.ReplaceAll(c.Location, "/", "_") + "." }
 
 // stateDir is the folder for what a program keeps of its own accord (the XDG base
 // directories).

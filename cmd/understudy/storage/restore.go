@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -121,11 +124,35 @@ func (r *restore) snapshot() (authz.Update, time.Time, error) {
 	case err == nil, r.empty && errors.Is(err, fs.ErrNotExist):
 		return saved, written, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return saved, written, fmt.Errorf("there is no snapshot file %s: run this where a sidecar of the location ran, "+
-			"with its --store, --location and --policy, or name a copy of its file with --snapshot-file", file)
+		return saved, written, fmt.Errorf("there is no snapshot file %s%s: run this where a sidecar of the location ran, "+
+			"with its --store, --location and --policy, or name a copy of its file with --snapshot-file", file, r.beside(file))
 	default:
 		return saved, written, fmt.Errorf("reading the snapshot file %s: %w", file, err)
 	}
+}
+
+// beside names the snapshot files of the location in the folder of one that is not there:
+// those of another --policy or, in the folder of all Redis, of another --store.
+func (r *restore) beside(file string) string {
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil {
+		return ""
+	}
+	location := r.config.locationInNames()
+	var found []string
+	for _, e := range entries {
+		path := filepath.Join(filepath.Dir(file), e.Name())
+		if !e.Type().IsRegular() || !strings.Contains(e.Name(), location) {
+			continue
+		}
+		if _, _, err := authz.ReadSnapshot(authz.Location(r.config.Location), path); err == nil {
+			found = append(found, path)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return " (of this location there is " + strings.Join(found, ", ") + ")"
 }
 
 // tell prints what became, or would become, of policies.
