@@ -67,22 +67,22 @@ var graph = map[string][]string{
 		"admin/rest", // what every API on the port checks of a request
 		"rego",       // for the packages of modules
 	},
-	"admin/redisstore":              {"admin", "admin/v1", "authz"},
-	"admin/storetest":               {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":                         {"admin/v1", "authz/background", "authz/diagnostics", "authz/extservice", "rego"},
-	"authz/background":              {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
-	"authz/diagnostics":             {},
-	"authz/extservice":              {"authz/diagnostics"},
-	"authz/extauthz":                {"authz", "authz/diagnostics", "rego"},
-	"authz/rehearsal":               {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego"},
-	"authz/rehearsal/child":         {"admin/v1", "authz", "authz/rehearsal/wire", "rego"}, // the parent never imports it
-	"authz/rehearsal/process":       {},
-	"authz/rehearsal/rehearsaltest": {"authz/rehearsal", "authz/rehearsal/child"}, // for tests
-	"authz/rehearsal/wire":          {"authz", "rego"},                            // decisions and read sets cross
-	"authz/reservation":             {"authz", "authz/diagnostics", "rego"},
-	"rego":                          {"rego/bounds"}, // importing it bounds the built-ins
-	"rego/bounds":                   {},
-	"deploy/examples":               {}, // files to embed
+	"admin/redisstore":                          {"admin", "admin/v1", "authz"},
+	"admin/storetest":                           {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
+	"authz":                                     {"admin/v1", "authz/background", "authz/diagnostics", "authz/extservice", "rego"},
+	"authz/background":                          {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
+	"authz/diagnostics":                         {},
+	"authz/extservice":                          {"authz/diagnostics"},
+	"authz/extauthz":                            {"authz", "authz/diagnostics", "rego"},
+	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego"}, // the parent never imports it
+	"authz/rehearsal/process":                   {},
+	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego"},
+	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"}, // for tests
+	"authz/rehearsal/wire":                      {"authz", "rego"},                                       // decisions and read sets cross
+	"authz/reservation":                         {"authz", "authz/diagnostics", "rego"},
+	"rego":                                      {"rego/bounds"}, // importing it bounds the built-ins
+	"rego/bounds":                               {},
+	"deploy/examples":                           {}, // files to embed
 
 	// Envoy's requests. httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
 	"authz/extauthz/httpauthz":  {"authz", "authz/extauthz"},

@@ -1,5 +1,5 @@
-// Package rehearsal decides what is not live in another process, and compares it with what
-// is.
+// Package supervisor has the rehearsal process, in which what is not live is compiled and
+// evaluated.
 //
 // A [Supervisor] has one child process, the rehearsal process, which compiles and evaluates
 // candidates, whatever the admin API is asked to accept, and live decisions that are
@@ -13,4 +13,4 @@
 // three times within ten minutes is suspended.
 //
 // Nothing here is on the request path.
-package rehearsal
+package supervisor

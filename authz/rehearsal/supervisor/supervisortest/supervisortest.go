@@ -1,6 +1,6 @@
-// Package rehearsaltest has rehearsal processes for the tests of other packages, which are
+// Package supervisortest has rehearsal processes for the tests of other packages, which are
 // none: the child runs within the process of the test, and nothing bounds it.
-package rehearsaltest
+package supervisortest
 
 import (
 	"net"
@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/child"
 )
 
-// Start starts a child within this process. It fits [rehearsal.Config.Start].
-func Start() (rehearsal.Child, error) { return StartWith(child.Options{})() }
+// Start starts a child within this process. It fits [supervisor.Config.Start].
+func Start() (supervisor.Child, error) { return StartWith(child.Options{})() }
 
 // StartWith is Start of children with these options.
-func StartWith(options child.Options) func() (rehearsal.Child, error) {
-	return func() (rehearsal.Child, error) {
+func StartWith(options child.Options) func() (supervisor.Child, error) {
+	return func() (supervisor.Child, error) {
 		ours, theirs := net.Pipe()
 		p := &within{Conn: ours, ended: make(chan struct{})}
 		go func() {
@@ -29,9 +29,9 @@ func StartWith(options child.Options) func() (rehearsal.Child, error) {
 }
 
 // New returns a Supervisor with such children, which ends with the test.
-func New(t testing.TB) *rehearsal.Supervisor {
+func New(t testing.TB) *supervisor.Supervisor {
 	t.Helper()
-	s, err := rehearsal.New(rehearsal.Config{Start: Start})
+	s, err := supervisor.New(supervisor.Config{Start: Start})
 	if err != nil {
 		t.Fatal(err)
 	}

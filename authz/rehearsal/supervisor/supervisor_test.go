@@ -1,4 +1,4 @@
-package rehearsal_test
+package supervisor_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/wire"
@@ -53,7 +53,7 @@ type children struct {
 	all []*process.Process
 }
 
-func (c *children) start() (rehearsal.Child, error) {
+func (c *children) start() (supervisor.Child, error) {
 	p, err := process.Start()
 	if err != nil {
 		return nil, err
@@ -74,10 +74,10 @@ func (c *children) last() *process.Process {
 }
 
 // start returns a supervisor with real processes of little memory.
-func start(t testing.TB) (*rehearsal.Supervisor, *children, *logged) {
+func start(t testing.TB) (*supervisor.Supervisor, *children, *logged) {
 	t.Helper()
 	log, kids := &logged{}, &children{}
-	s, err := rehearsal.New(rehearsal.Config{
+	s, err := supervisor.New(supervisor.Config{
 		Start: kids.start, Build: "test", Memory: 128 << 20, StuckTime: 200 * time.Millisecond, CompileTime: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
@@ -108,9 +108,9 @@ type asked struct {
 }
 
 // ask asks a candidate about a request whose input has a field x.
-func ask(c *rehearsal.Candidate, x string, timeout time.Duration) <-chan asked {
+func ask(c *supervisor.Candidate, x string, timeout time.Duration) <-chan asked {
 	out := make(chan asked, 1)
-	err := c.Decide(rehearsal.Question{
+	err := c.Decide(supervisor.Question{
 		Prepare: func() (wire.Question, bool) {
 			in, err := rego.NewInput(map[string]any{"x": x})
 			if err != nil {
@@ -134,7 +134,7 @@ func ask(c *rehearsal.Candidate, x string, timeout time.Duration) <-chan asked {
 }
 
 // ready waits until a candidate has compiled.
-func ready(t testing.TB, c *rehearsal.Candidate) *rehearsal.Candidate {
+func ready(t testing.TB, c *supervisor.Candidate) *supervisor.Candidate {
 	t.Helper()
 	<-c.Ready()
 	if _, err := c.Facts(); err != nil {
@@ -194,7 +194,7 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 			others = append(others, ask(good, fmt.Sprint(i), time.Hour))
 		}
 		got := <-doomed
-		var guilt *rehearsal.Guilt
+		var guilt *supervisor.Guilt
 		if !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "128 MiB") {
 			t.Fatalf("the bomb ended with %+v, want its guilt", got)
 		}
@@ -222,13 +222,13 @@ func TestKilledFromOutside(t *testing.T) {
 	a := ready(t, s.NewCandidate("a", policy(`input.x == "yes"`), true))
 	b := ready(t, s.NewCandidate("b", policy(`input.x == "yes"`), true))
 	kids.last().Kill()
-	for _, c := range []*rehearsal.Candidate{a, b} {
+	for _, c := range []*supervisor.Candidate{a, b} {
 		got := <-ask(c, "yes", time.Hour)
 		if got.err == nil && got.decided.Decision.Verdict == authz.Allow {
 			continue
 		}
 		// It may have been under way alone, and is charged with it.
-		if guilt := (*rehearsal.Guilt)(nil); !errors.As(got.err, &guilt) {
+		if guilt := (*supervisor.Guilt)(nil); !errors.As(got.err, &guilt) {
 			t.Errorf("the question ended with %+v, want a decision", got)
 		}
 	}
@@ -256,7 +256,7 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 	}
 	c.Close()
 	for _, one := range all {
-		if got := <-one; !errors.Is(got.err, rehearsal.ErrChanged) {
+		if got := <-one; !errors.Is(got.err, supervisor.ErrChanged) {
 			t.Errorf("a question ended with %+v, want ErrChanged", got)
 		}
 	}
@@ -269,7 +269,7 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 // TestQueueIsBounded asks more than may wait.
 func TestQueueIsBounded(t *testing.T) {
 	kids := &children{}
-	s, err := rehearsal.New(rehearsal.Config{Start: kids.start, Build: "test", Queue: 3})
+	s, err := supervisor.New(supervisor.Config{Start: kids.start, Build: "test", Queue: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range 200 {
 		select {
 		case got := <-ask(c, fmt.Sprint(i), time.Hour):
-			if !errors.Is(got.err, rehearsal.ErrQueueFull) {
+			if !errors.Is(got.err, supervisor.ErrQueueFull) {
 				t.Fatalf("a question ended with %+v", got)
 			}
 			full++
@@ -293,16 +293,16 @@ func TestQueueIsBounded(t *testing.T) {
 
 // TestNoProcess has a process that cannot be started.
 func TestNoProcess(t *testing.T) {
-	s, err := rehearsal.New(rehearsal.Config{Start: func() (rehearsal.Child, error) { return nil, errors.New("no") }})
+	s, err := supervisor.New(supervisor.Config{Start: func() (supervisor.Child, error) { return nil, errors.New("no") }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Compile(t.Context(), policy(`true`)); !errors.Is(err, rehearsal.ErrUnavailable) {
+	if err := s.Compile(t.Context(), policy(`true`)); !errors.Is(err, supervisor.ErrUnavailable) {
 		t.Errorf("compiling: %v, want ErrUnavailable", err)
 	}
 	c := s.NewCandidate("a", policy(`true`), true)
-	if got := <-ask(c, "x", time.Hour); !errors.Is(got.err, rehearsal.ErrUnavailable) {
+	if got := <-ask(c, "x", time.Hour); !errors.Is(got.err, supervisor.ErrUnavailable) {
 		t.Errorf("a question ended with %+v, want ErrUnavailable", got)
 	}
 }
