@@ -14,9 +14,9 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
 )

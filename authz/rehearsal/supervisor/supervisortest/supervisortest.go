@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/supervisor"
 )
 
 // Start starts a child within this process. It fits [supervisor.Config.Start].
