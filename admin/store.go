@@ -176,9 +176,6 @@ type Query struct {
 	After Key
 	// Limit is the number of records returned at most; 0 means all.
 	Limit int
-	// WithoutValues leaves the values of the records out: of large ones that are only to
-	// be named.
-	WithoutValues bool
 }
 
 // NodeReport is what a node last said of itself.

@@ -80,9 +80,6 @@ type rule struct {
 	filter filter
 }
 
-// maxRules is the length of the longest chain.
-const maxRules = 100
-
 // Compile compiles a policy: what the control plane does before it stores one, and
 // a sidecar before it decides by one. The error is a *CompileError or that of ctx.
 // It never panics: a policy that breaks the compiler does not compile, for it would
@@ -247,9 +244,9 @@ func (d *Decision) add(next Decision) {
 // checkRules checks the chain as such.
 func checkRules(rules []*adminpb.PolicyRule) []Violation {
 	var out []Violation
-	if len(rules) > maxRules {
+	if len(rules) > adminpb.MaxRules {
 		out = append(out, Violation{
-			Field: "rules", Description: fmt.Sprintf("There are %d rules; the limit is %d.", len(rules), maxRules),
+			Field: "rules", Description: fmt.Sprintf("There are %d rules; the limit is %d.", len(rules), adminpb.MaxRules),
 		})
 	}
 	seen := make(map[string]bool)

@@ -128,9 +128,6 @@ func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error)
 		wanted := newPattern(q.Collection)
 		wanted.id = q.ID
 		p.scan(wanted, q.After, now, func(r admin.Record) bool {
-			if q.WithoutValues {
-				r.Value = nil
-			}
 			out = append(out, r)
 			return q.Limit == 0 || len(out) < q.Limit
 		})

@@ -20,8 +20,7 @@ import (
 const DefaultPolicySize = 4<<20 - 64<<10
 
 const (
-	// maxRules, maxExempted and maxDisplayName bound a policy's fields.
-	maxRules       = 100
+	// maxExempted and maxDisplayName bound a policy's fields.
 	maxExempted    = 100
 	maxDisplayName = 63
 	// maxExemptedLength bounds an exempted project, in characters.
@@ -38,7 +37,7 @@ const (
 func CheckPolicy(field string, p, before *adminpb.Policy) error {
 	violations := slices.Concat(
 		checkDisplayName(field, p.GetDisplayName()),
-		checkCount(field+".rules", len(p.GetRules()), maxRules),
+		checkCount(field+".rules", len(p.GetRules()), adminpb.MaxRules),
 		checkCount(field+".exempted_projects", len(p.GetExemptedProjects()), maxExempted),
 		checkExempted(field, p.GetExemptedProjects()),
 	)

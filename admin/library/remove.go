@@ -85,9 +85,9 @@ func (l *Library) RemoveRevision(
 // become this revision, and if it was made live in a new place, its mark changed.
 func (l *Library) revisionRemoval(k storedRevision, mark admin.Record) admin.Txn {
 	key := l.revisionKey(k.policy, k.revision)
-	txn := admin.Txn{Conditions: []admin.Condition{admin.UnchangedRecord(key, mark)}}
-	if k.document.Key != "" {
-		txn.Writes = []admin.Write{admin.Delete{Key: k.document.Key}, admin.Delete{Key: key}, present(l.nameKey(k.policy))}
+	txn := admin.Txn{
+		Conditions: []admin.Condition{admin.UnchangedRecord(key, mark)},
+		Writes:     []admin.Write{admin.Delete{Key: k.document.Key}, admin.Delete{Key: key}, present(l.nameKey(k.policy))},
 	}
 	for _, p := range k.policies {
 		txn.Conditions = append(txn.Conditions, p.Unchanged())

@@ -85,18 +85,13 @@ type span struct {
 	pattern string
 	// limit is the number of records at most; 0 means all.
 	limit int
-	// values is 1 if the values of the records are wanted, else 0.
-	values int
 }
 
 // newSpan returns the part of the index that a query is about.
 func newSpan(q admin.Query) span {
 	fixed, wild, _ := strings.Cut(string(q.Collection)+"/", "/-/")
 	prefix := strings.TrimSuffix(fixed, "/") + "/"
-	s := span{limit: q.Limit, values: 1}
-	if q.WithoutValues {
-		s.values = 0
-	}
+	s := span{limit: q.Limit}
 	if wild != "" || strings.HasSuffix(string(q.Collection), "/-") || q.ID != "" {
 		s.pattern = luaPattern(q)
 	}
@@ -142,7 +137,7 @@ func luaLiteral(s string) string {
 	return b.String()
 }
 
-func (s span) args() []any { return []any{s.min, s.max, s.pattern, s.limit, s.values} }
+func (s span) args() []any { return []any{s.min, s.max, s.pattern, s.limit} }
 
 func encodeExpiry(t time.Time) int64 {
 	if t.IsZero() {

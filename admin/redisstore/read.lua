@@ -3,9 +3,8 @@
 -- KEYS  1 index  2 versions  3 values  4 a change stream (optional)
 -- ARGV  1 now, in Unix milliseconds
 --       then the number of names, and each of them
---       then any number of spans of the index: MIN MAX PATTERN LIMIT VALUES,
---       as in ZRANGEBYLEX; an empty PATTERN matches every name; LIMIT 0 means all; with
---       VALUES 0 the values are left empty
+--       then any number of spans of the index: MIN MAX PATTERN LIMIT, as in
+--       ZRANGEBYLEX; an empty PATTERN matches every name; LIMIT 0 means all
 --
 -- Replies: {head, records}
 --          head is {sequence, nonce} of the stream's last change, or {}
@@ -18,17 +17,12 @@ local now = tonumber(ARGV[1])
 local records = {}
 
 -- Adds a record to the reply and returns true, if it is there.
-local function add(name, values)
+local function add(name)
   local version = redis.call('HGET', KEYS[2], name)
   local expiry = version and string.match(version, '^%-?%d+ (%d+) ')
   if expiry and #expiry > 18 then expiry = nil end
   if expiry and expiry ~= '0' and tonumber(expiry) <= now then return false end
-  local value
-  if values == 0 then
-    value = redis.call('HEXISTS', KEYS[3], name) == 1 and ''
-  else
-    value = redis.call('HGET', KEYS[3], name)
-  end
+  local value = redis.call('HGET', KEYS[3], name)
   if not version and not value then return false end
   local n = #records
   records[n + 1], records[n + 2] = name, (expiry and value) and '1' or '0'
@@ -36,13 +30,13 @@ local function add(name, values)
   return true
 end
 
-local function add_span(min, max, pattern, limit, values)
+local function add_span(min, max, pattern, limit)
   local count = 0
   repeat
     local page = redis.call('ZRANGEBYLEX', KEYS[1], min, max, 'LIMIT', 0, page_size)
     for _, member in ipairs(page) do
       local name = string.match(member, ' (.*)$')
-      if (pattern == '' or string.match(name, pattern)) and add(name, values) then
+      if (pattern == '' or string.match(name, pattern)) and add(name) then
         count = count + 1
         if count == limit then return end
       end
@@ -59,8 +53,8 @@ local function head()
 end
 
 local names = tonumber(ARGV[2])
-for i = 3, 2 + names do add(ARGV[i], 1) end
-for i = 3 + names, #ARGV, 5 do
-  add_span(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]))
+for i = 3, 2 + names do add(ARGV[i]) end
+for i = 3 + names, #ARGV, 4 do
+  add_span(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]))
 end
 return { head(), records }

@@ -18,7 +18,6 @@ var readTests = []test{
 	{"Pages", testPages},
 	{"After", testAfter},
 	{"Many", testMany},
-	{"WithoutValues", testWithoutValues},
 }
 
 func testGet(s *subject) {
@@ -34,20 +33,6 @@ func testGet(s *subject) {
 	}
 	if got, err := s.Get(s.Context()); err != nil || len(got) > 0 {
 		s.Errorf("no keys: %v, %v", got, err)
-	}
-}
-
-// testWithoutValues: a List without values has all else that one with them has.
-func testWithoutValues(s *subject) {
-	a, b := s.policy("a"), s.policy("b")
-	n := s.put(admin.Put{Key: a, Value: []byte("1"), Etag: "e"}, admin.Put{Key: b, Value: []byte("2")})
-	got, err := s.List(s.Context(), admin.Query{Collection: s.policies(), WithoutValues: true})
-	if err != nil {
-		s.Fatal(err)
-	}
-	want := []admin.Record{{Key: a, Etag: "e", Sequence: n}, {Key: b, Sequence: n}}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		s.Error(diff)
 	}
 }
 

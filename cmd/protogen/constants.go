@@ -19,10 +19,10 @@ type constants struct {
 	missing []error
 }
 
-// readConstants reads the constants of a folder's package, of its content and of its aip.
+// readConstants reads the constants of a folder's package, of its content, its aip and its v1.
 func readConstants(admin string) (*constants, error) {
 	c := &constants{}
-	for _, folder := range []string{admin, filepath.Join(admin, "content"), filepath.Join(admin, "aip")} {
+	for _, folder := range []string{admin, filepath.Join(admin, "content"), filepath.Join(admin, "aip"), filepath.Join(admin, "v1")} {
 		scope, err := readScope(folder)
 		if err != nil {
 			return nil, err

@@ -65,7 +65,7 @@ func limitProperties(schema object, limits *constants) {
 		case "displayName":
 			property["maxLength"] = limits.number("maxDisplayName")
 		case "rules":
-			property["maxItems"] = limits.number("maxRules")
+			property["maxItems"] = limits.number("MaxRules")
 		case "exemptedProjects":
 			property["maxItems"] = limits.number("maxExempted")
 			maps.Copy(property["items"].(object), object{

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/pflag"
 
+	"understudy/admin"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/storage"
 	"understudy/cmd/understudy/telemetry"
@@ -92,7 +93,7 @@ func (c *config) finish() error {
 // check checks who this sidecar is and what it follows.
 func (c *config) check(check rule) {
 	check(storage.LocationPattern.MatchString(c.Location), "location", "it is like projects/default/locations/local")
-	check(!strings.HasSuffix(c.Location, "/locations/global"), "location", "global is reserved: Policyfile locks are kept there")
+	check(!strings.HasSuffix(c.Location, "/locations/"+admin.ReservedLocation), "location", admin.ReservedLocation+" is reserved: Policyfile locks are kept there")
 	check(storage.IDPattern.MatchString(c.Policy), "policy", "an ID has letters, digits and characters of _.:-")
 	check(storage.IDPattern.MatchString(c.node), "node", "an ID has letters, digits and characters of _.:-")
 	check(len(c.enable) > 0, "enable", "it is authz, admin or authz,admin")
