@@ -63,7 +63,7 @@ var graph = map[string][]string{
 	"admin/v1":        {},
 	"admin/boltstore": {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {
-		"admin", "admin/library", "admin/v1", "authz", "authz/diagnostics",
+		"admin", "admin/aip", "admin/library", "admin/v1", "authz", "authz/diagnostics",
 		"admin/rest", // what every API on the port checks of a request
 		"rego",       // for the packages of modules
 	},

@@ -123,6 +123,9 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkQuery(match.route, r.URL.Query()); err != nil {
+		return nil, err
+	}
 	f := &format{trust: a.trust, turns: a.turns}
 	locks, err := library.New(a.admin, project, f, a.log)
 	if err != nil {

@@ -106,6 +106,37 @@ func TestOrganizations(t *testing.T) {
 	}
 }
 
+// TestUnknownParametersAreRefused: a parameter of the other API, such as validateOnly, is
+// no dry run here. Ignored, it would let whoever believes in it change what is live; so
+// every call refuses what it does not take, and says what it does. What chef-cli sends is
+// taken.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	s := serve(t, backends(t)[1].open(t), "p-parameters", false)
+	lock := version(t, "web", 1)
+	s.must("PUT", "/policy_groups/dev/policies/web", lock)
+	for _, c := range []struct{ method, path, body, says string }{
+		{"DELETE", "/policies/web?validateOnly=true", "", "'validateOnly' is unknown"},
+		{"DELETE", "/policy_groups/dev?validate_only=true", "", "'validate_only' is unknown"},
+		{"PUT", "/policy_groups/dev/policies/web?validateOnly=true", version(t, "web", 2), "takes allow_no_op"},
+		{"PUT", "/policy_groups/dev/policies/web?allow_no_op=true&allow_no_op=false", lock, "more than once"},
+		{"POST", "/policy_groups/dev/promote?dry_run=1", "{}", "takes allow_no_op"},
+		{"GET", "/policy_groups?policy_name=web", "", "takes none"},
+		{"GET", "/policy_groups/dev/nodes?policyName=web", "", "takes policy_name"},
+		{"HEAD", "/policies?x=1", "", ""},
+		{"PUT", "/cookbook_artifacts/shop/a1?num_versions=all", `{"name":"shop","identifier":"a1"}`, "takes force"},
+	} {
+		if a := s.call(c.method, c.path, c.body); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), c.says) {
+			t.Errorf("%s %s: %d %s, want 400 with %q", c.method, c.path, a.status, a.body, c.says)
+		}
+	}
+	if got := string(s.must("GET", "/policy_groups/dev/policies/web", "").body); got != lock {
+		t.Errorf("one of them was made: what is active is %s, want %s", got, lock)
+	}
+	s.must("GET", "/cookbook_artifacts?num_versions=all", "")
+	s.must("PUT", "/cookbook_artifacts/shop/a1?force=true", `{"name":"shop","identifier":"a1"}`)
+	s.must("GET", "/policy_groups/dev/nodes?policy_name=web", "")
+}
+
 // TestStoreAway says that nothing was changed, and not what the store is made of.
 func TestStoreAway(t *testing.T) {
 	redis := storetest.StartRedis(t)

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net/http"
 
+	"understudy/admin"
 	"understudy/admin/library"
 	"understudy/authz"
 )
 
-// reservedGroup is no group: the library is there.
-const reservedGroup = "global"
+// reservedGroup is no group: no sidecar enforces that location, and the library is there.
+const reservedGroup = admin.ReservedLocation
 
 // activeRevision is what a list says of a policy in a group. Chef's clients decode
 // it as an object of texts, so it has nothing else.

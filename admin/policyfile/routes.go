@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"understudy/admin/aip"
 	"understudy/admin/library"
 	"understudy/authz"
 )
@@ -64,6 +65,42 @@ var routes = map[string]map[string]handler{
 	"/sandboxes/:sandbox": {"PUT": commitSandbox},
 }
 
+// taken :: method and path of a route → the query parameters that the call takes. All
+// others are refused: a parameter of the other API, such as validateOnly, would change
+// nothing here, and the call would be made for real.
+var taken = map[string][]string{
+	"PUT /policy_groups/:group/policies/:policy":  {AllowNoOp},
+	"POST /policy_groups/:group/policies/:policy": {AllowNoOp},
+	"POST /policy_groups/:group/promote":          {AllowNoOp},
+	"GET /policy_groups/:group/nodes":             {"policy_name"},
+	// chef-cli sends these two. All versions are listed anyway, and what is named by its
+	// content has nothing to overwrite.
+	"GET /cookbook_artifacts":                       {"num_versions"},
+	"GET /cookbook_artifacts/:cookbook":             {"num_versions"},
+	"PUT /cookbook_artifacts/:cookbook/:identifier": {"force"},
+}
+
+// checkQuery refuses the parameters of a query that a call does not take, and those that
+// are given twice, of which one would count by chance.
+func checkQuery(route string, query url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case !slices.Contains(taken[route], name):
+			return invalid("Query parameter '" + aip.Shown(name) + "' is unknown : " + takes(taken[route]) + "; nothing was changed")
+		case len(query[name]) > 1:
+			return invalid("Query parameter '" + name + "' is given more than once : send it once")
+		}
+	}
+	return nil
+}
+
+func takes(names []string) string {
+	if len(names) == 0 {
+		return "the call takes none, leave it out"
+	}
+	return "the call takes " + strings.Join(names, ", ")
+}
+
 // served are the first segments of the routes, and absent those of the rest of Chef's
 // API: their errors have Chef's shape, too.
 var (
@@ -84,6 +121,8 @@ func chefs(path string) bool {
 type found struct {
 	run        handler
 	parameters map[string]string
+	// route is the method and the path of the route.
+	route string
 }
 
 // notAllowed is the error of a method that a path does not have.
@@ -114,7 +153,7 @@ func find(method, path string) (found, error) {
 		if !ok {
 			return found{}, &notAllowed{strings.Join(slices.Sorted(maps.Keys(methods)), ", ")}
 		}
-		return found{run, parameters}, checkNames(parameters)
+		return found{run, parameters, method + " " + template}, checkNames(parameters)
 	}
 	return found{}, problem(http.StatusNotFound, "there is nothing at this path: of Chef's API this server has "+
 		"policies, policy_groups, and what a push asks of cookbook_artifacts and sandboxes")

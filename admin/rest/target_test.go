@@ -220,7 +220,7 @@ func TestTargetsOfThePort(t *testing.T) {
 		"/policies/web%3Aa":                                 404,
 		"/policies/web%20a":                                 400,
 		"/policies/...":                                     404,
-		"/policy_groups?policy_name=a%3Bb":                  200,
+		"/cookbook_artifacts?num_versions=a%3Bb":            200,
 		"//policy_groups":                                   400,
 		"/organizations//policy_groups":                     400,
 		"/organizations/default//policy_groups":             400,
