@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"understudy/admin/storetest"
+	"understudy/cmd/understudy/port/certtest"
+)
+
+// exception is a kind of commands that are not run as they stand.
+type exception struct {
+	like   *regexp.Regexp
+	reason string
+	check  func(s *session, command string)
+}
+
+// notRun are the commands that no test runs as they stand: why, and what is checked
+// instead. Each of them is in a document.
+var notRun = []exception{
+	{like("make (test|race|lint|test-envoy|test-clients|test-proxies|fuzz)"), "is a gate of its own, which .ci/run runs (make test runs this test)", hasTarget},
+	{like("make bench"), "takes minutes", hasTarget},
+	{like(`\.ci/run`), "runs this test", isExecutable},
+	{like(`(ENVOY=\S+ )?bin/authzbench (run|envoy|preview|scale)`), "takes minutes", hasFlags},
+	{like("go -C cmd/authzbench build"), "compiles all anew in a copy of the repository", buildsFromHere},
+	{like("(taskset -c 0 )?opa run"), "needs opa-envoy-plugin, which is not ours to install", namesFiles},
+	{like("helm upgrade"), "needs a cluster; deploy/check reads the file with Istio's own types", namesFiles},
+	{like("kubectl (create|apply|rollout|port-forward)"), "needs a cluster; deploy/check reads the files with Kubernetes' own types", namesFiles},
+	{like("envoy -c"), "needs an Envoy; envoy/e2e runs the file with one", namesFiles},
+}
+
+func like(pattern string) *regexp.Regexp { return regexp.MustCompile(`^` + pattern + `\b`) }
+
+func exceptionFor(command string) *exception {
+	i := slices.IndexFunc(notRun, func(e exception) bool { return e.like.MatchString(command) })
+	if i < 0 {
+		return nil
+	}
+	return &notRun[i]
+}
+
+// TestExceptionsAreNeeded: an exception that no document has would hide a command that
+// is written later.
+func TestExceptionsAreNeeded(t *testing.T) {
+	used := map[string]bool{}
+	commands := map[string]bool{}
+	for _, d := range documents(t) {
+		for _, b := range d.blocks() {
+			if b.language != "sh" && b.language != "console" {
+				continue
+			}
+			for _, step := range b.steps() {
+				commands[step.command] = true
+				if e := exceptionFor(step.command); e != nil {
+					used[e.like.String()] = true
+				}
+			}
+		}
+	}
+	for _, e := range notRun {
+		if !used[e.like.String()] {
+			t.Errorf("no document has a command like %s, which %s", e.like, e.reason)
+		}
+	}
+	for command := range beforehand {
+		if !commands[command] {
+			t.Errorf("no document has the command %s", command)
+		}
+	}
+}
+
+// hasTarget: the Makefile knows what the command makes.
+func hasTarget(s *session, command string) {
+	s.Helper()
+	s.mustRun("make -n " + strings.TrimPrefix(command, "make ") + " >/dev/null")
+}
+
+// isExecutable: the command is a file of the repository that can be run.
+func isExecutable(s *session, command string) {
+	s.Helper()
+	s.mustRun("test -x " + command)
+}
+
+// buildsFromHere builds the same from the repository itself, of which the most is built.
+func buildsFromHere(s *session, command string) {
+	s.Helper()
+	module, err := filepath.Abs(filepath.Join(repository, "cmd/authzbench"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	command = strings.Replace(command, "-C cmd/authzbench", "-C '"+module+"'", 1)
+	s.mustRun(strings.Replace(command, "-o ../..", "-o '"+s.folder+"'", 1))
+}
+
+var flags = regexp.MustCompile(`\s--([a-z][a-z-]+)`)
+
+// hasFlags: the help of the command names each flag.
+func hasFlags(s *session, command string) {
+	s.Helper()
+	s.mustRun("test -x bin/authzbench && test -x .ci/envoy")
+	words := strings.Fields(command)
+	at := slices.Index(words, "bin/authzbench")
+	help := strings.Join(s.mustRun(strings.Join(words[at:at+2], " ")+" --help 2>&1"), "\n")
+	for _, m := range flags.FindAllStringSubmatch(command, -1) {
+		if !regexp.MustCompile(`--?` + m[1] + `\b`).MatchString(help) {
+			s.Errorf("%s has no flag --%s:\n%s", strings.Join(words[at:at+2], " "), m[1], help)
+		}
+	}
+}
+
+var fileArgument = regexp.MustCompile(`\S+/\S+\.(?:yaml|rego)\b`)
+
+// namesFiles: each file that the command names is there, and is YAML if it says so.
+func namesFiles(s *session, command string) {
+	s.Helper()
+	for _, name := range fileArgument.FindAllString(command, -1) {
+		content, err := os.ReadFile(filepath.Join(s.folder, name))
+		if err != nil {
+			s.Errorf("%s: %v", command, err)
+			continue
+		}
+		if filepath.Ext(name) != ".yaml" {
+			continue
+		}
+		for d := yaml.NewDecoder(bytes.NewReader(content)); ; {
+			var value any
+			if err := d.Decode(&value); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				s.Errorf("%s: %v", name, err)
+				break
+			}
+		}
+	}
+}
+
+// prepared are the files that a reader of a document has from elsewhere.
+var prepared = map[string]func(*session){
+	"rego/README.md":  givePolicy,
+	"envoy/README.md": func(s *session) { givePolicy(s); giveAccessLog(s) },
+	"deploy/README.md": func(s *session) {
+		ca := certtest.NewAuthority(s, s.folder, "ca")
+		s.mustRun("mv ca.pem ca.crt")
+		ca.Issue(s, "tls", 1, time.Hour, x509.ExtKeyUsageServerAuth)
+		ca.Issue(s, "envoy", 2, time.Hour, x509.ExtKeyUsageClientAuth)
+		s.addresses["0.0.0.0:9191"] = "127.0.0.1:0"
+	},
+}
+
+// givePolicy makes a policy for OPA, as a folder and as a bundle.
+func givePolicy(s *session) {
+	s.Helper()
+	s.mustRun(`mkdir -p policy && cp deploy/examples/shop.rego deploy/examples/shop_test.rego policy/ && echo '{"permissions": {"customer": {"api/orders": ["GET"]}, "support": {"api/refunds": ["POST"]}}}' >policy/data.json
+		tar -czf bundle.tar.gz -C policy .`)
+}
+
+// giveAccessLog makes lines as beside.yaml has Envoy write them: two of them differ.
+func giveAccessLog(s *session) {
+	s.Helper()
+	s.mustRun(`printf '{"verdicts":"%s"}\n' 'ALLOW via_upstream' 'ALLOW ext_authz_denied' 'DENY ext_authz_denied' 'DENY via_upstream' >access.log`)
+}
+
+// beforehand is what happens to a reader before he needs a command.
+var beforehand = map[string]func(*session){
+	"bin/understudy check --addr https://sidecar:9191 --ca-cert ca.crt --client-cert envoy.crt --client-key envoy.key": func(s *session) {
+		s.mustRun("understudy apply default -f deploy/examples/allow.yaml")
+	},
+	"understudy restore --validate-only": func(s *session) {
+		redis := storetest.StartRedis(s)
+		s.mustRun("export UNDERSTUDY_STORE=" + redis.URL())
+		s.serve("understudy serve")
+		s.mustRun("understudy apply shop -f deploy/examples/policy.yaml")
+		loseData(s, redis)
+	},
+	"understudy restore --empty": func(s *session) {
+		redis := storetest.StartRedis(s)
+		s.mustRun("export UNDERSTUDY_STORE=" + redis.URL())
+		s.serve("understudy serve")
+		s.mustRun("understudy apply shop -f deploy/examples/policy.yaml")
+		loseData(s, redis)
+	},
+}
+
+// loseData empties a Redis, and waits until the sidecar has seen it.
+func loseData(s *session, redis *storetest.RedisServer) {
+	s.Helper()
+	network, address := redis.Address()
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	answer := make([]byte, 5)
+	if _, err = io.WriteString(conn, "FLUSHALL\r\n"); err == nil {
+		_, err = io.ReadFull(conn, answer)
+	}
+	if err != nil || string(answer) != "+OK\r\n" {
+		s.Fatalf("FLUSHALL answers %q, %v", answer, err)
+	}
+	s.await(s.log(), "level=ERROR")
+}
+
+// TestBlocks: no command of a document escapes, as a block that nobody runs or as one
+// that is indented.
+func TestBlocks(t *testing.T) {
+	commands := regexp.MustCompile(`(?m)^ *(\$ )?((bin/)?understudy|curl|make|go|kubectl|docker|helm|istioctl|envoy) `)
+	for _, d := range documents(t) {
+		for _, b := range d.blocks() {
+			if m := commands.FindString(b.text); m != "" && b.language != "sh" && b.language != "console" {
+				t.Errorf("%s:%d: a block of %s has the command %q: it is sh or console", d.path, b.line, b.language, m)
+			}
+		}
+		inside, before := false, ""
+		for i, line := range strings.Split(d.text, "\n") {
+			if fence.MatchString(line) {
+				inside = !inside
+			}
+			if !inside && before == "" && strings.HasPrefix(line, "    ") {
+				t.Errorf("%s:%d: a block is fenced, not indented", d.path, i+1)
+			}
+			before = line
+		}
+		if inside {
+			t.Errorf("%s: a block does not end", d.path)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/xml"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// maxPicture is the largest picture of a document, in bytes: a page loads it at once.
+const maxPicture = 200_000
+
+// compareRecording holds the recording of README.md to what the program prints today.
+func compareRecording(s *session) {
+	s.Helper()
+	recorded := shownLines(s.T, "demo.svg")
+	// The title of the window and the command that was typed come first.
+	if len(recorded) < 3 || recorded[0] != "make demo" || recorded[1] != "$ make demo" {
+		s.Fatalf("demo.svg does not show make demo: `make recording` makes it anew")
+	}
+	printed := parseLines(strings.Join(s.mustRun("bin/understudy demo --fast"), "\n"))
+	var now []string
+	for _, l := range printed {
+		if text := strings.Join(strings.Fields(plain(l.text())), " "); text != "" {
+			now = append(now, text)
+		}
+	}
+	for i, text := range recorded {
+		recorded[i] = strings.Join(strings.Fields(plain(text)), " ")
+	}
+	if diff := cmp.Diff(recorded[2:], now); diff != "" {
+		s.Errorf("demo.svg shows what the demo does not print (-) or lacks something (+); `make recording` makes it anew\n%s", diff)
+	}
+}
+
+// shownLines returns the lines of text of a recording, in their order.
+func shownLines(t *testing.T, name string) (lines []string) {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := ""
+	d := xml.NewDecoder(strings.NewReader(string(content)))
+	for {
+		token, err := d.Token()
+		if token == nil {
+			return lines
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		element, is := token.(xml.StartElement)
+		if !is || element.Name.Local != "text" {
+			continue
+		}
+		at := slices.IndexFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == "y" })
+		var text string
+		if err := d.DecodeElement(&text, &element); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if at < 0 || element.Attr[at].Value != y || len(lines) < 2 {
+			lines = append(lines, text)
+		} else {
+			lines[len(lines)-1] += " " + text
+		}
+		if at >= 0 {
+			y = element.Attr[at].Value
+		}
+	}
+}
+
+// TestPictures: the pictures are well-formed, light, and stand still for those who want
+// that.
+func TestPictures(t *testing.T) {
+	for _, name := range []string{"check.svg", "demo.svg"} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.Unmarshal(content, new(struct{})); err != nil {
+			t.Errorf("%s is not XML: %v", name, err)
+		}
+		if len(content) > maxPicture {
+			t.Errorf("%s has %d bytes, more than %d", name, len(content), maxPicture)
+		}
+		if strings.Contains(string(content), "animation:") && !strings.Contains(string(content), "prefers-reduced-motion") {
+			t.Errorf("%s moves for everybody", name)
+		}
+		if strings.Contains(string(content), "href") || strings.Contains(string(content), "url(http") {
+			t.Errorf("%s refers to something outside of it, which pages do not load for a picture", name)
+		}
+	}
+}
+
+func TestParseLine(t *testing.T) {
+	got := parseLine("a \x1b[1mbold\x1b[0m\x1b[31mred\x1b[0m z")
+	want := line{{"a ", ""}, {"bold", "bold"}, {"red", "red"}, {" z", ""}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	moments, total := timeline([]line{{{"1. A", "bold"}}, {{"x", ""}}, nil, {{"2. B", "bold"}}})
+	if len(moments) != 4 || moments[3].lines != 4 {
+		t.Fatalf("got %v, want a moment for each line", moments)
+	}
+	if pause := moments[3].at - moments[2].at; pause <= perChapter {
+		t.Errorf("the chapter stays for %v, want more than %v", pause, perChapter)
+	}
+	if total < moments[3].at+atTheEnd {
+		t.Errorf("the end stays for %v, want %v", total-moments[3].at, atTheEnd)
+	}
+}
