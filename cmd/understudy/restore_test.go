@@ -89,89 +89,116 @@ func (r *running) decides(t *testing.T, get, post int32) {
 	}
 }
 
+// lostFleet is sidecars on one Redis that loses everything, each with a snapshot file in one
+// folder. A restore is by the file of the first.
+type lostFleet struct {
+	redis *storetest.RedisServer
+	dir   string
+	// live are those that have the policies when the Redis loses them.
+	live []*running
+}
+
+// sidecar starts one. The default decision would open what the policy denies.
+func (f *lostFleet) sidecar(t *testing.T, node string) *running {
+	t.Helper()
+	r := startServer(t, func(c *config) {
+		c.Store, c.node, c.SnapshotFile, c.defaultDecision = f.redis.URL(), node, filepath.Join(f.dir, node), "allow"
+	})
+	r.awaitReadiness(t, "a start", func(readiness) bool { return true })
+	return r
+}
+
+// restore runs the command, which has to end with a code and to say something.
+func (f *lostFleet) restore(t *testing.T, code int, says string, flags ...string) {
+	t.Helper()
+	got, out, errs := runCommand(t, append([]string{
+		"restore", "--store", f.redis.URL(), "--location", lostLocation, "--snapshot-file", filepath.Join(f.dir, "a"),
+	}, flags...)...)
+	if got != code || !strings.Contains(out+errs, says) {
+		t.Errorf("restore %v ends with %d: %s%s; want %d and %q", flags, got, out, errs, code, says)
+	}
+}
+
+// lose empties the Redis, and waits until all have noticed. They decide as before.
+func (f *lostFleet) lose(t *testing.T) {
+	t.Helper()
+	tellRedis(t, f.redis, "FLUSHALL")
+	for _, r := range f.live {
+		r.awaitMissing(t, "shop")
+		r.decides(t, 0, 7)
+	}
+}
+
+// settled waits until nothing is missing, and checks what a GET and a POST get then.
+func (f *lostFleet) settled(t *testing.T, get, post int32) {
+	t.Helper()
+	for _, r := range f.live {
+		r.awaitMissing(t)
+		r.decides(t, get, post)
+	}
+}
+
 // TestRedisComesBackEmpty loses everything under two sidecars, restores it from the
 // snapshot file of one, loses it again and accepts that; a third sidecar was away
 // meanwhile.
 func TestRedisComesBackEmpty(t *testing.T) {
-	redis := storetest.StartRedis(t)
-	dir := t.TempDir()
-	// The default decision would open what the policy denies.
-	sidecar := func(t *testing.T, node, file string) *running {
-		r := startServer(t, func(c *config) {
-			c.Store, c.node, c.SnapshotFile, c.defaultDecision = redis.URL(), node, filepath.Join(dir, file), "allow"
-		})
-		r.awaitReadiness(t, "a start", func(readiness) bool { return true })
-		return r
-	}
-	restore := func(t *testing.T, flags ...string) (int, string, string) {
-		return runCommand(t, append([]string{
-			"restore", "--store", redis.URL(), "--location", lostLocation, "--snapshot-file", filepath.Join(dir, "a"),
-		}, flags...)...)
-	}
-	a, b := sidecar(t, "a", "a"), sidecar(t, "b", "b")
-	both := []*running{a, b}
-	a.preview(t)
-	lose := func() {
-		tellRedis(t, redis, "FLUSHALL")
-		for _, r := range both {
-			r.awaitMissing(t, "shop")
-			r.decides(t, 0, 7)
-		}
-	}
-
-	lose()
-	if _, metrics := a.call(t, "health", "GET", "/metrics", ""); !strings.Contains(metrics, "\nunderstudy_store_missing_policies ") {
+	f := &lostFleet{redis: storetest.StartRedis(t), dir: t.TempDir()}
+	f.live = []*running{f.sidecar(t, "a"), f.sidecar(t, "b")}
+	f.live[0].preview(t)
+	f.lose(t)
+	if _, metrics := f.live[0].call(t, "health", "GET", "/metrics", ""); !strings.Contains(metrics, "\nunderstudy_store_missing_policies ") {
 		t.Error("there is no metric")
 	}
-	if code, out, errs := restore(t, "--validate-only"); code != command.ExitOK || !strings.Contains(out, "would be stored again: 1 policies") || !strings.Contains(out, "shop") {
-		t.Errorf("a rehearsal ends with %d: %s%s", code, out, errs)
+	f.restoreAll(t)
+	copyFile(t, filepath.Join(f.dir, "a"), filepath.Join(f.dir, "c"))
+	f.lose(t)
+	f.beginAgain(t)
+	f.acceptLoss(t)
+}
+
+// restoreAll stores again what is lost, after a look at what would happen.
+func (f *lostFleet) restoreAll(t *testing.T) {
+	t.Helper()
+	f.restore(t, command.ExitOK, "would be stored again: 1 policies", "--validate-only")
+	if code, body := f.live[0].call(t, "admin", "GET", policies, ""); code != 200 || strings.Contains(body, "shop") {
+		t.Errorf("--validate-only changed something: %d %s", code, body)
 	}
-	if code, body := a.call(t, "admin", "GET", policies, ""); code != 200 || strings.Contains(body, "shop") {
-		t.Errorf("the rehearsal changed something: %d %s", code, body)
-	}
-	if code, out, errs := restore(t); code != command.ExitOK || !strings.Contains(out, "stored again: 1 policies") {
-		t.Errorf("restore ends with %d: %s%s", code, out, errs)
-	}
-	for _, r := range both {
-		r.awaitMissing(t)
-		r.decides(t, 0, 7)
-	}
-	if code, body := a.call(t, "admin", "GET", policies+"/shop/experiments/e1", ""); code != 200 || !strings.Contains(body, `"ACTIVE"`) {
+	f.restore(t, command.ExitOK, "stored again: 1 policies")
+	f.settled(t, 0, 7)
+	if code, body := f.live[0].call(t, "admin", "GET", policies+"/shop/experiments/e1", ""); code != 200 || !strings.Contains(body, `"ACTIVE"`) {
 		t.Errorf("the experiment is %d %s", code, body)
 	}
-	if code, _, errs := restore(t); code != command.ExitFailure || !strings.Contains(errs, "--missing") {
-		t.Errorf("restoring over what is there ends with %d: %s", code, errs)
-	}
+	f.restore(t, command.ExitFailure, "--missing") // over what is there
+}
 
-	copyFile(t, filepath.Join(dir, "a"), filepath.Join(dir, "c"))
-	lose()
-	// Changes of the new history have the numbers of the old one, and more.
+// beginAgain makes a new history, whose changes have the numbers of the old one, and more.
+// What is missing stays so, also for a sidecar that was away.
+func (f *lostFleet) beginAgain(t *testing.T) {
+	t.Helper()
 	for i := range 4 {
-		if code, body := a.call(t, "admin", "POST", fmt.Sprintf("%s?policyId=new%d", policies, i), "{}"); code != 200 {
+		if code, body := f.live[0].call(t, "admin", "POST", fmt.Sprintf("%s?policyId=new%d", policies, i), "{}"); code != 200 {
 			t.Fatalf("%d %s", code, body)
 		}
 	}
-	for _, r := range both {
+	for _, r := range f.live {
 		r.awaitReadiness(t, "the new policies beside the missing one", func(ready readiness) bool {
 			return ready.Policies == 5 && slices.Equal(ready.MissingPolicies, []string{"shop"})
 		})
 	}
 	t.Run("a third one is there too", func(t *testing.T) {
-		sidecar(t, "c", "c").awaitMissing(t, "shop")
+		f.sidecar(t, "c").awaitMissing(t, "shop")
 	})
-	if code, out, errs := restore(t, "--empty"); code != command.ExitOK || !strings.Contains(out, "deleted: 1 policies") {
-		t.Errorf("accepting the loss ends with %d: %s%s", code, out, errs)
-	}
-	for _, r := range both {
-		r.awaitMissing(t)
-		r.decides(t, 0, 0)
-	}
-	c := sidecar(t, "c", "c")
+}
+
+// acceptLoss deletes what is missing, for those that are there and for one that comes back.
+func (f *lostFleet) acceptLoss(t *testing.T) {
+	t.Helper()
+	f.restore(t, command.ExitOK, "deleted: 1 policies", "--empty")
+	f.settled(t, 0, 0)
+	c := f.sidecar(t, "c")
 	c.awaitMissing(t)
 	c.decides(t, 0, 0)
-	if code, out, _ := restore(t, "--empty"); code != command.ExitOK || !strings.Contains(out, "nothing is missing") {
-		t.Errorf("accepting it again ends with %d: %s", code, out)
-	}
+	f.restore(t, command.ExitOK, "nothing is missing", "--empty")
 }
 
 func copyFile(t *testing.T, from, to string) {
