@@ -20,7 +20,7 @@ import (
 
 // listenPatience is the longest time for which the gRPC port does not listen after the
 // start. A sidecar that cannot decide yet is best not there at all: Envoy is refused at
-// once and asks another one. Much longer, and nobody could tell it from one that hangs.
+// once and asks another one. Much longer, and it would look like one that hangs.
 const listenPatience = 2 * time.Second
 
 // reserveAuthz finds out whether the gRPC port can be bound, and where that is: what is
@@ -86,8 +86,8 @@ func awaitAtMost(ctx context.Context, event <-chan struct{}, patience time.Durat
 	}
 }
 
-// becomeReady tells gRPC health once there are policies to decide by, and the port to ask
-// for that.
+// becomeReady sets the gRPC health to serving once there are policies to decide by, and the
+// port listens.
 func (s *server) becomeReady(ctx context.Context) {
 	for _, event := range []<-chan struct{}{s.sidecar.Ready(), s.listening} {
 		select {
@@ -131,11 +131,11 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	options = append(options, s.config.onFailure()...)
 	options = append(options, extauthz.WithFailureLog(s.log, authz.PolicyID(s.config.Policy)))
 	if name := s.config.decisionIDHeader; name != "" {
-		told, err := extauthz.WithDecisionIDHeader(name)
+		header, err := extauthz.WithDecisionIDHeader(name)
 		if err != nil {
 			return nil, fmt.Errorf("--decision-id-header: %w", err)
 		}
-		options = append(options, told)
+		options = append(options, header)
 	}
 	if s.config.observe {
 		options = append(options, extauthz.Observe())

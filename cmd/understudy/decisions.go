@@ -31,7 +31,7 @@ func (c *decisionsConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.failWithError, "fail-with-error", failNot, "answer a policy's failure with an error, so that Envoy's failure_mode_allow decides, instead of a denial: "+
 		"a gRPC error, or with =response an error_response, whose metadata Envoy 1.38 and later have in the access log and 1.36 makes a 403")
 	f.Lookup("fail-with-error").NoOptDefVal = failError
-	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header by which a client that is denied over gRPC is told the decision ID, such as x-decision-id; over HTTP it always is (default none)")
+	f.StringVar(&c.decisionIDHeader, "decision-id-header", "", "a header in which a client that is denied over gRPC gets the decision ID, such as x-decision-id; over HTTP it always is (default none)")
 	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
 	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
 	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")

@@ -12,8 +12,7 @@ import (
 	"understudy/cmd/understudy/tokenfile"
 )
 
-// externalConfig is what `serve` can be told of the external services that policies
-// name.
+// externalConfig is the configuration of the external services that policies name.
 type externalConfig struct {
 	// tokenFiles are HOST=FILE or HOST:PORT=FILE, with http:// before what may be sent in
 	// the clear.
@@ -34,7 +33,7 @@ func (c *externalConfig) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.shadowCalls, "external-shadow-calls", false, "call external services for experiments too, where the live policy did not ask the same")
 }
 
-// check tells every mistake.
+// check calls check with each rule and whether it is kept.
 func (c *externalConfig) check(check func(ok bool, flag, rule string)) {
 	for _, entry := range c.tokenFiles {
 		host, file, _ := strings.Cut(entry, "=")
@@ -72,7 +71,7 @@ func prefixOf(entry string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// external returns what the sidecar is told.
+// external returns how the sidecar calls external services.
 func (s *server) external() extservice.Config {
 	c := s.config.external
 	out := extservice.Config{

@@ -14,7 +14,7 @@ import (
 	"understudy/cmd/understudy/port/certtest"
 )
 
-// TestARefusedHandshakeIsCounted: who asks is not told why, and may not even know that he
+// TestARefusedHandshakeIsCounted: the client does not learn why, and may not even know that it
 // was refused.
 func TestARefusedHandshakeIsCounted(t *testing.T) {
 	dir := t.TempDir()

@@ -88,8 +88,8 @@ func (h *health) readiness() readiness {
 		status := h.sidecar.Status()
 		r.Observing = h.config.observe
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
-		r.tellStore(status)
-		r.tellAbsent(status, h.config.defaultDecision)
+		r.setStore(status)
+		r.setAbsent(status, h.config.defaultDecision)
 		r.NotAppliedCount = len(status.NotApplied)
 		r.NotApplied = status.NotApplied[:min(r.NotAppliedCount, maxNamed)]
 		switch {
@@ -114,9 +114,9 @@ func closed(event <-chan struct{}) bool {
 	}
 }
 
-// tellStore says what is wrong with the store. None of it makes a sidecar that has
+// setStore says what is wrong with the store. None of it makes a sidecar that has
 // policies less ready: others that follow the same store are no better off.
-func (r *readiness) tellStore(status authz.Status) {
+func (r *readiness) setStore(status authz.Status) {
 	r.StoreLostSeconds = status.Age().Truncate(time.Millisecond).Seconds()
 	if status.Lost != nil {
 		r.StoreError = status.Lost.Error()
@@ -130,9 +130,9 @@ func (r *readiness) tellStore(status authz.Status) {
 	r.Help = "The store has lost these policies; the last ones decide on. " + authz.MissingHelp + "."
 }
 
-// tellAbsent says that the policy of --policy is not there. That is no fault of this
+// setAbsent says that the policy of --policy is not there. That is no fault of this
 // sidecar: it may be about to be created.
-func (r *readiness) tellAbsent(status authz.Status, decision string) {
+func (r *readiness) setAbsent(status authz.Status, decision string) {
 	if status.Absent == "" {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAnObserverCannotBeOverlooked: it answers OK, decides and records as always, and
-// everything that tells of it says that nothing was enforced.
+// everything that reports it says that nothing was enforced.
 func TestAnObserverCannotBeOverlooked(t *testing.T) {
 	c := newCollector()
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
@@ -31,8 +31,8 @@ func TestAnObserverCannotBeOverlooked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
-	if response.GetStatus().GetCode() != 0 || response.GetHttpResponse() != nil || told["decision"].GetStringValue() != "DENY" {
+	observed := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
+	if response.GetStatus().GetCode() != 0 || response.GetHttpResponse() != nil || observed["decision"].GetStringValue() != "DENY" {
 		t.Errorf("the answer is %v", response)
 	}
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "none is enforced") {

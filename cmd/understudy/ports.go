@@ -54,7 +54,7 @@ func (c *portsConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.httpAuthzTLS.ClientCA, "http-authz-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed the proxy's certificate (mTLS)")
 	f.StringVar(&c.adminTLS.Cert, "admin-tls-cert", "", "a PEM file with the certificate chain of the admin API; it is read again when it changes")
 	f.StringVar(&c.adminTLS.Key, "admin-tls-key", "", "a PEM file with its key")
-	f.StringVar(&c.tlsMinVersion, "tls-min-version", "1.2", "the oldest TLS that is spoken: 1.2, which Envoy asks by unless told otherwise, or 1.3")
+	f.StringVar(&c.tlsMinVersion, "tls-min-version", "1.2", "the oldest TLS that is spoken: 1.2, which is what Envoy speaks unless it is configured otherwise, or 1.3")
 	f.DurationVar(&c.tlsReload, "tls-reload-interval", 5*time.Second, "how often files of certificates and tokens are looked at")
 	c.connections.Bind(f)
 }

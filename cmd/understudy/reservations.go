@@ -27,10 +27,10 @@ const reservationTimeout = 30 * time.Second
 // token has at most maxTokenFile.
 const maxReservationHeader = 32 << 10
 
-// reservationAddr is where Blazar asks unless it is told otherwise.
+// reservationAddr is where Blazar asks unless it is configured otherwise.
 const reservationAddr = "127.0.0.1:9192"
 
-// reservationConfig is what `serve` can be told of reservation checks. They are off
+// reservationConfig is the configuration of reservation checks. They are off
 // without a policy.
 type reservationConfig struct {
 	policy   string
@@ -56,7 +56,7 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 
 func (c *reservationConfig) on() bool { return c.policy != "" }
 
-// check tells every mistake. served says that this process has a sidecar.
+// check calls check with each rule and whether it is kept. served says that this process has a sidecar.
 func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule string)) {
 	if !c.on() {
 		check(len(c.tokens) == 0, "reservation-token-file", "reservation checks are served only with --reservation-policy")

@@ -222,7 +222,7 @@ func TestAReservationUnderWayIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAPortBeyondThisMachineNeedsAToken also tells what else does not go together.
+// TestAPortBeyondThisMachineNeedsAToken also shows what else does not go together.
 func TestAPortBeyondThisMachineNeedsAToken(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"good": "token", "empty": " \n", "two": "a b", "bytes": "a\xff", "long": strings.Repeat("x", 9<<10)} {

@@ -25,7 +25,7 @@ import (
 	"understudy/cmd/understudy/storage"
 )
 
-// load asks for a path that is allowed, on and on, and counts what it is told.
+// load asks for a path that is allowed, on and on, and counts the answers.
 type load struct {
 	mu sync.Mutex
 	// answers :: OK, a denial's status or a gRPC code → how many.
@@ -102,7 +102,7 @@ func (l *load) await(t *testing.T, answer string, more int) {
 }
 
 // TestARestartUnderLoadRefusesNobody kills a process and starts it again, while others
-// ask for what is allowed: they may be told that nobody can decide, and never that they
+// ask for what is allowed: they may get the answer that nobody can decide, and never that they
 // may not. Its policy takes a while to be compiled.
 func TestARestartUnderLoadRefusesNobody(t *testing.T) {
 	addr := freePort(t)
@@ -252,8 +252,8 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 func TestAnObserverListensAtOnce(t *testing.T) {
 	r := startServer(t, func(c *config) { c.authzAddr, c.Store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
 	response, err := r.authz.Check(t.Context(), plainCheck(t))
-	told := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
-	if answerKind(response, err) != "OK" || told["failure"].GetStringValue() != "NOT_READY" {
+	observed := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
+	if answerKind(response, err) != "OK" || observed["failure"].GetStringValue() != "NOT_READY" {
 		t.Errorf("got %v, %v; want OK, and that it is not ready", response, err)
 	}
 }

@@ -30,7 +30,7 @@ func serve(
 	ctx context.Context, c config, console sdklog.Exporter, stderr io.Writer, announce func(map[string]string),
 ) (err error) {
 	logger := c.newLogger(stderr)
-	// net/http tells the standard logger what came unasked on a connection, and quotes it.
+	// net/http logs to the standard logger what came unasked on a connection, and quotes it.
 	log.SetOutput(io.Discard)
 	telemetry.LogGRPC(logger)
 	closers, ending := &lifecycle.Closers{}, lifecycle.NewEnding(c.shutdownTimeout, c.abort)

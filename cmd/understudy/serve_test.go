@@ -93,7 +93,7 @@ type running struct {
 	bound map[string]string
 	authz authv3.AuthorizationClient
 	conn  *grpc.ClientConn
-	// stop tells the server to shut down; the test waits for it at its end.
+	// stop makes the server shut down; the test waits for it at its end.
 	stop context.CancelFunc
 }
 

@@ -55,7 +55,7 @@ func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 	return s.reserveAuthz(ctx)
 }
 
-// decisionLog returns what the sidecar is told.
+// decisionLog returns how the sidecar logs its decisions.
 func (s *server) decisionLog() authz.DecisionLogConfig {
 	c := s.config.decisionLog
 	labels := map[string]string{"version": version}

@@ -17,10 +17,10 @@ import (
 	"understudy/rego"
 )
 
-// usualDecision is the rule that opa-envoy-plugin asks unless it is told otherwise.
+// usualDecision is the rule that opa-envoy-plugin asks unless it is configured otherwise.
 const usualDecision = "envoy/authz/allow"
 
-// importFlags is what `import` can be told.
+// importFlags are the flags of `import`.
 type importFlags struct {
 	source       sourceFlags
 	client       cli.Client

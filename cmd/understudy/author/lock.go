@@ -18,7 +18,7 @@ import (
 	"understudy/rego"
 )
 
-// lockFlags is what `lock` can be told.
+// lockFlags are the flags of `lock`.
 type lockFlags struct {
 	source       sourceFlags
 	name, write  string

@@ -53,7 +53,7 @@ func (p *pluginConfig) rule() string {
 	return usualDecision
 }
 
-// notes tells of settings that change decisions there and are no part of a policy here.
+// notes are about settings that change decisions there and are no part of a policy here.
 func (p *pluginConfig) notes() []string {
 	var out []string
 	if p.DryRun {

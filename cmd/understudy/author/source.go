@@ -87,7 +87,7 @@ func ReadFolder(ctx context.Context, name string, options rego.BundleOptions) (*
 	return rego.ReadFolder(ctx, root.FS(), options)
 }
 
-// explain tells every problem of modules or of a policy, one a line, with its
+// explain returns an error with every problem of modules or of a policy, one a line, with its
 // place.
 func explain(name string, err error) error {
 	var modules *rego.CompileError

@@ -24,7 +24,7 @@ import (
 	"understudy/rego"
 )
 
-// testFlags is what `test` can be told.
+// testFlags are the flags of `test`, and what it has counted.
 type testFlags struct {
 	source           sourceFlags
 	run, format      string

@@ -20,7 +20,7 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
-// checkFlags is what `check` can be told.
+// checkFlags are the flags of `check`.
 type checkFlags struct {
 	addr, file, output        string
 	method, path, host        string

@@ -91,7 +91,7 @@ func newChange(use, short, long string, args cobra.PositionalArgs, do func(*Clie
 }
 
 // maxMessage is the largest answer that the client takes, in bytes: the largest policy
-// that a server can be told to take, and what stands around it.
+// that a server can be configured to take, and what stands around it.
 const maxMessage = 65 << 20
 
 func (c *Client) Connect() error {

@@ -68,7 +68,7 @@ func notAsked(addr string, err error) error {
 	return fmt.Errorf("asking %s: %s: %s", addr, st.Code(), st.Message())
 }
 
-// unreachable is why a server does not answer, and the mend.
+// unreachable is why a server does not answer, and the fix.
 func unreachable(st *status.Status, addr, flag string) string {
 	cause := causeOf(st)
 	switch {

@@ -7,7 +7,7 @@ import (
 )
 
 // maxInput bounds a file that is read, in bytes: four times the largest policy that a
-// server can be told to take, for how JSON and YAML write it.
+// server can be configured to take, for how JSON and YAML write it.
 const maxInput = 4 * (64 << 20)
 
 // maxSmallInput bounds a file of keys, certificates or configuration, in bytes.

@@ -35,7 +35,7 @@ func GroupedUsage(groups []FlagGroup) func(*cobra.Command) error {
 		printCommands(w, cmd)
 		printFlags(w, cmd.LocalFlags(), groups)
 		if cmd.HasAvailableSubCommands() {
-			fmt.Fprintf(w, "\n\"%s COMMAND --help\" tells more of a command.\n", cmd.CommandPath())
+			fmt.Fprintf(w, "\n\"%s COMMAND --help\" shows more about a command.\n", cmd.CommandPath())
 		}
 		return nil
 	}

@@ -37,7 +37,7 @@ const (
 	demoRequests = 300
 )
 
-// demo is the main job from beginning to end, told to someone who has never seen
+// demo is the main job from beginning to end, shown to someone who has never seen
 // it: on the real server, over its real ports.
 type demo struct {
 	out     io.Writer
@@ -77,7 +77,7 @@ uses free ports and a temporary folder, and leaves nothing behind.`,
 	return cmd
 }
 
-// run starts a server and tells the story on it.
+// run starts a server and shows the chapters on it.
 func (d *demo) run(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "understudy-demo-")
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *demo) run(ctx context.Context) error {
 	}()
 	select {
 	case addresses := <-bound:
-		err = d.tell(ctx, addresses)
+		err = d.show(ctx, addresses)
 	case err = <-served:
 		return fmt.Errorf("the server did not start: %w", err)
 	}
@@ -104,8 +104,8 @@ func (d *demo) run(ctx context.Context) error {
 	return err
 }
 
-// tell is the story.
-func (d *demo) tell(ctx context.Context, bound map[string]string) error {
+// show runs the chapters, one after the other.
+func (d *demo) show(ctx context.Context, bound map[string]string) error {
 	d.admin = "http://" + bound["admin"]
 	conn, err := grpc.NewClient(bound["authz"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -343,7 +343,7 @@ func (d *demo) expect(ctx context.Context, status int, method, path string, body
 	return answer, err
 }
 
-// demoWidth is the columns of the terminal that the story is told on.
+// demoWidth is the columns of the terminal that the demo is made for.
 const demoWidth = 80
 
 // showCommand shows a call as the command that makes it, with $L for the location.

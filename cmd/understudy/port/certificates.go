@@ -36,9 +36,9 @@ type Certificates struct {
 	// failing says that the files of now cannot be served.
 	failing atomic.Bool
 
-	// told is the last failure that was logged, warned when the expiry was. Both
+	// logged is the last failure that was logged, warned when the expiry was. Both
 	// belong to refresh.
-	told   string
+	logged string
 	warned time.Time
 }
 
@@ -58,7 +58,7 @@ func NewCertificates(
 	if _, err := c.load(); err != nil {
 		return nil, command.Usage(err)
 	}
-	c.tellExpiry(time.Now())
+	c.logExpiry(time.Now())
 	return c, nil
 }
 
@@ -87,21 +87,21 @@ func (c *Certificates) Run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// refresh looks at the files once, and tells what is new. It is not called by two
+// refresh looks at the files once, and logs what is new. It is not called by two
 // at a time.
 func (c *Certificates) refresh(now time.Time) {
 	changed, err := c.load()
 	c.failing.Store(err != nil)
 	if err != nil {
-		c.tellFailure(err)
+		c.logFailure(err)
 	} else {
-		c.told = ""
+		c.logged = ""
 	}
 	if changed {
 		c.warned = time.Time{}
 		c.log.Info("new certificate files are served", "port", c.port, "expires", c.current.Load().expiry)
 	}
-	c.tellExpiry(now)
+	c.logExpiry(now)
 }
 
 // load serves what the files hold. If they fail, the last good ones stay.
@@ -136,17 +136,17 @@ func (c *Certificates) load() (changed bool, err error) {
 	return true, nil
 }
 
-// tellFailure logs a failure once, not each time that it is seen.
-func (c *Certificates) tellFailure(err error) {
-	if c.told == err.Error() {
+// logFailure logs a failure once, not each time that it is seen.
+func (c *Certificates) logFailure(err error) {
+	if c.logged == err.Error() {
 		return
 	}
-	c.told = err.Error()
+	c.logged = err.Error()
 	c.log.Error("certificate files cannot be served; the last good ones stay", "port", c.port, "error", err)
 }
 
-// tellExpiry warns of a certificate that will expire soon or has expired.
-func (c *Certificates) tellExpiry(now time.Time) {
+// logExpiry warns of a certificate that will expire soon or has expired.
+func (c *Certificates) logExpiry(now time.Time) {
 	expiry := c.current.Load().expiry
 	left := expiry.Sub(now)
 	if left > expirySoon || !c.warned.IsZero() && now.Sub(c.warned) < expiryEvery {

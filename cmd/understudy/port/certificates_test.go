@@ -88,7 +88,7 @@ func TestFilesAreReplacedOneAfterTheOther(t *testing.T) {
 		t.Errorf("certificate %d is served, failing %v; want the new one", got, r.failing.Load())
 	}
 	if text := r.logged(); !strings.Contains(text, "new certificate files are served") {
-		t.Errorf("nothing tells of the new certificate:\n%s", text)
+		t.Errorf("nothing is logged about the new certificate:\n%s", text)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestFilesAreSwappedAtOnce(t *testing.T) {
 	r.logged()
 	r.refresh(time.Now())
 	if text := r.logged(); text != "" {
-		t.Errorf("what did not change is told of: %s", text)
+		t.Errorf("what did not change is logged: %s", text)
 	}
 }
 

@@ -63,7 +63,7 @@ func (c Connections) Validate(check func(ok bool, flag, rule string)) {
 // the stack that an answer needs: growing one for each request is a fifth of a check.
 const streamWorkers = 64
 
-// window is how much a client may send before it is told that there is room again, in
+// window is how much a client may send before it learns that there is room again, in
 // bytes, for a connection and for each check on it. A fixed one switches off gRPC's
 // estimation of the bandwidth, for which Envoy would answer a PING and take a
 // WINDOW_UPDATE with nearly every check. A larger message is let in as it is read.
@@ -82,7 +82,7 @@ func (c Connections) Options() []grpc.ServerOption {
 			MaxConnectionAge: c.MaxAge, MaxConnectionAgeGrace: c.maxAgeGrace,
 			Time: c.keepaliveTime, Timeout: c.keepaliveTimeout,
 		}),
-		// Envoy keeps connections for days and pings them as it is told to.
+		// Envoy keeps connections for days and pings them as it is configured to.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
 }

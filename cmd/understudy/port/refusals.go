@@ -96,7 +96,7 @@ func (r *refusals) refused(peer, why string) {
 		slog.String("port", r.port), slog.String("reason", reason), slog.String("peer", peer), slog.String("error", why))
 }
 
-// handshakes are credentials that note who is refused; gRPC tells nobody.
+// handshakes are credentials that note who is refused; gRPC logs nothing about it.
 type handshakes struct {
 	credentials.TransportCredentials
 	refusals *refusals

@@ -29,7 +29,7 @@ func (f TLSFiles) Complete() bool { return !f.Given() || f.Cert != "" && f.Key !
 // pemFiles are the contents of tlsFiles.
 type pemFiles struct{ cert, key, clientCA []byte }
 
-// digests tell contents apart without keeping a private key about.
+// digests are for comparing contents without keeping a private key about.
 type digests [3][sha256.Size]byte
 
 func (p pemFiles) digests() digests {

@@ -65,7 +65,7 @@ func (r *Resource) readYAML() error {
 	return err
 }
 
-// kindOf tells what a JSON text is.
+// kindOf names the kind of a JSON text.
 func kindOf(text []byte) string {
 	switch text = bytes.TrimSpace(text); text[0] {
 	case '{':

@@ -45,7 +45,7 @@ func shownPath(path string) string {
 	return path
 }
 
-// line returns the line of a path in the file; 0 if it cannot be told.
+// line returns the line of a path in the file; 0 if it is not known.
 func (r *Resource) line(path string) int {
 	var document yaml.Node
 	if yaml.Unmarshal(r.text, &document) != nil || len(document.Content) == 0 {

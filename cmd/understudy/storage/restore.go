@@ -105,14 +105,14 @@ func (r *restore) run(ctx context.Context) error {
 	}
 	if r.empty {
 		names, err := lost.AcceptLoss(ctx)
-		return r.tell(err, "deleted", "would be deleted", names, saved, written)
+		return r.report(err, "deleted", "would be deleted", names, saved, written)
 	}
 	again := lost.Restore
 	if r.missing {
 		again = lost.RestoreMissing
 	}
 	names, err := again(ctx)
-	return r.tell(err, "stored again", "would be stored again", names, saved, written)
+	return r.report(err, "stored again", "would be stored again", names, saved, written)
 }
 
 // snapshot reads the snapshot file. A loss can be accepted without one, for the
@@ -155,8 +155,8 @@ func (r *restore) beside(file string) string {
 	return " (of this location there is " + strings.Join(found, ", ") + ")"
 }
 
-// tell prints what became, or would become, of policies.
-func (r *restore) tell(err error, done, would string, names []authz.PolicyName, saved authz.Update, written time.Time) error {
+// report prints what became, or would become, of policies.
+func (r *restore) report(err error, done, would string, names []authz.PolicyName, saved authz.Update, written time.Time) error {
 	if errors.Is(err, recovery.ErrNotEmpty) {
 		return fmt.Errorf("nothing was changed: %w, and a restore fills an empty one; "+
 			"`understudy restore --missing` stores only policies of which it knows nothing", err)

@@ -10,7 +10,7 @@ import (
 	"understudy/cmd/understudy/command"
 )
 
-// DecisionLog is what `serve` can be told of the decision log.
+// DecisionLog is the configuration of the decision log: its flags.
 type DecisionLog struct {
 	Sinks      []string
 	Show       []string
@@ -35,7 +35,7 @@ func (c *DecisionLog) Bind(f *pflag.FlagSet) {
 // reservedLabels are those that an event has anyway.
 var reservedLabels = []string{"id", "location", "version"}
 
-// Check tells every mistake. preview says that preview records go to standard output.
+// Check calls check with each rule and whether it is kept. preview says that preview records go to standard output.
 func (c *DecisionLog) Check(preview bool, check func(ok bool, flag, rule string)) {
 	for _, s := range c.Sinks {
 		check(command.OneOf(s, SinkOTel, SinkConsole), "decision-log", "it is otel, console or otel,console")

@@ -41,7 +41,7 @@ func (t *Telemetry) startDecisions(
 }
 
 // maxExport is what one message to a collector may have of events, in bytes: a gRPC
-// server takes 4 MiB unless it is told otherwise, and refuses all of a larger one.
+// server takes 4 MiB unless it is configured otherwise, and refuses all of a larger one.
 const maxExport = 3 << 20
 
 // lineExporter prints the body of each record on a line of its own. It implements

@@ -21,7 +21,7 @@ func LogGRPC(log *slog.Logger) { grpcLog.Store(log) }
 func init() { grpclog.SetLoggerV2(grpcLines{}) }
 
 // grpcLines implements grpclog.LoggerV2. Every line is one at DEBUG, whatever gRPC calls
-// it, and so are those of net/http: they tell of what came unasked on a connection, and
+// it, and so are those of net/http: they are about what came unasked on a connection, and
 // quote it.
 type grpcLines struct{}
 

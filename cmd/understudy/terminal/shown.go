@@ -16,7 +16,7 @@ func When(t *timestamppb.Timestamp) string {
 
 func LastSegment(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// Since tells the time from a moment until now, in whole seconds.
+// Since is the time from a moment until now, in whole seconds.
 func Since(t time.Time) string {
 	return max(0, time.Since(t)).Truncate(time.Second).String() + " ago"
 }
