@@ -24,6 +24,8 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/rehearsal"
+	"understudy/authz/sidecar"
 )
 
 // node is a real sidecar, or a peer that only reports.
@@ -61,9 +63,9 @@ func (r *row) startNode(name string) {
 		r.receiver = newReceiver(r.T)
 	}
 	records, flush := r.newProvider()
-	sidecar, err := authz.NewSidecar(authz.Config{
+	sidecar, err := sidecar.New(sidecar.Config{
 		Feed: r.store, Location: r.locationOf(name), Policy: "web", Node: lastSegment(r.nodeName(name)),
-		Recorder: authz.NewRecorder(records, authz.PreviewLog{}), Logger: r.logs.logger(),
+		Recorder: rehearsal.NewRecorder(records, rehearsal.PreviewLog{}), Logger: r.logs.logger(),
 	})
 	if err != nil {
 		r.fatalf("starting %s: %v", name, err)
@@ -105,7 +107,7 @@ func (r *row) head(location authz.Location) int64 {
 }
 
 // serveCheck serves ext_authz and returns a client of it.
-func (r *row) serveCheck(sidecar *authz.Sidecar) authv3.AuthorizationClient {
+func (r *row) serveCheck(sidecar *sidecar.Sidecar) authv3.AuthorizationClient {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.Fatal(err)

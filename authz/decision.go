@@ -1,6 +1,10 @@
 package authz
 
-import "time"
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
 
 // Verdict is the outcome of a decision.
 type Verdict uint8
@@ -47,8 +51,8 @@ type Decision struct {
 	// part of the answer. It must not be modified: it may be shared. Nil means none.
 	Value any
 
-	// Plain says that the policy answered with a bare boolean, which Envoy is
-	// told without an HTTP response of ours.
+	// Plain says that the policy answered with a bare boolean, which Envoy gets
+	// without an HTTP response of ours.
 	Plain bool
 	// HTTPStatus is the status of a denial. Zero means 403.
 	HTTPStatus int
@@ -67,14 +71,54 @@ type Decision struct {
 	// Metadata is the dynamic metadata for Envoy's later filters.
 	Metadata map[string]any
 
-	// until is the moment from which the decision may be another one for the same
-	// projected input. It is not after the request's own moment if that is not known.
-	until time.Time
-	// exempt says that no rule was asked, because of the project.
+	// validUntil: see ValidUntil.
+	validUntil time.Time
+	// exempt: see Exempt.
 	exempt bool
-	// rendering is set if the decision is remembered and not large.
+	// rulePath: see RulePath.
+	rulePath string
+	// rendering: see Rendering.
 	rendering *Rendering
 }
+
+// ValidUntil is the first moment at which the decision may be another one for the same
+// projected input. It is not after the request's own time if that is not known: then the
+// decision is right for its request alone.
+func (d Decision) ValidUntil() time.Time { return d.validUntil }
+
+// WithValidUntil returns the decision with another validity: for who made it elsewhere.
+func (d Decision) WithValidUntil(t time.Time) Decision {
+	d.validUntil = t
+	return d
+}
+
+// Exempt says that no rule was asked, because the policy exempts the project.
+func (d Decision) Exempt() bool { return d.exempt }
+
+// RulePath is the path of the Rego rule that decided: the one that denied, or the last one
+// that passed. It is empty if that was a rule of another kind, or none.
+func (d Decision) RulePath() string { return d.rulePath }
+
+// Rendering is the place for what a front makes of the decision. It is nil if the decision
+// is not kept in a cache, or is large.
+func (d Decision) Rendering() *Rendering { return d.rendering }
+
+// WithRendering returns the decision with a place for what a front makes of it. All
+// decisions with one place have to be equal.
+func (d Decision) WithRendering(r *Rendering) Decision {
+	d.rendering = r
+	return d
+}
+
+// Rendering is a place in which a front keeps what it has made of a decision that is
+// cached. It is safe for concurrent use.
+type Rendering struct{ value atomic.Value }
+
+// Load returns what was stored, or nil.
+func (r *Rendering) Load() any { return r.value.Load() }
+
+// Store stores a value, always of the same type.
+func (r *Rendering) Store(value any) { r.value.Store(value) }
 
 // Failure is a reason for which a policy did not decide. Its values are used as
 // metric labels and in records.
@@ -120,3 +164,10 @@ func (d Decision) Result() string {
 	}
 	return "ERROR"
 }
+
+// Forever is the ValidUntil of a decision that changes only with its input.
+var Forever = time.Unix(0, math.MaxInt64)
+
+// Lasting reports whether a decision with this failure would be the same again, because
+// policy and input alone make it: so it is for none.
+func (f Failure) Lasting() bool { return f == "" || f == FailureUndefined || f == FailureType }

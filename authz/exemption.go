@@ -44,8 +44,8 @@ func (e exemption) covers(p Project) bool {
 	return e.Name != "" && e.Domain != "" && e.Name == p.Name && e.Domain == p.Domain
 }
 
-// exempts reports whether no rule applies to a request.
-func (p *Policy) exempts(r *Request) bool {
+// Exempts reports whether no rule applies to a request.
+func (p *Policy) Exempts(r *Request) bool {
 	if p == nil || len(p.exempted) == 0 {
 		return false
 	}

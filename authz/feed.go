@@ -3,28 +3,11 @@ package authz
 import (
 	"context"
 	"errors"
-	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
 )
-
-// Location is the resource name of a location: a set of sidecars that enforce
-// the same policies. Format: projects/{project}/locations/{location}.
-type Location string
-
-// PolicyName is the resource name of a policy. Format:
-// projects/{project}/locations/{location}/policies/{policy}.
-type PolicyName string
-
-// PolicyID is the last segment of a [PolicyName].
-type PolicyID string
-
-// Policy returns the name of the policy with this ID in the location.
-func (l Location) Policy(id PolicyID) PolicyName {
-	return PolicyName(string(l) + "/policies/" + string(id))
-}
-
-func (n PolicyName) id() PolicyID { return PolicyID(n[strings.LastIndexByte(string(n), '/')+1:]) }
 
 // Cursor is a place in the stream of a location's changes: the last change that
 // is known. The zero Cursor stands before the first change.
@@ -86,4 +69,106 @@ type Feed interface {
 
 	// Leave removes a node's report, so that no operation waits for it.
 	Leave(ctx context.Context, nodeName string) error
+}
+
+// What both planes say of a node whose policies are not those of the store.
+const (
+	// ReasonNotApplied is the reason in the ErrorInfo of a node that could not apply a
+	// resource. Its metadata are resource, the name, and sequence, the change.
+	ReasonNotApplied = "POLICY_NOT_APPLIED"
+	// ReasonMissing is the reason in the ErrorInfo of a node that decides by a policy which
+	// the store has lost. Its metadata is resource, the name.
+	ReasonMissing = "POLICY_MISSING_IN_STORE"
+)
+
+// LogPrefix begins the body of every preview record and of nothing else (AIP-236).
+// It is the log_prefix of every experiment.
+const LogPrefix = "PolicyPreviewLog"
+
+// StoredResource is a policy or an experiment as a store keeps it.
+type StoredResource struct {
+	// Name is its resource name.
+	Name string
+	// Value is the marshalled message.
+	Value []byte
+	// Sequence is the number of the change that wrote it; 0 if that is not known.
+	Sequence int64
+	// Expires says that it will be purged, which of policies only those are that are
+	// soft-deleted.
+	Expires bool
+	// Damage is why the store itself cannot read it; nil if it can.
+	Damage error
+}
+
+// Undecodable is a stored resource that cannot be read: it was damaged, or another
+// version wrote it.
+type Undecodable struct {
+	// Resource is its name.
+	Resource string
+	// Sequence is the number of the change that wrote it; 0 if that is not known.
+	Sequence int64
+	// Err says what is wrong with it. It quotes nothing of its content.
+	Err error
+}
+
+// Gone reports whether there is no such policy, neither one to decide by nor one that
+// cannot be read.
+func (s PolicyState) Gone() bool { return s.Policy == nil && len(s.Undecodable) == 0 }
+
+// DecodePolicyState makes the state of a policy of what a store keeps of it: the Policy
+// and all its PolicyExperiments, in name order. A soft-deleted policy is no policy, and
+// only ACTIVE experiments matter. What cannot be decoded is in Undecodable.
+func DecodePolicyState(policy StoredResource, experiments []StoredResource) PolicyState {
+	var state PolicyState
+	live := &adminpb.Policy{}
+	switch bad := policy.read(live); {
+	case bad != nil && policy.Expires:
+		return state
+	case bad != nil:
+		state.Undecodable = append(state.Undecodable, *bad)
+	case live.DeleteTime != nil:
+		return state
+	default:
+		state.Policy = live
+	}
+	for _, stored := range experiments {
+		e := &adminpb.PolicyExperiment{}
+		bad := stored.read(e)
+		switch {
+		case bad != nil:
+			state.Undecodable = append(state.Undecodable, *bad)
+		case e.GetPreviewMetadata().GetState() == adminpb.PolicyPreviewMetadata_ACTIVE:
+			state.Experiments = append(state.Experiments, e)
+		}
+	}
+	return state
+}
+
+func (r StoredResource) read(m Resource) *Undecodable {
+	if err := r.Decode(m); err != nil {
+		return &Undecodable{Resource: r.Name, Sequence: r.Sequence, Err: err}
+	}
+	return nil
+}
+
+// Resource is a message of the API that has a name.
+type Resource interface {
+	proto.Message
+	GetName() string
+}
+
+// Decode reads the resource into a message. The error quotes nothing of its content.
+func (r StoredResource) Decode(m Resource) error {
+	if r.Damage != nil {
+		return r.Damage
+	}
+	if err := proto.Unmarshal(r.Value, m); err != nil {
+		return err
+	}
+	if m.GetName() != r.Name {
+		// Any bytes that are cut at the right places are a message, none of them too: a
+		// policy without rules, which would be the default decision.
+		return errors.New("it does not have its own name in it: its content is lost, or that of another resource")
+	}
+	return nil
 }

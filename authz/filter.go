@@ -3,12 +3,10 @@ package authz
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -21,45 +19,12 @@ type filter interface {
 	check(ctx context.Context, q question) Decision
 	// reads is what check may read of the input.
 	reads() *rego.Reads
-	// repeatable reports whether the decision is a function of what is read, up to the
+	// cacheable reports whether the decision is a function of what is read, up to the
 	// moment that it says.
-	repeatable() bool
+	cacheable() bool
 	// deterministic reports whether the decision is always the same about the same
 	// request.
 	deterministic() bool
-}
-
-// question is a request as one chain is asked about it.
-type question struct {
-	request *Request
-	// input makes what the chain reads of the input document.
-	input inputSource
-	// reading bounds what that may cost; nil bounds nothing.
-	reading *Reading
-	// services calls external services. If it is nil, none is called.
-	services Services
-	// notifyFailed is called with a rule that could not be notified of the end of a
-	// reservation, and the decision that it failed in; nil if nobody is to know.
-	notifyFailed func(ctx context.Context, r *Request, rule string, d Decision)
-	// shadow says that an experiment is asked, beside the traffic.
-	shadow bool
-	// plain says that no shortcut is taken in an evaluation.
-	plain bool
-	// lookups counts whether the decision is remembered; nil if that is not counted.
-	lookups *lookups
-	// name is the resource whose chain is asked, for logs; empty if that is not known.
-	name string
-	// pace is that of a live decision; nil for one beside the traffic.
-	pace *pace
-	// panics reports what panics; nil if none is reported.
-	panics *diagnostics.Panics
-}
-
-// about says in a log what was asked: nothing of the request but its ID.
-func (q question) about(rule string) []slog.Attr {
-	return []slog.Attr{
-		slog.String("policy", q.name), slog.String("rule", rule), slog.String("decision_id", q.request.ID),
-	}
 }
 
 // inputSource makes an input document on demand.
@@ -112,4 +77,4 @@ func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
 }
 
 // pass is the decision of a filter that is no Rego: it has nothing to add.
-var pass = Decision{Verdict: Allow, Plain: true, Value: true, until: forever}
+var pass = Decision{Verdict: Allow, Plain: true, Value: true, validUntil: Forever}

@@ -118,19 +118,19 @@ func (f externalFilter) reads() *rego.Reads {
 	return rego.ReadsAt("attributes")
 }
 
-// repeatable is false if there is a service: it may answer otherwise each time.
-func (f externalFilter) repeatable() bool { return f.endpoints == nil }
+// cacheable is false if there is a service: it may answer otherwise each time.
+func (f externalFilter) cacheable() bool { return f.endpoints == nil }
 
-func (f externalFilter) deterministic() bool { return f.repeatable() }
+func (f externalFilter) deterministic() bool { return f.cacheable() }
 
 func (f externalFilter) check(ctx context.Context, q question) Decision {
 	// A service that is notified of an end may refund it: an experiment must not.
-	if f.endpoints == nil || q.shadow && q.request.Operation == OperationOnEnd {
+	if f.endpoints == nil || q.Shadow && q.request.Operation == OperationOnEnd {
 		return pass
 	}
 	to, ok := f.endpoints[q.request.Operation]
 	if !ok {
-		return failed(FailureError, "There is no call of an external service for this operation.")
+		return Failed(FailureError, "There is no call of an external service for this operation.")
 	}
 	body, err := externalBody(q)
 	if err != nil {
@@ -147,15 +147,15 @@ func (f externalFilter) decision(r ServiceReply) Decision {
 	case r.Outcome == ServiceDenies:
 		d = denied(r.Message)
 	case r.Outcome == ServiceNotCalled:
-		d = failed(FailureNotCalled, "The external service is not called for an experiment: "+
+		d = Failed(FailureNotCalled, "The external service is not called for an experiment: "+
 			"the live policy did not ask it the same, and this server allows no calls for experiments.")
 	case r.Outcome == ServiceCanceled:
-		d = failed(FailureCanceled, reasonCanceled)
+		d = Failed(FailureCanceled, reasonCanceled)
 	case !f.allowOnError:
-		d = failed(FailureExternal, "The external service gave no decision.")
+		d = Failed(FailureExternal, "The external service gave no decision.")
 	}
 	// The next reply may be another one.
-	d.until = time.Time{}
+	d.validUntil = time.Time{}
 	return d
 }
 
@@ -192,7 +192,7 @@ func externalBody(q question) ([]byte, error) {
 
 // attributesOf returns a copy of the input's attributes; null if it has none.
 func attributesOf(q question) (any, error) {
-	input, err := q.input(q.reading)
+	input, err := q.input(q.Reading)
 	if err != nil {
 		return nil, err
 	}

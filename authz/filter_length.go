@@ -40,9 +40,9 @@ func lengthProblems(field string, r *adminpb.PolicyRule) []Violation {
 // reads is nothing: a reservation's length is not read from the input document.
 func (lengthFilter) reads() *rego.Reads { return &rego.Reads{} }
 
-// repeatable is true: without a reservation the filter always passes, and about a
-// reservation nothing is remembered.
-func (lengthFilter) repeatable() bool { return true }
+// cacheable is true: without a reservation the filter always passes, and about a
+// reservation nothing is cached.
+func (lengthFilter) cacheable() bool { return true }
 
 func (lengthFilter) deterministic() bool { return true }
 

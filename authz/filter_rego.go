@@ -29,6 +29,14 @@ func regoPath(f *adminpb.RegoFilter) string {
 	return defaultRegoPath
 }
 
+// rulePath returns the path of a Rego rule; empty for a rule of another kind.
+func rulePath(r *adminpb.PolicyRule) string {
+	if r.GetRego() == nil {
+		return ""
+	}
+	return regoPath(r.GetRego())
+}
+
 // regoPaths returns the rules that a chain asks.
 func regoPaths(rules []*adminpb.PolicyRule) []string {
 	var out []string
@@ -42,36 +50,36 @@ func regoPaths(rules []*adminpb.PolicyRule) []string {
 
 func (f regoFilter) reads() *rego.Reads { return f.program.Reads(f.path) }
 
-func (f regoFilter) repeatable() bool { return f.program.Repeatable(f.path) }
+func (f regoFilter) cacheable() bool { return f.program.Repeatable(f.path) }
 
 func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
 
 func (f regoFilter) check(ctx context.Context, q question) Decision {
-	document, err := q.input(q.reading)
+	document, err := q.input(q.Reading)
 	if err != nil {
 		return unreadable(err)
 	}
 	eval := f.program.Eval
-	if q.plain {
+	if q.Plain {
 		eval = f.program.EvalPlain
 	}
 	result, err := eval(ctx, f.path, document, q.request.Time)
 	d := f.decision(result, err, q.pace)
-	d.until = result.Until
+	d.validUntil = result.Until
 	return d
 }
 
 // decision reads the outcome of an evaluation.
-func (f regoFilter) decision(result rego.Result, err error, p *pace) Decision {
+func (f regoFilter) decision(result rego.Result, err error, p Pace) Decision {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return p.timedOut()
+		return timedOut(p)
 	case errors.Is(err, context.Canceled):
-		return failed(FailureCanceled, reasonCanceled)
+		return Failed(FailureCanceled, reasonCanceled)
 	case err != nil:
-		return failed(FailureError, "The evaluation failed: "+err.Error())
+		return Failed(FailureError, "The evaluation failed: "+err.Error())
 	case !result.Defined:
-		return failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.")
+		return Failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.")
 	}
 	d := parseResult(result.Value)
 	d.Value = result.Value
@@ -83,7 +91,7 @@ const reasonCanceled = "The caller left before there was a decision."
 
 // badRequest is the denial of a request that has no input document.
 func badRequest(err error) Decision {
-	d := failed(FailureRequest, "The request cannot be read.")
+	d := Failed(FailureRequest, "The request cannot be read.")
 	d.HTTPStatus = 400
 	var bad *BadRequest
 	if errors.As(err, &bad) {
@@ -92,7 +100,7 @@ func badRequest(err error) Decision {
 	return d
 }
 
-// failed is the denial of a request that the policy could not decide.
-func failed(why Failure, reason string) Decision {
+// Failed is the denial of a request that the policy could not decide.
+func Failed(why Failure, reason string) Decision {
 	return Decision{Verdict: Deny, Failure: why, Reason: reason}
 }

@@ -17,7 +17,7 @@ func TestAPolicyFramesNoMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.Decide(t.Context(), request("GET", nil))
+		return p.Decide(t.Context(), request("GET", nil), authz.Conditions{})
 	}
 	for _, name := range strings.Fields("Content-Length transfer-encoding Connection keep-alive proxy-connection te trailer upgrade http2-settings") {
 		for _, field := range []string{"headers", "response_headers_to_add"} {

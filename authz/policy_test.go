@@ -24,7 +24,7 @@ func decide(t *testing.T, module string) authz.Decision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Decide(t.Context(), request("GET", nil))
+	return p.Decide(t.Context(), request("GET", nil), authz.Conditions{})
 }
 
 func TestResults(t *testing.T) {
@@ -118,7 +118,7 @@ func TestABadRequestIsDenied(t *testing.T) {
 	r := &authz.Request{Source: func(*authz.Reading) (rego.Input, error) {
 		return rego.Input{}, &authz.BadRequest{Reason: "The path does not parse."}
 	}}
-	d := p.Decide(t.Context(), r)
+	d := p.Decide(t.Context(), r, authz.Conditions{})
 	if d.Verdict != authz.Deny || d.Failure != authz.FailureRequest || d.Status() != 400 || d.Reason != "The path does not parse." {
 		t.Errorf("got %+v; want a denial with 400", d)
 	}
@@ -130,7 +130,7 @@ func TestAPanicIsADenial(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &authz.Request{Source: func(*authz.Reading) (rego.Input, error) { panic("broken") }}
-	if d := p.Decide(t.Context(), r); d.Verdict != authz.Deny || d.Failure != authz.FailurePanic {
+	if d := p.Decide(t.Context(), r, authz.Conditions{}); d.Verdict != authz.Deny || d.Failure != authz.FailurePanic {
 		t.Errorf("got %+v; want a denial", d)
 	}
 }
@@ -168,7 +168,7 @@ yes := true`
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := p.Decide(t.Context(), request("GET", nil))
+			d := p.Decide(t.Context(), request("GET", nil), authz.Conditions{})
 			if d.Result() != c.want || d.Rule != c.rule || d.Reason != c.rule {
 				t.Errorf("got %+v; want %s by %q", d, c.want, c.rule)
 			}
@@ -178,7 +178,7 @@ yes := true`
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := p.Decide(t.Context(), request("GET", nil))
+	d := p.Decide(t.Context(), request("GET", nil), authz.Conditions{})
 	if diff := cmp.Diff([]authz.Field{{Name: "x", Value: "1"}, {Name: "x", Value: "2"}}, d.Headers); diff != "" {
 		t.Error("headers are not merged in order:", diff)
 	}
@@ -195,7 +195,7 @@ func TestAPolicyWithoutRulesDoesNotDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, p := range map[string]*authz.Policy{"empty": empty, "nil": nil} {
-		if d := p.Decide(t.Context(), request("GET", nil)); !p.NoOp() || !d.Default || d.Verdict != authz.Deny || d.Failure != "" {
+		if d := p.Decide(t.Context(), request("GET", nil), authz.Conditions{}); !p.NoOp() || !d.Default || d.Verdict != authz.Deny || d.Failure != "" {
 			t.Errorf("%s: got %+v; want a denial by default", name, d)
 		}
 	}
@@ -208,7 +208,7 @@ func TestARuleWithoutAnIDIsNamedByItsPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := compiled.Decide(t.Context(), request("GET", nil)); d.Rule != "rules[0]" {
+	if d := compiled.Decide(t.Context(), request("GET", nil), authz.Conditions{}); d.Rule != "rules[0]" {
 		t.Errorf("the rule is %q", d.Rule)
 	}
 }
@@ -220,7 +220,7 @@ func TestTheClockIsTheRequests(t *testing.T) {
 	}
 	r := request("GET", nil)
 	r.Time = time.Unix(0, 1000)
-	if d := p.Decide(t.Context(), r); d.Verdict != authz.Allow {
+	if d := p.Decide(t.Context(), r, authz.Conditions{}); d.Verdict != authz.Allow {
 		t.Errorf("got %+v; want it allowed", d)
 	}
 }
@@ -369,7 +369,7 @@ func FuzzResult(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := p.Decide(t.Context(), request("GET", map[string]any{"value": value}))
+		d := p.Decide(t.Context(), request("GET", map[string]any{"value": value}), authz.Conditions{})
 		if d.Verdict == authz.Allow && d.Failure != "" {
 			t.Errorf("a failure allows: %+v", d)
 		}
@@ -386,7 +386,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if p.Decide(b.Context(), request("GET", nil)).Verdict != authz.Allow {
+		if p.Decide(b.Context(), request("GET", nil), authz.Conditions{}).Verdict != authz.Allow {
 			b.Fatal("denied")
 		}
 	}

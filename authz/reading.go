@@ -1,26 +1,33 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
-
-	"go.opentelemetry.io/otel/metric"
 )
 
 // defaultBodyMemory is how much memory what is read of bodies may take, in bytes.
 const defaultBodyMemory = 64 << 20
 
-// bodyMemory bounds the memory that what is read of bodies takes, in all requests that
+// BodyMemory bounds the memory that what is read of bodies takes, in all requests that
 // are under way: a body of a megabyte may become a hundred. It is safe for concurrent
 // use.
-type bodyMemory struct {
+type BodyMemory struct {
 	limit int64
 	taken atomic.Int64
 }
 
+// NewBodyMemory returns a bound, in bytes; zero means 64 MiB.
+func NewBodyMemory(limit int64) *BodyMemory {
+	return &BodyMemory{limit: cmp.Or(limit, defaultBodyMemory)}
+}
+
+// Taken is how much is taken, in bytes, as it is estimated.
+func (m *BodyMemory) Taken() int64 { return m.taken.Load() }
+
 // take takes memory, as long as no more than limit is taken.
-func (m *bodyMemory) take(bytes, limit int64) bool {
+func (m *BodyMemory) take(bytes, limit int64) bool {
 	if m.taken.Add(bytes) <= limit {
 		return true
 	}
@@ -37,11 +44,11 @@ var errBodySize = &BadRequest{Reason: "The body is too large to be read."}
 // reasonBodyMemory is the reason of FailureOverloaded.
 const reasonBodyMemory = "There is no memory to read the body: too many are being read. Send it again, or raise --body-memory."
 
-// Reading is what one decision, or one work beside the traffic, may spend on reading a
+// Reading is what one decision, or one work off the request path, may spend on reading a
 // request. It is used by one goroutine; a nil one bounds nothing.
 type Reading struct {
 	ctx    context.Context
-	memory *bodyMemory
+	memory *BodyMemory
 	// limit is how much of the memory may be taken, by everybody, for this to get some.
 	limit int64
 	// most is how much this may take.
@@ -51,15 +58,21 @@ type Reading struct {
 	request *Request
 }
 
-// newReading returns the reading of a live decision about a request. It is ended by end.
-func (m *bodyMemory) newReading(ctx context.Context, r *Request) *Reading {
+// Read returns the reading of a live decision on a request, which ends with End.
+func (m *BodyMemory) Read(ctx context.Context, r *Request) *Reading {
 	return &Reading{ctx: ctx, memory: m, limit: m.limit, most: m.limit, request: r}
 }
 
-// newReadingBeside returns the reading of a work beside the traffic: half of the memory
-// is out of its reach, so that it never costs a live decision its body.
-func (m *bodyMemory) newReadingBeside(ctx context.Context, r *Request) *Reading {
+// ReadOffPath returns the reading of a work off the request path: half of the memory is
+// out of its reach, so that it never costs a live decision its body. It ends with End.
+func (m *BodyMemory) ReadOffPath(ctx context.Context, r *Request) *Reading {
 	return &Reading{ctx: ctx, memory: m, limit: m.limit / 2, most: m.limit / 2, request: r}
+}
+
+// AtMost bounds what the reading may take, in bytes, further.
+func (r *Reading) AtMost(bytes int64) *Reading {
+	r.most = min(r.most, bytes)
+	return r
 }
 
 // Take asks for memory, in bytes, before it is used. It is given back when the decision
@@ -89,8 +102,8 @@ func (r *Reading) Err() error {
 	return r.ctx.Err()
 }
 
-// end gives the memory back.
-func (r *Reading) end() {
+// End gives the memory back.
+func (r *Reading) End() {
 	r.memory.taken.Add(-r.taken)
 	r.taken = 0
 }
@@ -99,25 +112,11 @@ func (r *Reading) end() {
 func unreadable(err error) Decision {
 	switch {
 	case errors.Is(err, errBodyMemory):
-		return failed(FailureOverloaded, reasonBodyMemory)
+		return Failed(FailureOverloaded, reasonBodyMemory)
 	case errors.Is(err, context.DeadlineExceeded):
-		return failed(FailureDeadline, "Reading the request ran out of time.")
+		return Failed(FailureDeadline, "Reading the request ran out of time.")
 	case errors.Is(err, context.Canceled):
-		return failed(FailureCanceled, reasonCanceled)
+		return Failed(FailureCanceled, reasonCanceled)
 	}
 	return badRequest(err)
-}
-
-// observeBodyMemory registers the gauge of the memory that is taken.
-func observeBodyMemory(meter metric.Meter, m *bodyMemory) error {
-	gauge, err := meter.Int64ObservableGauge("understudy.body.memory", metric.WithUnit("By"),
-		metric.WithDescription("Memory that what is being read of bodies takes, of --body-memory, as it is estimated."))
-	if err != nil {
-		return err
-	}
-	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		o.ObserveInt64(gauge, m.taken.Load())
-		return nil
-	}, gauge)
-	return err
 }

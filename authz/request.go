@@ -1,14 +1,14 @@
 package authz
 
 import (
-	"crypto/sha256"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"understudy/authz/diagnostics"
 	"understudy/rego"
 )
 
@@ -86,123 +86,23 @@ type Request struct {
 	replies replies
 }
 
-// Projector makes what a policy can read of one request's input document. It is
-// immutable and safe for concurrent use.
-type Projector interface {
-	// Key appends to b a text that two requests share only if their inputs are equal in
-	// all that the set names. The same request always has the same. It reports false if
-	// there is none: decisions on the request are not cached then.
-	Key(set *ReadSet, b []byte) ([]byte, bool)
-	// Input makes the input document with no more of it than the set names. The error
-	// is as that of a Request's Source.
-	Input(reading *Reading, set *ReadSet) (rego.Input, error)
-}
-
-// projection is what one read set takes of a request. It is safe for concurrent use.
-type projection struct {
-	set         *ReadSet
-	projector   Projector
-	fingerprint fingerprint
-	// keyed says that there is a fingerprint.
-	keyed bool
-
-	input madeInput
-}
-
-// maxKeptKey is the size of the largest buffer that is kept, in bytes: a body may be in
-// a key.
-const maxKeptKey = 64 << 10
-
-// keys are buffers for the keys of projections.
-var keys = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
-
-// project returns what a set takes of the request; nil if it takes the whole, or more
-// than the input: a reservation. It is made once for all policies that take the same.
-func (r *Request) project(set *ReadSet) *projection {
-	if !r.projects(set) {
-		return nil
-	}
-	r.projecting.Lock()
-	defer r.projecting.Unlock()
-	for _, p := range r.projected {
-		if p.set.name == set.name {
-			return p
-		}
-	}
-	if r.projected == nil {
-		r.projected = r.room[:0]
-	}
-	p := newProjection(r.Projector, set)
-	r.projected = append(r.projected, p)
-	return p
-}
-
-// projects reports whether a set takes less than the whole request.
-func (r *Request) projects(set *ReadSet) bool {
-	return r.Projector != nil && r.Reservation == nil && set != nil && !set.Whole()
-}
-
-func newProjection(projector Projector, set *ReadSet) *projection {
-	p := &projection{set: set, projector: projector}
-	buffer := keys.Get().(*[]byte)
-	*buffer, p.keyed = projector.Key(set, (*buffer)[:0])
-	if p.keyed {
-		p.fingerprint = sha256.Sum256(*buffer)
-	}
-	if cap(*buffer) <= maxKeptKey {
-		keys.Put(buffer)
-	}
-	return p
-}
-
-// document returns the input document, made on first use.
-func (p *projection) document(reading *Reading) (rego.Input, error) {
-	return p.input.once(func() (rego.Input, error) { return p.projector.Input(reading, p.set) })
-}
-
-// span returns the span that records of the request belong to: that of the check, if
+// SpanContext returns the span that records of the request belong to: that of the check, if
 // it has one, else the request's own.
-func (r *Request) span(check trace.SpanContext) trace.SpanContext {
+func (r *Request) SpanContext(check trace.SpanContext) trace.SpanContext {
 	if check.IsValid() || r.Span == nil {
 		return check
 	}
 	return r.Span()
 }
 
-// size is about the memory that the request holds, with what has been read of its body.
-func (r *Request) size() int { return r.Size + int(r.parsed.Load()) }
+// Held is about the memory that the request holds, in bytes, with what has been read of its body.
+func (r *Request) Held() int { return r.Size + int(r.parsed.Load()) }
 
 // Input returns the input document, made on first use and shared by all policies
 // that decide the request.
 func (r *Request) Input(reading *Reading) (rego.Input, error) {
 	return r.input.once(func() (rego.Input, error) { return r.Source(reading) })
 }
-
-// madeInput is an input document that is made on first use. It is safe for concurrent
-// use.
-type madeInput struct {
-	mu    sync.Mutex
-	made  bool
-	input rego.Input
-	err   error
-}
-
-// once returns the document, made now if it has not been. That there was no memory or no
-// time for it is not kept: the next one may have more of both.
-func (m *madeInput) once(source func() (rego.Input, error)) (rego.Input, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.made {
-		return m.input, m.err
-	}
-	// A source that panics leaves this to the policies that ask after it.
-	m.made, m.err = true, errSourcePanicked
-	m.input, m.err = source()
-	m.made = m.err == nil || unreadable(m.err).Failure == FailureRequest
-	return m.input, m.err
-}
-
-var errSourcePanicked = errors.New("making the input document panicked")
 
 // BadRequest is the error of a request that cannot become an input document: its
 // path, query or body does not parse. It is answered with 400.
@@ -212,3 +112,32 @@ type BadRequest struct {
 }
 
 func (e *BadRequest) Error() string { return e.Reason }
+
+// maxRequestID bounds the ID of a request that others made, in characters.
+const maxRequestID = 128
+
+// AttributeRequestID is the attribute of log records that has the x-request-id of the
+// request.
+const AttributeRequestID = "understudy.request_id"
+
+// ExternalID returns the ID under which others know the request: its x-request-id. It is
+// what a client may have sent, so it is cleaned, for logs, and bounded; empty if there is
+// none.
+func (r *Request) ExternalID() string {
+	if r.RequestID == nil {
+		return ""
+	}
+	id := r.RequestID()
+	if len(id) > maxRequestID*utf8.UTFMax {
+		id = id[:maxRequestID*utf8.UTFMax]
+	}
+	n := 0
+	for i := range id {
+		if n == maxRequestID {
+			id = id[:i]
+			break
+		}
+		n++
+	}
+	return diagnostics.Clean(id)
+}

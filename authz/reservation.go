@@ -31,17 +31,17 @@ func (r *Request) defaultVerdict(configured Verdict) Verdict {
 	return configured
 }
 
-// compare is Compare by what the caller can tell apart. Blazar's is told the verdict and
-// the reason, and nothing of what is for Envoy.
-func (r *Request) compare(live, experiment Decision) Difference {
+// Compare is [Compare] by what the caller can tell apart. Blazar gets the verdict and the
+// reason, and nothing of what is for Envoy.
+func (r *Request) Compare(live, experiment Decision) Difference {
 	if r.Reservation == nil {
 		return Compare(live, experiment)
 	}
-	return Compare(live.told(), experiment.told())
+	return Compare(live.toBlazar(), experiment.toBlazar())
 }
 
-// told is what Blazar's caller is told of a decision.
-func (d Decision) told() Decision {
+// toBlazar is what Blazar gets of a decision.
+func (d Decision) toBlazar() Decision {
 	out := Decision{Verdict: d.Verdict, Failure: d.Failure}
 	if d.Verdict == Deny {
 		out.Body = d.Reason

@@ -25,7 +25,7 @@ func parseResult(value any) Decision {
 	case map[string]any:
 		return parseObject(v)
 	default:
-		return failed(FailureType, fmt.Sprintf("The rule is %s; it has to be a boolean or an object.", typeName(value)))
+		return Failed(FailureType, fmt.Sprintf("The rule is %s; it has to be a boolean or an object.", TypeName(value)))
 	}
 }
 
@@ -73,7 +73,7 @@ func (f resultField) fits(d *Decision) error {
 func parseObject(o map[string]any) Decision {
 	allowed, ok := o["allowed"].(bool)
 	if !ok {
-		return failed(FailureType, "The field allowed is "+typeName(o["allowed"])+"; it has to be a boolean.")
+		return Failed(FailureType, "The field allowed is "+TypeName(o["allowed"])+"; it has to be a boolean.")
 	}
 	d := Decision{Verdict: verdict(allowed)}
 	for _, f := range resultFields {
@@ -86,7 +86,7 @@ func parseObject(o map[string]any) Decision {
 			err = f.fits(&d)
 		}
 		if err != nil {
-			return failed(FailureType, "The field "+f.name+" "+err.Error()+".")
+			return Failed(FailureType, "The field "+f.name+" "+err.Error()+".")
 		}
 	}
 	d.dropUnused()
@@ -181,7 +181,7 @@ func fields(value any) ([]Field, error) {
 		for _, v := range values {
 			s, ok := v.(string)
 			if !ok {
-				return nil, fmt.Errorf("has a value that is %s; it has to be a string or an array of strings", typeName(v))
+				return nil, fmt.Errorf("has a value that is %s; it has to be a string or an array of strings", TypeName(v))
 			}
 			out = append(out, Field{name, s})
 		}
@@ -219,13 +219,13 @@ func queryNames(value any) ([]string, error) {
 func texts(value any) ([]string, error) {
 	array, ok := value.([]any)
 	if !ok {
-		return nil, fmt.Errorf("is %s; it has to be an array of strings", typeName(value))
+		return nil, fmt.Errorf("is %s; it has to be an array of strings", TypeName(value))
 	}
 	var out []string
 	for _, v := range array {
 		s, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("has an element that is %s; it has to be a string", typeName(v))
+			return nil, fmt.Errorf("has an element that is %s; it has to be a string", TypeName(v))
 		}
 		out = append(out, s)
 	}
@@ -235,7 +235,7 @@ func texts(value any) ([]string, error) {
 func text(value any) (string, error) {
 	s, ok := value.(string)
 	if !ok {
-		return "", fmt.Errorf("is %s; it has to be a string", typeName(value))
+		return "", fmt.Errorf("is %s; it has to be a string", TypeName(value))
 	}
 	return s, nil
 }
@@ -243,7 +243,7 @@ func text(value any) (string, error) {
 func object(value any) (map[string]any, error) {
 	o, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("is %s; it has to be an object", typeName(value))
+		return nil, fmt.Errorf("is %s; it has to be an object", TypeName(value))
 	}
 	return o, nil
 }
@@ -293,7 +293,7 @@ func readable(value any, depth int) error {
 func httpStatus(value any) (int, error) {
 	number, ok := value.(json.Number)
 	if !ok {
-		return 0, fmt.Errorf("is %s; it has to be a number", typeName(value))
+		return 0, fmt.Errorf("is %s; it has to be a number", TypeName(value))
 	}
 	code, err := number.Int64()
 	if err != nil {
@@ -319,8 +319,8 @@ func knownStatus(code int64) bool {
 	return false
 }
 
-// typeName names the type of a value as Rego's users know it.
-func typeName(value any) string {
+// TypeName names the type of a value as Rego's users know it.
+func TypeName(value any) string {
 	switch value.(type) {
 	case nil:
 		return "missing or null"
@@ -335,4 +335,27 @@ func typeName(value any) string {
 	default:
 		return "an object"
 	}
+}
+
+// framingHeaders say where a message ends or belong to one connection (RFC 9110, 7.6.1;
+// RFC 9112, 6), by their names in lower case. Proxies add and remove them; Envoy hands on
+// what an OK sets. An upstream that gets a content-length waits for that body, and takes
+// the next request on the connection for it.
+var framingHeaders = map[string]bool{
+	"content-length": true, "transfer-encoding": true, "connection": true, "keep-alive": true, "proxy-connection": true,
+	"te": true, "trailer": true, "upgrade": true, "http2-settings": true,
+}
+
+// FramingHeader reports whether a header is not a policy's to set on a message that
+// others send: it frames the message or belongs to a connection.
+func FramingHeader(name string) bool { return framingHeaders[strings.ToLower(name)] }
+
+// refuseFraming is the error of fields of which one is a FramingHeader.
+func refuseFraming(fields []Field) error {
+	for _, f := range fields {
+		if FramingHeader(f.Name) {
+			return fmt.Errorf("sets %s, which frames the message or belongs to its connection; leave it to the proxy", strings.ToLower(f.Name))
+		}
+	}
+	return nil
 }

@@ -45,20 +45,20 @@ type ServiceReply struct {
 // ask returns the reply to a call. For an experiment, that is the reply that the live
 // policy got to the same call, if there is one.
 func (q question) ask(ctx context.Context, to endpoint, body []byte) ServiceReply {
-	if q.services == nil {
+	if q.Services == nil {
 		return ServiceReply{Outcome: ServiceNotCalled}
 	}
 	key := newCallKey(to, body)
-	if q.shadow {
+	if q.Shadow {
 		if known, ok := q.request.replies.find(key); ok {
-			q.services.Reused(ctx)
+			q.Services.Reused(ctx)
 			return known
 		}
 	}
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, q.request.span(trace.SpanContext{}))
+		ctx = trace.ContextWithRemoteSpanContext(ctx, q.request.SpanContext(trace.SpanContext{}))
 	}
-	reply := q.services.Call(ctx, to.url, body, q.shadow)
+	reply := q.Services.Call(ctx, to.url, body, q.Shadow)
 	if reply.Outcome != ServiceNotCalled {
 		q.request.replies.keep(key, reply)
 	}
@@ -98,4 +98,11 @@ func (r *replies) keep(key callKey, reply ServiceReply) {
 		r.known = make(map[callKey]ServiceReply)
 	}
 	r.known[key] = reply
+}
+
+// AskForExperiment returns the reply of an external service to a rule of an experiment: the
+// one that the live policy got to the same call about this request, if there is one.
+func AskForExperiment(ctx context.Context, services Services, r *Request, to *url.URL, body []byte) ServiceReply {
+	q := question{Conditions: Conditions{Services: services, Shadow: true}, request: r}
+	return q.ask(ctx, endpoint{to, to.String()}, body)
 }

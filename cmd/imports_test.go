@@ -21,7 +21,8 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/content", "admin/policyfile", "admin/rest", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz", "authz/extservice", "authz/reservation",
+		"admin", "admin/content", "admin/policyfile", "admin/rest", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"authz/extservice", "authz/rehearsal", "authz/reservation", "authz/sidecar",
 		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/lifecycle",
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
@@ -43,7 +44,7 @@ var graph = map[string][]string{
 	"cmd/understudy/port/certtest": {},                                          // certificates for tests
 	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"}, // content for the numbers that a policy keeps
 	"cmd/understudy/storage": {
-		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", // authz for the file of the last policies
+		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/telemetry": {"cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
@@ -67,26 +68,33 @@ var graph = map[string][]string{
 		"admin/rest", // what every API on the port checks of a request
 		"rego",       // for the packages of modules
 	},
-	"admin/redisstore":                          {"admin", "admin/v1", "authz"},
-	"admin/storetest":                           {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":                                     {"admin/v1", "authz/background", "authz/diagnostics", "authz/extservice", "rego"},
-	"authz/background":                          {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
-	"authz/diagnostics":                         {},
-	"authz/extservice":                          {"authz/diagnostics"},
-	"authz/extauthz":                            {"authz", "authz/diagnostics", "rego"},
+	"admin/redisstore":  {"admin", "admin/v1", "authz"},
+	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
+	"authz":             {"admin/v1", "authz/diagnostics", "rego"},
+	"authz/background":  {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
+	"authz/cache":       {"authz"},
+	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
+	"authz/diagnostics": {},
+	"authz/extauthz":    {"authz", "authz/diagnostics", "rego"},
+	"authz/extservice":  {"authz/diagnostics"},
+	"authz/rehearsal":   {"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics"},
+	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
+	"authz/sidecar": { // where the rooms of the data plane meet
+		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/extservice",
+		"authz/rehearsal", "rego", // rego to hold an evaluation that lasts long
+	},
 	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego"}, // the parent never imports it
 	"authz/rehearsal/process":                   {},
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego"},
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"}, // for tests
 	"authz/rehearsal/wire":                      {"authz", "rego"},                                       // decisions and read sets cross
-	"authz/reservation":                         {"authz", "authz/diagnostics", "rego"},
-	"rego":                                      {"rego/bounds"}, // importing it bounds the built-ins
+	"rego":                                      {"rego/bounds"},                                         // importing it bounds the built-ins
 	"rego/bounds":                               {},
 	"deploy/examples":                           {}, // files to embed
 
 	// Envoy's requests. httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
 	"authz/extauthz/httpauthz":  {"authz", "authz/extauthz"},
-	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest"}, // for tests
+	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest", "authz/sidecar"}, // for tests
 	// For tests. It imports nothing of ours, so that its reading of the specification is independent.
 	"authz/extauthz/checktest": {},
 

@@ -19,6 +19,7 @@ import (
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/sidecar"
 )
 
 // patience bounds each wait for something that has to happen.
@@ -139,9 +140,9 @@ func (s *server) must(method, path, body string) answer {
 }
 
 // startNode runs a sidecar of a group until the test ends.
-func (s *server) startNode(group, node string) *authz.Sidecar {
+func (s *server) startNode(group, node string) *sidecar.Sidecar {
 	s.Helper()
-	sidecar, err := authz.NewSidecar(authz.Config{
+	sidecar, err := sidecar.New(sidecar.Config{
 		Feed: s.store, Location: authz.Location("projects/" + s.project + "/locations/" + group), Policy: "web", Node: node,
 	})
 	if err != nil {

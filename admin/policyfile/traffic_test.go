@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"understudy/admin/policyfile"
-	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/sidecar"
 )
 
 // TestSidecarsDecideByTheExample has two sidecars in two groups decide what Envoy
@@ -72,7 +72,7 @@ type envoy struct {
 	client authv3.AuthorizationClient
 }
 
-func (s *server) ext(sidecar *authz.Sidecar) envoy {
+func (s *server) ext(sidecar *sidecar.Sidecar) envoy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		s.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz/servertest"
+	"understudy/authz/rehearsal"
+	"understudy/authz/sidecar"
 )
 
 // BenchmarkPreview is what BenchmarkWire is for prefix, and all that experiments add to
@@ -21,8 +23,8 @@ func BenchmarkPreview(b *testing.B) {
 		provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(recorded), sdklog.WithAllowKeyDuplication())
 		const location = authz.Location("projects/default/locations/test")
 		name := location.Policy("prefix")
-		s := servertest.New(b, servertest.Run(b, authz.Config{
-			Location: location, Node: "test", Recorder: authz.NewRecorder(provider, authz.PreviewLog{}),
+		s := servertest.New(b, servertest.Run(b, sidecar.Config{
+			Location: location, Node: "test", Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{}),
 			Feed: servertest.PolicySet{
 				Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},
 				Policies: map[authz.PolicyName]authz.PolicyState{name: rehearsed(string(name), experiments)},

@@ -77,7 +77,7 @@ func FuzzConformance(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, policyText(policy))
 		}
-		conform(t, servertest.New(t, servertest.Decide(compiled.Decide)), newPlainPolicy(t, policy), request)
+		conform(t, servertest.New(t, servertest.Alone(compiled)), newPlainPolicy(t, policy), request)
 		if t.Failed() {
 			t.Fatalf("%s\n%s", policyText(policy), request)
 		}

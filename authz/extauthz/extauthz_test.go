@@ -140,7 +140,7 @@ func testPolicy(
 		golden("refused", []byte(err.Error()+"\n"))
 		return
 	}
-	golden("response.json", responseJSON(t, check(t, servertest.New(t, servertest.Decide(policy.Decide)), request)))
+	golden("response.json", responseJSON(t, check(t, servertest.New(t, servertest.Alone(policy)), request)))
 }
 
 // responseJSON renders a response with a placeholder for its decision ID, which

@@ -19,6 +19,8 @@ import (
 	"understudy/authz/extauthz"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/servertest"
+	"understudy/authz/rehearsal"
+	"understudy/authz/sidecar"
 )
 
 // Two spans of one trace: the client's, and Envoy's, which is its child.
@@ -122,8 +124,8 @@ func recorded(t *testing.T, records kept, options ...extauthz.Option) *extauthz.
 	const location = authz.Location("projects/default/locations/test")
 	name := location.Policy("web")
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(records), sdklog.WithAllowKeyDuplication())
-	return servertest.New(t, servertest.Run(t, authz.Config{
-		Location: location, Node: "test", Policy: "web", Recorder: authz.NewRecorder(provider, authz.PreviewLog{}),
+	return servertest.New(t, servertest.Run(t, sidecar.Config{
+		Location: location, Node: "test", Policy: "web", Recorder: rehearsal.NewRecorder(provider, rehearsal.PreviewLog{}),
 		Feed: servertest.PolicySet{
 			Cursor:   authz.Cursor{Sequence: 1, Nonce: "n"},
 			Policies: map[authz.PolicyName]authz.PolicyState{name: rehearsed(string(name), 1)},

@@ -31,7 +31,7 @@ func exact(t *testing.T, text string) (value map[string]any) {
 // bodies of its code, and reads the input in the decision log: what was sent, and the
 // operation.
 func TestAPolicySeesWhatBlazarSent(t *testing.T) {
-	s, _, decisions := sidecar(t, live(`allow if input.context.user_id`))
+	s, _, decisions := deciding(t, live(`allow if input.context.user_id`))
 	p := serve(t, s, nil)
 	for _, source := range []string{"spec", "blazar"} {
 		for name, operation := range operations {
@@ -56,7 +56,7 @@ func TestAPolicySeesWhatBlazarSent(t *testing.T) {
 }
 
 func TestNumbersAreExact(t *testing.T) {
-	s, _, _ := sidecar(t, live(`allow if sprintf("%v", [input.lease.n]) == "12345678901234567890123"`))
+	s, _, _ := deciding(t, live(`allow if sprintf("%v", [input.lease.n]) == "12345678901234567890123"`))
 	p := serve(t, s, nil)
 	if got := (call{body: `{"context": {}, "lease": {"n": 12345678901234567890123}}`}).send(t, p).StatusCode; got != 204 {
 		t.Errorf("got %d", got)
@@ -174,7 +174,7 @@ func TestTheProjectIsTheContexts(t *testing.T) {
 // TestBlazarsFilter is the filter's own logic against each base URL that it may be
 // given.
 func TestBlazarsFilter(t *testing.T) {
-	s, _, _ := sidecar(t, live(`allow := {"allowed": input.lease.end_date < "2026-11-22", "reason": "Leases end tomorrow."}`))
+	s, _, _ := deciding(t, live(`allow := {"allowed": input.lease.end_date < "2026-11-22", "reason": "Leases end tomorrow."}`))
 	short := fixture(t, "blazar-check-create")
 	long := strings.ReplaceAll(short, "2026-11-21T12:04:00", "2026-11-23T12:04:00")
 	for _, c := range []struct{ basePath, base string }{
@@ -233,7 +233,7 @@ func TestARefusalReachesWhoSendsFirst(t *testing.T) {
 func TestWithoutAPolicyBlazarIsAllowed(t *testing.T) {
 	for name, feed := range map[string]policies{"no such policy": {}, "no rules": live("")} {
 		t.Run(name, func(t *testing.T) {
-			s, _, decisions := sidecar(t, feed)
+			s, _, decisions := deciding(t, feed)
 			p := serve(t, s, nil)
 			for call := range operations {
 				if message, err := (blazar{p.url + "/v1/", token}).ask(call, fixture(t, "blazar-"+call)); err != nil || message != "" {
@@ -257,7 +257,7 @@ func TestExperimentsAreRehearsed(t *testing.T) {
 	limit := func(hosts, message string) string {
 		return `allow := {"allowed": input.lease.reservations[0].max <= ` + hosts + `, "reason": "` + message + `"}`
 	}
-	s, previews, decisions := sidecar(t, live(limit("1", "One host."),
+	s, previews, decisions := deciding(t, live(limit("1", "One host."),
 		experiment("delete", "d", ""), experiment("message", "m", limit("1", "A single host.")),
 		experiment("same", "s", limit("1", "One host.")), experiment("two", "t", limit("2", "Two hosts."))))
 	p := serve(t, s, nil)

@@ -17,7 +17,7 @@ func TestEndsAreToldNotAsked(t *testing.T) {
 		"broken": "allow := nonsense(", "conflict": "allow := true if input.lease\nallow := false if input.context",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, decisions := sidecar(t, live(module))
+			s, _, decisions := deciding(t, live(module))
 			p := serve(t, s, nil)
 			if got := (call{path: "/v1/on-end", body: fixture(t, "spec-on-end")}).send(t, p).StatusCode; got != 204 {
 				t.Errorf("got %d", got)

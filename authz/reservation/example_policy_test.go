@@ -53,7 +53,7 @@ func TestTheExampleCountsHostsOfBlazarsBodies(t *testing.T) {
 		{"check-update", "blazar-check-update-both", 4, 40, ""},
 		{"check-update", "blazar-check-update-both", 3, 40, limited("3", "4")},
 	} {
-		s, _, _ := sidecar(t, examplePolicy(t, c.hosts, c.hours))
+		s, _, _ := deciding(t, examplePolicy(t, c.hosts, c.hours))
 		p := serve(t, s, nil)
 		message, err := blazar{p.url + "/v1/", token}.ask(c.call, fixture(t, c.body))
 		if err != nil || message != c.want {

@@ -14,7 +14,7 @@ import (
 // FuzzBody sends any body, path, method and headers: each is answered, by a status that
 // is documented, and what is decided is JSON.
 func FuzzBody(f *testing.F) {
-	s, _, _ := sidecar(f, live(`allow if count(input.lease) < 5`))
+	s, _, _ := deciding(f, live(`allow if count(input.lease) < 5`))
 	h, err := reservation.New(s, reservation.Config{Policy: "leases", Tokens: []string{token}, MaxBody: 4 << 10})
 	if err != nil {
 		f.Fatal(err)

@@ -23,7 +23,7 @@ import (
 )
 
 // Decider decides requests. It is safe for concurrent use and observes the deadline of
-// ctx. *authz.Sidecar is one.
+// ctx. *sidecar.Sidecar is one.
 type Decider interface {
 	Check(ctx context.Context, r *authz.Request) authz.Decision
 }

@@ -28,7 +28,7 @@ const small = `{"context": {"user_id": "u", "project_id": "p"}, "lease": {}}`
 // TestStatuses has a row for each status of the package's doc, with the requirement that
 // it is, and for what is accepted beside it.
 func TestStatuses(t *testing.T) {
-	s, _, _ := sidecar(t, live(`allow if input.lease.name != "no"`))
+	s, _, _ := deciding(t, live(`allow if input.lease.name != "no"`))
 	p := serve(t, s, func(c *reservation.Config) { c.MaxBody = 8 << 10 })
 	update := strings.TrimSuffix(small, "}") + `, "current_lease": {}}`
 	deep := func(n int) string {

@@ -24,7 +24,10 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/decisionlog"
+	"understudy/authz/rehearsal"
 	"understudy/authz/reservation"
+	"understudy/authz/sidecar"
 )
 
 const (
@@ -126,23 +129,23 @@ func (r recording) await(t *testing.T) record {
 	}
 }
 
-// sidecar runs a real one until the test ends. It denies where there is no policy, as
+// deciding runs a real sidecar until the test ends. It denies where there is no policy, as
 // it does for Envoy.
-func sidecar(t testing.TB, feed authz.Feed, changes ...func(*authz.Config)) (s *authz.Sidecar, previews, decisions recording) {
+func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (s *sidecar.Sidecar, previews, decisions recording) {
 	t.Helper()
 	previews, decisions = make(recording, 1000), make(recording, 1000)
 	provider := func(r recording) *sdklog.LoggerProvider {
 		return sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(r)))
 	}
-	config := authz.Config{
+	config := sidecar.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
-		Recorder:    authz.NewRecorder(provider(previews), authz.PreviewLog{}),
-		DecisionLog: authz.DecisionLogConfig{Provider: provider(decisions)},
+		Recorder:    rehearsal.NewRecorder(provider(previews), rehearsal.PreviewLog{}),
+		DecisionLog: decisionlog.Config{Provider: provider(decisions)},
 	}
 	for _, change := range changes {
 		change(&config)
 	}
-	s, err := authz.NewSidecar(config)
+	s, err := sidecar.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

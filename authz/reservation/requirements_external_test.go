@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
 	"understudy/authz/reservation"
+	"understudy/authz/sidecar"
 )
 
 // TestRequirementsOfTheExternalService has a row for each mood of a service: the answer
@@ -34,7 +34,7 @@ func TestRequirementsOfTheExternalService(t *testing.T) {
 		service http.HandlerFunc
 		// message is that without allow_on_error.
 		message string
-		change  func(*authz.Config)
+		change  func(*sidecar.Config)
 	}{
 		{"Z-15 204", says(204, ""), "", nil},
 		{"Z-15 403 with a message", says(403, `{"message": "Your project has used its budget."}`), "Your project has used its budget.", nil},
@@ -76,7 +76,7 @@ func TestRequirementsOfTheExternalService(t *testing.T) {
 	} {
 		row := requirement{chain: "usage", asks: create(t, nil), message: failure}
 		if id == "this machine" {
-			row.change = func(c *authz.Config) { c.External.AllowAddresses = nil }
+			row.change = func(c *sidecar.Config) { c.External.AllowAddresses = nil }
 		}
 		t.Run(id, func(t *testing.T) { row.check(t, silentService, url) })
 		row.chain, row.message = "usage allow", ""
@@ -97,7 +97,7 @@ func TestTheServiceHearsWhatBlazarSaid(t *testing.T) {
 	for _, base := range []string{"", "/", "/usage", "/usage/"} {
 		service := newService(t, nil)
 		live := &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "usage", service.URL+base)}
-		s, _, _ := sidecar(t, policies{leases: {Policy: live}}, onThisMachine)
+		s, _, _ := deciding(t, policies{leases: {Policy: live}}, onThisMachine)
 		p := serve(t, s, nil)
 		names := slices.Sorted(maps.Keys(operations))
 		for _, source := range []string{"spec", "blazar"} {
@@ -140,7 +140,7 @@ func TestTheLiveAnswerIsReused(t *testing.T) {
 					candidate("stricter", "rego one; usage", service.URL), candidate("without", "rego yes", ""),
 				},
 			}}
-			s, previews, _ := sidecar(t, feed, onThisMachine, func(c *authz.Config) { c.External.ShadowCalls = allowed })
+			s, previews, _ := deciding(t, feed, onThisMachine, func(c *sidecar.Config) { c.External.ShadowCalls = allowed })
 			p := serve(t, s, nil)
 			differences := func(name string) map[string]string {
 				if _, err := (blazar{p.url + "/v1/", token}).ask(name, fixture(t, "blazar-"+name)); err != nil {
@@ -185,7 +185,7 @@ func TestAServiceThatHangsCostsNoEnd(t *testing.T) {
 		w.WriteHeader(204)
 	})
 	live := &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "usage", service.URL)}
-	s, _, _ := sidecar(t, policies{leases: {Policy: live}}, onThisMachine)
+	s, _, _ := deciding(t, policies{leases: {Policy: live}}, onThisMachine)
 	p := serve(t, s, func(c *reservation.Config) { c.Concurrency = room })
 	client := blazar{p.url + "/v1/", token}
 	results := make(chan string, room)
@@ -222,7 +222,7 @@ func TestTheExternalServiceIsObservable(t *testing.T) {
 	service := newService(t, says(500, ""))
 	reader, spans := sdkmetric.NewManualReader(), tracetest.NewInMemoryExporter()
 	live := &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "usage", service.URL)}
-	s, _, _ := sidecar(t, policies{leases: {Policy: live}}, onThisMachine, func(c *authz.Config) {
+	s, _, _ := deciding(t, policies{leases: {Policy: live}}, onThisMachine, func(c *sidecar.Config) {
 		c.Meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 		c.External.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test")
 	})

@@ -11,6 +11,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/sidecar"
 )
 
 // someRules are those that the chains below name.
@@ -84,7 +85,7 @@ type requirement struct {
 	// service answers; nil passes everything.
 	service  http.HandlerFunc
 	exempted []string
-	change   func(*authz.Config)
+	change   func(*sidecar.Config)
 }
 
 // check asks over HTTP, as Blazar does.
@@ -94,11 +95,11 @@ func (r requirement) check(t *testing.T, service *service, url string) {
 		Name: leases, Etag: "live", Rules: filters(t, r.chain, url), ExemptedProjects: r.exempted,
 		Modules: map[string]string{"m.rego": someRules},
 	}
-	changes := []func(*authz.Config){onThisMachine}
+	changes := []func(*sidecar.Config){onThisMachine}
 	if r.change != nil {
 		changes = append(changes, r.change)
 	}
-	s, _, _ := sidecar(t, policies{leases: {Policy: live}}, changes...)
+	s, _, _ := deciding(t, policies{leases: {Policy: live}}, changes...)
 	p := serve(t, s, nil)
 	message, err := blazar{base: p.url + "/v1/", token: token}.ask(r.asks.name, r.asks.body)
 	if err != nil || message != r.message {
@@ -209,7 +210,7 @@ func TestChangesOfTheChainAreRehearsed(t *testing.T) {
 		want[id] = c.want
 		state.Experiments = append(state.Experiments, &adminpb.PolicyExperiment{Name: leases + "/experiments/" + id, Etag: id, Policy: c.policy})
 	}
-	s, previews, _ := sidecar(t, policies{leases: state}, onThisMachine)
+	s, previews, _ := deciding(t, policies{leases: state}, onThisMachine)
 	p := serve(t, s, nil)
 	ask := update(t, time.Hour, 24*time.Hour)
 	message, err := blazar{p.url + "/v1/", token}.ask(ask.name, ask.body)

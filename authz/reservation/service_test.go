@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
 	"understudy/authz/extservice"
+	"understudy/authz/sidecar"
 )
 
 // service is a real external service that notes what it is asked.
@@ -86,14 +86,14 @@ func writes(text string) http.HandlerFunc {
 }
 
 // onThisMachine lets a sidecar call services here, of which each gets the token.
-func onThisMachine(c *authz.Config) {
+func onThisMachine(c *sidecar.Config) {
 	c.External.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.External.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "ours", nil }}
 	c.External.Timeout = enough
 }
 
 // impatient makes calls of services as short as one that hangs needs.
-func impatient(c *authz.Config) { c.External.Timeout = 50 * time.Millisecond }
+func impatient(c *sidecar.Config) { c.External.Timeout = 50 * time.Millisecond }
 
 // filters returns the rules that a text such as "rego one; length 24h; usage allow" names.
 // Usage is the service at the URL; without a URL it has no endpoint.

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"understudy/admin/redisstore"
-	"understudy/authz"
+	"understudy/authz/sidecar"
 )
 
 // applied is what a process of sidecars says whenever one of them enforces a newer
@@ -51,7 +51,7 @@ func newSidecars() *cobra.Command {
 }
 
 func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
-	sidecars := make([]*authz.Sidecar, f.count)
+	sidecars := make([]*sidecar.Sidecar, f.count)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	// The sidecars take leave of their stores before those are closed.
@@ -69,7 +69,7 @@ func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
 			return fmt.Errorf("opening the store: %w", err)
 		}
 		closers = append(closers, store.Close)
-		if sidecars[i], err = authz.NewSidecar(authz.Config{
+		if sidecars[i], err = sidecar.New(sidecar.Config{
 			Feed: store, Location: benchLocation, Policy: benchPolicy, Node: fmt.Sprintf("n%03d", f.first+i),
 		}); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
 }
 
 // watch tells of each change that a sidecar enforces.
-func (f *sidecarFlags) watch(ctx context.Context, sidecars []*authz.Sidecar, out *json.Encoder) error {
+func (f *sidecarFlags) watch(ctx context.Context, sidecars []*sidecar.Sidecar, out *json.Encoder) error {
 	seen := make([]int64, len(sidecars))
 	for ctx.Err() == nil {
 		for i, s := range sidecars {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -53,7 +54,7 @@ const maxNamed = 10
 type health struct {
 	config  config
 	bound   map[string]string
-	sidecar *authz.Sidecar // nil if this process decides nothing
+	sidecar *sidecar.Sidecar // nil if this process decides nothing
 	// listening is closed when the gRPC port listens.
 	listening <-chan struct{}
 	metrics   http.Handler
@@ -116,7 +117,7 @@ func closed(event <-chan struct{}) bool {
 
 // setStore says what is wrong with the store. None of it makes a sidecar that has
 // policies less ready: others that follow the same store are no better off.
-func (r *readiness) setStore(status authz.Status) {
+func (r *readiness) setStore(status sidecar.Status) {
 	r.StoreLostSeconds = status.Age().Truncate(time.Millisecond).Seconds()
 	if status.Lost != nil {
 		r.StoreError = status.Lost.Error()
@@ -127,12 +128,12 @@ func (r *readiness) setStore(status authz.Status) {
 	for _, name := range status.Missing[:min(r.MissingCount, maxNamed)] {
 		r.MissingPolicies = append(r.MissingPolicies, terminal.LastSegment(string(name)))
 	}
-	r.Help = "The store has lost these policies; the last ones decide on. " + authz.MissingHelp + "."
+	r.Help = "The store has lost these policies; the last ones decide on. " + sidecar.MissingHelp + "."
 }
 
 // setAbsent says that the policy of --policy is not there. That is no fault of this
 // sidecar: it may be about to be created.
-func (r *readiness) setAbsent(status authz.Status, decision string) {
+func (r *readiness) setAbsent(status sidecar.Status, decision string) {
 	if status.Absent == "" {
 		return
 	}

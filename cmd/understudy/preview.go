@@ -3,16 +3,16 @@ package main
 import (
 	"time"
 
-	"github.com/spf13/pflag"
+	"understudy/authz/rehearsal"
 
-	"understudy/authz"
+	"github.com/spf13/pflag"
 )
 
 // previewConfig is what previews may cost.
 type previewConfig struct {
 	log string
 	// which is what log says. It is set when that is checked; until then it is all.
-	which      authz.PreviewLog
+	which      rehearsal.PreviewLog
 	workers    int
 	queue      int
 	queueBytes int
@@ -33,7 +33,7 @@ func (c *previewConfig) bind(f *pflag.FlagSet) {
 // check checks the values.
 func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
 	var err error
-	if c.which, err = authz.ParsePreviewLog(c.log); err != nil {
+	if c.which, err = rehearsal.ParsePreviewLog(c.log); err != nil {
 		check(false, "preview-log", err.Error())
 	}
 	check(c.workers >= 0, "preview-workers", "it is a number, or 0 for half the processors")
@@ -43,6 +43,6 @@ func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
 }
 
 // bounds returns what the evaluations may take.
-func (c *previewConfig) bounds() authz.PreviewConfig {
-	return authz.PreviewConfig{Workers: c.workers, Queue: c.queue, QueueBytes: c.queueBytes, Timeout: c.timeout}
+func (c *previewConfig) bounds() rehearsal.Limits {
+	return rehearsal.Limits{Workers: c.workers, Queue: c.queue, QueueBytes: c.queueBytes, Timeout: c.timeout}
 }

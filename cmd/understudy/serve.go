@@ -15,8 +15,8 @@ import (
 	grpchealth "google.golang.org/grpc/health"
 
 	"understudy/admin/rest"
-	"understudy/authz"
 	"understudy/authz/diagnostics"
+	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
@@ -63,7 +63,7 @@ type server struct {
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 
-	sidecar     *authz.Sidecar
+	sidecar     *sidecar.Sidecar
 	authz       *grpc.Server
 	authzHealth *grpchealth.Server
 	authzHTTP   *http.Server // nil if nobody asks over HTTP

@@ -8,13 +8,16 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"understudy/authz"
+	"understudy/authz/decisionlog"
 	"understudy/authz/extauthz"
+	"understudy/authz/rehearsal"
+	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/storage"
 )
 
 func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 	var err error
-	s.sidecar, err = authz.NewSidecar(authz.Config{
+	s.sidecar, err = sidecar.New(sidecar.Config{
 		Feed:            st,
 		Location:        authz.Location(s.config.Location),
 		Policy:          authz.PolicyID(s.config.Policy),
@@ -23,8 +26,8 @@ func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
 		Preview:         s.config.preview.bounds(),
-		Recorder:        authz.NewRecorder(s.telemetry.Logs, s.config.preview.which),
-		Memory:          s.config.cacheSize(),
+		Recorder:        rehearsal.NewRecorder(s.telemetry.Logs, s.config.preview.which),
+		Cache:           s.config.cacheSize(),
 		BodyMemory:      s.config.bodyMemory,
 		External:        s.external(),
 		DecisionLog:     s.decisionLog(),
@@ -56,13 +59,13 @@ func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 }
 
 // decisionLog returns how the sidecar logs its decisions.
-func (s *server) decisionLog() authz.DecisionLogConfig {
+func (s *server) decisionLog() decisionlog.Config {
 	c := s.config.decisionLog
 	labels := map[string]string{"version": version}
 	for name, value := range c.Labels {
 		labels[name] = value
 	}
-	return authz.DecisionLogConfig{
+	return decisionlog.Config{
 		Provider: s.telemetry.Decisions, Labels: labels, Show: c.Show,
 		Queue: c.Queue, QueueBytes: c.QueueBytes, EventBytes: c.EventBytes,
 	}

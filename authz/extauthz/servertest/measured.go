@@ -13,6 +13,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz"
+	"understudy/authz/sidecar"
 )
 
 // Measured is a server that decides by a running sidecar, with its metrics.
@@ -38,7 +39,7 @@ func Measure(t testing.TB, module string, experiments ...string) Measured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sidecar := Run(t, authz.Config{
+	sidecar := Run(t, sidecar.Config{
 		Location: location, Node: "test", Policy: "web", Meters: provider,
 		Feed: PolicySet{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}, Policies: map[authz.PolicyName]authz.PolicyState{name: state}},
 	})
@@ -79,7 +80,7 @@ func (m Measured) Count(t testing.TB, name, label, value string) (n int64) {
 // Hits returns how many live decisions came out of the cache.
 func (m Measured) Hits(t testing.TB) int64 {
 	t.Helper()
-	return m.Count(t, "understudy.decisions.remembered", "outcome", "hit")
+	return m.Count(t, "understudy.decision_cache.lookups", "outcome", "hit")
 }
 
 // OnlyGET reads the method alone.

@@ -26,6 +26,13 @@ type Decide func(ctx context.Context, r *authz.Request) authz.Decision
 // Check is of extauthz.Decider.
 func (d Decide) Check(ctx context.Context, r *authz.Request) authz.Decision { return d(ctx, r) }
 
+// Alone decides by a policy, without a sidecar.
+func Alone(p *authz.Policy) Decide {
+	return func(ctx context.Context, r *authz.Request) authz.Decision {
+		return p.Decide(ctx, r, authz.Conditions{})
+	}
+}
+
 // Constant decides always the same and does not look at the request.
 func Constant(d authz.Decision) Decide {
 	return func(context.Context, *authz.Request) authz.Decision { return d }
@@ -38,7 +45,7 @@ func ByPolicy(t testing.TB, module string) Decide {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy.Decide
+	return Alone(policy)
 }
 
 // Compile compiles a policy of one module that asks the rules at these paths.

@@ -6,6 +6,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/sidecar"
 )
 
 // PolicySet is a Feed of policies that never change.
@@ -31,20 +32,20 @@ func (f PolicySet) Heartbeat(context.Context, *adminpb.Node) (authz.Cursor, erro
 func (PolicySet) Leave(context.Context, string) error { return nil }
 
 // Sidecar runs a sidecar that has loaded these policies.
-func Sidecar(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *authz.Sidecar {
+func Sidecar(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *sidecar.Sidecar {
 	t.Helper()
 	const location = authz.Location("projects/default/locations/test")
 	set := PolicySet{Cursor: authz.Cursor{Sequence: 1, Nonce: "n"}, Policies: map[authz.PolicyName]authz.PolicyState{}}
 	for id, p := range policies {
 		set.Policies[location.Policy(id)] = authz.PolicyState{Policy: p}
 	}
-	return Run(t, authz.Config{Feed: set, Location: location, Node: "test"})
+	return Run(t, sidecar.Config{Feed: set, Location: location, Node: "test"})
 }
 
 // Run runs a sidecar until the test ends.
-func Run(t testing.TB, config authz.Config) *authz.Sidecar {
+func Run(t testing.TB, config sidecar.Config) *sidecar.Sidecar {
 	t.Helper()
-	s, err := authz.NewSidecar(config)
+	s, err := sidecar.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

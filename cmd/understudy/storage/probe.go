@@ -9,6 +9,7 @@ import (
 
 	"understudy/admin/redisstore"
 	"understudy/authz"
+	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/command"
 )
 
@@ -39,7 +40,7 @@ func MayStart(ctx context.Context, c Config, st Store, logger *slog.Logger) erro
 	if err == nil {
 		return nil
 	}
-	if _, _, saved := authz.ReadSnapshot(authz.Location(c.Location), c.SnapshotFile); saved != nil {
+	if _, _, saved := sidecar.ReadSnapshot(authz.Location(c.Location), c.SnapshotFile); saved != nil {
 		return err
 	}
 	logger.Error("the store refuses this sidecar; starting with the saved policies, and asking again until it does not",

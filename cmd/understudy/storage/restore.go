@@ -17,6 +17,7 @@ import (
 
 	"understudy/admin/recovery"
 	"understudy/authz"
+	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
 )
@@ -119,7 +120,7 @@ func (r *restore) run(ctx context.Context) error {
 // sidecars report what they enforce.
 func (r *restore) snapshot() (authz.Update, time.Time, error) {
 	file := r.config.SnapshotFile
-	saved, written, err := authz.ReadSnapshot(authz.Location(r.config.Location), file)
+	saved, written, err := sidecar.ReadSnapshot(authz.Location(r.config.Location), file)
 	switch {
 	case err == nil, r.empty && errors.Is(err, fs.ErrNotExist):
 		return saved, written, nil
@@ -145,7 +146,7 @@ func (r *restore) beside(file string) string {
 		if !e.Type().IsRegular() || !strings.Contains(e.Name(), location) {
 			continue
 		}
-		if _, _, err := authz.ReadSnapshot(authz.Location(r.config.Location), path); err == nil {
+		if _, _, err := sidecar.ReadSnapshot(authz.Location(r.config.Location), path); err == nil {
 			found = append(found, path)
 		}
 	}

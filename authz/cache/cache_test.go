@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// fingerprint is the n-th of many.
+func fingerprint(n uint64) (f authz.Fingerprint) {
+	binary.LittleEndian.PutUint64(f[:], n)
+	return f
+}
+
+// TestACacheIsBoundedInBytes: who is echoed in decisions must not be able to fill the
+// memory of the sidecar by sending long headers.
+func TestACacheIsBoundedInBytes(t *testing.T) {
+	const size = 256
+	c, err := New(nil, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 100<<10)
+	now := time.Unix(1_700_000_000, 0)
+	for i := range uint64(1000) {
+		name := string(binary.AppendUvarint([]byte("n"), i))
+		d := authz.Decision{Verdict: authz.Allow, Headers: []authz.Field{{Name: name, Value: long}}}
+		if c.KeepAt(fingerprint(i), d.WithValidUntil(now.Add(time.Hour)), now).Rendering() != nil {
+			t.Fatal("a large decision has a rendering, by which others would hold it")
+		}
+	}
+	c.decisions.CleanUp()
+	kept := 0
+	for _, r := range c.decisions.All() {
+		kept += len(r.decision.Headers[0].Value)
+	}
+	for _, d := range c.interned.known {
+		kept += len(d.Headers[0].Value)
+	}
+	if limit := size * bytesPerDecision; kept > limit {
+		t.Errorf("%d bytes are kept, want at most %d", kept, limit)
+	}
+	if kept == 0 {
+		t.Error("nothing is kept")
+	}
+}
+
+// TestAnotherSizeForgetsNothing: a policy that gets its size again keeps what is cached.
+func TestAnotherSizeForgetsNothing(t *testing.T) {
+	const size = 400
+	compiled, err := authz.Compile(t.Context(), &adminpb.Policy{
+		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"a.rego": "package envoy.authz\nallow if input.x"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPolicy(compiled)
+	set := func(size int) {
+		t.Helper()
+		if err := p.SetSize(size); err != nil || !p.Caching() {
+			t.Fatalf("the error is %v, caching is %v", err, p.Caching())
+		}
+	}
+	set(size)
+	before, now := p.cache, time.Unix(1_700_000_000, 0)
+	for i := range uint64(size / 2) {
+		d := authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}
+		before.KeepAt(fingerprint(i), d.WithValidUntil(authz.Forever), now)
+	}
+	set(size / 4 * 3)
+	set(size)
+	if p.cache != before {
+		t.Fatal("the cache is another")
+	}
+	p.cache.decisions.CleanUp()
+	if kept := p.cache.decisions.EstimatedSize(); kept != size/2 {
+		t.Errorf("%d decisions are kept, want %d", kept, size/2)
+	}
+}
+
+// TestADecisionIsFoundWhileItIsValid: from the moment at which it was made until, and
+// without, the end of its validity.
+func TestADecisionIsFoundWhileItIsValid(t *testing.T) {
+	c, err := New(nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := time.Unix(1_700_000_000, 0)
+	c.KeepAt(fingerprint(1), authz.Decision{Verdict: authz.Allow}.WithValidUntil(made.Add(time.Minute)), made)
+	for after, want := range map[time.Duration]bool{-1: false, 0: true, time.Minute - 1: true, time.Minute: false} {
+		if _, got := c.FindAt(fingerprint(1), made.Add(after)); got != want {
+			t.Errorf("after %s: found is %v, want %v", after, got, want)
+		}
+	}
+	if _, found := c.FindAt(fingerprint(2), made); found {
+		t.Error("a decision is found for another fingerprint")
+	}
+	for name, d := range map[string]authz.Decision{
+		"not valid beyond its moment": authz.Decision{}.WithValidUntil(made),
+		"of a failure to evaluate":    authz.Decision{Failure: authz.FailureDeadline}.WithValidUntil(authz.Forever),
+	} {
+		c.KeepAt(fingerprint(3), d, made)
+		if _, found := c.FindAt(fingerprint(3), made); found {
+			t.Errorf("a decision is kept that is %s", name)
+		}
+	}
+}
+
+// TestFormsDistinguishDecisions: two decisions of one form are equal.
+func TestFormsDistinguishDecisions(t *testing.T) {
+	plain := func(rule, reason string) authz.Decision {
+		return authz.Decision{Rule: rule, Reason: reason, Plain: true, Value: false}
+	}
+	for name, pair := range map[string][2]authz.Decision{
+		"where a text ends":     {plain("a\x00b", "c"), plain("a", "b\x00c")},
+		"rule and reason":       {plain("a", ""), plain("", "a")},
+		"bytes that are no UTF": {plain("\xff", ""), plain("\xfe", "")},
+		"the verdict":           {{Plain: true, Value: true}, {Verdict: authz.Allow, Plain: true, Value: true}},
+		"the value":             {{Plain: true, Value: true}, {Plain: true, Value: false}},
+		"the status":            {{HTTPStatus: 401}, {HTTPStatus: 402}},
+		"headers":               {{Headers: []authz.Field{{Name: "a", Value: "b"}}}, {Headers: []authz.Field{{Name: "a", Value: "c"}}}},
+	} {
+		one, ok := canonical(pair[0])
+		other, okToo := canonical(pair[1])
+		if ok && okToo && one == other {
+			t.Errorf("%s: both are %q", name, one)
+		}
+	}
+}

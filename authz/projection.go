@@ -1,0 +1,148 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"understudy/rego"
+)
+
+// Projector makes what a policy can read of one request's input document. It is
+// immutable and safe for concurrent use.
+type Projector interface {
+	// Key appends to b a text that two requests share only if their inputs are equal in
+	// all that the set names. The same request always has the same. It reports false if
+	// there is none: decisions on the request are not cached then.
+	Key(set *ReadSet, b []byte) ([]byte, bool)
+	// Input makes the input document with no more of it than the set names. The error
+	// is as that of a Request's Source.
+	Input(reading *Reading, set *ReadSet) (rego.Input, error)
+}
+
+// Fingerprint is the SHA-256 of what a policy reads of a request: requests of one
+// fingerprint are decided alike. A caller, who chooses the input, cannot make two requests
+// share one.
+type Fingerprint [sha256.Size]byte
+
+// Fingerprint returns the fingerprint of what a set takes of the request. It reports false
+// if there is none: the set takes the whole, the request is a reservation, or its front
+// knows no text for it.
+func (r *Request) Fingerprint(set *ReadSet) (Fingerprint, bool) {
+	p := r.project(set)
+	if p == nil {
+		return Fingerprint{}, false
+	}
+	return p.fingerprint, p.keyed
+}
+
+// projection is what one read set takes of a request. It is safe for concurrent use.
+type projection struct {
+	set         *ReadSet
+	projector   Projector
+	fingerprint Fingerprint
+	// keyed says that there is a fingerprint.
+	keyed bool
+
+	input madeInput
+}
+
+// maxKeptKey is the size of the largest buffer that is kept, in bytes: a body may be in
+// a key.
+const maxKeptKey = 64 << 10
+
+// keys are buffers for the keys of projections.
+var keys = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
+
+// project returns what a set takes of the request; nil if it takes the whole, or more
+// than the input: a reservation. It is made once for all policies that take the same.
+func (r *Request) project(set *ReadSet) *projection {
+	if !r.projects(set) {
+		return nil
+	}
+	r.projecting.Lock()
+	defer r.projecting.Unlock()
+	for _, p := range r.projected {
+		if p.set.name == set.name {
+			return p
+		}
+	}
+	if r.projected == nil {
+		r.projected = r.room[:0]
+	}
+	p := newProjection(r.Projector, set)
+	r.projected = append(r.projected, p)
+	return p
+}
+
+// projects reports whether a set takes less than the whole request.
+func (r *Request) projects(set *ReadSet) bool {
+	return r.Projector != nil && r.Reservation == nil && set != nil && !set.Whole()
+}
+
+func newProjection(projector Projector, set *ReadSet) *projection {
+	p := &projection{set: set, projector: projector}
+	buffer := keys.Get().(*[]byte)
+	*buffer, p.keyed = projector.Key(set, (*buffer)[:0])
+	if p.keyed {
+		p.fingerprint = sha256.Sum256(*buffer)
+	}
+	if cap(*buffer) <= maxKeptKey {
+		keys.Put(buffer)
+	}
+	return p
+}
+
+// document returns the input document, made on first use.
+func (p *projection) document(reading *Reading) (rego.Input, error) {
+	return p.input.once(func() (rego.Input, error) { return p.projector.Input(reading, p.set) })
+}
+
+// madeInput is an input document that is made on first use. It is safe for concurrent
+// use.
+type madeInput struct {
+	mu    sync.Mutex
+	made  bool
+	input rego.Input
+	err   error
+}
+
+// once returns the document, made now if it has not been. That there was no memory or no
+// time for it is not kept: the next one may have more of both.
+func (m *madeInput) once(source func() (rego.Input, error)) (rego.Input, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made {
+		return m.input, m.err
+	}
+	// A source that panics leaves this to the policies that ask after it.
+	m.made, m.err = true, errSourcePanicked
+	m.input, m.err = source()
+	m.made = m.err == nil || unreadable(m.err).Failure == FailureRequest
+	return m.input, m.err
+}
+
+var errSourcePanicked = errors.New("making the input document panicked")
+
+// ReadSet is what a compiled policy can read of its input.
+type ReadSet struct {
+	*rego.Reads
+	// name is the canonical form: sets of one name are equal.
+	name    string
+	derived atomic.Value
+}
+
+// NewReadSet returns the set of what a compiled policy reads.
+func NewReadSet(reads *rego.Reads) *ReadSet { return &ReadSet{Reads: reads, name: reads.String()} }
+
+// Derived returns what a front has derived of the set: derive's value, made on first
+// use. All fronts of a process derive the same type.
+func (s *ReadSet) Derived(derive func(*rego.Reads) any) any {
+	if v := s.derived.Load(); v != nil {
+		return v
+	}
+	v := derive(s.Reads)
+	s.derived.Store(v)
+	return v
+}

@@ -1,0 +1,163 @@
+package rehearsal
+
+import (
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+
+	"understudy/authz"
+	"understudy/authz/diagnostics"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+)
+
+// comparison is what the live decision and that of an experiment say together, and
+// what a preview record says of it. It is the same for every request on which the
+// two decide so. It is safe for concurrent use.
+type comparison struct {
+	live         *Version
+	experiment   *Version
+	liveDecision authz.Decision
+	decision     authz.Decision
+	difference   authz.Difference
+
+	once sync.Once
+	text recordText
+	err  error
+}
+
+// recordText is the part of a record that is no other for another request.
+type recordText struct {
+	body       attribute.Value
+	attributes []attribute.KeyValue
+}
+
+func newComparison(r *authz.Request, live, experiment *Version, liveDecision, decision authz.Decision) *comparison {
+	return &comparison{
+		live: live, experiment: experiment, liveDecision: liveDecision, decision: decision,
+		difference: r.Compare(liveDecision, decision),
+	}
+}
+
+// severity says how much somebody should look at the comparison.
+func (c *comparison) severity() (log.Severity, string) {
+	switch c.difference {
+	case authz.Unchanged:
+		return log.SeverityInfo, "INFO"
+	case authz.ExperimentFailed:
+		return log.SeverityError, "ERROR"
+	default:
+		return log.SeverityWarn, "WARN"
+	}
+}
+
+// failure is why there is nothing to compare, empty if there is.
+func (c *comparison) failure() authz.Failure {
+	if c.difference == authz.LiveFailed {
+		return c.liveDecision.Failure
+	}
+	return c.decision.Failure
+}
+
+// recordText returns the text, made on first use: without an export nobody reads it.
+func (c *comparison) recordText() (recordText, error) {
+	c.once.Do(func() { c.text, c.err = c.describe() })
+	return c.text, c.err
+}
+
+// body is the JSON that follows the prefix, in this order. The difference is always
+// there, UNCHANGED too, so that a search needs no case for its absence; rule and
+// reason are left out where there are none.
+type body struct {
+	Policy           string           `json:"policy"`
+	PolicyEtag       string           `json:"policy_etag"`
+	PolicyResult     string           `json:"policy_result"`
+	Experiment       string           `json:"experiment"`
+	ExperimentEtag   string           `json:"experiment_etag"`
+	ExperimentResult string           `json:"experiment_result"`
+	Difference       authz.Difference `json:"difference"`
+	Rule             string           `json:"rule,omitempty"`
+	Reason           string           `json:"reason,omitempty"`
+}
+
+func (c *comparison) describe() (recordText, error) {
+	side := c.explained()
+	b := body{
+		Policy:           c.live.Name,
+		PolicyEtag:       c.live.Etag,
+		PolicyResult:     c.liveDecision.Result(),
+		Experiment:       c.experiment.Name,
+		ExperimentEtag:   c.experiment.Etag,
+		ExperimentResult: c.decision.Result(),
+		Difference:       c.difference,
+		Rule:             diagnostics.Bounded(side.Rule),
+		Reason:           diagnostics.Bounded(side.Reason),
+	}
+	encoded, err := json.Marshal(b)
+	return recordText{attribute.StringValue(authz.LogPrefix + " " + string(encoded)), b.attributes()}, err
+}
+
+// explained returns the decision whose rule and reason explain the difference:
+// that of the side that failed or denies, the experiment's if both do.
+func (c *comparison) explained() authz.Decision {
+	if c.difference != authz.LiveFailed && c.decision.Verdict == authz.Deny {
+		return c.decision
+	}
+	return c.liveDecision
+}
+
+// attributes are the same facts as the body's, flat.
+func (b body) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("understudy.policy.name", b.Policy),
+		attribute.String("understudy.policy.etag", b.PolicyEtag),
+		attribute.String("understudy.policy.result", b.PolicyResult),
+		attribute.String("understudy.experiment.name", b.Experiment),
+		attribute.String("understudy.experiment.etag", b.ExperimentEtag),
+		attribute.String("understudy.experiment.result", b.ExperimentResult),
+		attribute.String("understudy.preview.difference", string(b.Difference)),
+		attribute.Bool("understudy.preview.differs", b.Difference != authz.Unchanged),
+		attribute.String("understudy.preview.rule", b.Rule),
+		attribute.String("understudy.preview.reason", b.Reason),
+	}
+}
+
+// comparisons holds those of one experiment with one live policy whose decisions are both
+// cached: a few of them stand for nearly all requests. It is safe for concurrent use.
+type comparisons struct {
+	// known :: pairKey → *comparison.
+	known sync.Map
+	size  atomic.Int32
+}
+
+// pairKey identifies a comparison by its two interned decisions and the kind of request.
+type pairKey struct {
+	live, experiment *authz.Rendering
+	reservation      bool
+}
+
+// maxComparisons is how many comparisons of an experiment are kept.
+const maxComparisons = 1024
+
+// of returns the comparison of two decisions on a request.
+func (k *comparisons) of(r *authz.Request, live, experiment *Version, liveDecision, decision authz.Decision) *comparison {
+	key := pairKey{liveDecision.Rendering(), decision.Rendering(), r.Reservation != nil}
+	if key.live == nil || key.experiment == nil {
+		return newComparison(r, live, experiment, liveDecision, decision)
+	}
+	if c, ok := k.known.Load(key); ok {
+		return c.(*comparison)
+	}
+	c := newComparison(r, live, experiment, liveDecision, decision)
+	k.keep(key, c)
+	return c
+}
+
+// keep keeps a comparison if there is room. The size is looked at before it is added
+// to, so that it does not grow with all those for which there is none.
+func (k *comparisons) keep(key pairKey, c *comparison) {
+	if k.size.Load() < maxComparisons && k.size.Add(1) <= maxComparisons {
+		k.known.Store(key, c)
+	}
+}

@@ -1,0 +1,71 @@
+package rehearsal
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"understudy/authz"
+	"understudy/authz/background"
+	"understudy/authz/diagnostics"
+)
+
+// metrics count the comparisons that were made, and those that were not.
+type metrics struct {
+	comparisons metric.Int64Counter
+	drops       metric.Int64Counter
+	// options are the labels of all measurements, made once.
+	options diagnostics.Options
+}
+
+// comparisonLabels are the labels of a comparison.
+type comparisonLabels struct {
+	difference authz.Difference
+	failure    authz.Failure
+}
+
+func (l comparisonLabels) Attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("difference", string(l.difference)), attribute.String("failure", string(l.failure)),
+	}
+}
+
+func newMetrics(provider metric.MeterProvider) (*metrics, error) {
+	meter := provider.Meter("understudy/authz")
+	m := &metrics{}
+	var errs [2]error
+	m.comparisons, errs[0] = meter.Int64Counter("understudy.preview.comparisons",
+		metric.WithDescription("Requests decided by an experiment too, by difference and the failure of the side that failed."))
+	m.drops, errs[1] = meter.Int64Counter("understudy.preview.dropped",
+		metric.WithDescription("Comparisons that were not made, by reason."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	m.begin()
+	return m, nil
+}
+
+// begin makes the counters visible before there is anything to count: an alert on a rise
+// needs the zero.
+func (m *metrics) begin() {
+	for _, d := range []authz.Difference{
+		authz.Unchanged, authz.NewlyDenied, authz.NewlyAllowed, authz.ResponseChanged, authz.ExperimentFailed, authz.LiveFailed,
+	} {
+		m.comparisons.Add(context.Background(), 0, diagnostics.Option(&m.options, comparisonLabels{d, ""}))
+	}
+	for _, r := range []background.DropReason{
+		background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory,
+	} {
+		m.dropped(r, 0)
+	}
+}
+
+func (m *metrics) compared(ctx context.Context, d authz.Difference, failure authz.Failure) {
+	m.comparisons.Add(ctx, 1, diagnostics.Option(&m.options, comparisonLabels{d, failure}))
+}
+
+func (m *metrics) dropped(why background.DropReason, n int) {
+	m.drops.Add(context.Background(), int64(n), diagnostics.Option(&m.options, why))
+}

@@ -1,0 +1,290 @@
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/cache"
+	"understudy/authz/diagnostics"
+	"understudy/rego"
+)
+
+// readAs is a request of which policies read one document, by shortcut as well as
+// whole.
+func readAs(document map[string]any, now time.Time) *authz.Request {
+	input := func() (rego.Input, error) { return rego.NewInput(document) }
+	return &authz.Request{ID: "id", Operation: authz.OperationCheck, Time: now, Source: func(*authz.Reading) (rego.Input, error) { return input() }, Projector: projectorOf{document["x"], input}}
+}
+
+// projectorOf makes the same input for every set.
+type projectorOf struct {
+	x     any
+	input func() (rego.Input, error)
+}
+
+func (p projectorOf) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) {
+	text, _ := p.x.(string)
+	return append(b, text...), true
+}
+
+func (p projectorOf) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) { return p.input() }
+
+// allowing returns a policy of one module.
+func allowing(condition string) *adminpb.Policy {
+	return &adminpb.Policy{
+		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"a.rego": "package envoy.authz\nallow if " + condition},
+	}
+}
+
+// verifying is a verifier for which every decision is drawn, with a policy that has a
+// cache.
+func verifying(t *testing.T, condition string) (*Verifier, *Version, *sdkmetric.ManualReader) {
+	t.Helper()
+	return verifyingPolicy(t, allowing(condition), slog.New(slog.DiscardHandler))
+}
+
+func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *Version, *sdkmetric.ManualReader) {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	v, err := NewVerifier(Config{
+		// Nothing here is decided by the time that it takes; see TestVerifyingEndsInTime.
+		Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0),
+		Output: diagnostics.Output{Logger: logger, Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.dice = func() uint64 { return 0 }
+	compiled, err := authz.Compile(t.Context(), policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &Version{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled)}
+	if err := live.Policy.SetSize(100); err != nil {
+		t.Fatal(err)
+	}
+	return v, live, reader
+}
+
+// decide is a live decision.
+func decide(t *testing.T, live *Version, r *authz.Request) authz.Decision {
+	t.Helper()
+	return live.Policy.Decide(t.Context(), r, authz.Conditions{})
+}
+
+// mismatches returns how many are counted.
+func mismatches(t *testing.T, reader *sdkmetric.ManualReader) (n int64) {
+	t.Helper()
+	return counted(t, reader, "understudy.verification.mismatches", "")
+}
+
+// counted returns the value of a counter or gauge over the series that have a label of
+// this value; of all if that is empty.
+func counted(t *testing.T, reader *sdkmetric.ManualReader, name, value string) (n int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name != name {
+				continue
+			}
+			points := []metricdata.DataPoint[int64]{}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				points = data.DataPoints
+			case metricdata.Gauge[int64]:
+				points = data.DataPoints
+			}
+			for _, p := range points {
+				for _, label := range p.Attributes.ToSlice() {
+					if value != "" && label.Value.String() == value {
+						n += p.Value
+					}
+				}
+				if value == "" {
+					n += p.Value
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestAWrongShortcutEndsAllOfItsPolicy caches a decision that is wrong: it is found out,
+// counted, and never used again.
+func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
+	v, live, reader := verifying(t, `input.x == "a"`)
+	now := time.Unix(1_700_000_000, 0)
+	ask := func() *authz.Request { return readAs(map[string]any{"x": "b"}, now) }
+	other := ask() // it has the same key, and is projected to something else
+	other.Projector = projectorOf{"b", func() (rego.Input, error) { return rego.NewInput(map[string]any{"x": "a"}) }}
+	decide(t, live, other)
+
+	d := decide(t, live, ask())
+	if d.Verdict != authz.Allow {
+		t.Fatalf("got %+v; want the one that is cached", d)
+	}
+	v.verify(t.Context(), nil, verification{live: live, request: ask(), decision: d})
+	if n := mismatches(t, reader); n != 1 {
+		t.Errorf("%d mismatches are counted, want 1", n)
+	}
+	if d := decide(t, live, ask()); d.Verdict != authz.Deny {
+		t.Errorf("got %+v; want what the whole input gives", d)
+	}
+	if verifiable(live, ask(), d) {
+		t.Error("what takes no shortcut is verified")
+	}
+}
+
+// TestARightShortcutStays verifies the decision that the whole input gives.
+func TestARightShortcutStays(t *testing.T) {
+	v, live, reader := verifying(t, `input.x == "a"`)
+	r := readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
+	for range 2 { // made, then cached
+		v.verify(t.Context(), nil, verification{live: live, request: r, decision: decide(t, live, r)})
+	}
+	if n := mismatches(t, reader); n != 0 || live.Policy.Compiled().Distrusted() {
+		t.Errorf("%d mismatches are counted, want none", n)
+	}
+}
+
+// TestWhatIsVerified lets every decision be due that ever is: not where the chain that
+// is run again says something else by right. A policy without any has a reason.
+func TestWhatIsVerified(t *testing.T) {
+	change := func(f func(*adminpb.Policy)) *adminpb.Policy {
+		p := allowing(`input.x == "a"`)
+		f(p)
+		return p
+	}
+	service := &adminpb.PolicyRule{RuleId: "s", Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}}}
+	for name, tt := range map[string]struct {
+		policy *adminpb.Policy
+		due    int
+		// excluded is why the policy is never verified.
+		excluded string
+	}{
+		"a rule":                   {change(func(*adminpb.Policy) {}), 1, ""},
+		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1, ""},
+		"a clock":                  {allowing(`{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1, ""},
+		"dice":                     {allowing(`{ rand.intn("x", 2) == 1; input.x == "b" }`), 0, "not_deterministic"},
+		"a modifier":               {allowing(`input.x == "a" with input.x as "a"`), 0, "not_deterministic"},
+		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0, "no_rules"},
+		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0, ""},
+		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0, "external_service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, live, reader := verifyingPolicy(t, tt.policy, slog.New(slog.DiscardHandler))
+			due := 0
+			r := readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
+			r.Project = authz.Project{ID: "free"}
+			d := decide(t, live, r)
+			if verifiable(live, r, d) {
+				due++
+				v.verify(t.Context(), nil, verification{live: live, request: r, decision: d})
+			}
+			done := counted(t, reader, "understudy.verifications", "done")
+			if n := mismatches(t, reader); due != tt.due || n != 0 || done != int64(tt.due) {
+				t.Errorf("%d are due, %d verified and %d mismatches counted, want %d and none", due, done, n, tt.due)
+			}
+			if why := live.Policy.Compiled().Unverified(); why != tt.excluded {
+				t.Errorf("it is never verified for %q, want %q", why, tt.excluded)
+			}
+		})
+	}
+}
+
+// TestVerifyingEndsInTime: who decides again is bounded as an experiment is, and an
+// evaluation that has not ended proves nothing.
+func TestVerifyingEndsInTime(t *testing.T) {
+	v, live, reader := verifying(t, `count([1 | some a in numbers.range(1, 100000); some b in numbers.range(1, 100000); a == b]) == 1`)
+	v.config.Limits.Timeout = time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r := readAs(nil, time.Unix(1_700_000_000, 0))
+	v.verify(ctx, nil, verification{live: live, request: r, decision: authz.Decision{Verdict: authz.Allow, Plain: true}})
+	if ctx.Err() != nil {
+		t.Error("only the test ended it")
+	}
+	if n := mismatches(t, reader); n != 0 {
+		t.Errorf("%d mismatches are counted, want none", n)
+	}
+	if n := counted(t, reader, "understudy.verifications", "failed"); n != 1 {
+		t.Errorf("%d failed verifications are counted, want 1", n)
+	}
+}
+
+// TestTrafficThatRepeatsItselfHidesNothing: of two requests that come by turns, both are
+// verified now and then. A counter, of whatever even period, would choose one for good.
+func TestTrafficThatRepeatsItselfHidesNothing(t *testing.T) {
+	v, err := NewVerifier(Config{Output: diagnostics.Output{Meters: sdkmetric.NewMeterProvider()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var due [2]int
+	const turns = 100_000 // that none of so many is due has a chance of 10^-42
+	for i := range 2 * turns {
+		if v.drawn() {
+			due[i%2]++
+		}
+	}
+	if due[0] == 0 || due[1] == 0 || due[0]+due[1] > 10*2*turns/verifyEvery {
+		t.Errorf("%d of the one and %d of the other are verified, want about %d of each", due[0], due[1], turns/verifyEvery)
+	}
+}
+
+// TestAMismatchLeadsToTheRule has one rule of two read too little, so that it sees
+// another input than the whole one.
+func TestAMismatchLeadsToTheRule(t *testing.T) {
+	policy := allowing("true")
+	policy.Modules["b.rego"] = "package b\nallow if input.y == 1"
+	policy.Rules = append(policy.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
+	for name, tt := range map[string]struct {
+		shortcut map[string]any
+		want     []string
+	}{
+		"a wrong projection": {map[string]any{"y": 1}, []string{"rule=second", "path=b/allow", "shortcut=evaluation", "again_by=second"}},
+		"a wrong cache":      {map[string]any{}, []string{`rule=""`, `shortcut="decision cache"`, "again_by=second"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			v, live, reader := verifyingPolicy(t, policy, slog.New(slog.NewTextHandler(&out, nil)))
+			r := readAs(map[string]any{}, time.Unix(1_700_000_000, 0))
+			r.Projector = projectorOf{"", func() (rego.Input, error) { return rego.NewInput(tt.shortcut) }}
+			d := authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}
+			v.verify(t.Context(), nil, verification{live: live, request: r, decision: d})
+			if n := mismatches(t, reader); n != 1 {
+				t.Errorf("%d mismatches are counted, want 1", n)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the log has no %s: %s", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+// TestAVerificationThatIsShedIsCounted has no room for one.
+func TestAVerificationThatIsShedIsCounted(t *testing.T) {
+	v, live, reader := verifying(t, `input.x == "a"`)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.Run(ended) // what is offered after the end is shed
+	v.Offer(live, readAs(nil, time.Unix(0, 0)), authz.Decision{})
+	if n := counted(t, reader, "understudy.verifications", "shed"); n != 1 {
+		t.Errorf("%d shed verifications are counted, want 1", n)
+	}
+}

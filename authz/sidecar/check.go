@@ -1,0 +1,79 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/cache"
+	"understudy/authz/decisionlog"
+)
+
+// Check decides a request by the live policy, within one snapshot. If the policy
+// has ACTIVE experiments, it is decided by them afterwards, in shadow; nothing of
+// that delays the answer.
+func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
+	begin := time.Now()
+	snap := s.current.Load()
+	if snap == nil {
+		d := authz.Failed(authz.FailureNotReady, "No policy has been loaded yet.")
+		s.metrics.checked(ctx, "", d, begin)
+		s.decisions.Offer(ctx, begin, decisionlog.Decided{Request: r, Decision: d})
+		return d
+	}
+	id := r.Policy
+	if id == "" {
+		id = s.config.Policy
+	}
+	name := s.config.Location.Policy(id)
+	e := snap.policies[name]
+	d := s.decide(ctx, e, r)
+	if e == nil {
+		if d.Default {
+			d.Reason = noSuchPolicy(id)
+		}
+		s.logMissingPolicy(id, d.Verdict)
+		s.metrics.checked(ctx, "", d, begin)
+		s.decisions.Offer(ctx, begin, decisionlog.Decided{Policy: name, Request: r, Decision: d})
+		return d
+	}
+	s.metrics.checked(ctx, id, d, begin)
+	s.decisions.Offer(ctx, begin, decisionlog.Decided{
+		Policy: name, Etag: e.live.Etag, Compiled: e.live.Policy.Compiled(), Broken: e.broken, Request: r, Decision: d,
+	})
+	if len(e.experiments) > 0 && d.Failure != authz.FailureCanceled && d.Failure != authz.FailureOverloaded {
+		s.shadow.Offer(ctx, &e.live, e.experiments, r, d)
+	}
+	s.verifier.Offer(&e.live, r, d)
+	return d
+}
+
+// decide returns the live decision on a request: the cached one, or what the policy
+// decides now. The entry is nil if there is no such policy.
+func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) authz.Decision {
+	if e == nil {
+		return noPolicy.Evaluate(ctx, r, s.conditions)
+	}
+	if e.broken {
+		return authz.Failed(authz.FailureNotReady, "The policy could not be loaded.")
+	}
+	if d, ok := e.live.Policy.Find(r, e.lookups); ok {
+		return d
+	}
+	conditions := s.conditions
+	conditions.Name, conditions.Timeout = e.live.Name, s.timeout(e.live.Policy.Compiled(), r)
+	return e.live.Policy.Evaluate(ctx, r, conditions)
+}
+
+// timeout bounds a live evaluation. Who asks about a reservation waits for the external
+// services too; Envoy does not.
+func (s *Sidecar) timeout(p *authz.Policy, r *authz.Request) time.Duration {
+	timeout := s.config.DecisionTimeout
+	if timeout > 0 && r.Reservation != nil {
+		timeout += time.Duration(p.Services()) * s.services.client.Timeout()
+	}
+	return timeout
+}
+
+// noPolicy is the compiled policy where there is none.
+var noPolicy = cache.NewPolicy(&authz.Policy{})

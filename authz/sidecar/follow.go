@@ -1,0 +1,220 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"understudy/authz"
+)
+
+const (
+	// firstBackoff and lastBackoff bound the pause before a lost store is asked
+	// again.
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = 3 * time.Second
+)
+
+// follow keeps the snapshot up to date until ctx is done.
+func (s *Sidecar) follow(ctx context.Context) {
+	s.removeTemps()
+	for {
+		cursor, ok := s.load(ctx)
+		if !ok {
+			return
+		}
+		s.next(ctx, cursor)
+		// Sidecars that missed the same changes do not load at the same moment, nor
+		// without end from a store that never keeps them.
+		if !sleep(ctx, firstBackoff) {
+			return
+		}
+	}
+}
+
+// load makes a snapshot of everything, trying until it can. While the store is
+// lost and there is no snapshot at all, the file stands in.
+func (s *Sidecar) load(ctx context.Context) (authz.Cursor, bool) {
+	restore := sync.OnceFunc(func() { s.restore(ctx) })
+	// Whoever sees the saved policies sees that the store is lost; the log says so
+	// when it is known whether there are any.
+	lose := func(err error) {
+		before := s.noteReached(err)
+		restore()
+		s.logReached(before, err)
+	}
+	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
+		on, update, err := s.loadOnce(ctx, lose)
+		if err == nil {
+			s.reached(nil)
+			s.apply(ctx, on, update)
+			s.save()
+			return update.Cursor, true
+		}
+		if ctx.Err() != nil {
+			return authz.Cursor{}, false
+		}
+		lose(err)
+		if !sleep(ctx, pause) {
+			return authz.Cursor{}, false
+		}
+	}
+}
+
+// answerTime is for how long a sidecar without policies waits for the store alone.
+const answerTime = time.Second
+
+var errNoAnswer = fmt.Errorf("it has not answered for %v, and is still asked", answerTime)
+
+// ask asks the store for everything. A store that is slow to answer, or that never will
+// because its connection is half open, is reported to lose while it is waited for, if
+// there is nothing to decide by yet.
+func (s *Sidecar) ask(ctx context.Context, lose func(error)) (authz.Update, error) {
+	if s.current.Load() != nil {
+		return s.config.Feed.Load(ctx, s.config.Location)
+	}
+	type answer struct {
+		update authz.Update
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		update, err := s.config.Feed.Load(ctx, s.config.Location)
+		answers <- answer{update, err}
+	}()
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	select {
+	case a := <-answers:
+		return a.update, a.err
+	case <-timer.C:
+		lose(errNoAnswer)
+	}
+	a := <-answers
+	return a.update, a.err
+}
+
+// loadOnce asks the store for everything. The update that it returns goes on top of a
+// snapshot that has what stays of the present one: entries of the policies in the
+// update, so that what did not change is not compiled again, and what does not compile
+// keeps its last good version; and the policies that the store has lost.
+func (s *Sidecar) loadOnce(ctx context.Context, lose func(error)) (*snapshot, authz.Update, error) {
+	update, err := s.ask(ctx, lose)
+	if err != nil {
+		return nil, authz.Update{}, err
+	}
+	known := s.lastKnown()
+	missing, err := s.missingFrom(ctx, known, update)
+	if err != nil {
+		return nil, authz.Update{}, err
+	}
+	on := &snapshot{policies: make(map[authz.PolicyName]*entry)}
+	if snap := s.current.Load(); snap != nil {
+		for name := range update.Policies {
+			if e := snap.policies[name]; e != nil {
+				on.policies[name] = e
+			}
+		}
+	}
+	s.keepReadable(ctx, on, known, update)
+	s.keepMissing(ctx, on, missing)
+	return on, update, nil
+}
+
+// keepReadable puts what is known of policies that cannot be decoded into a snapshot that
+// does not have them: a sidecar that starts decides by its snapshot file.
+func (s *Sidecar) keepReadable(ctx context.Context, on *snapshot, known, update authz.Update) {
+	readable := make(map[authz.PolicyName]authz.PolicyState)
+	for name, state := range update.Policies {
+		last := known.Policies[name]
+		if state.Policy == nil && !state.Gone() && last.Policy != nil && on.policies[name] == nil {
+			readable[name] = last
+		}
+	}
+	maps.Copy(on.policies, (&snapshot{}).with(ctx, authz.Update{Policies: readable}).policies)
+}
+
+// next applies changes as they come, until everything has to be loaded again.
+func (s *Sidecar) next(ctx context.Context, cursor authz.Cursor) {
+	ctx, reload := context.WithCancel(ctx)
+	defer reload()
+	s.mu.Lock()
+	s.reload = reload
+	s.mu.Unlock()
+	for pause := firstBackoff; ; {
+		update, err := s.config.Feed.Next(ctx, s.config.Location, cursor)
+		switch {
+		case err == nil:
+			s.reached(nil)
+			pause = firstBackoff
+			s.apply(ctx, s.current.Load(), update)
+			cursor = update.Cursor
+			s.save()
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, authz.ErrTrimmed):
+			s.log.Info("changes were missed; loading everything again", "sequence", cursor.Sequence)
+			return
+		default:
+			s.reached(err)
+			if !sleep(ctx, pause) {
+				return
+			}
+			pause = min(2*pause, lastBackoff)
+		}
+	}
+}
+
+// apply compiles an update off the request path, on top of a snapshot, and makes the
+// result what requests are decided by.
+func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) {
+	next := on.with(ctx, update)
+	if ctx.Err() != nil {
+		return
+	}
+	s.resizeCaches(next)
+	before := s.current.Swap(next)
+	s.logFailures(next, update)
+	s.logMissing(before, next)
+	if before == nil {
+		close(s.ready)
+	}
+	s.log.Info("policies applied", "sequence", update.Cursor.Sequence,
+		"changed", len(update.Policies), "policies", len(next.policies))
+	s.askForHeartbeat()
+}
+
+// logFailures logs and counts what of an update could not be applied.
+func (s *Sidecar) logFailures(next *snapshot, update authz.Update) {
+	for name := range update.Policies {
+		e := next.policies[name]
+		if e == nil {
+			continue
+		}
+		for _, r := range e.failures {
+			s.metrics.notApplied()
+			s.panics.ReportCompiler(context.Background(), r.err, slog.String("resource", r.resource))
+			s.log.Error("a policy could not be applied; the last good one stays",
+				"resource", r.resource, "sequence", r.sequence, "error", r.err)
+		}
+	}
+}
+
+// sleep waits about the given time, so that sidecars that lost the store together
+// do not come back together. It reports false if ctx is done first.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	pause = pause/2 + rand.N(pause)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

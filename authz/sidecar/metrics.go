@@ -1,0 +1,176 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/diagnostics"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// metrics are the measurements of a sidecar. Labels are bounded: policy IDs come
+// from the snapshot, all other values from lists in this package.
+type metrics struct {
+	checks   metric.Int64Counter
+	duration metric.Float64Histogram
+	failures metric.Int64Counter
+	unsaved  metric.Int64Counter
+	// notifyFailures counts the rules that could not be notified of the end of a reservation.
+	notifyFailures metric.Int64Counter
+	// observing says that nobody enforces the decisions.
+	observing bool
+	// labels are those of all measurements, made once.
+	labels diagnostics.Options
+}
+
+// checkLabels are the labels of a check.
+type checkLabels struct {
+	policy  authz.PolicyID
+	result  string
+	failure authz.Failure
+	// observing is a label only where it is true: nobody enforces these.
+	observing bool
+}
+
+func (l checkLabels) Attributes() []attribute.KeyValue {
+	out := []attribute.KeyValue{
+		attribute.String("policy", string(l.policy)),
+		attribute.String("result", l.result),
+		attribute.String("failure", string(l.failure)),
+	}
+	if l.observing {
+		out = append(out, attribute.Bool("observing", true))
+	}
+	return out
+}
+
+func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
+	meter := provider.Meter("understudy/authz")
+	m := &metrics{observing: s.config.Observing}
+	var errs [8]error
+	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
+		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
+	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time to a live decision."),
+		metric.WithExplicitBucketBoundaries(.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1, .5, 1))
+	m.failures, errs[2] = meter.Int64Counter("understudy.apply.failures",
+		metric.WithDescription("Policies and experiments that could not be applied."))
+	m.unsaved, errs[3] = meter.Int64Counter("understudy.snapshot.write_failures",
+		metric.WithDescription("Changes after which the snapshot file could not be written."))
+	m.notifyFailures, errs[4] = meter.Int64Counter("understudy.notification.failures",
+		metric.WithDescription("Rules that could not be notified of the end of a reservation, by failure."))
+	errs[5] = errors.Join(observeStore(meter, s), observeObserving(meter, m.observing))
+	errs[6] = observePolicies(meter, s)
+	errs[7] = observeBodyMemory(meter, s.bodies)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	// An alert on a rise needs the zero.
+	m.failures.Add(context.Background(), 0)
+	m.unsaved.Add(context.Background(), 0)
+	return m, nil
+}
+
+// observeStore registers the gauges of the snapshot and the store.
+func observeStore(meter metric.Meter, s *Sidecar) error {
+	sequence, err := meter.Int64ObservableGauge("understudy.snapshot.sequence",
+		metric.WithDescription("Sequence number of the last change applied."))
+	if err != nil {
+		return err
+	}
+	age, err := meter.Float64ObservableGauge("understudy.snapshot.age", metric.WithUnit("s"),
+		metric.WithDescription("Time for which the store has not answered: how old the policies may be."))
+	if err != nil {
+		return err
+	}
+	missing, err := meter.Int64ObservableGauge("understudy.store.missing_policies",
+		metric.WithDescription("Policies that decide here although the store has lost them."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		status := s.Status()
+		o.ObserveInt64(sequence, status.Sequence)
+		o.ObserveFloat64(age, status.Age().Seconds())
+		o.ObserveInt64(missing, int64(len(status.Missing)))
+		return nil
+	}, sequence, age, missing)
+	return err
+}
+
+func (m *metrics) checked(ctx context.Context, id authz.PolicyID, d authz.Decision, begin time.Time) {
+	m.checks.Add(ctx, 1, diagnostics.Option(&m.labels, checkLabels{id, d.Result(), d.Failure, m.observing}))
+	m.duration.Record(ctx, time.Since(begin).Seconds())
+}
+
+func (m *metrics) notSaved() { m.unsaved.Add(context.Background(), 1) }
+
+func (m *metrics) notApplied() { m.failures.Add(context.Background(), 1) }
+
+// observePolicies registers what is measured of each policy of the snapshot.
+func observePolicies(meter metric.Meter, s *Sidecar) error {
+	lookups, err := meter.Int64ObservableCounter("understudy.decision_cache.lookups",
+		metric.WithDescription("Live requests that were looked up in the decision cache of their policy, by policy and outcome: "+
+			"hit or miss. A policy whose decisions are not cached has none."))
+	if err != nil {
+		return err
+	}
+	excluded, err := meter.Int64ObservableGauge("understudy.verification.excluded",
+		metric.WithDescription("1 for each live policy whose decisions are never verified, by policy and reason: external_service and "+
+			"not_deterministic (a second decision may be another by right), mismatch (no shortcuts are taken any more), no_rules."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		snap := s.current.Load()
+		if snap == nil {
+			return nil
+		}
+		for name, e := range snap.policies {
+			policy, live := attribute.String("policy", string(name.ID())), e.live.Policy
+			if live.Caching() {
+				o.ObserveInt64(lookups, e.lookups.Hits(), metric.WithAttributes(policy, attribute.String("outcome", "hit")))
+				o.ObserveInt64(lookups, e.lookups.Misses(), metric.WithAttributes(policy, attribute.String("outcome", "miss")))
+			}
+			if why := live.Compiled().Unverified(); why != "" {
+				o.ObserveInt64(excluded, 1, metric.WithAttributes(policy, attribute.String("reason", why)))
+			}
+		}
+		return nil
+	}, lookups, excluded)
+	return err
+}
+
+// observeBodyMemory registers the gauge of the memory that is taken.
+func observeBodyMemory(meter metric.Meter, m *authz.BodyMemory) error {
+	gauge, err := meter.Int64ObservableGauge("understudy.body.memory", metric.WithUnit("By"),
+		metric.WithDescription("Memory that what is being read of bodies takes, of --body-memory, as it is estimated."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(gauge, m.Taken())
+		return nil
+	}, gauge)
+	return err
+}
+
+// observeObserving makes the gauge that says whether decisions are enforced: it is there
+// in any case, so that an alert need not tell 0 from a sidecar that is away.
+func observeObserving(meter metric.Meter, observing bool) error {
+	var value int64
+	if observing {
+		value = 1
+	}
+	_, err := meter.Int64ObservableGauge("understudy.observing",
+		metric.WithDescription("1 if decisions are made and not enforced (serve --observe)."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(value)
+			return nil
+		}))
+	return err
+}

@@ -1,0 +1,137 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/decisionlog"
+	"understudy/authz/diagnostics"
+	"understudy/authz/extservice"
+	"understudy/authz/rehearsal"
+)
+
+// Sidecar decides requests by the policies of its location. It is safe for
+// concurrent use. Run makes it follow the changes; without a snapshot it denies.
+type Sidecar struct {
+	config  Config
+	log     *slog.Logger
+	metrics *metrics
+	panics  *diagnostics.Panics
+	// shadow and verifier work off the request path.
+	shadow   *rehearsal.Shadow
+	verifier *rehearsal.Verifier
+	// decisions is nil if the decision log is off.
+	decisions *decisionlog.Log
+	bodies    *authz.BodyMemory
+	// services calls the services that rules ask.
+	services services
+	// conditions are those of a live decision, but for its name and its timeout.
+	conditions authz.Conditions
+	started    time.Time
+
+	// current is nil until the first snapshot.
+	current atomic.Pointer[snapshot]
+	ready   chan struct{}
+
+	// beat asks for a heartbeat at once.
+	beat chan struct{}
+
+	missingPolicies *missingPolicyLog
+	// places bounds the live evaluations that are long.
+	places places
+
+	mu sync.Mutex
+	// reload ends the present wait for changes, so that everything is loaded again.
+	reload context.CancelFunc
+	// contact is when the store last answered, or when the snapshot file was written
+	// that stands in for it.
+	contact time.Time
+	// lost is the store's last error, nil while it answers.
+	lost error
+}
+
+// New returns a Sidecar that decides nothing until Run has loaded it.
+func New(config Config) (*Sidecar, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sidecar{
+		config:          config,
+		bodies:          authz.NewBodyMemory(config.BodyMemory),
+		log:             config.Logger,
+		started:         time.Now(),
+		ready:           make(chan struct{}),
+		beat:            make(chan struct{}, 1),
+		missingPolicies: newMissingPolicyLog(),
+		places:          newPlaces(),
+	}
+	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+	if s.panics, err = diagnostics.NewPanics(config.Logger, config.Meters); err != nil {
+		return nil, err
+	}
+	if s.services.client, err = extservice.New(config.External, config.Meters, config.Logger); err != nil {
+		return nil, fmt.Errorf("making the client of external services: %w", err)
+	}
+	s.conditions = authz.Conditions{
+		Default: config.Default, Bodies: s.bodies, Pacer: s.places, Services: s.services, NotifyFailed: s.notifyFailed, Panics: s.panics,
+	}
+	return s, s.prepare()
+}
+
+// prepare makes what works off the request path.
+func (s *Sidecar) prepare() (err error) {
+	c := s.config
+	output := diagnostics.Output{Logger: c.Logger, Meters: c.Meters, Panics: s.panics}
+	config := rehearsal.Config{
+		Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
+	}
+	if s.shadow, err = rehearsal.New(config); err != nil {
+		return fmt.Errorf("making the shadow: %w", err)
+	}
+	if s.verifier, err = rehearsal.NewVerifier(config); err != nil {
+		return fmt.Errorf("making the verifier: %w", err)
+	}
+	if s.decisions, err = decisionlog.New(c.DecisionLog, c.node(), s.bodies, output); err != nil {
+		return fmt.Errorf("making the decision log: %w", err)
+	}
+	return nil
+}
+
+// Run follows the location's policies until ctx is done; then it finishes the
+// previews under way, takes its node out of the location and returns nil. It is
+// called once.
+func (s *Sidecar) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { s.follow(ctx) })
+	running.Go(func() { s.heartbeats(ctx) })
+	running.Go(func() { s.decisions.Run(ctx) })
+	running.Go(func() { s.verifier.Run(ctx) })
+	s.shadow.Run(ctx)
+	running.Wait()
+	s.services.client.Close()
+	s.places.close()
+	return s.leave(context.WithoutCancel(ctx))
+}
+
+// Ready is closed once the first snapshot is there.
+func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
+
+// leaveTimeout bounds the farewell to a store that may be gone itself.
+const leaveTimeout = time.Second
+
+func (s *Sidecar) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if err := s.config.Feed.Leave(ctx, s.nodeName()); err != nil {
+		s.log.Warn("could not take this node out of its location", "node", s.nodeName(), "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/background"
+	"understudy/authz/cache"
+	"understudy/authz/rehearsal"
+)
+
+// snapshot is all that a sidecar decides by, compiled. It is immutable: a change
+// makes a new one, and a request that began with one ends with it.
+type snapshot struct {
+	cursor authz.Cursor
+	// policies :: policy name → what decides by it. A policy that is deleted, or
+	// was never there, is absent.
+	policies map[authz.PolicyName]*entry
+}
+
+// entry is a live policy with its ACTIVE experiments.
+type entry struct {
+	name authz.PolicyName
+	live rehearsal.Version
+	// broken says that the policy never compiled here: it denies.
+	broken bool
+	// missing says that the store has lost the policy.
+	missing     bool
+	experiments []*rehearsal.Experiment
+	// failures lists resources of this entry that did not compile, or cannot be read. They
+	// stay until a later change of the policy can be applied. They are part of the snapshot
+	// so that no report has the change without its failure.
+	failures []failure
+	// state is what a sidecar that starts without the store decides by: the policy that
+	// decides now and the experiments, or that the policy could never be read.
+	state authz.PolicyState
+	// lookups are those of the live policy, in all its versions since it was created.
+	lookups *cache.Lookups
+}
+
+// failure is a resource that this sidecar could not apply.
+type failure struct {
+	resource string
+	// sequence is the change that introduced it. For what cannot be decoded it is the one
+	// that wrote the record, so that later changes of its policy do not fail by it.
+	sequence int64
+	err      error
+}
+
+// with returns a new snapshot in which the update's policies are replaced. A live
+// policy that cannot be decoded or compiled keeps its last good version; an experiment
+// that cannot is left out.
+func (s *snapshot) with(ctx context.Context, update authz.Update) *snapshot {
+	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(s.policies))}
+	maps.Copy(next.policies, s.policies)
+	for name, state := range update.Policies {
+		if state.Gone() {
+			delete(next.policies, name)
+			continue
+		}
+		next.policies[name] = compileEntry(ctx, name, state, s.policies[name], update.Cursor.Sequence)
+	}
+	return next
+}
+
+// update returns what the snapshot was compiled from.
+func (s *snapshot) update() authz.Update {
+	u := authz.Update{Cursor: s.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState, len(s.policies))}
+	for name, e := range s.policies {
+		u.Policies[name] = e.state
+	}
+	return u
+}
+
+// compileEntry makes the entry of a policy that is there, on top of the one before, which
+// is nil if there was none. sequence is that of the change.
+func compileEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
+	if old == nil {
+		old = &entry{broken: true, lookups: &cache.Lookups{}}
+	}
+	e := &entry{name: name, state: state, lookups: old.lookups}
+	for _, u := range state.Undecodable {
+		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
+	}
+	if state.Policy == nil {
+		// What was read last decides on.
+		e.state.Policy = old.state.Policy
+	}
+	e.compileLive(ctx, old, sequence)
+	for _, experiment := range state.Experiments {
+		v, err := old.compile(ctx, experiment.Name, experiment.Etag, experiment.Policy)
+		if err != nil {
+			e.failures = append(e.failures, failure{experiment.Name, sequence, err})
+			continue
+		}
+		e.experiments = append(e.experiments, rehearsal.NewExperiment(v))
+	}
+	return e
+}
+
+// compileLive sets what the entry decides by: its policy, or if that does not compile
+// what decided before.
+func (e *entry) compileLive(ctx context.Context, old *entry, sequence int64) {
+	if e.state.Policy == nil {
+		e.broken, e.live.Name = true, string(e.name)
+		return
+	}
+	e.state.Undecodable = nil
+	live, err := old.compile(ctx, string(e.name), e.state.Policy.Etag, e.state.Policy)
+	if err != nil {
+		e.failures = append(e.failures, failure{string(e.name), sequence, err})
+		e.broken = old.broken
+	}
+	if err == nil || e.broken {
+		e.live = live
+	} else {
+		e.live, e.state.Policy = old.live, old.state.Policy
+	}
+}
+
+// compile compiles a policy. What the entry has compiled already, under whichever name or
+// etag, is not compiled again: a commit makes an experiment live.
+func (e *entry) compile(ctx context.Context, name, etag string, source *adminpb.Policy) (rehearsal.Version, error) {
+	v := rehearsal.Version{Name: name, Etag: etag, Source: source}
+	if v.Policy = e.compiled(source); v.Policy != nil {
+		return v, nil
+	}
+	var (
+		compiled *authz.Policy
+		err      error
+	)
+	background.Run(proto.Size(source), func() { compiled, err = authz.Compile(ctx, source) })
+	if err == nil {
+		v.Policy = cache.NewPolicy(compiled)
+	}
+	return v, err
+}
+
+// compiled returns the policy of a content that the entry has compiled; nil if it has not.
+func (e *entry) compiled(source *adminpb.Policy) *cache.Policy {
+	if e.live.Policy != nil && sameContent(e.live.Source, source) {
+		return e.live.Policy
+	}
+	for _, experiment := range e.experiments {
+		if experiment.Policy != nil && sameContent(experiment.Source, source) {
+			return experiment.Policy
+		}
+	}
+	return nil
+}
+
+// sameContent reports whether two policies decide alike because all that is
+// compiled of them is equal.
+func sameContent(a, b *adminpb.Policy) bool {
+	return proto.Equal(compiledPart(a), compiledPart(b))
+}
+
+func compiledPart(p *adminpb.Policy) *adminpb.Policy {
+	return &adminpb.Policy{
+		Rules: p.GetRules(), Modules: p.GetModules(), Data: p.GetData(), ExemptedProjects: p.GetExemptedProjects(),
+	}
+}
+
+// resizeCaches gives each policy of a snapshot its part of the decision cache. An
+// experiment that becomes the live policy keeps what is cached: it is the same policy. One
+// that is equal to the live policy shares its cache.
+func (s *Sidecar) resizeCaches(next *snapshot) {
+	if s.config.Cache < 0 {
+		return
+	}
+	for _, e := range next.policies {
+		for _, experiment := range e.experiments {
+			if experiment.Policy != e.live.Policy {
+				s.resizeCache(experiment.Policy, max(1, s.config.Cache/4))
+			}
+		}
+		s.resizeCache(e.live.Policy, s.config.Cache)
+	}
+}
+
+func (s *Sidecar) resizeCache(p *cache.Policy, size int) {
+	if err := p.SetSize(size); err != nil {
+		s.log.Error("decisions are not cached", "error", err)
+	}
+}
