@@ -1,14 +1,15 @@
-// Package authz is the data plane: it decides a request by the live policy and
-// rehearses the policy's experiments on the same request.
+// Package authz is what a decision is: requests, policies and their answers.
 //
-// A [Sidecar] follows the policies of one location through a [Feed] and holds
-// them, compiled, in one immutable snapshot. A [Request] is decided by the live
-// policy of that snapshot; after the answer it is decided again by each ACTIVE
-// experiment, in shadow: by the same code, with the same input and clock, without
-// effects. Each pair of decisions becomes one preview record (AIP-236).
+// A [Policy] is a chain of filters, compiled from what the control plane stores. It
+// decides a [Request] under [Conditions]: each filter in order, the first denial ends the
+// chain, and the outcome is a [Decision], complete enough to be compared with another one.
+// What a policy can read of a request is known when it is compiled (its [ReadSet]), and a
+// request is projected to that: the [Fingerprint] of the projection names all requests
+// that are decided alike. A [Feed] is the seam to the control plane: the state of the
+// policies of a [Location], and the changes.
 //
-// The package guarantees that a request is decided within one snapshot, that no
-// experiment can change or delay a live answer, and that whatever goes wrong is a
-// denial. How a request arrives and how an answer leaves is left to the fronts
-// ([understudy/authz/extauthz]), how policies are stored to the Feed.
+// Nothing here starts a goroutine, opens a file or a connection; whatever goes wrong is a
+// denial. Around it: package cache is a decorator in front of a policy, sidecar follows a
+// Feed and answers, rehearsal decides by experiments, decisionlog logs. How a request
+// arrives and how an answer leaves is left to the fronts, extauthz and reservation.
 package authz

@@ -14,7 +14,7 @@ import (
 	"understudy/rego"
 )
 
-// caching asks a sidecar with requests whose decisions can be remembered.
+// caching asks a sidecar with requests whose decisions can be cached.
 type caching struct {
 	*sidecar.Sidecar
 	meter
@@ -134,8 +134,8 @@ func TestACachedDecisionEndsByTheClock(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoFunctionOfTheInputIsNotRemembered asks twice, and by a moment later.
-func TestWhatIsNoFunctionOfTheInputIsNotRemembered(t *testing.T) {
+// TestWhatIsNoFunctionOfTheInputIsNotCached asks twice, and by a moment later.
+func TestWhatIsNoFunctionOfTheInputIsNotCached(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"random": `uuid.rfc4122("x")`, "the clock": `sprintf("%d", [time.now_ns()])`,

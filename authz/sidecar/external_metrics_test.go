@@ -23,7 +23,7 @@ import (
 )
 
 // TestCallsAreObservable is Z-20: a span of each call, in the trace of the request and
-// passed on to the service; the metrics are proven with the moods.
+// passed on to the service; the metrics are proven with the response cases.
 func TestCallsAreObservable(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()

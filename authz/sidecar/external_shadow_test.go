@@ -152,9 +152,9 @@ func (shortReads) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
 	return rego.NewInput(map[string]any{})
 }
 
-// TestNothingOfAReservationIsRemembered asks about two reservations that policies could
+// TestNothingOfAReservationIsCached asks about two reservations that policies could
 // take for one.
-func TestNothingOfAReservationIsRemembered(t *testing.T) {
+func TestNothingOfAReservationIsCached(t *testing.T) {
 	t.Parallel()
 	s, _ := deciding(t, rules("", lengthRule(time.Hour)), nil)
 	for length, want := range map[time.Duration]authz.Verdict{time.Hour: authz.Allow, 2 * time.Hour: authz.Deny} {
@@ -168,8 +168,8 @@ func TestNothingOfAReservationIsRemembered(t *testing.T) {
 	}
 }
 
-// TestAnswersOfServicesAreNotRemembered asks twice.
-func TestAnswersOfServicesAreNotRemembered(t *testing.T) {
+// TestAnswersOfServicesAreNotCached asks twice.
+func TestAnswersOfServicesAreNotCached(t *testing.T) {
 	t.Parallel()
 	service := newService(t, nil)
 	s, _ := deciding(t, rules("", serviceRule(service.URL, false)), nil)

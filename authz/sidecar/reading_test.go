@@ -81,7 +81,7 @@ func TestReadingEndsWithTheDecision(t *testing.T) {
 	}
 }
 
-// TestExperimentsLeaveRoomForBodies: what is read beside the traffic takes half of the
+// TestExperimentsLeaveRoomForBodies: what is read off the request path takes half of the
 // memory at most. What finds no room is not compared, and counted.
 func TestExperimentsLeaveRoomForBodies(t *testing.T) {
 	t.Parallel()

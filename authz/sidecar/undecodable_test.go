@@ -103,7 +103,7 @@ func TestAnUndecodablePolicyIsItsOwnFailure(t *testing.T) {
 		checkLastGood(t, s)
 	})
 	feed.setDown(false)
-	t.Run("mended", func(t *testing.T) {
+	t.Run("fixed", func(t *testing.T) {
 		s, _ := start(t, feed, config)
 		<-s.Ready()
 		feed.put(otherPolicy, authz.PolicyState{})

@@ -51,9 +51,9 @@ func reset(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }
 
 const response = "HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s"
 
-// TestServicesInAllTheirMoods is Z-15, Z-17, Z-18 and Z-45, and the faults of a
+// TestServicesInAllResponseCases is Z-15, Z-17, Z-18 and Z-45, and the faults of a
 // service: each answer with what it means, and with what it means if errors are allowed.
-func TestServicesInAllTheirMoods(t *testing.T) {
+func TestServicesInAllResponseCases(t *testing.T) {
 	t.Parallel()
 	const generic, failed = "The external service denied the request.", "The external service gave no decision."
 	large := strings.Repeat("a", 10<<20)
@@ -103,13 +103,13 @@ func TestServicesInAllTheirMoods(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			service := newService(t, c.answer)
-			checkMood(t, service.URL, c.outcome, c.message, nil)
+			checkResponse(t, service.URL, c.outcome, c.message, nil)
 		})
 	}
 }
 
-// checkMood decides by a service that is right and wrong to trust in its errors.
-func checkMood(t *testing.T, endpoint, outcome, message string, change func(*extservice.Config)) {
+// checkResponse decides by a service that is right and wrong to trust in its errors.
+func checkResponse(t *testing.T, endpoint, outcome, message string, change func(*extservice.Config)) {
 	t.Helper()
 	denies := strings.HasPrefix(outcome, "deny")
 	for _, allowOnError := range []bool{false, true} {
@@ -172,7 +172,7 @@ func TestServicesThatCannotBeAsked(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			checkMood(t, c.endpoint, c.outcome, failed, c.change)
+			checkResponse(t, c.endpoint, c.outcome, failed, c.change)
 		})
 	}
 	t.Cleanup(func() {
@@ -242,12 +242,12 @@ func newTLSServer(t testing.TB, config *tls.Config) *httptest.Server {
 func TestTrustedTLS(t *testing.T) {
 	t.Parallel()
 	service := newTLSServer(t, nil)
-	checkMood(t, service.URL, "pass", "", func(c *extservice.Config) {
+	checkResponse(t, service.URL, "pass", "", func(c *extservice.Config) {
 		c.RootCAs = x509.NewCertPool()
 		c.RootCAs.AddCert(service.Certificate())
 	})
 	old := newTLSServer(t, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
-	checkMood(t, old.URL, "tls", "The external service gave no decision.", func(c *extservice.Config) {
+	checkResponse(t, old.URL, "tls", "The external service gave no decision.", func(c *extservice.Config) {
 		c.RootCAs = x509.NewCertPool()
 		c.RootCAs.AddCert(old.Certificate())
 	})
