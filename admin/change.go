@@ -27,7 +27,7 @@ type Change struct {
 	refused func(Condition) error
 	// Writes are the resources that change, without the operation.
 	Writes []Write
-	// Policies are those that the sidecars of the target's location are told of; nil
+	// Policies are those in the event for the sidecars of the target's location; nil
 	// means the target's.
 	Policies []authz.PolicyName
 	// Response is the result of the operation.

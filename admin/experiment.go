@@ -243,8 +243,8 @@ func (s *Server) newExperiment(
 	return experiment, s.validateExperiment(ctx, experiment, nil)
 }
 
-// checkExperimentLimit tells a caller of validate_only that the policy has all the
-// experiments it may have.
+// checkExperimentLimit returns an error if the policy has all the experiments it may have:
+// for validate_only, which makes no Txn whose condition would find out.
 func (s *Server) checkExperimentLimit(ctx context.Context, policy Key) error {
 	present, err := s.store.List(ctx, Query{Collection: policy.In("experiments"), Limit: maxExperiments})
 	if err != nil {

@@ -49,7 +49,7 @@ func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...stri
 }
 
 // maxPageBytes is the size of a page, unless that is of one item: less than the 4 MiB
-// that clients of gRPC take if they are not told otherwise. AIP-158 lets a page be
+// that clients of gRPC take if they are not configured otherwise. AIP-158 lets a page be
 // smaller than was asked for.
 const maxPageBytes = 3 << 20
 

@@ -172,7 +172,7 @@ func (k Key) Type() string {
 func (k Key) String() string { return string(k) }
 
 // ReservedLocation is the ID of the location that no sidecar enforces. A project keeps
-// there what the Policyfile API needs beside policies.
+// there what the Policyfile API needs in addition to policies.
 const ReservedLocation = "global"
 
 // notReserved refuses the reserved location, named by a field, for what is to be live.

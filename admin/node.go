@@ -26,8 +26,8 @@ func (s *Server) GetNode(ctx context.Context, r *adminpb.GetNodeRequest) (*admin
 	return nil, apierror.NotFound(name)
 }
 
-// ListNodes implements AIP-132. It lists also those that have not reported of late:
-// their heartbeat_time tells.
+// ListNodes implements AIP-132. Nodes that have not reported lately are listed too: their
+// heartbeat_time shows it.
 func (s *Server) ListNodes(ctx context.Context, r *adminpb.ListNodesRequest) (*adminpb.ListNodesResponse, error) {
 	parent, err := locationKind.parse("parent", r.GetParent())
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) ReadNodes(ctx context.Context, location authz.Location) ([]*adm
 	return nodes, nil
 }
 
-// reconciler tells which resources of a location are not yet enforced everywhere,
+// reconciler knows which resources of a location are not yet enforced everywhere,
 // from one reading of what its nodes report.
 type reconciler struct{ nodes []NodeReport }
 

@@ -49,7 +49,7 @@ type storedOperation struct {
 	sequence int64
 	// applied are the resources of that change, once targets has worked them out.
 	applied []Key
-	// etag tells the versions of the record apart; see version.
+	// etag is that of the record, a new one for each version of it.
 	etag string
 	// expire is when the record ceases to exist.
 	expire time.Time
@@ -281,7 +281,7 @@ func (s *Server) settle(ctx context.Context, op *storedOperation) (*longrunningp
 	if err := s.await(ctx, op, settleTime); err != nil {
 		// The change is stored: a store that is lost now is no reason to call it
 		// a failure.
-		s.log.WarnContext(ctx, "cannot tell whether an operation is done", "operation", op.message.Name, "error", err)
+		s.log.WarnContext(ctx, "it is not known whether an operation is done", "operation", op.message.Name, "error", err)
 	}
 	return op.answer()
 }

@@ -123,7 +123,7 @@ func (s *Server) CommitPolicyExperiment(
 	})
 }
 
-// checkCommit checks what the caller expects, in the order in which it is told.
+// checkCommit checks what the caller expects, in the order in which errors are reported.
 func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentRequest) error {
 	if !stored.exists() || !stored.parent.Live() {
 		return apierror.NotFound(stored.name)

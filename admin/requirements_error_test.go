@@ -40,7 +40,7 @@ var httpStatus = map[string]int{
 }
 
 // ownStatus are the HTTP errors that no google.rpc.Code maps to: they are the REST
-// edge's own, beside the code that says the same to a client of the envelope.
+// edge's own, together with the code that says the same to a client of the envelope.
 var ownStatus = map[int]string{
 	405: "UNIMPLEMENTED", 413: "INVALID_ARGUMENT", 415: "INVALID_ARGUMENT", 406: "INVALID_ARGUMENT",
 	408: "DEADLINE_EXCEEDED",

@@ -26,7 +26,7 @@ func init() {
 }
 
 // plant changes a stored resource behind the back of the API, as an earlier version
-// may have left it, and tells the sidecars.
+// may have left it, and notifies the sidecars.
 func plant[M proto.Message](r *row, name string, m M, change func(M)) {
 	r.Helper()
 	records, err := r.store.Get(r.Context(), admin.Key(name))

@@ -161,7 +161,7 @@ func (p *proxy) back(client, server net.Conn, dropped chan struct{}) {
 	}
 }
 
-// noteLost tells the test, and returns whether to lose all else too.
+// noteLost notifies the test, and returns whether to lose all else too.
 func (p *proxy) noteLost() (everything bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -158,7 +158,7 @@ func (r *row) execute(statements []statement) {
 	}
 }
 
-// words are the statements of the language, beside for and captures.
+// words are the statements of the language, in addition to for and captures.
 var words map[string]func(r *row, rest string)
 
 func init() {

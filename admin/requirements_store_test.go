@@ -25,7 +25,7 @@ type openStore struct {
 	stores
 	// project is the row's own.
 	project string
-	// address tells how to open the store once more: bolt:PATH or a URL.
+	// address is by what the store can be opened once more: bolt:PATH or a URL.
 	address string
 	// release lets go of the store, so that another process can have it.
 	release func()

@@ -199,7 +199,7 @@ func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
 
 // policyWrites returns the writes that store a policy in the place of another, with
 // its revision, of which it keeps the last maxRevisions. The revision is put again if
-// it is known, unchanged: so the sequence of its record tells when it was last made
+// it is known, unchanged: so the sequence of its record says when it was last made
 // live, and trimming drops what has not been live for the longest time, never what
 // is live now or was just before. They hold as long as the policy is Unchanged, for
 // revisions change together with it. A known revision that cannot be read is replaced.

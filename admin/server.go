@@ -39,10 +39,9 @@ const (
 type Config struct {
 	// Store keeps the resources. Required.
 	Store Store
-	// Logger gets what callers are not told: the causes of internal errors.
-	// Nil means none.
+	// Logger gets the causes of internal errors, which callers do not see. Nil means none.
 	Logger *slog.Logger
-	// Panics reports what panics. Nil means that the Logger alone hears of it.
+	// Panics reports what panics. Nil means that they are logged only.
 	Panics *diagnostics.Panics
 	// RequirePassingTests refuses a policy whose own tests fail: the test_ rules of
 	// its modules. One without tests is accepted.

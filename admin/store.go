@@ -123,7 +123,7 @@ func (DeleteCollection) isWrite() {}
 func (TrimCollection) isWrite()   {}
 func (ExpireCollection) isWrite() {}
 
-// Event tells the sidecars of a location that policies (or their experiments)
+// Event notifies the sidecars of a location that policies (or their experiments)
 // changed.
 type Event struct {
 	Location authz.Location
@@ -163,7 +163,8 @@ func (e *ConditionError) Error() string {
 var ErrUnavailable = errors.New("the store is unavailable")
 
 // ErrOutcomeUnknown says that the store was lost while a Txn was under way: it
-// has been made as a whole, or not at all. Only a commit with the same ID tells.
+// has been made as a whole, or not at all. Only a commit with the same ID
+// shows which.
 var ErrOutcomeUnknown = errors.New("the store was lost while the change was being stored")
 
 // Query selects the records of a collection.

@@ -36,7 +36,7 @@ func (s *Server) checkSize(field string, size int) error {
 }
 
 // compile is the last check of a policy, by the very code that will decide by it,
-// and by its own tests if the server is told to run them.
+// and by its own tests if the server is configured to run them.
 func (s *Server) compile(ctx context.Context, field string, p *adminpb.Policy) error {
 	if err := s.compilers.compile(ctx, p); err != nil {
 		return s.refused(ctx, field, p, err)

@@ -4,7 +4,7 @@
 // Each is parsed against a message's descriptor, so that an unknown field or a
 // wrong type is found before anything is read, and then applied to messages. The
 // package knows no resource of ours. Its errors are [Error]s: texts for the caller
-// that say what is wrong and how to mend it.
+// that say what is wrong and how to fix it.
 //
 // The parsers are our own. That of go.einride.tech/aip has the right precedence,
 // but knows neither backticks for map keys nor a bound on depth, checks no enum

@@ -215,7 +215,7 @@ func TestMaskErrors(t *testing.T) {
 		}
 	}
 	if _, err := aip.ParseMask([]string{"*", "policy"}, d); err == nil {
-		t.Error("* is accepted beside another path")
+		t.Error("* is accepted together with another path")
 	}
 	mask, err := aip.ParseMask([]string{"policy.name"}, d)
 	if err != nil {

@@ -121,7 +121,7 @@ func checkWhole(t *testing.T, path string, acknowledged int64) (last int64) {
 		t.Fatal(err)
 	}
 	defer closeStore(t, store)
-	// One more may have been made that the child could not tell of any more.
+	// One more may have been made that the child could not report any more.
 	for n := int64(1); n <= acknowledged+2; n++ {
 		a, b := pair(n)
 		records, err := store.Get(t.Context(), a, b)

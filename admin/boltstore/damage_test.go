@@ -144,7 +144,7 @@ func countWhole(t *testing.T, records []admin.Record) (whole int) {
 	return whole
 }
 
-// TestTruncated cuts a file off at each page and beside it.
+// TestTruncated cuts a file off at the end of each page and next to it.
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	content, page := filled(t), os.Getpagesize()
@@ -178,7 +178,7 @@ func TestFlipped(t *testing.T) {
 		switch i % 4 {
 		case 0: // one bit
 			damaged[at] ^= 1 << random.IntN(8)
-		case 1: // a byte of what tells bbolt where everything is
+		case 1: // a byte of the pages in which bbolt finds everything
 			damaged[at/page*page+random.IntN(200)] = byte(random.Uint32())
 		case 2: // a sector
 			clear(damaged[at/512*512:][:512])

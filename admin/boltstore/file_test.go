@@ -24,7 +24,7 @@ const (
 	web      = admin.Key(location + "/policies/web")
 )
 
-// change returns a Txn that tells of the policy web.
+// change returns a Txn with an event for the policy web.
 func change(id string, writes ...admin.Write) admin.Txn {
 	return admin.Txn{
 		ID: id, Project: "p1", Writes: writes,

@@ -31,7 +31,7 @@ import (
 //
 // Times are Unix milliseconds, 8 bytes big endian, so that the oldest come first.
 // A location's head is the last entry of its changes; at least that entry is kept
-// for ever, so that a trimmed stream is told from an empty one.
+// for ever, so that a trimmed stream differs from an empty one.
 var (
 	bucketRecords   = []byte("records")
 	bucketExpiries  = []byte("expiries")
@@ -82,8 +82,8 @@ func decodeChange(b []byte) change {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the CRC-32C of parts: nothing else in the file tells a value that was
-// damaged, which might still be a policy, from the one that was written.
+// checksum returns the CRC-32C of parts: nothing else in the file shows that a value was
+// damaged, which might still decode as a policy.
 func checksum(parts ...[]byte) (sum uint32) {
 	for _, p := range parts {
 		sum = crc32.Update(sum, castagnoli, p)

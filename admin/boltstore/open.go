@@ -27,8 +27,8 @@ var (
 	ErrDamaged = errors.New("the file is damaged")
 )
 
-// mend says how to go on without the file.
-const mend = "put a copy of it in its place; or move it away and run `understudy restore` with the same --store, " +
+// fix says how to go on without the file.
+const fix = "put a copy of it in its place; or move it away and run `understudy restore` with the same --store, " +
 	"which stores again what a sidecar saved last; without either, a new store begins empty"
 
 // openFile opens the database in a file that is verified first, and makes a new one if
@@ -50,7 +50,7 @@ func openFile(path string) (db *bbolt.DB, err error) {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("opening %s: %w: stop it, give this one another file, or let both share a Redis", path, ErrHeld)
 	case errors.Is(err, ErrDamaged):
-		err = fmt.Errorf("%w: %s", err, mend)
+		err = fmt.Errorf("%w: %s", err, fix)
 	}
 	if db != nil {
 		err = errors.Join(err, db.Close())
@@ -95,7 +95,7 @@ func lock(f *os.File) error {
 // belongs in it or not at all, so that a file which is empty was never a store.
 func create(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		// What else is wrong with it, opening it tells.
+		// Whatever else is wrong with the file is the error of opening it.
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

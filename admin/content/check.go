@@ -14,7 +14,7 @@ import (
 )
 
 // DefaultPolicySize is the limit on a policy's size, in bytes, unless Config.MaxPolicySize
-// is set. A gRPC client receives messages of at most 4 MiB unless it is told otherwise:
+// is set. A gRPC client receives messages of at most 4 MiB unless it is configured otherwise:
 // the rest is room for the names, times and etags that the server adds, and for the
 // operation around a policy.
 const DefaultPolicySize = 4<<20 - 64<<10
@@ -64,8 +64,8 @@ func RequirePolicy(e *adminpb.PolicyExperiment) error {
 	return nil
 }
 
-// CheckExperiment checks what a caller may set in an experiment beside its policy. field
-// is the path of the experiment in the request.
+// CheckExperiment checks what a caller may set in an experiment, but for its policy.
+// field is the path of the experiment in the request.
 func CheckExperiment(field string, e *adminpb.PolicyExperiment) error {
 	if v := checkDisplayName(field, e.GetDisplayName()); len(v) > 0 {
 		return apierror.InvalidFields(apierror.ReasonInvalidField, v...)

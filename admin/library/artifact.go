@@ -7,7 +7,7 @@ import (
 	"understudy/admin/apierror"
 )
 
-// A project keeps cookbook artifacts beside its locks, for Chef's clients put those that a
+// A project keeps cookbook artifacts, too, for Chef's clients put those that a
 // lock names before the lock itself (RFC-022). Nothing here runs them:
 //
 //	…/locations/global/artifacts/COOKBOOK/identifiers/IDENTIFIER

@@ -11,7 +11,7 @@ import (
 	"understudy/authz"
 )
 
-// A project keeps in the reserved location what the Policyfile API needs beside policies:
+// A project keeps in the reserved location what the Policyfile API needs in addition to policies:
 //
 //	…/locations/global/groups/GROUP               the group exists, also without policies
 //	…/locations/global/policyfiles/POLICY         the name of a policy exists

@@ -236,8 +236,8 @@ func (k storedRevision) lock(format LockFormat) (lock Lock, err error) {
 	return lock, err
 }
 
-// documentEtag tells the documents of one revision apart, of which there can be one
-// after another.
+// documentEtag is the hash of a document: a revision that was removed can be stored again
+// with another one.
 func documentEtag(document []byte) string {
 	sum := sha256.Sum256(document)
 	return hex.EncodeToString(sum[:])

@@ -98,8 +98,8 @@ const AllowNoOp = "allow_no_op"
 
 func (c *call) noOp() library.NoOp { return library.NoOp(c.query.Get(AllowNoOp) == "true") }
 
-// orNoOp tells of a lock that enforces nothing, and would take the place of one that
-// does, how that is done on purpose.
+// orNoOp adds to the error of a lock that enforces nothing, and would take the place of one
+// that does, how that is done on purpose.
 func (c *call) orNoOp(err error, policy authz.PolicyID) error {
 	if !library.IsNoOp(err) {
 		return err

@@ -31,9 +31,10 @@ type Config struct {
 	// TrustRevisionIDs takes the revision_id of a new lock as it is, as Chef's server
 	// does. Otherwise it is computed, and a wrong one is refused.
 	TrustRevisionIDs bool
-	// Logger gets what callers are not told. Nil means none.
+	// Logger gets the causes of internal errors, which callers do not see, and locks that
+	// end what a policy enforces. Nil means none.
 	Logger *slog.Logger
-	// Panics reports what panics. Nil means that the Logger alone hears of it.
+	// Panics reports what panics. Nil means that they are logged only.
 	Panics *diagnostics.Panics
 }
 
@@ -43,9 +44,9 @@ type API struct {
 	guard   rest.Guard
 	project string
 	trust   bool
-	// turns bounds the documents that are being read.
-	turns chan struct{}
-	log   *slog.Logger
+	// parsing has a token for each document that is being parsed, which bounds them.
+	parsing chan struct{}
+	log     *slog.Logger
 	// panics reports what panics in calls.
 	panics *diagnostics.Panics
 }
@@ -57,7 +58,7 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		admin: c.Admin, guard: c.Guard, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
-		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -126,7 +127,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err := checkQuery(match.route, r.URL.Query()); err != nil {
 		return nil, err
 	}
-	f := &format{trust: a.trust, turns: a.turns}
+	f := &format{trust: a.trust, parsing: a.parsing}
 	locks, err := library.New(a.admin, project, f, a.log)
 	if err != nil {
 		return nil, orMissing(err, "organization '"+project+"' does not exist")

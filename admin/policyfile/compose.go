@@ -18,13 +18,13 @@ import (
 	"understudy/rego"
 )
 
-// lockVersion is the version of a cookbook that is a module: only its hash tells it
-// from others.
+// lockVersion is the version of a cookbook that is a module: only its hash differs
+// from that of others.
 const lockVersion = "1.0.0"
 
 // document is a lock in the order in which people read it. It has every field that
 // chef-cli asks of a lock (its PolicyfileLock#build_from_lock_data and
-// CookbookLock::REQUIRED_LOCK_DATA_KEYS), and rego beside them.
+// CookbookLock::REQUIRED_LOCK_DATA_KEYS), and also rego.
 type document struct {
 	RevisionID           string                      `json:"revision_id"`
 	Name                 string                      `json:"name"`

@@ -13,7 +13,7 @@
 // of which the manifests are kept, and sandboxes, which never need a file.
 //
 // The package guarantees that a new revision_id is the hash of its document (unless
-// told to trust it), that a known revision never changes, and that every change is
+// it is configured to trust it), that a known revision never changes, and that every change is
 // one transaction. Answers are synchronous: 200 means that it is stored, and, where
 // sidecars apply it within two seconds, applied.
 package policyfile

@@ -41,8 +41,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestForeignPages: what a page of strangers has a browser send is refused by the rule
-// of the other API. A promotion needs neither a body nor the browser's leave; a name
+// TestForeignPages: what a browser sends for a page of another site is refused by the
+// rule of the other API. A promotion needs neither a body nor the browser's leave; a name
 // that was made to point here needs not even another origin.
 func TestForeignPages(t *testing.T) {
 	store := backends(t)[1].open(t)

@@ -8,15 +8,15 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// format is what the library of one call is told of documents. It reads the same
-// document once, however often it is asked, and as many calls read at a time as have
-// turns: a document of the largest size takes sixty times that of memory while it is
-// read, and the processors belong to those who decide. It is for one goroutine.
+// format parses the documents of one call for the library, the same document once. Of all
+// calls, at most GOMAXPROCS documents are parsed at once: parsing takes about 60 times the
+// size of a document in memory, and the processors are for decisions. It is for one
+// goroutine.
 type format struct {
 	// trust takes any revision_id, as Chef's server does.
 	trust bool
-	// turns has a token for each document that is being read.
-	turns chan struct{}
+	// parsing has a token for each document that is being read.
+	parsing chan struct{}
 	// last is the document that was read last.
 	last reading
 }
@@ -40,8 +40,8 @@ func (f *format) parse(document []byte) (*Lock, error) {
 }
 
 func (f *format) inTurn(work func()) {
-	f.turns <- struct{}{}
-	defer func() { <-f.turns }()
+	f.parsing <- struct{}{}
+	defer func() { <-f.parsing }()
 	work()
 }
 
@@ -77,7 +77,7 @@ func (f *format) Admit(given library.Lock) error {
 	return nil
 }
 
-// enforcement tells, for people and scripts, what sidecars do with a lock.
+// enforcement says, for people and scripts, what sidecars do with a lock.
 func (f *format) enforcement(lock library.Lock) string {
 	if lock.Document == nil {
 		if len(lock.Content.GetRules()) == 0 {

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// TestDocumentsAreReadOnce reads a document once in a call, and in turn with others.
+// TestDocumentsAreReadOnce parses a document once in a call, and no more documents at a time than may be.
 func TestDocumentsAreReadOnce(t *testing.T) {
 	document := []byte(`{"revision_id":"0","name":"web","run_list":[],"cookbook_locks":{}}`)
-	f := &format{turns: make(chan struct{}, 1)}
+	f := &format{parsing: make(chan struct{}, 1)}
 	first, err := f.parse(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.turns <- struct{}{} // Somebody else reads.
+	f.parsing <- struct{}{} // Somebody else reads.
 	if again, err := f.parse(slices.Clone(document)); again != first || err != nil {
 		t.Errorf("the same document is read again (%v)", err)
 	}
@@ -24,14 +24,14 @@ func TestDocumentsAreReadOnce(t *testing.T) {
 	}()
 	select {
 	case <-other:
-		t.Error("another document is read out of turn")
+		t.Error("another document is parsed although as many as may be are being parsed")
 	default:
 	}
-	<-f.turns
+	<-f.parsing
 	if lock := <-other; lock == nil || lock.RevisionID != "1" {
 		t.Errorf("another document is read as %+v", lock)
 	}
-	if _, err := f.parse([]byte(`{}`)); err == nil || len(f.turns) > 0 {
-		t.Errorf("what is no lock is read (%v), or keeps its turn", err)
+	if _, err := f.parse([]byte(`{}`)); err == nil || len(f.parsing) > 0 {
+		t.Errorf("what is no lock is read (%v), or still counts as being parsed", err)
 	}
 }

@@ -168,7 +168,7 @@ func promote(c *call) (*reply, error) {
 }
 
 // promoted reads policy_names, or nil for all policies, if the body leaves them out. It
-// refuses other fields, and null: a slip of the pen must not promote everything.
+// refuses other fields, and null: a mistyped field must not promote everything.
 func (c *call) promoted() ([]authz.PolicyID, error) {
 	if len(c.body) == 0 {
 		return nil, nil

@@ -59,7 +59,7 @@ func validName(name string) bool {
 // validRevision is validName of a revision. The other API has an alias latest.
 func validRevision(id string) bool { return validName(id) && id != "latest" }
 
-// Parse reads and checks a lock document. The error tells the first mistake in the
+// Parse reads and checks a lock document. The error names the first mistake in the
 // words of Chef's server.
 func Parse(document []byte) (*Lock, error) {
 	if !wellFormed(document) {

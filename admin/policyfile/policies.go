@@ -150,7 +150,7 @@ func (c *call) reply(status int, lock library.Lock) (*reply, error) {
 
 // Headers beyond RFC-042.
 const (
-	// EnforcementHeader tells whether sidecars enforce a lock, and if not, why.
+	// EnforcementHeader says whether sidecars enforce a lock, and if not, why.
 	EnforcementHeader = "Understudy-Enforcement"
 	// OperationHeader names the operation of the other API that is done when every
 	// live sidecar of the group has applied the lock.

@@ -55,7 +55,7 @@ func problemOf(err error) *Problem {
 	return problem(code, st.Message())
 }
 
-// violations tells what is wrong with fields by the names that they have here.
+// violations says what is wrong with fields, by the names that they have in this API.
 func violations(st *status.Status) (texts []string) {
 	for _, d := range st.Details() {
 		bad, ok := d.(*errdetails.BadRequest)

@@ -3,6 +3,6 @@
 // A store can lose a whole location, such as a Redis that was restarted empty, or single
 // records, such as a Redis that evicts. Sidecars go on by what they have saved. Whoever
 // operates them then either restores the saved policies or accepts the loss; both write to
-// the store itself, beside any server, and make one transaction, so that sidecars see all
-// of it or nothing.
+// the store itself, with or without a server on it, and make one transaction, so that
+// sidecars see all of it or nothing.
 package recovery

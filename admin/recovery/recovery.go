@@ -16,8 +16,8 @@ import (
 )
 
 // Recovery is what becomes of the policies of a location whose store has lost them. Its
-// methods write to the store itself, beside any Server: a Txn each, so that sidecars see
-// all of it or nothing.
+// methods write to the store itself, with or without a Server on it: a Txn each, so that
+// sidecars see all of it or nothing.
 type Recovery struct {
 	// Store is the store that has lost them. Required.
 	Store admin.Store
@@ -182,7 +182,7 @@ func (r Recovery) deletionOf(name authz.PolicyName) (admin.Put, error) {
 	return write, err
 }
 
-// commit makes the writes about policies that are not there, and tells the sidecars.
+// commit makes the writes about policies that are not there, with an event for the sidecars.
 func (r Recovery) commit(ctx context.Context, names []authz.PolicyName, writes []admin.Write) error {
 	if len(names) == 0 || r.ValidateOnly {
 		return nil

@@ -95,7 +95,7 @@ func (l lostStore) recovery() recovery.Recovery {
 	return recovery.Recovery{Store: l.store, Location: lostLocation, Saved: l.saved}
 }
 
-// load returns what the store has now, and what of it a follower that had nothing hears.
+// load returns what the store has now, and what of it a follower that had nothing gets.
 func (l lostStore) load(t *testing.T) authz.Update {
 	t.Helper()
 	loaded, err := l.store.Load(t.Context(), lostLocation)
@@ -105,12 +105,12 @@ func (l lostStore) load(t *testing.T) authz.Update {
 	if loaded.Cursor == (authz.Cursor{}) {
 		return loaded
 	}
-	told, err := l.store.Next(t.Context(), lostLocation, authz.Cursor{})
+	followed, err := l.store.Next(t.Context(), lostLocation, authz.Cursor{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(loaded, told, protocmp.Transform()); diff != "" {
-		t.Errorf("a follower is told otherwise: %s", diff)
+	if diff := cmp.Diff(loaded, followed, protocmp.Transform()); diff != "" {
+		t.Errorf("a follower gets something else: %s", diff)
 	}
 	return loaded
 }

@@ -80,7 +80,7 @@ func failure(ctx context.Context, doing string, err error, lost bool) error {
 }
 
 // ErrRefused says that Redis answers, and does not let this client do what it has to.
-var ErrRefused = errors.New("refused by Redis; mend user and password in the URL of the store, " +
+var ErrRefused = errors.New("refused by Redis; correct the user and the password in the URL of the store, " +
 	"or give that user of Redis the right to +@all ~understudy:*")
 
 // isRefusal reports whether Redis does not take the user or the password, or does not

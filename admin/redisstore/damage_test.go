@@ -154,7 +154,7 @@ func TestTwoStores(t *testing.T) {
 	}
 }
 
-// A failover to a replica that had not got the last changes: followers are told to
+// A failover to a replica that had not got the last changes: followers have to
 // load, whatever has come instead.
 func TestFailover(t *testing.T) {
 	t.Parallel()

@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotTold says that Redis does not let this user call CONFIG GET, as many hosted ones
-// let nobody.
-var ErrNotTold = errors.New("this Redis does not tell its configuration")
+// ErrNotReadable says that Redis does not let this user call CONFIG GET: many hosted ones
+// let no user do so.
+var ErrNotReadable = errors.New("the configuration of this Redis cannot be read")
 
 // Durability asks Redis how it keeps what it is given, and returns what may make it lose
 // policies that were acknowledged, each with what to do about it. The error wraps
-// ErrNotTold if Redis answers, but not that.
+// ErrNotReadable if Redis answers, but not that.
 func (s *Store) Durability(ctx context.Context) (risks []string, err error) {
 	err = call(ctx, "asking Redis for its configuration", func(ctx context.Context) error {
 		risks = nil
@@ -39,7 +39,7 @@ func (s *Store) Durability(ctx context.Context) (risks []string, err error) {
 		return err
 	})
 	if err != nil && isReply(err) && !isTransient(err) {
-		return nil, fmt.Errorf("%w: %w", ErrNotTold, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotReadable, err)
 	}
 	return risks, err
 }

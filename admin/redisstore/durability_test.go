@@ -58,7 +58,7 @@ func TestDurabilityIsNotTold(t *testing.T) {
 	}
 	_, path := server.Address()
 	store := open(t, "unix://app:right@"+path)
-	if risks, err := store.Durability(t.Context()); !errors.Is(err, redisstore.ErrNotTold) || len(risks) > 0 {
+	if risks, err := store.Durability(t.Context()); !errors.Is(err, redisstore.ErrNotReadable) || len(risks) > 0 {
 		t.Errorf("got %q, %v", risks, err)
 	}
 	if _, err := store.Load(t.Context(), location); err != nil {

@@ -20,7 +20,7 @@ const (
 	web      = admin.Key(location + "/policies/web")
 )
 
-// put returns a Txn that creates the policy web and tells of it.
+// put returns a Txn that creates the policy web, with an event for it.
 func put(id string) admin.Txn {
 	return admin.Txn{
 		ID: id, Project: "p1",
@@ -75,7 +75,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A condition that fails is told although its reply was lost.
+// A condition that fails is reported although its reply was lost.
 func TestLostReplyOfFailure(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, storetest.StartRedis(t), "evalsha")
@@ -119,7 +119,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	if !errors.Is(err, admin.ErrOutcomeUnknown) || errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
-	// It was made; the same ID tells.
+	// It was made: a commit with the same ID shows that.
 	p.replies.Store(0)
 	if sequence, err := store.Commit(t.Context(), put("unknown")); err != nil || sequence != 1 {
 		t.Errorf("sequence %d, %v", sequence, err)

@@ -32,7 +32,7 @@ import (
 // An entry of a stream has the fields nonce; previous, the SEQUENCE NONCE of the
 // change before ("0 " for the first); and policies, names separated by blanks. The
 // location's head is the last entry. At least that one is kept for ever, so that a
-// trimmed stream is told from an empty one.
+// trimmed stream differs from an empty one.
 type keys struct{ prefix string }
 
 // keysOf returns the keys of the project that a resource name belongs to.

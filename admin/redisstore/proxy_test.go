@@ -13,7 +13,7 @@ import (
 	"understudy/admin/storetest"
 )
 
-// proxy stands between a store and its redis-server and loses what it is told to.
+// proxy stands between a store and its redis-server and loses what the test wants to be lost.
 type proxy struct {
 	network, address string
 	listener         net.Listener

@@ -61,7 +61,7 @@ func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, 
 //
 // with the options of go-redis, such as dial_timeout=500ms.
 //
-// Nothing is asked of Redis yet: Probe does. No error tells the password.
+// It does not connect to Redis yet: Probe does. No error contains the password.
 func Open(url string, options ...Option) (*Store, error) {
 	s := &Store{now: time.Now, stream: 10_000}
 	for _, o := range options {

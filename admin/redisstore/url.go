@@ -20,7 +20,7 @@ const (
 	bulkPool = 100
 )
 
-// Failures are returned and not logged beside.
+// Failures are returned. The client library would log them as well.
 func init() { logging.Disable() }
 
 var (

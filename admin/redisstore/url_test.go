@@ -49,12 +49,12 @@ func TestOpenWrongURL(t *testing.T) {
 			continue
 		}
 		if strings.Contains(err.Error(), password) {
-			t.Errorf("%s: the error tells the password: %v", wrong, err)
+			t.Errorf("%s: the error contains the password: %v", wrong, err)
 		}
 	}
 }
 
-// A server that answers and refuses is told from one that is away, without the password.
+// The error of a server that answers and refuses differs from that of one which cannot be reached, and does not contain the password.
 func TestProbe(t *testing.T) {
 	server := storetest.StartRedis(t, "--requirepass", "right")
 	_, path := server.Address()
@@ -77,7 +77,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// FuzzOpen looks for URLs that panic or whose error tells the password.
+// FuzzOpen looks for URLs that panic or whose error contains the password.
 func FuzzOpen(f *testing.F) {
 	for _, wrong := range wrongURLs {
 		f.Add(wrong)
@@ -91,7 +91,7 @@ func FuzzOpen(f *testing.F) {
 		if err == nil {
 			store.Close()
 		} else if strings.Contains(err.Error(), password) {
-			t.Errorf("the error tells the password: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func newWatches(client redis.UniversalClient) *watches {
 }
 
 // await returns nil when there may be a change after the cursor: that has to be
-// read, and may turn out to be none, or an error.
+// read, and may be none, or an error.
 func (w *watches) await(ctx context.Context, location authz.Location, after authz.Cursor) error {
 	select {
 	case <-w.join(location, after.Sequence):

@@ -45,7 +45,7 @@ func stateOf(experiment map[string]any) any {
 }
 
 // TestAltIsNoWayAroundTheGuard: another value of `$alt`, two of it, and what stands
-// beside it are refused as ever.
+// next to it are refused as always.
 func TestAltIsNoWayAroundTheGuard(t *testing.T) {
 	edge := newEdge(t)
 	commit := rehearsed(t, edge)

@@ -37,9 +37,9 @@ type Config struct {
 	MaxPolicySize int
 	// Guard says by which names HTTP may ask.
 	Guard Guard
-	// Logger gets what callers are not told, if there are no Panics. Nil means none.
+	// Logger gets the panics of calls if there are no Panics. Nil means none.
 	Logger *slog.Logger
-	// Panics reports what panics in calls. Nil means that the Logger alone gets it.
+	// Panics reports what panics in calls. Nil means that they are logged only.
 	Panics *diagnostics.Panics
 }
 

@@ -12,26 +12,27 @@ import (
 	"understudy/admin/apierror"
 )
 
-// The API asks nobody who he is where it listens on a loopback address: whoever can
-// reach that is taken for its owner. A browser can reach it too, and runs the pages of
-// strangers. It lets them send requests that need no permission (a POST without a
-// content type is one), and it takes a name of theirs that they let point to 127.0.0.1
-// for their own site. So a change is refused if the browser says that it comes from a
-// page of elsewhere, and everything is refused that is asked by a name which is not
-// the server's.
+// The API has no authentication, and by default it listens on a loopback address: whoever
+// can reach that is taken for its owner. But a browser on the machine can reach it too, and
+// runs pages of other sites. Two attacks follow. A page may send requests that need no
+// permission of the server, such as a POST without a content type (cross-site request
+// forgery). And a site may let a name of its own point to 127.0.0.1, so that the browser
+// takes this server for that site (DNS rebinding). So a change is refused if the browser
+// says that it comes from a page of another origin, and everything is refused whose header
+// Host is not a name of this server.
 
 // Guard is what every API on the port checks of a request before anything else.
 type Guard struct {
 	// Hosts are the names by which HTTP may ask, in lower case, beside localhost and
-	// addresses. Nil means any name: for a server that strangers' pages cannot reach.
+	// addresses. Nil means any name: for a server that pages of other sites cannot reach.
 	Hosts []string
 }
 
 // origins finds the changes that the pages of other sites ask for.
 var origins http.CrossOriginProtection
 
-// checkCaller returns PERMISSION_DENIED for a request that a page of strangers has, or
-// may have, a browser send.
+// checkCaller returns PERMISSION_DENIED for a request that a browser sends, or may send,
+// for a page of another site.
 func (g Guard) checkCaller(r *http.Request) error {
 	if !g.admits(r.Host) {
 		return apierror.New(codes.PermissionDenied, apierror.ReasonForeignHost,

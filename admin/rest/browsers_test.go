@@ -10,7 +10,7 @@ import (
 	"understudy/admin/rest"
 )
 
-// TestBrowsersPages: a page of strangers, in a browser that can reach the API, can
+// TestBrowsersPages: a page of another site, in a browser that can reach the API, can
 // neither change anything nor read by a name of its own.
 func TestBrowsersPages(t *testing.T) {
 	server, err := admin.NewServer(admin.Config{Store: newBoltStore(t)})

@@ -27,7 +27,7 @@ func invalidJSON(description string) error {
 	return apierror.Invalid(apierror.ReasonInvalidJSON, "body", description)
 }
 
-// syntaxError tells where a body stops being JSON.
+// syntaxError names the byte at which a body stops being JSON.
 func syntaxError(body []byte) error {
 	var v any
 	var syntax *json.SyntaxError
@@ -39,7 +39,7 @@ func syntaxError(body []byte) error {
 
 var quoted = regexp.MustCompile(`"[^"]*`)
 
-// bodyError tells in which field a body differs from the API's messages.
+// bodyError names the field in which a body differs from the API's messages.
 func bodyError(err error) error {
 	text := apierror.ProtoText(err)
 	if strings.Contains(text, "unknown field") {

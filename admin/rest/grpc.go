@@ -62,8 +62,8 @@ func sizeOf(v any) int {
 // refusal is the key of the error by which a call is refused before it is looked at.
 type refusal struct{}
 
-// guardedRPC holds calls of gRPC to the rule about pages of strangers that REST is held
-// to. The call is refused by gRPC, which knows how errors are sent.
+// guardedRPC holds calls of gRPC to the rule about pages of other sites that REST is
+// held to. The call is refused by gRPC, which knows how errors are sent.
 func (a *API) guardedRPC(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.guard.checkCaller(r); err != nil {

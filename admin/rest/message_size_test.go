@@ -20,7 +20,7 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// newDefaultClient serves the API and connects to it as a client that is told nothing
+// newDefaultClient serves the API and connects to it as a client that sets nothing
 // about sizes.
 func newDefaultClient(t *testing.T) *grpc.ClientConn {
 	t.Helper()
@@ -57,7 +57,7 @@ func policyOfSize(size int) *adminpb.Policy {
 
 // TestTheLargestPolicyFitsADefaultClient makes the largest policy and experiment, with
 // the longest names, and reads them by every method that returns them: grpc-go, as all
-// libraries, receives 4 MiB unless it is told otherwise.
+// libraries, receives 4 MiB unless it is configured otherwise.
 func TestTheLargestPolicyFitsADefaultClient(t *testing.T) {
 	connection := newDefaultClient(t)
 	client, operations := adminpb.NewPolicyPreviewClient(connection), longrunningpb.NewOperationsClient(connection)

@@ -98,7 +98,7 @@ func TestNoOneOfBesideProperties(t *testing.T) {
 func TestOpenAPIIsWhatGeneratorsNeed(t *testing.T) {
 	document := readOpenAPI(t)
 	if len(document.Servers) == 0 || document.Security == nil || len(*document.Security) > 0 {
-		t.Errorf("servers are %v, security is %v: the API asks nobody who he is, and has to say so", document.Servers, document.Security)
+		t.Errorf("servers are %v, security is %v: the API has no authentication, and has to say so", document.Servers, document.Security)
 	}
 	seen := make(map[string]string)
 	for path, methods := range document.Paths {

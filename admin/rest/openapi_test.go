@@ -76,7 +76,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 
 var templateVariable = regexp.MustCompile(`\{[^}=]+=([^}]+)\}`)
 
-// everyRoute is the set of methods and paths that the descriptors tell, as OpenAPI
+// everyRoute is the set of methods and paths that the descriptors have, as OpenAPI
 // writes them.
 func everyRoute() map[string]bool {
 	out := make(map[string]bool)

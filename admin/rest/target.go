@@ -53,7 +53,7 @@ func hasDotSegment(path string) bool {
 func invalidPath(description string) error { return apierror.InvalidName("path", description) }
 
 // Check is what every API on the server's port asks of a request before anything
-// else: that no page of strangers sends it (PERMISSION_DENIED), and that its target can
+// else: that no page of another site sends it (PERMISSION_DENIED), and that its target can
 // be read in one way only (INVALID_ARGUMENT).
 func (g Guard) Check(r *http.Request) error {
 	if err := g.checkCaller(r); err != nil {

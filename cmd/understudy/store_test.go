@@ -152,7 +152,7 @@ func TestAPasswordIsChanged(t *testing.T) {
 		r := startServer(t, configure("after"))
 		r.decidesWhenReady(t, 0, 7)
 		_, ready := r.readiness(t)
-		if !strings.Contains(ready.StoreError, "WRONGPASS") || !strings.Contains(ready.StoreError, "mend user and password") ||
+		if !strings.Contains(ready.StoreError, "WRONGPASS") || !strings.Contains(ready.StoreError, "correct the user and the password") ||
 			strings.Contains(ready.StoreError, "first") || ready.StoreLostSeconds == 0 {
 			t.Errorf("/readyz says %+v", ready)
 		}

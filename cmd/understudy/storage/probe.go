@@ -61,7 +61,7 @@ func WarnOfRisks(ctx context.Context, st Store, logger *slog.Logger) {
 	defer ticker.Stop()
 	for {
 		risks, err := remote.Durability(ctx)
-		if err == nil || errors.Is(err, redisstore.ErrNotTold) {
+		if err == nil || errors.Is(err, redisstore.ErrNotReadable) {
 			logRisks(risks, err, logger)
 			return
 		}
