@@ -29,6 +29,8 @@ func (s *subject) typical(id string) admin.Txn {
 	return txn
 }
 
+// benchmarkCommit is one change after another: the time that a caller of the API waits
+// for the store.
 func benchmarkCommit(s *subject, b *testing.B) {
 	s.put(admin.Put{Key: s.policy("a")})
 	for b.Loop() {
@@ -36,6 +38,8 @@ func benchmarkCommit(s *subject, b *testing.B) {
 	}
 }
 
+// benchmarkCommitParallel is as many changes at once as there are processors: what the
+// store does in a row shows here.
 func benchmarkCommitParallel(s *subject, b *testing.B) {
 	s.put(admin.Put{Key: s.policy("a")})
 	b.RunParallel(func(pb *testing.PB) {
@@ -47,6 +51,8 @@ func benchmarkCommitParallel(s *subject, b *testing.B) {
 	})
 }
 
+// benchmarkGet reads a policy and an experiment at one instant, as each call about an
+// experiment does first.
 func benchmarkGet(s *subject, b *testing.B) {
 	s.put(admin.Put{Key: s.policy("a"), Value: make([]byte, 2048)}, admin.Put{Key: s.experiment("a", "e"), Value: make([]byte, 2048)})
 	for b.Loop() {
@@ -56,6 +62,8 @@ func benchmarkGet(s *subject, b *testing.B) {
 	}
 }
 
+// benchmarkLoad reads a whole location, as a sidecar does when it starts or has fallen
+// behind. It should grow with the policies and no faster.
 func benchmarkLoad(s *subject, b *testing.B, policies int) {
 	for i := range policies {
 		id := fmt.Sprintf("p%d", i)
@@ -69,6 +77,8 @@ func benchmarkLoad(s *subject, b *testing.B, policies int) {
 	}
 }
 
+// benchmarkNext is the way of a change to a follower: a commit, and the update that it
+// causes.
 func benchmarkNext(s *subject, b *testing.B) {
 	var cursor authz.Cursor
 	for b.Loop() {
@@ -77,6 +87,8 @@ func benchmarkNext(s *subject, b *testing.B) {
 	}
 }
 
+// benchmarkHeartbeat is a report among those of 100 nodes, which every sidecar makes
+// every few seconds: it must not cost more with each node.
 func benchmarkHeartbeat(s *subject, b *testing.B) {
 	for i := range 100 {
 		s.beat(s.node(fmt.Sprintf("n%d", i)))

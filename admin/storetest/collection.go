@@ -10,6 +10,10 @@ import (
 	"understudy/authz"
 )
 
+// collectionTests are about writes to whole collections, and about Txns over two
+// locations. The caller cannot do these record by record: between its read and its write,
+// others may add records. A cascade, a bound on revisions or a removal from all groups
+// has to find them too.
 var collectionTests = []test{
 	{"Trim", testTrim},
 	{"TrimInOneTxn", testTrimInOneTxn},
@@ -25,6 +29,7 @@ func (s *subject) trim(n int) admin.Write {
 	return admin.TrimCollection{Collection: s.experiments("p"), Keep: n}
 }
 
+// left checks which experiments of the policy p there still are.
 func (s *subject) left(want ...admin.Key) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.names(admin.Query{Collection: s.experiments("p")})); diff != "" {
@@ -32,8 +37,10 @@ func (s *subject) left(want ...admin.Key) {
 	}
 }
 
-// What was written longest ago goes first, whatever its key; a record that is
-// written again is as good as new.
+// testTrim keeps the records that were written last, whatever their keys: so a policy's
+// revisions are bounded, and what was live just before stays, to be rolled back to. A
+// record that is written again is as good as new; one that is written under an old
+// sequence is old.
 func testTrim(s *subject) {
 	a, b, c, d := s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("p", "c"), s.experiment("p", "d")
 	for _, key := range []admin.Key{d, a, c, b} {
@@ -41,10 +48,12 @@ func testTrim(s *subject) {
 	}
 	s.put(admin.Put{Key: s.experiment("pp", "x")}, s.trim(4))
 	s.left(a, b, c, d)
+	// d was the oldest. Written again in the Txn that trims, it is the newest, and a goes.
 	s.put(admin.Put{Key: d}, s.trim(3))
 	s.left(b, c, d)
 	s.put(s.trim(2))
 	s.left(b, d)
+	// b is written last, but under the sequence of long ago: that counts.
 	s.put(admin.Put{Key: b, Sequence: 1}, s.trim(1))
 	s.left(d)
 	s.put(s.trim(0))
@@ -54,8 +63,9 @@ func testTrim(s *subject) {
 	}
 }
 
-// Records of one Txn have one sequence: then the last key stays. Many are no
-// problem.
+// testTrimInOneTxn trims records that all have the sequence of the Txn that trims them.
+// Then the last keys stay, by the rule: two stores have to keep the same ones. There are
+// more than a script can handle in one piece.
 func testTrimInOneTxn(s *subject) {
 	const count, keep = 1000, 100
 	var writes []admin.Write
@@ -71,6 +81,8 @@ func testTrimInOneTxn(s *subject) {
 	s.left(want...)
 }
 
+// testTrimExpired has an expired record among those that are trimmed. It does not count
+// as one of those to keep, for it would take the place of one that can still be read.
 func testTrimExpired(s *subject) {
 	clock := s.withClock()
 	a, b, c := s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("p", "c")
@@ -84,7 +96,10 @@ func testTrimExpired(s *subject) {
 	s.left(b)
 }
 
-// A collection expires as a whole, and each record keeps what else it has.
+// testExpireCollection gives a whole collection an expiry: the revisions of a policy are
+// purged together with it. Everything else of the records stays, so that undeleting the
+// policy brings them back as they were; what has expired already is not brought back by a
+// later expiry, or by none.
 func testExpireCollection(s *subject) {
 	clock := s.withClock()
 	a, b, other := s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("pp", "a")
@@ -103,10 +118,14 @@ func testExpireCollection(s *subject) {
 	if !s.has(other) {
 		s.Error("the record of another collection has expired")
 	}
+	// Too late: what has expired does not come back.
 	s.put(admin.ExpireCollection{Collection: s.experiments("p")})
 	s.left()
 }
 
+// testExpireCollectionNever takes the expiry from a collection, as undeleting a policy
+// does. What has expired by then is gone; the others live on, also when the store next
+// removes what has expired.
 func testExpireCollectionNever(s *subject) {
 	clock := s.withClock()
 	a, b, c := s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("p", "c")
@@ -123,7 +142,7 @@ func (s *subject) elsewhere() authz.Location {
 	return authz.Location("projects/" + s.project + "/locations/l2")
 }
 
-// both is a Txn that changes a policy in two locations and tells both.
+// both is a Txn that changes a policy in two locations, with an event for each.
 func (s *subject) both(id string, conditions ...admin.Condition) admin.Txn {
 	there := s.elsewhere().Policy(authz.PolicyID(id))
 	txn := s.txn(conditions, admin.Put{Key: s.policy(id), Value: policy("here")},
@@ -142,6 +161,9 @@ func (s *subject) loaded(l authz.Location) (authz.Cursor, int) {
 	return update.Cursor, len(update.Policies)
 }
 
+// testTwoLocations commits one Txn with events for two locations, as a removal of a
+// policy from all groups is. Both get it under one number; one of them has had changes
+// before, the other none.
 func testTwoLocations(s *subject) {
 	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("before")})
 	before, _ := s.loaded(s.location)
@@ -161,6 +183,9 @@ func testTwoLocations(s *subject) {
 	}
 }
 
+// testTwoLocationsOrNone has such a Txn fail by a condition on the second location. Then
+// nothing of the first may be written either, and neither is notified: a half would leave
+// the stages of a policy in a state that nobody asked for.
 func testTwoLocationsOrNone(s *subject) {
 	there := admin.Key(s.elsewhere().Policy("a"))
 	s.put(admin.Put{Key: there, Etag: "e"})

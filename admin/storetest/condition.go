@@ -8,6 +8,9 @@ import (
 	"understudy/admin"
 )
 
+// conditionTests are about what a Txn depends on. All of the control plane's guarantees
+// under concurrency are made of these conditions: an etag that is compared, a limit that
+// holds, a change that is worked out anew when what it was worked out from has changed.
 var conditionTests = []test{
 	{"Each", testEachCondition},
 	{"FirstThatFails", testFirstConditionThatFails},
@@ -15,8 +18,14 @@ var conditionTests = []test{
 	{"FailureCanBeRepeated", testFailureCanBeRepeated},
 }
 
+// testEachCondition checks what each condition says of records that are there, that are
+// not, and that are others. Wrongly held, a commit overwrites what its caller has not
+// seen; wrongly failed, a call is refused or repeated for ever. FewerThan counts the
+// collection alone, not what is below it.
 func testEachCondition(s *subject) {
 	a, none := s.policy("a"), s.policy("none")
+	// An etag with a blank, a zero and a byte that is no UTF-8: a store that separates fields
+	// by blanks, or compares as text, takes it for another one.
 	etag := "W/\"e 1\"\x00\xff"
 	sequence := s.put(admin.Put{Key: a, Etag: etag}, admin.Put{Key: s.experiment("a", "e1")},
 		admin.Put{Key: s.experiment("a", "e2")})
@@ -64,9 +73,13 @@ func (s *subject) checkHolds(name string, err error, index int, c admin.Conditio
 	}
 }
 
+// testFirstConditionThatFails has two conditions that do not hold: the first one is
+// named. The control plane makes the caller's error of it, so that which one it is
+// decides what the caller reads: that the etag is old, or that the limit is reached.
 func testFirstConditionThatFails(s *subject) {
 	a, b := s.policy("a"), s.policy("b")
 	s.put(admin.Put{Key: a})
+	// The fourth does not hold either. It must not be the one that is named.
 	failing := admin.Exists{Key: b}
 	_, err := s.Commit(s.Context(), s.txn([]admin.Condition{
 		admin.Exists{Key: a}, admin.FewerThan{Collection: s.policies(), N: 2}, failing, admin.Absent{Key: a},
@@ -74,6 +87,9 @@ func testFirstConditionThatFails(s *subject) {
 	s.checkHolds("the third", err, 2, failing, false)
 }
 
+// testFailureWritesNothing has a Txn fail by its condition with writes of all kinds
+// behind it. No record changes, no follower is notified, and no number is used: a gap in
+// the sequence would look to followers like a change that they have missed.
 func testFailureWritesNothing(s *subject) {
 	a, b := s.policy("a"), s.policy("b")
 	before := s.put(admin.Put{Key: a, Value: policy("old")})
@@ -97,7 +113,8 @@ func testFailureWritesNothing(s *subject) {
 	}
 }
 
-// A Txn that failed was not made: the same ID can be made later.
+// testFailureCanBeRepeated commits a Txn that failed once more, now that its condition
+// holds. That it failed must not be remembered under its ID as a result.
 func testFailureCanBeRepeated(s *subject) {
 	a, b := s.policy("a"), s.policy("b")
 	txn := s.txn([]admin.Condition{admin.Exists{Key: a}}, admin.Put{Key: b})

@@ -8,11 +8,16 @@ import (
 	"understudy/authz"
 )
 
+// contextTests are about callers that go away, or have gone.
 var contextTests = []test{
 	{"Done", testContextDone},
 	{"Cancelled", testContextCancelled},
 }
 
+// testContextDone calls every method with a context that is done. The error has to be
+// that of the context: as ErrUnavailable, it would make an outage of a caller that went
+// away, and would be logged as one. And nothing may be written for a caller that had gone
+// before the call began.
 func testContextDone(s *subject) {
 	a := s.policy("a")
 	s.put(admin.Put{Key: a})
@@ -40,7 +45,9 @@ func testContextDone(s *subject) {
 	}
 }
 
-// Followers that wait return when their context is done, each by its own.
+// testContextCancelled cancels one of two followers that wait for the same change. A
+// store may serve many followers by one connection; so the one that is cancelled has to
+// return at once, by its own context, and must not take the wait of the other away.
 func testContextCancelled(s *subject) {
 	cursor := s.load().Cursor
 	for range 3 {
@@ -48,6 +55,7 @@ func testContextCancelled(s *subject) {
 		cancelled, other := make(chan error), make(chan error)
 		go func() { _, err := s.Next(ctx, s.location, cursor); cancelled <- err }()
 		go func() { _, err := s.Next(s.Context(), s.location, cursor); other <- err }()
+		// By the time this is written, both are likely to wait, each with a connection or none.
 		s.put(admin.Put{Key: s.policy("silent")})
 		cancel()
 		if err := <-cancelled; !errors.Is(err, context.Canceled) {

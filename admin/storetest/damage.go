@@ -37,6 +37,9 @@ func broken(update authz.Update) map[string]int64 {
 	return out
 }
 
+// checkBroken checks which resources updates report as undecodable, and under which
+// sequences: a sidecar reports that number, and an operation goes by it to see which
+// change has failed.
 func (s *subject) checkBroken(want map[string]int64, updates ...authz.Update) {
 	s.Helper()
 	for _, u := range updates {
@@ -57,6 +60,10 @@ func (s *subject) putRaw(key admin.Key, value []byte, ids ...string) authz.Curso
 	return authz.Cursor{Sequence: s.must(txn)}
 }
 
+// testUndecodablePolicy stores values that are no policy, none at all, and another
+// policy's, under a policy's name. Followers get the name and the sequence of that one
+// and everything else as always: one damaged record must not stop a location. The store
+// itself returns the value as it is, for it never looks into it.
 func testUndecodablePolicy(s *subject) {
 	other := named(admin.Put{Key: s.policy("other"), Value: policy("other")}).(admin.Put).Value
 	for name, value := range map[string][]byte{"nonsense": nonsense, "nothing": nil, "another": other} {
@@ -67,7 +74,7 @@ func testUndecodablePolicy(s *subject) {
 		want := map[string]int64{string(s.policy("a")): bad.Sequence}
 		loaded, followed := s.load(), s.next(cursor)
 		s.checkBroken(want, loaded, followed)
-		s.checkTold(map[string]string{"a": "none", "b": name}, loaded)
+		s.checkStates(map[string]string{"a": "none", "b": name}, loaded)
 		if r := s.get(s.policy("a")); string(r.Value) != string(value) || r.Etag != "e" || r.Damage != nil || start == bad {
 			s.Errorf("%s is read as %+v", name, r)
 		}
@@ -76,6 +83,8 @@ func testUndecodablePolicy(s *subject) {
 	s.checkBroken(map[string]int64{}, s.load())
 }
 
+// testUndecodableExperiment stores an experiment that is no message, next to one that is.
+// The live policy and the other experiment are not affected.
 func testUndecodableExperiment(s *subject) {
 	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("A")},
 		admin.Put{Key: s.experiment("a", "good"), Value: experiment("good", active)})
@@ -84,11 +93,13 @@ func testUndecodableExperiment(s *subject) {
 	loaded, followed := s.load(), s.next(cursor)
 	s.checkBroken(map[string]int64{string(s.experiment("a", "bad")): bad.Sequence}, loaded, followed)
 	for _, u := range []authz.Update{loaded, followed} {
-		s.checkTold(map[string]string{"a": "A good"}, u)
+		s.checkStates(map[string]string{"a": "A good"}, u)
 	}
 }
 
-// A policy that has an expiry is soft-deleted, whether or not it can be decoded.
+// testUndecodableDeleted stores nonsense with an expiry: only a soft-deleted policy has
+// one, so it counts as deleted whether or not it can be decoded. Taken for a live one, it
+// would make sidecars report a failure about what nobody enforces.
 func testUndecodableDeleted(s *subject) {
 	s.put(admin.Put{Key: s.policy("a"), Value: nonsense, ExpireTime: time.Now().Add(time.Hour)})
 	update := s.load()
@@ -115,6 +126,8 @@ func damageTests(damage Damage) []test {
 	}
 }
 
+// checkDamaged checks that a record has its key and its damage, and nothing else that a
+// caller could take for content.
 func (s *subject) checkDamaged(r admin.Record, key admin.Key) {
 	s.Helper()
 	if r.Damage == nil {
@@ -126,6 +139,9 @@ func (s *subject) checkDamaged(r admin.Record, key admin.Key) {
 	}
 }
 
+// testReadDamaged reads a damaged record among whole ones, by key and in a list. It is
+// reported as damaged, in its place, and the others are whole: an error of the whole call
+// would make every list of the collection fail until somebody finds the record.
 func testReadDamaged(s *subject, damage func(admin.Key)) {
 	for _, id := range []string{"a", "b", "c"} {
 		s.put(admin.Put{Key: s.policy(id), Value: policy(id), Etag: id})
@@ -147,6 +163,10 @@ func testReadDamaged(s *subject, damage func(admin.Key)) {
 	}
 }
 
+// testDamagedConditions checks each condition on a damaged record. It exists and counts,
+// so that no other takes its place unseen; its etag and its sequence are unknown, so that
+// no caller's guess of them holds. Unchanged with sequence 0 is how to replace or delete
+// it.
 func testDamagedConditions(s *subject, damage func(admin.Key)) {
 	a := s.policy("a")
 	sequence := s.put(admin.Put{Key: a, Etag: "e"})
@@ -169,6 +189,9 @@ func testDamagedConditions(s *subject, damage func(admin.Key)) {
 	}
 }
 
+// testReplaceDamaged puts a record in the place of a damaged one. The new one is whole,
+// with a sequence of its own, and listed once: what is left of the damaged one in an
+// index must not show.
 func testReplaceDamaged(s *subject, damage func(admin.Key)) {
 	a := s.policy("a")
 	s.put(admin.Put{Key: a})
@@ -182,8 +205,9 @@ func testReplaceDamaged(s *subject, damage func(admin.Key)) {
 	}
 }
 
-// What is put under the name of a damaged record that was deleted has nothing of it, its
-// expiry neither.
+// testDeleteDamaged deletes a damaged record, and puts a new one under its name. That has
+// nothing of the old one, its expiry neither: an entry of the expiry that outlives its
+// record would remove the new one an hour later.
 func testDeleteDamaged(s *subject, damage func(admin.Key)) {
 	c := s.withClock()
 	a := s.policy("a")
@@ -194,6 +218,7 @@ func testDeleteDamaged(s *subject, damage func(admin.Key)) {
 		s.Error("it is still there")
 	}
 	s.must(s.txn([]admin.Condition{admin.Absent{Key: a}}, admin.Put{Key: a}))
+	// Past the expiry of the damaged one; an empty Txn has the store clean up.
 	c.move(3 * time.Hour)
 	s.put()
 	if !s.has(a) {
@@ -201,12 +226,16 @@ func testDeleteDamaged(s *subject, damage func(admin.Key)) {
 	}
 }
 
+// testDamagedCollections trims, expires and deletes a collection in which one record is
+// damaged. Its age and expiry are unknown, so trimming and expiring leave it alone, and
+// it does not count among those that are kept. Deleting the collection removes it too.
 func testDamagedCollections(s *subject, damage func(admin.Key)) {
 	keys := []admin.Key{s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("p", "c")}
 	for _, key := range keys {
 		s.put(admin.Put{Key: key})
 	}
 	damage(keys[1])
+	// One is kept, and the damaged one stays in addition.
 	s.put(s.trim(1))
 	s.left(keys[1], keys[2])
 	s.put(admin.ExpireCollection{Collection: s.experiments("p"), ExpireTime: time.Now().Add(-time.Hour)})
@@ -215,6 +244,9 @@ func testDamagedCollections(s *subject, damage func(admin.Key)) {
 	s.left()
 }
 
+// testDamagedFeed damages a policy, and an experiment of another one, below followers.
+// Load and Next report both as undecodable with sequence 0, which says that no change of
+// the record is known, and deliver all else.
 func testDamagedFeed(s *subject, damage func(admin.Key)) {
 	a, e := s.policy("a"), s.experiment("b", "e")
 	s.change([]string{"a", "b"}, admin.Put{Key: a, Value: policy("A")},
@@ -227,6 +259,6 @@ func testDamagedFeed(s *subject, damage func(admin.Key)) {
 	loaded, followed := s.load(), s.next(cursor)
 	s.checkBroken(map[string]int64{string(a): 0, string(e): 0}, loaded, followed)
 	for _, u := range []authz.Update{loaded, followed} {
-		s.checkTold(map[string]string{"a": "none", "b": "B F", "c": "C"}, u)
+		s.checkStates(map[string]string{"a": "none", "b": "B F", "c": "C"}, u)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"understudy/admin"
 )
 
+// expiryTests are about records that cease to exist by themselves: operations after 30
+// days, and soft-deleted policies with their revisions. Both stores remove them some time
+// later, at their own pace; nobody may be able to see that.
 var expiryTests = []test{
 	{"Gone", testExpiryGone},
 	{"Conditions", testExpiryConditions},
@@ -30,12 +33,17 @@ func (c *clock) now() time.Time               { return time.UnixMilli(c.ms.Load(
 func (c *clock) move(by time.Duration)        { c.ms.Add(by.Milliseconds()) }
 func (c *clock) in(d time.Duration) time.Time { return c.now().Add(d) }
 
+// withClock gives the subject a store whose records expire by a clock that the test
+// moves: no test waits.
 func (s *subject) withClock() *clock {
 	c := newClock()
 	s.reopen(Config{Clock: c.now})
 	return c
 }
 
+// testExpiryGone reads a record a millisecond before its expiry, and at it. From then on
+// it is as if it were deleted, for every read, although no store removes it just then: it
+// takes no place on a page.
 func testExpiryGone(s *subject) {
 	clock := s.withClock()
 	a, b := s.policy("a"), s.policy("b")
@@ -60,6 +68,9 @@ func testExpiryGone(s *subject) {
 	}
 }
 
+// testExpiryConditions checks conditions on both sides of an expiry. A policy's ID is
+// free again once it is purged, and not before: a condition that goes by what is still
+// stored would refuse to create it, or let an update bring it back.
 func testExpiryConditions(s *subject) {
 	clock := s.withClock()
 	a := s.policy("a")
@@ -83,7 +94,9 @@ func testExpiryConditions(s *subject) {
 	}
 }
 
-// What is put again lives by its new expiry, however long the old one is over.
+// testExpiryReplaced puts records again after they have expired. From then on only the
+// new expiry holds; an entry of the old one that is left over must not remove the new
+// record when the store next cleans up.
 func testExpiryReplaced(s *subject) {
 	clock := s.withClock()
 	a, b := s.policy("a"), s.policy("b")
@@ -91,6 +104,7 @@ func testExpiryReplaced(s *subject) {
 	clock.move(2 * time.Minute)
 	s.must(s.txn([]admin.Condition{admin.Absent{Key: a}},
 		admin.Put{Key: a, Value: []byte("new")}, admin.Put{Key: b, ExpireTime: clock.in(48 * time.Hour)}))
+	// Each write has the store remove what has expired, by whatever it remembers of that.
 	clock.move(24 * time.Hour)
 	s.put(admin.Put{Key: s.policy("c")})
 	if string(s.get(a).Value) != "new" || !s.has(b) {
@@ -103,6 +117,9 @@ func testExpiryReplaced(s *subject) {
 	}
 }
 
+// testExpiryCounted counts a collection of which most has expired: FewerThan counts what
+// can be read. Otherwise a policy would have all the experiments it may have, and none in
+// a list.
 func testExpiryCounted(s *subject) {
 	clock := s.withClock()
 	for _, id := range []string{"a", "b", "c"} {
@@ -120,6 +137,8 @@ func testExpiryCounted(s *subject) {
 	}
 }
 
+// testExpiryFeed loads a location before and after a policy's expiry. A soft-deleted
+// policy that is purged is not in the state any more, nor are its experiments.
 func testExpiryFeed(s *subject) {
 	clock := s.withClock()
 	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("1"), ExpireTime: clock.in(time.Minute)},

@@ -14,6 +14,10 @@ import (
 	"understudy/authz"
 )
 
+// feedTests are about how sidecars learn of changes: Load for all of a location, then
+// Next for what changed after a cursor. A sidecar decides by what it was given here; a
+// change that is lost means that it decides by an old policy, possibly for weeks, without
+// any error.
 var feedTests = []test{
 	{"Load", testLoad},
 	{"Empty", testLoadEmpty},
@@ -28,6 +32,7 @@ var feedTests = []test{
 	{"NotOfThisStore", testForeignCursor},
 }
 
+// load is Load of the subject's location.
 func (s *subject) load() authz.Update {
 	s.Helper()
 	update, err := s.Load(s.Context(), s.location)
@@ -37,6 +42,7 @@ func (s *subject) load() authz.Update {
 	return update
 }
 
+// next is Next of the subject's location. It waits until there is something.
 func (s *subject) next(after authz.Cursor) authz.Update {
 	s.Helper()
 	update, err := s.Next(s.Context(), s.location, after)
@@ -46,9 +52,9 @@ func (s *subject) next(after authz.Cursor) authz.Update {
 	return update
 }
 
-// told writes a state as the IDs of the policies with what tells them and their
-// experiments.
-func told(update authz.Update) map[string]string {
+// states writes an update as the IDs of its policies with the display names of policy and
+// ACTIVE experiments, in their order; none for a policy that is gone.
+func states(update authz.Update) map[string]string {
 	out := make(map[string]string)
 	for name, state := range update.Policies {
 		id := string(name)[strings.LastIndexByte(string(name), '/')+1:]
@@ -64,13 +70,19 @@ func told(update authz.Update) map[string]string {
 	return out
 }
 
-func (s *subject) checkTold(want map[string]string, update authz.Update) {
+// checkStates compares the policies of an update, and nothing else of it.
+func (s *subject) checkStates(want map[string]string, update authz.Update) {
 	s.Helper()
-	if diff := cmp.Diff(want, told(update)); diff != "" {
+	if diff := cmp.Diff(want, states(update)); diff != "" {
 		s.Error(diff)
 	}
 }
 
+// testLoad loads a location with all that it may hold. A sidecar gets live policies with
+// their ACTIVE experiments in name order; of a soft-deleted policy it gets the name
+// alone, for it has to drop what it had; suspended experiments, revisions and experiments
+// without a policy do not concern it. The cursor is that of the last event, so that
+// nothing is missed or repeated by following from it.
 func testLoad(s *subject) {
 	head := s.change([]string{"a", "b", "c", "d"},
 		admin.Put{Key: s.policy("a"), Value: policy("A")},
@@ -85,12 +97,15 @@ func testLoad(s *subject) {
 		admin.Put{Key: s.experiment("orphan", "e"), Value: experiment("no", active)},
 	)
 	update := s.load()
-	s.checkTold(map[string]string{"a": "A Ab Az", "b": "none", "c": "C"}, update)
+	s.checkStates(map[string]string{"a": "A Ab Az", "b": "none", "c": "C"}, update)
 	if update.Cursor.Sequence != head.Sequence || update.Cursor.Nonce == "" {
 		s.Errorf("the cursor is %+v instead of that of %d", update.Cursor, head.Sequence)
 	}
 }
 
+// testLoadEmpty loads a location that has never had a change: no error, and an empty map,
+// not nil. A sidecar that starts before the first policy has to become ready and follow
+// from the zero cursor.
 func testLoadEmpty(s *subject) {
 	update := s.load()
 	if update.Cursor != (authz.Cursor{}) || len(update.Policies) != 0 || update.Policies == nil {
@@ -98,6 +113,10 @@ func testLoadEmpty(s *subject) {
 	}
 }
 
+// testNext follows one change after another, of every kind. An update has the policies
+// that the events name as they are when it is read, deleted and unknown ones too, and a
+// cursor of its own; what was written without an event is not in it. At the end the
+// cursor is that of Load, whichever way it was reached.
 func testNext(s *subject) {
 	s.change([]string{"a", "b"}, admin.Put{Key: s.policy("a"), Value: policy("A")},
 		admin.Put{Key: s.policy("b"), Value: policy("B")})
@@ -127,7 +146,7 @@ func testNext(s *subject) {
 	for _, step := range steps {
 		head := s.change(step.ids, step.writes...)
 		update := s.next(cursor)
-		s.checkTold(step.want, update)
+		s.checkStates(step.want, update)
 		if update.Cursor.Sequence != head.Sequence || update.Cursor.Nonce == "" || update.Cursor.Nonce == cursor.Nonce {
 			s.Errorf("the cursor is %+v after %d", update.Cursor, head.Sequence)
 		}
@@ -138,17 +157,22 @@ func testNext(s *subject) {
 	}
 }
 
+// testNextFromZero follows from the zero cursor: what was loaded as an empty location. It
+// delivers the first change.
 func testNextFromZero(s *subject) {
+	// A record without an event: it is there, and no change.
 	s.put(admin.Put{Key: s.policy("silent"), Value: policy("S")})
 	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("A")})
 	update := s.next(authz.Cursor{})
-	s.checkTold(map[string]string{"a": "A"}, update)
+	s.checkStates(map[string]string{"a": "A"}, update)
 	if update.Cursor != s.load().Cursor {
 		s.Errorf("the cursor is %+v", update.Cursor)
 	}
 }
 
-// Several changes may come as one update: with the last state of each policy.
+// testCoalesced makes changes faster than a follower reads them. They may come as one
+// update or as several, but the last state of each policy has to be among them, and the
+// cursor has to reach the last change.
 func testCoalesced(s *subject) {
 	s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: policy("1")})
 	cursor := s.load().Cursor
@@ -158,7 +182,7 @@ func testCoalesced(s *subject) {
 	seen := make(map[string]string)
 	for cursor.Sequence < last.Sequence {
 		update := s.next(cursor)
-		for id, text := range told(update) {
+		for id, text := range states(update) {
 			seen[id] = text
 		}
 		cursor = update.Cursor
@@ -168,7 +192,9 @@ func testCoalesced(s *subject) {
 	}
 }
 
-// One Txn may change two locations; each is told of its own.
+// testLocations changes two locations by one Txn. A follower of one gets its own policies
+// and nothing of the other's, and a change of one does not move the cursor of the other:
+// sidecars of prod do not wake up for each change in dev.
 func testLocations(s *subject) {
 	other := authz.Location("projects/" + s.project + "/locations/l2")
 	before := s.load().Cursor
@@ -181,8 +207,8 @@ func testLocations(s *subject) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.checkTold(map[string]string{"a": "1"}, here)
-	s.checkTold(map[string]string{"a": "2"}, there)
+	s.checkStates(map[string]string{"a": "1"}, here)
+	s.checkStates(map[string]string{"a": "2"}, there)
 	if here.Cursor.Sequence != sequence || there.Cursor.Sequence != sequence {
 		s.Errorf("the cursors are %+v and %+v", here.Cursor, there.Cursor)
 	}
@@ -193,6 +219,10 @@ func testLocations(s *subject) {
 	}
 }
 
+// testNextWaits follows at the head. Next returns with the next event and with nothing
+// else: a write without an event, such as each operation makes, must not wake every
+// sidecar of a fleet. The change comes right after the wait has begun, or before, so that
+// a store which looks first and waits then would sleep through it.
 func testNextWaits(s *subject) {
 	cursor := s.load().Cursor
 	for n := range 5 {
@@ -208,12 +238,14 @@ func testNextWaits(s *subject) {
 		s.put(admin.Put{Key: s.policy("silent")})
 		s.change([]string{"a"}, admin.Put{Key: s.policy("a"), Value: numbered(n)})
 		update := <-updates
-		s.checkTold(map[string]string{"a": fmt.Sprint(n)}, update)
+		s.checkStates(map[string]string{"a": fmt.Sprint(n)}, update)
 		cursor = update.Cursor
 	}
 }
 
-// Followers that wait take nothing away from others.
+// testManyWait has 200 followers of one location wait at once, which may share a
+// connection. All of them get the change: the first one must not take it away from the
+// others.
 func testManyWait(s *subject) {
 	cursor := s.load().Cursor
 	const count = 200
@@ -228,6 +260,7 @@ func testManyWait(s *subject) {
 			updates <- update
 		})
 	}
+	// Writes without events, while they wait: none of them may return by these.
 	for i := range 20 {
 		s.put(admin.Put{Key: s.policy(fmt.Sprintf("silent%d", i))})
 	}
@@ -235,12 +268,13 @@ func testManyWait(s *subject) {
 	following.Wait()
 	close(updates)
 	for update := range updates {
-		s.checkTold(map[string]string{"a": "A"}, update)
+		s.checkStates(map[string]string{"a": "A"}, update)
 	}
 }
 
-// A follower that begins with Load ends with what is stored, through every change
-// in order.
+// testFollow follows a location from Load on while it is being changed. Cursors only go
+// forward, and what the updates add up to is what is stored in the end: that is the whole
+// promise to a sidecar.
 func testFollow(s *subject) {
 	const changes, policies = 200, 7
 	var running sync.WaitGroup
@@ -256,13 +290,14 @@ func testFollow(s *subject) {
 			last = s.change([]string{id}, write)
 		}
 	})
+	// The follower keeps what a sidecar would keep: the last state of each policy.
 	seen := make(map[string]string)
 	for cursor := begin.Cursor; cursor.Sequence < changes; {
 		update := s.next(cursor)
 		if update.Cursor.Sequence <= cursor.Sequence {
 			s.Fatalf("%+v follows %+v", update.Cursor, cursor)
 		}
-		for id, text := range told(update) {
+		for id, text := range states(update) {
 			if seen[id] = text; text == "none" {
 				delete(seen, id)
 			}
@@ -273,9 +308,13 @@ func testFollow(s *subject) {
 	if last.Sequence != changes {
 		s.Fatalf("the last change is %d", last.Sequence)
 	}
-	s.checkTold(seen, s.load())
+	s.checkStates(seen, s.load())
 }
 
+// testTrimmed has a store that keeps only the last changes of a location. Whoever is
+// behind by more gets ErrTrimmed, and so has to load everything anew; whoever is not gets
+// all the changes that it has missed. A store that answered with what is left would leave
+// a sidecar with policies that were changed long ago, for ever.
 func testTrimmed(s *subject) {
 	const kept = 5
 	s.reopen(Config{StreamLength: kept})
@@ -297,10 +336,13 @@ func testTrimmed(s *subject) {
 			s.Errorf("behind by %d: %+v, %v", 3*kept-i, update.Cursor, err)
 		}
 	}
-	s.checkTold(map[string]string{"a": fmt.Sprint(3*kept - 1)}, s.load())
+	s.checkStates(map[string]string{"a": fmt.Sprint(3*kept - 1)}, s.load())
 }
 
-// A cursor of another history, as a failover leaves it, is found out.
+// testForeignCursor follows with cursors of another history: a failover to a replica that
+// lacked the last changes gives the same numbers to other changes. The nonce shows it,
+// also when the new history is shorter than, as long as, or longer than the cursor; the
+// follower then loads everything anew.
 func testForeignCursor(s *subject) {
 	foreign := []authz.Cursor{{Sequence: 1, Nonce: "other"}, {Sequence: 7, Nonce: "other"}}
 	check := func(what string) {
@@ -315,11 +357,13 @@ func testForeignCursor(s *subject) {
 	check("with one change")
 	s.change([]string{"a"})
 	check("with two changes")
+	// By now the numbers of both cursors have been given to changes of this history.
 	for s.change([]string{"a"}).Sequence < 9 {
 	}
 	check("with nine changes")
 }
 
+// loadHalves loads until the context is done, and checks that it never sees half a Txn.
 func (s *subject) loadHalves(ctx context.Context) error {
 	for ctx.Err() == nil {
 		update, err := s.Load(ctx, s.location)
@@ -333,6 +377,8 @@ func (s *subject) loadHalves(ctx context.Context) error {
 	return nil
 }
 
+// followHalves follows until the context is done, and checks that it never sees half a
+// Txn.
 func (s *subject) followHalves(ctx context.Context) error {
 	var cursor authz.Cursor
 	for ctx.Err() == nil {
@@ -348,6 +394,7 @@ func (s *subject) followHalves(ctx context.Context) error {
 	return nil
 }
 
+// checkState is checkHalves of an update.
 func (s *subject) checkState(update authz.Update) error {
 	state := update.Policies[authz.PolicyName(s.policy("web"))]
 	next := ""

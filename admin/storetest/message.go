@@ -16,17 +16,20 @@ const (
 	suspended = adminpb.PolicyPreviewMetadata_SUSPENDED
 )
 
-// policy returns a stored policy that is told by its display name.
+// policy returns a stored policy. Its display name says which version of it this is.
 func policy(text string) []byte { return marshal(&adminpb.Policy{DisplayName: text}) }
 
+// numbered is a policy whose display name is a number, for tests that count.
 func numbered(n int) []byte { return policy(fmt.Sprint(n)) }
 
-// deletedPolicy returns a stored policy that is soft-deleted.
+// deletedPolicy returns a stored policy that is soft-deleted: followers get it as one that
+// is gone.
 func deletedPolicy() []byte {
 	return marshal(&adminpb.Policy{DisplayName: "deleted", DeleteTime: timestamppb.Now()})
 }
 
-// experiment returns a stored experiment with a policy.
+// experiment returns a stored experiment whose policy has this display name. Without a state
+// it was never started, so it has no preview metadata at all.
 func experiment(text string, state adminpb.PolicyPreviewMetadata_State) []byte {
 	e := &adminpb.PolicyExperiment{Policy: &adminpb.Policy{DisplayName: text}}
 	if state != adminpb.PolicyPreviewMetadata_STATE_UNDEFINED {
@@ -36,7 +39,8 @@ func experiment(text string, state adminpb.PolicyPreviewMetadata_State) []byte {
 }
 
 // named returns a write that puts a policy or an experiment under its name; others are
-// returned as they are.
+// returned as they are. A record whose message has another name counts as undecodable for
+// followers, so without this every test would have to write each name twice.
 func named(w admin.Write) admin.Write {
 	p, isPut := w.(admin.Put)
 	if !isPut || len(p.Value) == 0 {
@@ -60,6 +64,8 @@ func named(w admin.Write) admin.Write {
 	return p
 }
 
+// policyNumber is the display name of a stored policy; the error of one that cannot be
+// decoded, which equals no name.
 func policyNumber(value []byte) string {
 	p := &adminpb.Policy{}
 	if err := proto.Unmarshal(value, p); err != nil {
@@ -68,6 +74,7 @@ func policyNumber(value []byte) string {
 	return p.DisplayName
 }
 
+// experimentNumber is the display name of the policy in a stored experiment.
 func experimentNumber(value []byte) string {
 	e := &adminpb.PolicyExperiment{}
 	if err := proto.Unmarshal(value, e); err != nil {

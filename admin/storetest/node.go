@@ -13,6 +13,8 @@ import (
 	"understudy/authz"
 )
 
+// nodeTests are about what sidecars report of themselves. Operations wait for these
+// reports, and users read in them where a change has not arrived.
 var nodeTests = []test{
 	{"Report", testReport},
 	{"Order", testNodeOrder},
@@ -20,10 +22,13 @@ var nodeTests = []test{
 	{"Head", testHead},
 }
 
+// node is what a sidecar reports of itself, as yet without content.
 func (s *subject) node(id string) *adminpb.Node {
 	return &adminpb.Node{Name: string(s.location) + "/nodes/" + id}
 }
 
+// beat reports a node and returns the head of its location, by which the node sees that
+// it has missed changes.
 func (s *subject) beat(n *adminpb.Node) authz.Cursor {
 	s.Helper()
 	head, err := s.Heartbeat(s.Context(), n)
@@ -33,6 +38,7 @@ func (s *subject) beat(n *adminpb.Node) authz.Cursor {
 	return head
 }
 
+// nodes are the reports of the subject's location.
 func (s *subject) nodes() []admin.NodeReport {
 	s.Helper()
 	reports, err := s.Nodes(s.Context(), s.location)
@@ -42,6 +48,11 @@ func (s *subject) nodes() []admin.NodeReport {
 	return reports
 }
 
+// testReport reports a node twice. What it said comes back as it was, bytes that are no
+// UTF-8 included, with the store's time of it, and the second report replaces the first.
+// The age is by the store's clock alone: by clocks of two machines, a node would count as
+// dead whose clock is slow. The message of the caller is left alone, for it is sent
+// again.
 func testReport(s *subject) {
 	n := s.node("n1")
 	n.AppliedSequence, n.Policies = 7, []string{string(s.policy("a"))}
@@ -71,10 +82,14 @@ func testReport(s *subject) {
 	}
 }
 
+// testNodeOrder lists nodes in bytewise order, as List does, for pages hold the last
+// name. Those of a location whose name begins alike are not among them: an operation
+// waits for each node that is listed.
 func testNodeOrder(s *subject) {
 	for _, id := range []string{"b", "a", "B", "a-b", "c"} {
 		s.beat(s.node(id))
 	}
+	// The location l11 begins with the name of l1.
 	s.beat(&adminpb.Node{Name: "projects/" + s.project + "/locations/l11/nodes/x"})
 	var got []string
 	for _, r := range s.nodes() {
@@ -85,6 +100,9 @@ func testNodeOrder(s *subject) {
 	}
 }
 
+// testLeave takes a node out of its location, twice, and one that was never there. A
+// sidecar that shuts down leaves, so that operations do not wait for it; it may do so
+// before its first report was stored, and a repeated call is no error.
 func testLeave(s *subject) {
 	s.beat(s.node("a"))
 	s.beat(s.node("b"))
@@ -102,6 +120,9 @@ func testLeave(s *subject) {
 	}
 }
 
+// testHead compares the head that Heartbeat returns with that of Load. A sidecar loads
+// anew when they differ: were they computed differently, it would load at every
+// heartbeat, or never.
 func testHead(s *subject) {
 	if head := s.beat(s.node("a")); head != (authz.Cursor{}) {
 		s.Errorf("without a change, the head is %+v", head)

@@ -10,6 +10,9 @@ import (
 	"understudy/admin"
 )
 
+// raceTests run what the other tests run, from many goroutines at once. They find a store
+// that checks and writes in two steps: for each promise about concurrency there is a
+// number of winners, or a state, that such a store gets wrong sooner or later.
 var raceTests = []test{
 	{"OneEtag", testOneEtag},
 	{"OneTxn", testOneTxn},
@@ -43,7 +46,9 @@ func (s *subject) won(txn admin.Txn) bool {
 	return err == nil
 }
 
-// Of 64 committers that compare one etag, exactly one wins.
+// testOneEtag has 64 committers compare one etag: exactly one wins, in each of ten
+// rounds, and what is stored is the winner's. That is what an etag promises to whoever
+// commits a previewed experiment.
 func testOneEtag(s *subject) {
 	a := s.policy("a")
 	s.put(admin.Put{Key: a, Etag: "e0"})
@@ -68,7 +73,9 @@ func testOneEtag(s *subject) {
 	}
 }
 
-// Of many commits of one ID, one is made and all return the same.
+// testOneTxn commits one Txn from many places at once, as a client does whose request is
+// sent again while the first is still on its way. It is made once, and all get the same
+// number.
 func testOneTxn(s *subject) {
 	for i := range 10 {
 		a := s.policy(fmt.Sprintf("a%d", i))
@@ -87,7 +94,8 @@ func testOneTxn(s *subject) {
 	}
 }
 
-// Concurrent commits have one order without gaps.
+// testOneOrder commits 128 Txns at once. Each gets a number of its own, and none is left
+// out: the numbers are the one order that followers and operations go by.
 func testOneOrder(s *subject) {
 	const count = 128
 	seen := make([]atomic.Int64, count+1)
@@ -103,13 +111,16 @@ func testOneOrder(s *subject) {
 	}
 }
 
-// A create of an experiment races the delete of its policy: none is left without.
+// testNoOrphan has creations of experiments race the deletion of their policy, which
+// removes the experiments that are there. The conditions decide: whichever comes first,
+// no experiment is left without its policy, where nobody would find or delete it.
 func testNoOrphan(s *subject) {
 	for round := range 200 {
 		id := fmt.Sprintf("p%d", round)
 		parent := s.policy(id)
 		sequence := s.put(admin.Put{Key: parent, Etag: "e"}, admin.Put{Key: s.experiment(id, "first")})
 		together(3, func(i int) {
+			// Two ways to depend on the policy: as it was read, and that it is there at all.
 			switch i {
 			case 0:
 				s.won(s.txn([]admin.Condition{admin.Unchanged{Key: parent, Sequence: sequence}},
@@ -127,7 +138,8 @@ func testNoOrphan(s *subject) {
 	}
 }
 
-// Of 20 creates under a limit of 10, exactly 10 win.
+// testLimit has 20 creations under a limit of 10: exactly 10 win. A store that counts
+// first and writes then would let more through.
 func testLimit(s *subject) {
 	var winners atomic.Int64
 	together(20, func(i int) {
@@ -142,9 +154,10 @@ func testLimit(s *subject) {
 	}
 }
 
-// The live policy counts up. While it is even, an experiment holds the next number;
-// a commit makes that number live and removes the experiment. Whoever reads sees
-// one of these states, never half a commit.
+// testHalves counts the live policy up. While it is even, an experiment holds the next
+// number; a commit makes that number live and removes the experiment. Whoever reads sees
+// one of these states, never half a commit: a sidecar that saw the experiment gone and
+// the old policy live would decide by what nobody ever wanted.
 func testHalves(s *subject) {
 	live, e := s.policy("web"), s.experiment("web", "e")
 	toEven := func(n int) {
@@ -153,6 +166,7 @@ func testHalves(s *subject) {
 	}
 	toEven(0)
 	ctx, stop := context.WithCancel(s.Context())
+	// One reader for each way to read: a store may make only some of them atomic.
 	var readers sync.WaitGroup
 	for _, read := range []func(context.Context) error{s.readHalves, s.loadHalves, s.followHalves, s.listHalves} {
 		readers.Go(func() {
@@ -169,6 +183,8 @@ func testHalves(s *subject) {
 	readers.Wait()
 }
 
+// readHalves reads both records by Get until the context is done: they have to be of one
+// instant.
 func (s *subject) readHalves(ctx context.Context) error {
 	for ctx.Err() == nil {
 		records, err := s.Get(ctx, s.policy("web"), s.experiment("web", "e"))
@@ -186,7 +202,8 @@ func (s *subject) readHalves(ctx context.Context) error {
 	return nil
 }
 
-// listHalves lists twice the number of policies: there is always one.
+// listHalves lists the policies until the context is done. There is always one: a list
+// must not miss a record that is being replaced, nor have it twice.
 func (s *subject) listHalves(ctx context.Context) error {
 	for ctx.Err() == nil {
 		records, err := s.List(ctx, admin.Query{Collection: s.policies()})

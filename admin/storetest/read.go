@@ -10,6 +10,9 @@ import (
 	"understudy/admin"
 )
 
+// readTests are about Get and List: every record once, as it was at one instant, in
+// bytewise order of the names. Pages, etags and the checks of each change are built on
+// that order and on that instant.
 var readTests = []test{
 	{"Get", testGet},
 	{"Order", testOrder},
@@ -20,6 +23,9 @@ var readTests = []test{
 	{"Many", testMany},
 }
 
+// testGet reads several keys at one instant: in the order of the keys and not of the
+// index, a key twice if it was asked for twice, and an empty record for what is not
+// there, so that a caller can go by position. A commit's checks rest on that.
 func testGet(s *subject) {
 	a, b, none := s.policy("a"), s.policy("b"), s.policy("none")
 	n := s.put(admin.Put{Key: a, Value: []byte("1")}, admin.Put{Key: b, Value: []byte("2")})
@@ -36,6 +42,10 @@ func testGet(s *subject) {
 	}
 }
 
+// testOrder lists IDs in which the order of bytes differs from that of a locale, and of
+// which one is a prefix of another, followed by a byte before or after the slash. Page
+// tokens hold the last key, so another order would skip or repeat records; and a range by
+// prefix that is cut wrongly would mix the children of ab, or a-, into those of a.
 func testOrder(s *subject) {
 	ids := []string{"b", "a", "B", "a-b", "a.b", "a:b", "a_b", "ab", "a0", "Z", "~", "a%b", "a-", "0"}
 	var want []admin.Key
@@ -58,6 +68,9 @@ func testOrder(s *subject) {
 	}
 }
 
+// testWildcards lists by patterns in which - stands for any one ID (AIP-159), among IDs
+// with a point and a dash. These are special in the patterns of Lua, which a store may
+// match with: unescaped, p.1 would find p-1 too.
 func testWildcards(s *subject) {
 	project := "projects/" + s.project
 	var writes []admin.Write
@@ -91,7 +104,10 @@ func testWildcards(s *subject) {
 	}
 }
 
-// Of a collection, with or without wildcards, the records of one ID.
+// testIDs lists the records of one ID in a collection, with and without wildcards: what
+// the Policyfile API asks for one policy in all groups. It has to be the last segment as
+// a whole, not an end of it, and its special characters have to stand for themselves;
+// with it, limits and pages count only what matches.
 func testIDs(s *subject) {
 	project := admin.Key("projects/" + s.project)
 	key := func(location, policy string) admin.Key {
@@ -120,6 +136,9 @@ func testIDs(s *subject) {
 	}
 }
 
+// testPages reads a collection with wildcards in pages of several sizes, which together
+// have to be the whole, once each and in order: also where the last page is exactly full,
+// and where records that do not match lie between those that do.
 func testPages(s *subject) {
 	var all []admin.Key
 	for i := range 25 {
@@ -148,7 +167,9 @@ func testPages(s *subject) {
 	}
 }
 
-// After need not be the key of a record, nor of the collection.
+// testAfter lists from behind keys that are none of the collection, or no key at all. A
+// record can be deleted between two pages, so its key has to do as the place at which the
+// next one begins; and a page token is not to be trusted to name a record.
 func testAfter(s *subject) {
 	a, b, c := s.policy("a"), s.policy("b"), s.policy("c")
 	s.put(admin.Put{Key: a}, admin.Put{Key: b}, admin.Put{Key: c})
@@ -173,6 +194,9 @@ func testAfter(s *subject) {
 	}
 }
 
+// testMany has more records in one Txn, one Get, one List and one DeleteCollection than a
+// script can take as arguments or return at once (Lua's unpack takes a few thousand), so
+// a store has to work in portions, and yet at one instant.
 func testMany(s *subject) {
 	const count = 3000
 	var writes []admin.Write

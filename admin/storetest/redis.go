@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// startTime bounds how long a redis-server may take to answer.
+// startTime bounds how long a redis-server may take to answer. It usually takes a few
+// milliseconds; on a machine that is busy with all tests, seconds.
 const startTime = 20 * time.Second
 
 // Sentinel is the argument, followed by the path of a configuration file, that makes
@@ -65,6 +66,7 @@ func StartRedisTCP(t testing.TB, arguments ...string) *RedisServer {
 	}
 	folder := t.TempDir()
 	for {
+		// redis-server cannot say which free port it took, so ports are tried until one is free.
 		port := strconv.Itoa(lowestPort + rand.IntN(ports))
 		own := append(slices.Clone(first), "--bind", "127.0.0.1", "--port", port, "--dir", folder)
 		r := launchRedis(t, "tcp", net.JoinHostPort("127.0.0.1", port), append(own, arguments...))
@@ -83,6 +85,8 @@ const (
 	ports      = 10_000
 )
 
+// startRedis starts a redis-server and waits until it answers. Its address is its own, so
+// what fails here fails for good.
 func startRedis(t testing.TB, network, address string, arguments []string) *RedisServer {
 	t.Helper()
 	r := launchRedis(t, network, address, arguments)
@@ -99,6 +103,8 @@ func launchRedis(t testing.TB, network, address string, arguments []string) *Red
 	if err != nil {
 		t.Fatal("these tests need redis-server: apt-get install redis-server, or brew install redis")
 	}
+	// Nothing is saved, for a test that needs a file says so; many clients are those of tests
+	// that run at once.
 	if !slices.Contains(arguments, Sentinel) {
 		arguments = append(arguments, "--maxclients", "4000", "--save", "", "--appendonly", "no")
 	}
@@ -131,7 +137,8 @@ func (r *RedisServer) Address() (network, address string) { return r.network, r.
 // Process is the process of the server, for tests that halt it.
 func (r *RedisServer) Process() *os.Process { return r.process.Process }
 
-// Stop kills the server.
+// Stop kills the server, as a crash does, and returns when it is gone. It can be called more
+// than once.
 func (r *RedisServer) Stop() {
 	_ = r.process.Process.Kill()
 	<-r.ended

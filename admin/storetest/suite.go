@@ -1,9 +1,16 @@
 // Package storetest proves that a store keeps the contracts of admin.Store and
 // authz.Feed.
 //
-// Run is the suite; every store's own tests call it, with more beside it only for
-// what its technology alone can do wrong. Redis starts a private redis-server for
-// the tests of any package.
+// The suite is one list of promises, which Run checks on any store that can be opened. A
+// test has a subject: the store, and a project that no other test uses. It makes Txns and
+// looks at what Get, List, Load and Next then return; it never looks at how a store keeps
+// its records. So what it says holds for a file as for a cluster, and whoever writes a
+// third store has its specification here. Only damage is done in the technology's own
+// storage, by a function of the store's tests.
+//
+// Every store's own tests call Run, and have more of their own only for what their
+// technology alone can do wrong, such as a failover or a torn write. Redis starts a private
+// redis-server for the tests of any package.
 package storetest
 
 import (
@@ -39,7 +46,9 @@ type Open func(t testing.TB, c Config) Both
 // the store, so that the store cannot read it any more.
 type Damage func(t testing.TB, store Both, key admin.Key)
 
-// Run runs the whole suite. damages are the ways, by name, in which a record can be harmed.
+// Run runs the whole suite. damages are the ways, by name, in which a record can be harmed;
+// the tests about damage run once for each of them, for a store may keep a record in several
+// places, each of which can be lost alone.
 func Run(t *testing.T, open Open, damages map[string]Damage) {
 	groups := []group{
 		{"Conditions", conditionTests},
@@ -87,19 +96,24 @@ type subject struct {
 	open     Open
 	project  string
 	location authz.Location
-	// txns counts the Txns that got their ID here.
+	// txns counts the Txns that got their ID here: a store remembers IDs, so a Txn with the
+	// ID of an earlier one would be taken for its repetition.
 	txns atomic.Int64
 }
 
 // projects counts the projects of all tests of this process.
 var projects atomic.Int64
 
+// newSubject returns the store under test with a project that no other test has, so that
+// tests can share one server and run at once.
 func newSubject(t testing.TB, open Open) *subject {
 	s := newProject(t, nil)
 	s.open, s.Both = open, open(t, Config{})
 	return s
 }
 
+// newProject returns a subject with another project on a store that is open already.
+// Project IDs are counted, not random: a failure can be found again.
 func newProject(t testing.TB, store Both) *subject {
 	project := fmt.Sprintf("p%d", projects.Add(1))
 	return &subject{
@@ -108,22 +122,29 @@ func newProject(t testing.TB, store Both) *subject {
 	}
 }
 
-// reopen gives the subject a store that is set up otherwise, with nothing in it.
+// reopen gives the subject a store with another configuration. Nothing of the project is in
+// it: a file is a new one, and on a shared server the project was not used yet.
 func (s *subject) reopen(c Config) { s.Both = s.open(s.TB, c) }
 
 // policies is the collection of the location's policies.
 func (s *subject) policies() admin.Collection { return admin.Collection(s.location + "/policies") }
 
+// policy is the key of a policy in the subject's location.
 func (s *subject) policy(id string) admin.Key { return admin.Key(string(s.policies()) + "/" + id) }
 
+// experiments is the collection below a policy: what a cascade removes, and what a limit
+// counts.
 func (s *subject) experiments(policy string) admin.Collection {
 	return admin.Collection(s.policy(policy) + "/experiments")
 }
 
+// experiment is the key of an experiment, a record two levels below its location.
 func (s *subject) experiment(policy, id string) admin.Key {
 	return admin.Key(string(s.experiments(policy)) + "/" + id)
 }
 
+// operation is the key of a record that is no policy and part of no event: what a store
+// does for followers must not touch it.
 func (s *subject) operation(id string) admin.Key {
 	return admin.Key(string(s.location) + "/operations/" + id)
 }
@@ -166,6 +187,8 @@ func (s *subject) change(ids []string, writes ...admin.Write) authz.Cursor {
 	return authz.Cursor{Sequence: s.must(txn)}
 }
 
+// event is a Txn's events: one for the subject's location, with the policies of these
+// IDs. What it names need not be written by the same Txn.
 func (s *subject) event(ids ...string) []admin.Event {
 	e := admin.Event{Location: s.location}
 	for _, id := range ids {
@@ -174,7 +197,7 @@ func (s *subject) event(ids ...string) []admin.Event {
 	return []admin.Event{e}
 }
 
-// get reads one record.
+// get reads one record. What is not there is a zero Record, as Store.Get has it.
 func (s *subject) get(key admin.Key) admin.Record {
 	s.Helper()
 	records, err := s.Get(s.Context(), key)
@@ -184,11 +207,13 @@ func (s *subject) get(key admin.Key) admin.Record {
 	return records[0]
 }
 
+// has reports whether there is a record: an expired one is none, a damaged one is.
 func (s *subject) has(key admin.Key) bool {
 	s.Helper()
 	return s.get(key).Key != ""
 }
 
+// list reads whole records of a collection, in the order in which the store returns them.
 func (s *subject) list(q admin.Query) []admin.Record {
 	s.Helper()
 	records, err := s.List(s.Context(), q)

@@ -10,6 +10,9 @@ import (
 	"understudy/admin"
 )
 
+// writeTests are about what a Txn writes, one record at a time: that it is written as it
+// was given, once, in order, with the next number of its project, and without touching
+// any neighbour.
 var writeTests = []test{
 	{"Put", testPut},
 	{"OwnSequence", testOwnSequence},
@@ -22,6 +25,9 @@ var writeTests = []test{
 	{"Big", testBig},
 }
 
+// testPut creates a record and replaces it. All fields come back as they were, the
+// sequence is that of the Txn, and Txns are numbered without gaps: a follower counts on
+// the next one being the next number. A record that is put again is listed once.
 func testPut(s *subject) {
 	a := s.policy("a")
 	first := s.put(admin.Put{Key: a, Value: []byte("one"), Etag: "e1"})
@@ -40,6 +46,9 @@ func testPut(s *subject) {
 	}
 }
 
+// testOwnSequence puts records under a sequence that the caller gives: ending an
+// operation is no change of it, and those who hold it Unchanged must not lose by that. A
+// negative one is kept too.
 func testOwnSequence(s *subject) {
 	a, b := s.operation("a"), s.operation("b")
 	first := s.put(admin.Put{Key: a})
@@ -50,6 +59,9 @@ func testOwnSequence(s *subject) {
 	s.must(s.txn([]admin.Condition{admin.Unchanged{Key: a, Sequence: first}, admin.Unchanged{Key: b, Sequence: -1}}))
 }
 
+// testDelete removes one record and leaves its neighbours and what is below it alone: a
+// cascade is for the caller to ask for. What was never there can be deleted, so that a
+// repeated call succeeds. Afterwards the key is free for a new record.
 func testDelete(s *subject) {
 	a, b := s.policy("a"), s.policy("b")
 	s.put(admin.Put{Key: a}, admin.Put{Key: b}, admin.Put{Key: s.experiment("a", "e")})
@@ -63,6 +75,9 @@ func testDelete(s *subject) {
 	s.must(s.txn([]admin.Condition{admin.Absent{Key: a}}, admin.Put{Key: a}))
 }
 
+// testDeleteCollection removes just the records directly in a collection. Those of
+// policies whose names begin alike, of a sibling collection and of one further down stay:
+// a range that is one byte too wide would delete a customer's other policy.
 func testDeleteCollection(s *subject) {
 	gone := []admin.Key{s.experiment("a", "e"), s.experiment("a", "f"), s.experiment("a", "f:g")}
 	kept := []admin.Key{
@@ -90,6 +105,9 @@ func testDeleteCollection(s *subject) {
 	}
 }
 
+// testWritesInOrder has writes of one Txn that touch the same record. They are made in
+// their order, so that a collection can be emptied and filled again at once: how a policy
+// takes the place of a purged one.
 func testWritesInOrder(s *subject) {
 	a, b, c := s.experiment("p", "a"), s.experiment("p", "b"), s.experiment("p", "c")
 	s.put(
@@ -105,17 +123,21 @@ func testWritesInOrder(s *subject) {
 	}
 }
 
-// A repeated Txn answers the same and changes nothing, although its conditions do
-// not hold any more.
+// testRepeat commits one Txn three times, the last time after somebody else has changed
+// the record. A client whose reply was lost sends the Txn again, and has to get the first
+// result, although its conditions do not hold any more; were it made again, it would
+// overwrite the change that came between, and notify followers of nothing.
 func testRepeat(s *subject) {
 	a := s.policy("a")
 	txn := s.txn([]admin.Condition{admin.Absent{Key: a}}, admin.Put{Key: a, Value: policy("one")})
 	txn.Events = s.event("a")
 	first := s.must(txn)
 	head := s.load().Cursor
+	// Right away, as a client does whose reply was lost.
 	if again := s.must(txn); again != first {
 		s.Errorf("the repeat returned %d instead of %d", again, first)
 	}
+	// And after another change: that has to stay.
 	s.put(admin.Put{Key: a, Value: policy("two")})
 	if again := s.must(txn); again != first {
 		s.Errorf("the late repeat returned %d instead of %d", again, first)
@@ -128,6 +150,8 @@ func testRepeat(s *subject) {
 	}
 }
 
+// testProjects has two projects on one store: their sequences and names have nothing to
+// do with each other, as they may live on different servers of a cluster.
 func testProjects(s *subject) {
 	other := newProject(s.TB, s.Both)
 	first := s.put(admin.Put{Key: s.policy("a")})
@@ -142,6 +166,10 @@ func testProjects(s *subject) {
 	}
 }
 
+// testBytes stores every byte, text that looks like a protocol's own, and the longest
+// names, as values, etags and keys. Whatever a store escapes or joins with blanks has to
+// come back bytewise, and an etag is compared bytewise: it decides whether a commit is
+// made.
 func testBytes(s *subject) {
 	var all []byte
 	for i := range 256 {
@@ -170,6 +198,8 @@ func testBytes(s *subject) {
 	}
 }
 
+// testBig stores values of 4 MiB, about what the largest policy has by default, alone and
+// in a list.
 func testBig(s *subject) {
 	value := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	s.put(admin.Put{Key: s.policy("big"), Value: value}, admin.Put{Key: s.experiment("big", "e"), Value: value})
