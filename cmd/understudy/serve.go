@@ -34,7 +34,10 @@ func serve(
 	log.SetOutput(io.Discard)
 	telemetry.LogGRPC(logger)
 	closers, ending := &lifecycle.Closers{}, lifecycle.NewEnding(c.shutdownTimeout, c.abort)
-	defer func() { err = errors.Join(err, closers.Close(ending, logger)) }()
+	defer func() {
+		err = errors.Join(err, closers.Close(ending, logger))
+		ending.Over()
+	}()
 
 	s, err := newServer(ctx, c, console, logger, closers)
 	if err != nil {

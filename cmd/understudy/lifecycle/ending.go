@@ -24,6 +24,8 @@ type Ending struct {
 
 	once  sync.Once
 	begun time.Time
+	// last calls abort.
+	last *time.Timer
 }
 
 // NewEnding returns an ending that has so much time. abort is called when all of it is
@@ -38,10 +40,18 @@ func (e *Ending) Begin() {
 		e.begun = time.Now()
 		if e.abort != nil {
 			// Whatever waits for something that never comes, even a log line that nobody
-			// reads, ends here. There is nothing to stop: the process goes either way.
-			time.AfterFunc(e.timeout, e.abort)
+			// reads, ends here.
+			e.last = time.AfterFunc(e.timeout, e.abort)
 		}
 	})
+}
+
+// Over says that the ending has come to its end, so that abort is not called any more.
+func (e *Ending) Over() {
+	e.Begin()
+	if e.last != nil {
+		e.last.Stop()
+	}
 }
 
 // Requests is the context of requests that are under way.

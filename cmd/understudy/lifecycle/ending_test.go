@@ -37,6 +37,16 @@ func TestPartsThatDoNotEndAreNamed(t *testing.T) {
 	}
 }
 
+// TestAnEndingThatIsOver leaves the process alone: who called the server goes on.
+func TestAnEndingThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending := NewEnding(10*time.Second, func() { t.Error("the process is ended") })
+		ending.Begin()
+		ending.Over()
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestAnEndingIsBounded: what hangs is left, all in one time, and then the process goes.
 func TestAnEndingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
