@@ -11,6 +11,7 @@ import (
 	"understudy/admin/content"
 	"understudy/admin/policyfile"
 	"understudy/admin/rest"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
@@ -72,7 +73,7 @@ func (s *server) adminHandler(services *admin.Server) (http.Handler, error) {
 	api, err := policyfile.New(policyfile.Config{
 		Admin:            services,
 		Guard:            guard,
-		Project:          strings.Split(s.config.Location, "/")[1],
+		Project:          authz.ResourceName(s.config.Location).Project(),
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Logger:           s.log,
 		Panics:           s.panics,

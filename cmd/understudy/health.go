@@ -9,7 +9,6 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/sidecar"
-	"understudy/cmd/understudy/terminal"
 )
 
 // readiness is the answer of /readyz.
@@ -126,7 +125,7 @@ func (r *readiness) setStore(status sidecar.Status) {
 		return
 	}
 	for _, name := range status.Missing[:min(r.MissingCount, maxNamed)] {
-		r.MissingPolicies = append(r.MissingPolicies, terminal.LastSegment(string(name)))
+		r.MissingPolicies = append(r.MissingPolicies, string(name.ID()))
 	}
 	r.Help = "The store has lost these policies; the last ones decide on. " + sidecar.MissingHelp + "."
 }
