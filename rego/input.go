@@ -3,7 +3,6 @@ package rego
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -14,8 +13,8 @@ import (
 type Input struct{ value ast.Value }
 
 // NewInput makes an Input of a document in the types of encoding/json, with
-// integers of any Go type. It copies the document. A number may have 20,000 digits: more
-// would take seconds to compare.
+// integers of any Go type. It copies the document. Numbers of more than 30 characters may
+// have 20,000 digits together: more would take seconds to compare.
 func NewInput(document map[string]any) (Input, error) {
 	if hasLongNumber(document) {
 		return Input{}, errLongNumber
@@ -36,22 +35,24 @@ func (i Input) Document() (any, error) {
 	return ast.JSON(i.value)
 }
 
-var errLongNumber = fmt.Errorf("a number has more than %d digits", bounds.MaxDigits)
+var errLongNumber = fmt.Errorf("its long numbers have more than %d digits", bounds.MaxDigits)
 
-// hasLongNumber reports whether there is a number in a document with which a single
-// comparison takes too long.
-func hasLongNumber(document any) bool {
+// hasLongNumber reports whether the long numbers of a document have so many digits that
+// a single comparison may take too long.
+func hasLongNumber(document any) bool { return longDigits(document) > bounds.MaxDigits }
+
+func longDigits(document any) (n int) {
 	switch v := document.(type) {
 	case json.Number:
-		return len(v) > bounds.MaxDigits
+		return bounds.Digits(string(v))
 	case []any:
-		return slices.ContainsFunc(v, hasLongNumber)
+		for _, element := range v {
+			n += longDigits(element)
+		}
 	case map[string]any:
 		for _, value := range v {
-			if hasLongNumber(value) {
-				return true
-			}
+			n += longDigits(value)
 		}
 	}
-	return false
+	return n
 }

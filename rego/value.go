@@ -55,8 +55,8 @@ func Strings(values []string) Value {
 }
 
 // ValueOf returns the value of a document in the types of encoding/json, with
-// integers of any Go type. It copies the document. A number may have 20,000 digits: more
-// would take seconds to compare.
+// integers of any Go type. It copies the document. Numbers of more than 30 characters may
+// have 20,000 digits together: more would take seconds to compare.
 func ValueOf(document any) (Value, error) {
 	if hasLongNumber(document) {
 		return Value{}, errLongNumber

@@ -2,14 +2,20 @@ package bounds
 
 import (
 	"math/big"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// MaxDigits is how long a number may be, in characters. Numbers of OPA have no bound:
-// reading one takes time that grows with the square of its length, and a request may
-// contain one of a million digits.
+// MaxDigits is how many digits a number may have, or all long numbers of a document
+// together, with those that stand in its exponent: 1e400 has 400. Numbers of OPA have no
+// bound of their own: to compare two takes time that grows with the square of their
+// digits, and a request may contain one of a million.
 const MaxDigits = 20_000
+
+// usualNumber is how long the numbers are, in characters, that are not counted: all that
+// fit into a double or 64 bits.
+const usualNumber = 30
 
 // maxShift is how far bits.lsh shifts. The number that it makes is as long as the shift.
 const maxShift = 1 << 16
@@ -22,25 +28,56 @@ var _ = []struct{}{
 	bind(maxValues, "numbers", ranged, "numbers.range", "numbers.range_step"),
 }
 
-// digits is the length of the longest operand that is a number or the text of one.
+// Digits returns how many digits a number has if it is a long one, with those that stand
+// in its exponent; otherwise 0.
+func Digits(number string) int {
+	n := exponent(number)
+	if len(number) <= usualNumber && n <= 300 {
+		return 0
+	}
+	return len(number) + n
+}
+
+// exponent returns the size of the exponent of a number, whatever its sign.
+func exponent(number string) (n int) {
+	for i := len(number) - 1; i > 0 && i >= len(number)-12; i-- {
+		if c := number[i]; c == 'e' || c == 'E' {
+			for _, digit := range []byte(strings.TrimLeft(number[i+1:], "+-")) {
+				n = 10*n + int(digit-'0')
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// digits is that of the longest operand that is a number or the text of one. Digits in an
+// exponent count ten times: to write 1e-9000 takes longer than to write an integer.
 func digits(operands []*ast.Term) (n int) {
 	for _, o := range operands {
+		text := ""
 		switch v := o.Value.(type) {
 		case ast.Number:
-			n = max(n, len(v))
+			text = string(v)
 		case ast.String:
-			n = max(n, len(v))
+			text = string(v)
+		}
+		if d := Digits(text); d > 0 {
+			n = max(n, d+9*(d-len(text)))
 		}
 	}
 	return n
 }
 
 // allDigits is about how long the product of all numbers is.
-func allDigits(operands []*ast.Term) int { return deepText(operands[:1]) }
+func allDigits(operands []*ast.Term) int {
+	w := weighed(operands[:1], maxRead)
+	return w.text + 10*w.digits
+}
 
 // shifted is how long the result of a shift is, in bits.
 func shifted(operands []*ast.Term) int {
-	if n := digits(operands[:1]); n > MaxDigits {
+	if digits(operands[:1]) > MaxDigits {
 		return maxShift + 1
 	}
 	n, ok := operands[1].Value.(ast.Number)
@@ -122,16 +159,25 @@ func int64Of(t *ast.Term) (int64, bool) {
 	return n.Int64()
 }
 
-// longestNumber is the length of the longest run of digits in a text.
-func longestNumber(s string) int {
-	longest, n := 0, 0
+// digitsIn is how many digits the long numbers in a text have together, or what may be
+// such.
+func digitsIn(s string) (total int) {
+	begin := -1
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9', c == '.', c == 'e', c == 'E', c == '-', c == '+':
-			n++
-		default:
-			longest, n = max(longest, n), 0
+		c := s[i]
+		if c >= '0' && c <= '9' || begin >= 0 && (c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+') {
+			if begin < 0 {
+				begin = i
+			}
+			continue
+		}
+		if begin >= 0 {
+			total += Digits(s[begin:i])
+			begin = -1
 		}
 	}
-	return max(longest, n)
+	if begin >= 0 {
+		total += Digits(s[begin:])
+	}
+	return total
 }

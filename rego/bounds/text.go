@@ -28,7 +28,8 @@ var _ = []struct{}{
 	bind(maxText, "bytes of the result", interpolated, "internal.template_string"),
 	bind(maxEncoded, bytesOfText, text, "base64.encode", "base64url.encode", "base64url.encode_no_pad", "hex.encode",
 		"urlquery.encode", "urlquery.decode", "glob.quote_meta", "uri.parse", "uri.is_valid"),
-	bind(128<<10, bytesOfText, text, "yaml.unmarshal", "yaml.is_valid", "urlquery.decode_object"),
+	bind(128<<10, bytesOfText, yamlText, "yaml.unmarshal", "yaml.is_valid"),
+	bind(128<<10, bytesOfText, text, "urlquery.decode_object"),
 	bind(64<<10, bytesOfText, text, "crypto.parse_private_keys", "crypto.x509.parse_certificate_request",
 		"crypto.x509.parse_certificates", "crypto.x509.parse_keypair", "crypto.x509.parse_rsa_private_key",
 		"crypto.x509.parse_and_verify_certificates", "crypto.x509.parse_and_verify_certificates_with_options",
@@ -106,10 +107,12 @@ func formatted(operands []*ast.Term) int {
 		case ast.Boolean, ast.Null:
 			n = 5
 		default:
-			w := weighed(operands[1:2], maxText)
-			n = w.text + 4*w.values
+			n = interpolated([]*ast.Term{args.Elem(i)})
 		}
 		sum, widest = sum+n, max(widest, n)
+		if sum > maxText {
+			break
+		}
 	}
 	verbs := strings.Count(format, "%")
 	if strings.Contains(format, "[") { // an argument may be used more than once
@@ -218,13 +221,22 @@ func globbed(operands []*ast.Term) int {
 // decoded is about how many values are in a JSON text.
 func decoded(operands []*ast.Term) int {
 	s := str(operands[0])
-	if len(s) <= MaxDigits {
+	if len(s) <= 1000 {
 		return 0
 	}
-	if longestNumber(s) > MaxDigits {
+	if digitsIn(s) > MaxDigits {
 		return maxValues + 1
 	}
 	return strings.Count(s, ",") + strings.Count(s, "[") + strings.Count(s, "{")
+}
+
+// yamlText is how long a YAML text is. Long numbers are worth more than other text.
+func yamlText(operands []*ast.Term) int {
+	s := str(operands[0])
+	if len(s) > 128<<10 {
+		return len(s)
+	}
+	return len(s) + 7*digitsIn(s)
 }
 
 func isASCII(s string) bool {

@@ -19,10 +19,11 @@ const (
 )
 
 var _ = []struct{}{
-	bind(maxRead, valuesOf, size, "sum", "max", "min", "internal.member_2", "object.subset", "object.keys"),
-	bind(maxValues, valuesOf, size, "json.marshal", "json.filter", "json.remove", "object.union", "object.union_n",
-		"object.remove", "object.filter", "urlquery.encode_object", "and", "or", "intersection", "union", "set_diff",
+	bind(maxRead, valuesOf, compared, "sum", "max", "min", "internal.member_2", "object.subset", "object.keys"),
+	bind(maxValues, valuesOf, size, "json.marshal", "object.union", "object.union_n", "urlquery.encode_object",
 		"array.concat", "array.flatten", "array.slice", "array.reverse"),
+	bind(maxValues, valuesOf, compared, "json.filter", "json.remove", "object.remove", "object.filter", "and", "or",
+		"intersection", "union", "set_diff"),
 	bind(maxValues/8, valuesOf, size, "yaml.marshal", "providers.aws.sign_req", "net.cidr_merge"),
 	bind(maxValues, valuesOf, indented, "json.marshal_with_options"),
 	bind(maxRead*2, "comparisons", sorted, "sort"),
@@ -35,6 +36,9 @@ var _ = []struct{}{
 // twice, as it does for those who walk or write it.
 type weight struct {
 	values, text, depth int
+	// fractions are the numbers that are compared about thirty times as slowly as others:
+	// those of more than 15 digits. Digits are those of long numbers.
+	fractions, digits int
 }
 
 // scale walks values until they are heavier than a limit.
@@ -74,11 +78,20 @@ func weighed(terms []*ast.Term, most int) weight {
 // add adds a term with all that is in it. It returns true when it is enough.
 func (s *scale) add(t *ast.Term) (enough bool) {
 	s.values++
+	if n := lengthOf(t); n > s.most-s.values {
+		// Not even looked at: sets are put in order by whoever looks at them.
+		s.values += n
+		return true
+	}
 	switch v := t.Value.(type) {
 	case ast.String:
 		s.text += len(v)
 	case ast.Number:
 		s.text += len(v)
+		if len(v) > 15 {
+			s.fractions++
+		}
+		s.digits += Digits(string(v))
 	case *ast.Array:
 		s.enter()
 		for i := range v.Len() {
@@ -114,6 +127,12 @@ func size(operands []*ast.Term) int {
 	return w.values + w.text/64
 }
 
+// compared is how many values the operands are, where they are compared with others.
+func compared(operands []*ast.Term) int {
+	w := weighed(operands, maxRead)
+	return w.values + w.text/64 + 30*w.fractions + w.digits
+}
+
 // indented is how many values json.marshal_with_options writes, with the space before
 // each.
 func indented(operands []*ast.Term) int {
@@ -128,12 +147,12 @@ func indented(operands []*ast.Term) int {
 // sorted is how many values are compared to sort.
 func sorted(operands []*ast.Term) int {
 	n := lengthOf(operands[0])
-	return size(operands[:1]) * bits.Len(uint(n))
+	return compared(operands[:1]) * bits.Len(uint(n))
 }
 
 // pairs is how many texts are compared: each text with some of the others.
 func pairs(operands []*ast.Term) int {
-	return size(operands[:2]) * bits.Len(uint(lengthOf(operands[0])+lengthOf(operands[1]))) / 2
+	return compared(operands[:2]) * bits.Len(uint(lengthOf(operands[0])+lengthOf(operands[1]))) / 2
 }
 
 // product is how often one is compared with each of the others.
