@@ -88,8 +88,12 @@ var graph = map[string][]string{
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego"},
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"}, // for tests
 	"authz/rehearsal/wire":                      {"authz", "rego"},                                       // decisions and read sets cross
-	"rego":                                      {"rego/bounds"},                                         // importing it bounds the built-ins
+	"rego":                                      {"rego/bounds", "rego/candidates", "rego/compile", "rego/dependencies", "rego/instrument"},
 	"rego/bounds":                               {},
+	"rego/candidates":                           {"rego/dependencies", "rego/instrument"},
+	"rego/compile":                              {"rego/bounds"}, // how long a number may be; importing it bounds the built-ins
+	"rego/dependencies":                         {"rego/instrument"},
+	"rego/instrument":                           {},
 	"deploy/examples":                           {}, // files to embed
 
 	// Envoy's requests. httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
@@ -109,7 +113,7 @@ var graph = map[string][]string{
 // doors :: outside technology, by the beginning of its import paths → the only
 // packages whose code may import it. Without any, it is for tests.
 var doors = map[string][]string{
-	"github.com/open-policy-agent/":          {"rego", "rego/bounds"},
+	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/candidates", "rego/compile", "rego/dependencies", "rego/instrument"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},

@@ -18,6 +18,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle/v1pb"
 	"github.com/open-policy-agent/opa/v1/loader/filter"
 	"google.golang.org/protobuf/proto"
+
+	"understudy/rego/compile"
 )
 
 // Bundle is the content of an OPA bundle: what a Source is made of.
@@ -202,7 +204,7 @@ func (b *Bundle) readModules(ctx context.Context, content files, manifest *bundl
 	if err := b.translate(old); err != nil {
 		return err
 	}
-	_, err := parse(ctx, b.Modules)
+	_, err := compile.Parse(ctx, b.Modules)
 	return err
 }
 
@@ -248,7 +250,7 @@ func (b *Bundle) readData(content files, manifest *bundle.Manifest) (map[string]
 	var refused ast.Errors
 	switch {
 	case errors.As(err, &refused):
-		return nil, newCompileError(problemsOf(refused))
+		return nil, compile.NewError(compile.ProblemsOf(refused))
 	case err != nil:
 		return nil, refuse("", "The bundle is not in order: %s", err)
 	}

@@ -9,33 +9,42 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
+
+	"understudy/rego/candidates"
+	"understudy/rego/compile"
+	"understudy/rego/dependencies"
 )
+
+// Problem is one reason for which a Source does not compile.
+type Problem = compile.Problem
+
+// CompileError is the error of a Source that does not compile.
+type CompileError = compile.Error
 
 // Compile compiles a Source under restricted capabilities: no network, no access
 // to the environment of the process. The error is a *CompileError or that of ctx,
 // which is looked at between the steps of the compilation.
 func Compile(ctx context.Context, source Source) (*Program, error) {
-	modules, err := parse(ctx, source.Modules)
+	modules, err := compile.Parse(ctx, source.Modules)
 	if err != nil {
 		return nil, err
 	}
-	if problem := tooMuch(modules); problem != nil {
-		return nil, newCompileError([]Problem{*problem})
+	if problem := compile.TooMuch(modules); problem != nil {
+		return nil, compile.NewError([]Problem{*problem})
 	}
-	store := newStore(source.Data)
+	store := compile.NewStore(source.Data)
 	// The transaction is that of all evaluations: nobody ever writes to the store.
 	txn, err := store.NewTransaction(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("opening the data: %w", err)
 	}
-	compiler := newCompiler(ctx).WithPathConflictsCheck(storage.NonEmpty(ctx, store, txn))
+	compiler := compile.New(ctx).WithPathConflictsCheck(storage.NonEmpty(ctx, store, txn))
 	compiler.Compile(modules)
 	switch {
 	case ctx.Err() != nil:
-		return nil, ended(ctx)
+		return nil, compile.Ended(ctx)
 	case compiler.Failed():
-		return nil, newCompileError(problemsOf(compiler.Errors))
+		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
 	}
 	p := &Program{compiler: compiler, store: store, txn: txn}
 	if err := p.prepare(ctx, source); err != nil {
@@ -44,80 +53,29 @@ func Compile(ctx context.Context, source Source) (*Program, error) {
 	return p, nil
 }
 
-// newCompiler returns a compiler that drops print statements and stops after the
-// stage in which ctx ends.
-func newCompiler(ctx context.Context) *ast.Compiler {
-	compiler := ast.NewCompiler().
-		WithCapabilities(capabilities).
-		WithEnablePrintStatements(false).
-		SetErrorLimit(maxProblems)
-	for _, stage := range ast.AllStages() {
-		compiler.WithStageAfterID(stage, ast.CompilerStageDefinition{
-			Name:       "Context" + string(stage),
-			MetricName: "compile_stage_context",
-			Stage: func(*ast.Compiler) *ast.Error {
-				if err := ctx.Err(); err != nil {
-					return ast.NewError(ast.CompileErr, nil, "%s", err)
-				}
-				return nil
-			},
-		})
-	}
-	return compiler
-}
-
-// newStore returns an immutable store: nothing here ever writes to it.
-func newStore(data map[string]any) storage.Store {
-	if data == nil {
-		data = map[string]any{}
-	}
-	return inmem.NewFromObjectWithOpts(data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
-}
-
-// parse parses every module, so that the problems of all are told at once.
-func parse(ctx context.Context, sources map[string]string) (map[string]*ast.Module, error) {
-	modules := make(map[string]*ast.Module, len(sources))
-	var problems []Problem
-	for _, file := range slices.Sorted(maps.Keys(sources)) {
-		if ctx.Err() != nil {
-			return nil, ended(ctx)
-		}
-		module, err := ast.ParseModuleWithOpts(file, sources[file], ast.ParserOptions{
-			Capabilities: capabilities, RegoVersion: ast.RegoV1,
-		})
-		switch {
-		case err != nil:
-			problems = append(problems, problemsIn(file, err)...)
-		case module == nil:
-			problems = append(problems, emptyModule(file))
-		default:
-			modules[file] = module
-		}
-	}
-	if len(problems) > 0 {
-		return nil, newCompileError(problems)
-	}
-	return modules, nil
-}
-
 // prepare makes the query of each path, and finds out what it reads.
 func (p *Program) prepare(ctx context.Context, source Source) error {
 	refs, problems := source.refs(p.compiler)
 	if len(problems) > 0 {
-		return newCompileError(problems)
+		return compile.NewError(problems)
 	}
-	known := analyse(p.compiler, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
+	known := dependencies.Analyse(p.compiler, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
 	p.queries = make(map[string]query, len(refs))
 	for path, ref := range refs {
 		if ctx.Err() != nil {
-			return ended(ctx)
+			return compile.Ended(ctx)
 		}
 		p.queries[path] = newQuery(ref, known)
 	}
-	if err := p.narrow(ctx, known); err != nil {
-		return err
+	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	if err != nil {
+		return fmt.Errorf("reading the data: %w", err)
 	}
-	p.substitutes = known.ours.builtins
+	candidates.Rewrite(ctx, p.compiler, data.(ast.Value), known)
+	if ctx.Err() != nil {
+		return compile.Ended(ctx)
+	}
+	p.builtins = known.Builtins.All()
 	return nil
 }
 

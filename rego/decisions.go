@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/compile"
 )
 
 // decisionNames are what people call the rule that decides.
@@ -15,7 +17,7 @@ var decisionNames = []string{"allow", "allowed", "authz", "decision", "main", "r
 // they have one value, take no arguments, are no tests, and have a default or a
 // telling name. The error is a *CompileError or that of ctx.
 func Decisions(ctx context.Context, modules map[string]string) ([]string, error) {
-	parsed, err := parse(ctx, modules)
+	parsed, err := compile.Parse(ctx, modules)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +36,7 @@ func Decisions(ctx context.Context, modules map[string]string) ([]string, error)
 func decides(rule *ast.Rule, path string) bool {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
-	case len(rule.Head.Args) > 0, rule.Head.DocKind() != ast.CompleteDoc, isTestName(name):
+	case len(rule.Head.Args) > 0, rule.Head.DocKind() != ast.CompleteDoc, compile.IsTestName(name):
 		return false
 	case strings.HasPrefix(path, "system/"):
 		return false

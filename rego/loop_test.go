@@ -213,7 +213,7 @@ func newAsker(t *testing.T, modules map[string]string, data map[string]any) *ask
 		return nil
 	}
 	return &asker{
-		T: t, text: modules["p.rego"], ours: ours, narrowed: rego.Narrowed(ours),
+		T: t, text: modules["p.rego"], ours: ours, narrowed: rego.Indexed(ours),
 		opa: prepareOPA(t, modules, data, "p/allow", "q/allow"),
 	}
 }

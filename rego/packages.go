@@ -1,12 +1,16 @@
 package rego
 
-import "context"
+import (
+	"context"
+
+	"understudy/rego/compile"
+)
 
 // Packages returns the package of each module, as a path such as envoy/authz. A
 // package that no path can name is empty. The error is a *CompileError or that of
 // ctx.
 func Packages(ctx context.Context, modules map[string]string) (map[string]string, error) {
-	parsed, err := parse(ctx, modules)
+	parsed, err := compile.Parse(ctx, modules)
 	if err != nil {
 		return nil, err
 	}

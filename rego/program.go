@@ -2,7 +2,6 @@ package rego
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +11,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"understudy/rego/bounds"
+	"understudy/rego/compile"
+	"understudy/rego/dependencies"
+	"understudy/rego/instrument"
 )
 
 // Program is a compiled Source. It is immutable and safe for concurrent use.
@@ -19,30 +21,31 @@ type Program struct {
 	compiler *ast.Compiler
 	store    storage.Store
 	txn      storage.Transaction
-	// substitutes :: name → the built-ins of ours that stand in the modules.
-	substitutes map[string]*topdown.Builtin
+	// builtins :: name → the instrumented built-ins that stand in the modules.
+	builtins map[string]*topdown.Builtin
 	// queries :: path → how it is asked.
 	queries map[string]query
 }
 
 // query is how a path is asked.
 type query struct {
-	body  ast.Body
-	reach reach
+	body ast.Body
+	// dependencies are what its value depends on.
+	dependencies dependencies.Dependencies
 }
 
 // value is the variable of a query that gets the rule's value.
 const value = ast.Var("value")
 
-func newQuery(ref ast.Ref, known *analysis) query {
+func newQuery(ref ast.Ref, known *dependencies.Analysis) query {
 	return query{
-		body:  ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
-		reach: known.reachOf(ref),
+		body:         ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
+		dependencies: known.Of(ref),
 	}
 }
 
 // Forever is the Until of a value that changes only with the input.
-var Forever = time.Unix(0, forever)
+var Forever = time.Unix(0, instrument.Forever)
 
 // Result is the value of a rule.
 type Result struct {
@@ -59,18 +62,18 @@ type Result struct {
 // Reads returns what the rule at path, one of Source.Paths, can read of its input.
 func (p *Program) Reads(path string) *Reads {
 	if q, ok := p.queries[path]; ok {
-		return q.reach.reads
+		return q.dependencies.Reads
 	}
 	return ReadsEverything
 }
 
 // Repeatable reports whether the rule at path, one of Source.Paths, has the same value
 // for inputs that are equal in what Reads names, up to a moment that Eval tells.
-func (p *Program) Repeatable(path string) bool { return p.queries[path].reach.repeatable }
+func (p *Program) Repeatable(path string) bool { return p.queries[path].dependencies.Cacheable }
 
 // Deterministic reports whether the rule at path, one of Source.Paths, always has the
 // same value for the same input at the same moment. It may say no too often.
-func (p *Program) Deterministic(path string) bool { return p.queries[path].reach.deterministic }
+func (p *Program) Deterministic(path string) bool { return p.queries[path].dependencies.Deterministic }
 
 // Has reports whether the rule at path can be asked: it is one of Source.Paths, or
 // one of Source.Optional that is there.
@@ -86,20 +89,20 @@ func (p *Program) Has(path string) bool {
 // does not allow, are returned as an
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
-	h := &horizon{Context: ctx, now: now.UnixNano(), until: forever}
+	v := &instrument.Validity{Context: ctx, Now: now.UnixNano(), Until: instrument.Forever}
 	if !p.Repeatable(path) {
-		h.until = h.now
+		v.Until = v.Now
 	}
-	result, err := p.eval(h, path, input, now)
+	result, err := p.eval(v, path, input, now)
 	if err != nil {
 		return Result{}, err
 	}
-	result.Until = time.Unix(0, h.until)
+	result.Until = time.Unix(0, v.Until)
 	return result, nil
 }
 
-// EvalPlain is Eval as OPA alone does it: no index of the data is used, and no answer
-// that is remembered. It tells nothing of the time after now.
+// EvalPlain is Eval as OPA alone does it: no index of the data is used, and no result
+// about a token that is cached. It tells nothing of the time after now.
 func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
 	result, err := p.eval(ctx, path, input, now)
 	if err != nil {
@@ -116,7 +119,7 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 		return result, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
 	}
 	if ctx.Err() != nil {
-		return result, ended(ctx)
+		return result, compile.Ended(ctx)
 	}
 	cancel := newCancel(ctx)
 	if ctx.Done() != nil {
@@ -126,7 +129,7 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	found, err := p.ask(ctx, q.body, input, now, cancel)
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
-		return result, ended(ctx)
+		return result, compile.Ended(ctx)
 	case err != nil:
 		return result, evalError(path, err)
 	case found == nil:
@@ -150,7 +153,7 @@ func (p *Program) ask(
 		WithCompiler(p.compiler).
 		WithStore(p.store).
 		WithTransaction(p.txn).
-		WithBuiltins(p.substitutes).
+		WithBuiltins(p.builtins).
 		WithMetrics(metrics.NoOp()).
 		WithTime(now).
 		WithCancel(cancel)
@@ -163,13 +166,4 @@ func (p *Program) ask(
 		return nil
 	})
 	return found, err
-}
-
-// ended returns why ctx is done: its error, and its cause if it has another.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/tester"
 	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"understudy/rego/compile"
 )
 
 const (
@@ -99,7 +101,7 @@ func RunTests(ctx context.Context, source Source, options TestOptions) (TestRepo
 		report.Coverage = coverageOf(s.cover, s.compiler.Modules)
 	}
 	if ctx.Err() != nil {
-		return report, ended(ctx)
+		return report, compile.Ended(ctx)
 	}
 	return report, nil
 }
@@ -120,23 +122,23 @@ const never = `[^\x00-\x{10FFFF}]`
 // apart and marks the cases of a test. The runner itself is made to run nothing: in
 // its goroutines a panic of the evaluation would end the process.
 func newSuite(ctx context.Context, source Source, options TestOptions) (*suite, error) {
-	modules, err := parse(ctx, source.Modules)
+	modules, err := compile.Parse(ctx, source.Modules)
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{options: options, store: newStore(source.Data), watcher: newWatcher(modules, options.Coverage)}
+	s := &suite{options: options, store: compile.NewStore(source.Data), watcher: newWatcher(modules, options.Coverage)}
 	if s.txn, err = s.store.NewTransaction(ctx); err != nil {
 		return nil, fmt.Errorf("opening the data: %w", err)
 	}
-	s.compiler = newCompiler(ctx).WithPathConflictsCheck(storage.NonEmpty(ctx, s.store, s.txn)).
+	s.compiler = compile.New(ctx).WithPathConflictsCheck(storage.NonEmpty(ctx, s.store, s.txn)).
 		WithEnablePrintStatements(options.Print)
 	nothing, err := tester.NewRunner().SetCompiler(s.compiler).SetStore(s.store).SetModules(modules).
 		SetPrefixMatchers(ast.MustParseRef("data.understudy.no.such.test")).Filter(never).RunTests(ctx, s.txn)
 	switch {
 	case ctx.Err() != nil:
-		err = ended(ctx)
+		err = compile.Ended(ctx)
 	case s.compiler.Failed():
-		err = newCompileError(problemsOf(s.compiler.Errors))
+		err = compile.NewError(compile.ProblemsOf(s.compiler.Errors))
 	}
 	if err != nil {
 		s.store.Abort(ctx, s.txn)
@@ -164,7 +166,7 @@ func (s *suite) find() ([]testRule, error) {
 				continue
 			}
 			if out = append(out, testRule{rule, ref}); len(out) > maxTests {
-				return nil, newCompileError([]Problem{{
+				return nil, compile.NewError([]Problem{{
 					File: rule.Location.File, Row: rule.Location.Row, Code: "test_error",
 					Message: fmt.Sprintf("There are more than %d tests.", maxTests),
 				}})
@@ -178,10 +180,6 @@ func (s *suite) find() ([]testRule, error) {
 	return out, nil
 }
 
-func isTestName(name string) bool {
-	return strings.HasPrefix(name, tester.TestPrefix) || strings.HasPrefix(name, tester.SkipTestPrefix)
-}
-
 // testRef returns the reference of a rule up to the name that makes it a test.
 func testRef(rule *ast.Rule) (ast.Ref, bool) {
 	if len(rule.Head.Args) > 0 {
@@ -189,7 +187,7 @@ func testRef(rule *ast.Rule) (ast.Ref, bool) {
 	}
 	ref := rule.Head.Ref().GroundPrefix()
 	for i, term := range ref {
-		if isTestName(segment(term)) {
+		if compile.IsTestName(segment(term)) {
 			return rule.Module.Package.Path.Extend(ref[:i+1]), true
 		}
 	}
@@ -280,7 +278,7 @@ func (s *suite) eval(ctx context.Context, t testRule, printed *printout, cases *
 	defer stop()
 	query, err := oparego.New(
 		oparego.Compiler(s.compiler), oparego.Store(s.store), oparego.Transaction(s.txn),
-		oparego.Capabilities(capabilities), oparego.PrintHook(printed),
+		oparego.Capabilities(compile.Capabilities), oparego.PrintHook(printed),
 		oparego.ParsedQuery(ast.NewBody(ast.NewExpr(ast.NewTerm(t.ref)))),
 	).PrepareForEval(ctx)
 	if err != nil {

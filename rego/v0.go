@@ -7,6 +7,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/format"
+
+	"understudy/rego/compile"
 )
 
 // isV0 reports whether a module has to be translated: it is declared to be Rego v0
@@ -47,22 +49,14 @@ func (b *Bundle) translate(old []string) error {
 			DropRedundantDirectiveImports: true,
 		})
 		if err != nil {
-			problems = append(problems, problemsIn(name, err)...)
+			problems = append(problems, compile.ProblemsIn(name, err)...)
 			continue
 		}
 		b.Modules[name] = string(text)
 		b.Translated = append(b.Translated, name)
 	}
 	if len(problems) > 0 {
-		return newCompileError(problems)
+		return compile.NewError(problems)
 	}
 	return nil
-}
-
-// aboutV0 says what to do with Rego v0, if a message of OPA is one that it causes.
-func aboutV0(message string) string {
-	if !strings.Contains(message, "keyword is required before") && !strings.Contains(message, "keyword is required for") {
-		return ""
-	}
-	return ". This looks like Rego v0, and a policy is Rego v1: `opa fmt --write --v0-v1 FILE` rewrites it, and `understudy import --v0-compatible` translates it"
 }

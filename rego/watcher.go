@@ -10,6 +10,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/cover"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"github.com/open-policy-agent/opa/v1/topdown/print"
+
+	"understudy/rego/compile"
 )
 
 const (
@@ -87,8 +89,8 @@ func (w *watcher) failure(rule *ast.Rule) string {
 		return "It is not true."
 	}
 	text, _, more := strings.Cut(string(expr.Location.Text), "\n")
-	if more || len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:min(len(text), maxMessage)], "") + "…"
+	if more || len(text) > compile.MaxMessage {
+		text = strings.ToValidUTF8(text[:min(len(text), compile.MaxMessage)], "") + "…"
 	}
 	return fmt.Sprintf("%s:%d: %s", expr.Location.File, expr.Location.Row, text)
 }

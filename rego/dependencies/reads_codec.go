@@ -1,4 +1,4 @@
-package rego
+package dependencies
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 )
 
 // errReadsForm says that a text is no read set.
-var errReadsForm = errors.New("rego: this text is no read set")
+var errReadsForm = errors.New("this text is no read set")
 
 // ParseReads returns the read set whose String is the text.
 func ParseReads(text string) (*Reads, error) {

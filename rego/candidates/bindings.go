@@ -1,13 +1,13 @@
-package rego
+package candidates
 
 import "github.com/open-policy-agent/opa/v1/ast"
 
-// bound has the variables that have been seen: true if they have a value without
-// variables in it, false if that is not known.
-type bound map[ast.Var]bool
+// bindings maps each variable seen so far to whether it is known to be ground: to have a
+// value without variables in it.
+type bindings map[ast.Var]bool
 
 // after adds what an expression binds when it has passed.
-func (b bound) after(e *ast.Expr) {
+func (b bindings) after(e *ast.Expr) {
 	b.seen(e)
 	terms, ok := e.Terms.([]*ast.Term)
 	if !ok || e.Negated {
@@ -25,7 +25,7 @@ func (b bound) after(e *ast.Expr) {
 }
 
 // unified adds the variables of a term that was found equal to a value.
-func (b bound) unified(t, value *ast.Term) {
+func (b bindings) unified(t, value *ast.Term) {
 	if _, ok := value.Value.(ast.Ref); ok {
 		// It leads to documents, and binds the variables within it.
 		b.all(value)
@@ -35,12 +35,12 @@ func (b bound) unified(t, value *ast.Term) {
 	b.all(t)
 }
 
-func (b bound) has(t *ast.Term) bool {
+func (b bindings) has(t *ast.Term) bool {
 	v, ok := t.Value.(ast.Var)
 	return ok && b[v]
 }
 
-func (b bound) all(t *ast.Term) {
+func (b bindings) all(t *ast.Term) {
 	visitor := ast.NewVarVisitor().WithParams(ast.VarVisitorParams{SkipClosures: true})
 	visitor.Walk(t)
 	for v := range visitor.Vars() {
@@ -49,7 +49,7 @@ func (b bound) all(t *ast.Term) {
 }
 
 // seen notes variables that may be bound from here on.
-func (b bound) seen(x any) {
+func (b bindings) seen(x any) {
 	visitor := ast.NewVarVisitor()
 	visitor.Walk(x)
 	for v := range visitor.Vars() {
@@ -60,7 +60,7 @@ func (b bound) seen(x any) {
 }
 
 // isNew reports whether a term is a variable that nothing can have bound.
-func (b bound) isNew(t *ast.Term) bool {
+func (b bindings) isNew(t *ast.Term) bool {
 	v, ok := t.Value.(ast.Var)
 	_, seen := b[v]
 	return ok && !seen

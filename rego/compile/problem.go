@@ -1,4 +1,4 @@
-package rego
+package compile
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxProblems bounds the problems that a CompileError tells.
+	// maxProblems bounds the problems that a Error tells.
 	maxProblems = 10
-	// maxMessage bounds the message of a problem, in bytes: OPA quotes the source.
-	maxMessage = 500
+	// MaxMessage bounds the message of a problem, in bytes: OPA quotes the source.
+	MaxMessage = 500
 )
 
 // Problem is one reason for which a Source does not compile.
@@ -30,16 +30,16 @@ type Problem struct {
 	Message string
 }
 
-// CompileError is the error of a Source that does not compile. It has at least
+// Error is the error of a Source that does not compile. It has at least
 // one problem and at most ten, in the order of files and rows; problems of no
 // file come last.
-type CompileError struct{ Problems []Problem }
+type Error struct{ Problems []Problem }
 
-func (e *CompileError) Error() string {
+func (e *Error) Error() string {
 	return "the policy does not compile: " + e.Problems[0].Message
 }
 
-func newCompileError(problems []Problem) *CompileError {
+func NewError(problems []Problem) *Error {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if (a.File == "") != (b.File == "") {
 			return cmp.Compare(b.File, a.File)
@@ -51,18 +51,18 @@ func newCompileError(problems []Problem) *CompileError {
 		problems = problems[:maxProblems]
 	}
 	for i := range problems {
-		if m := problems[i].Message; len(m) > maxMessage {
-			problems[i].Message = strings.ToValidUTF8(m[:maxMessage], "") + "…"
+		if m := problems[i].Message; len(m) > MaxMessage {
+			problems[i].Message = strings.ToValidUTF8(m[:MaxMessage], "") + "…"
 		}
 	}
-	return &CompileError{problems}
+	return &Error{problems}
 }
 
-// problemsIn turns an error of OPA about one file into problems.
-func problemsIn(file string, err error) []Problem {
+// ProblemsIn turns an error of OPA about one file into problems.
+func ProblemsIn(file string, err error) []Problem {
 	var many ast.Errors
 	if errors.As(err, &many) {
-		return problemsOf(many)
+		return ProblemsOf(many)
 	}
 	var one *ast.Error
 	if errors.As(err, &one) && one.Message == "empty module" {
@@ -75,7 +75,7 @@ func emptyModule(file string) Problem {
 	return Problem{File: file, Code: ast.ParseErr, Message: "The module is empty. Write a package and its rules, or leave the module out."}
 }
 
-func problemsOf(errs ast.Errors) []Problem {
+func ProblemsOf(errs ast.Errors) []Problem {
 	var out []Problem
 	for _, e := range errs {
 		p := Problem{Code: e.Code, Message: e.Message + insteadOf(e.Message) + aboutV0(e.Message)}
@@ -85,4 +85,12 @@ func problemsOf(errs ast.Errors) []Problem {
 		out = append(out, p)
 	}
 	return out
+}
+
+// aboutV0 says what to do with Rego v0, if a message of OPA is one that it causes.
+func aboutV0(message string) string {
+	if !strings.Contains(message, "keyword is required before") && !strings.Contains(message, "keyword is required for") {
+		return ""
+	}
+	return ". This looks like Rego v0, and a policy is Rego v1: `opa fmt --write --v0-v1 FILE` rewrites it, and `understudy import --v0-compatible` translates it"
 }

@@ -1,10 +1,12 @@
-package rego
+package candidates
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/dependencies"
 )
 
 // fieldKind is how a field of an entry is compared with a key.
@@ -17,8 +19,8 @@ const (
 	fieldPrefix fieldKind = "prefix"
 	// fieldMember: the key is an element of the field.
 	fieldMember fieldKind = "member"
-	// fieldAmong: the field is an element of the key.
-	fieldAmong fieldKind = "among"
+	// fieldIn: the field is an element of the key.
+	fieldIn fieldKind = "in"
 )
 
 // condition is what an entry has to fulfil.
@@ -35,7 +37,7 @@ type condition struct {
 type scan struct {
 	loop *loop
 	// known are the variables that are bound before the loop.
-	known bound
+	known bindings
 	// fields :: variable → the field of the entry that it is.
 	fields map[ast.Var]ast.Ref
 	// places :: variable → the place of the input or the data that it is.
@@ -62,7 +64,7 @@ func (s *scan) expr(e *ast.Expr) {
 		s.condition(fieldPrefix, b, a)
 	case ast.Member.Name:
 		s.condition(fieldMember, b, a)
-		s.condition(fieldAmong, a, b)
+		s.condition(fieldIn, a, b)
 	}
 }
 
@@ -138,7 +140,7 @@ func (s *scan) key(t *ast.Term) *ast.Term {
 
 // isPlace reports whether a term is one place of the input or the data.
 func isPlace(t *ast.Term) bool {
-	return isDocument(t) && allScalar(t.Value.(ast.Ref)[1:])
+	return dependencies.IsDocument(t) && allScalar(t.Value.(ast.Ref)[1:])
 }
 
 func allScalar(terms []*ast.Term) bool {

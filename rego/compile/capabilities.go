@@ -1,4 +1,4 @@
-package rego
+package compile
 
 import (
 	"slices"
@@ -29,7 +29,7 @@ func insteadOf(message string) string {
 // capabilities are what a policy may use: this version of OPA less the forbidden
 // built-ins, and no host to fetch from. AllowNet is empty, not nil: nil would mean
 // every host.
-var capabilities = restricted()
+var Capabilities = restricted()
 
 func restricted() *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion()

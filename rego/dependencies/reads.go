@@ -1,4 +1,4 @@
-package rego
+package dependencies
 
 import (
 	"maps"
@@ -9,10 +9,10 @@ import (
 
 // Reads is the read set of a rule: the paths below `input` that its evaluation can
 // look at. Whatever else stands in the input document, the value of the rule is the
-// same. It is a tree of names, immutable once a [Program] hands it out, and safe for
+// same. It is a tree of names, immutable once it is handed out, and safe for
 // concurrent use.
 //
-// Its soundness is what remembered decisions rest on: a path that is missing here
+// Its soundness is what cached decisions rest on: a path that is missing here
 // would be a wrong answer. What the analysis does not understand widens the set.
 type Reads struct {
 	// whole says that everything at and below this path is read.

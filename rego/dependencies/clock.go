@@ -1,12 +1,15 @@
-package rego
+package dependencies
 
 import (
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"understudy/rego/instrument"
 )
 
-// A decision that reads the clock can be remembered until the moment at which it
+// A decision that reads the clock can be cached until the moment at which it
 // would first change. That moment is known where the clock reaches nothing but
 // comparisons: the evaluation is a function of what they say, so its value stays the
 // same until the first of those that it evaluated says something else.
@@ -14,11 +17,11 @@ import (
 // The analysis finds the variables that are a linear function of the clock
 // (time.now_ns() / 1000000000 + 5) and puts a comparison of our own in the place of
 // each that compares one with a value that does not depend on the clock. If the
-// clock reaches anything else, the rule is unsteady and never remembered.
+// clock reaches anything else, the rule depends on the clock and is never cached.
 
 // findClockRules finds the rules that are nothing but a function of the clock. One
 // may be made of another, so it looks until there are no more.
-func (a *analysis) findClockRules(rules []*ast.Rule) {
+func (a *Analysis) findClockRules(rules []*ast.Rule) {
 	for grown := true; grown; {
 		grown = false
 		for _, rule := range rules {
@@ -34,7 +37,7 @@ func (a *analysis) findClockRules(rules []*ast.Rule) {
 }
 
 // clockRule returns the form of a rule's value, if all of the rule is there to make it.
-func (a *analysis) clockRule(rule *ast.Rule) (clockForm, bool) {
+func (a *Analysis) clockRule(rule *ast.Rule) (clockForm, bool) {
 	value, ok := rule.Head.Value.Value.(ast.Var)
 	if !ok {
 		return clockForm{}, false
@@ -48,9 +51,9 @@ func (a *analysis) clockRule(rule *ast.Rule) (clockForm, bool) {
 }
 
 // clock looks at what a unit does with the clock. A unit in which it reaches
-// comparisons alone gets ours in their place; any other is unsteady. If built-ins may
+// comparisons alone gets ours in their place; any other depends on the clock. If built-ins may
 // be mocked, ours stand in for none.
-func (a *analysis) clock(rule *ast.Rule) {
+func (a *Analysis) clock(rule *ast.Rule) {
 	u := a.clockForms(rule)
 	var compared []*ast.Expr
 	eachExpr(rule, func(e *ast.Expr) {
@@ -59,17 +62,37 @@ func (a *analysis) clock(rule *ast.Rule) {
 		}
 	})
 	if a.mocked {
-		a.units[rule].unsteady = len(compared) > 0 || u.escapes(compared) || verifiesToken(rule)
+		a.units[rule].dependsOnClock = len(compared) > 0 || u.escapes(compared) || verifiesToken(rule)
 		return
 	}
-	eachExpr(rule, a.ours.askToken)
+	eachExpr(rule, a.Builtins.CacheToken)
 	if u.escapes(compared) {
-		a.units[rule].unsteady = true
+		a.units[rule].dependsOnClock = true
 		return
 	}
 	for _, e := range compared {
-		a.ours.compareClock(e, u)
+		a.compareClock(e, u)
 	}
+}
+
+// compareClock instruments a comparison of a function of the clock with a value.
+func (a *Analysis) compareClock(e *ast.Expr, u *clockUnit) {
+	terms := e.Terms.([]*ast.Term)
+	original := ast.BuiltinMap[terms[0].Value.String()]
+	compare := topdown.GetBuiltin(original.Name)
+	form, onLeft := u.formOfVar(terms[1])
+	value := 0
+	if onLeft {
+		value = 1
+	} else {
+		form, _ = u.formOfVar(terms[2])
+	}
+	a.Builtins.Replace(e, original, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		if v := instrument.Of(bctx); v != nil {
+			v.ChangesWith(operands[value], form.factor, form.offset)
+		}
+		return compare(bctx, operands, iter)
+	})
 }
 
 // escapes reports whether the clock is in the unit anywhere but where it defines a
@@ -98,7 +121,7 @@ func (u *clockUnit) escapes(compared []*ast.Expr) bool {
 
 // occurrences counts the places in which the clock is.
 type occurrences struct {
-	analysis *analysis
+	analysis *Analysis
 	forms    map[ast.Var]clockForm
 	n        int
 	// unclear says that a reference may lead to a clock rule and to more.
@@ -139,8 +162,8 @@ func (o *occurrences) reference(ref ast.Ref) {
 }
 
 // touchesClock reports whether a reference may lead to a clock rule.
-func (a *analysis) touchesClock(ref ast.Ref) bool {
-	return len(a.clockRules) > 0 && slices.ContainsFunc(a.rulesAt(ref), func(r *ast.Rule) bool {
+func (a *Analysis) touchesClock(ref ast.Ref) bool {
+	return len(a.clockRules) > 0 && slices.ContainsFunc(a.RulesAt(ref), func(r *ast.Rule) bool {
 		_, ok := a.clockRules[r.Ref().String()]
 		return ok
 	})

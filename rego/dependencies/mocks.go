@@ -1,16 +1,20 @@
-package rego
+package dependencies
 
-import "github.com/open-policy-agent/opa/v1/ast"
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/instrument"
+)
 
 // A modifier such as `with io.jwt.decode_verify as fake` replaces a built-in for all
 // that its expression reaches. It would not meet one of ours that stands in the place
-// of that built-in, so nothing is substituted where such a modifier may be evaluated.
+// of that built-in, so nothing is instrumented where such a modifier may be evaluated.
 // The rules of a policy's tests are full of them, but a decision does not reach those.
 
 // mocks reports whether an evaluation from one of the references may meet a modifier
 // that replaces a built-in which one of ours may stand in for. It also finds out whether
 // any built-in may be replaced.
-func (a *analysis) mocks(from []ast.Ref) bool {
+func (a *Analysis) mocks(from []ast.Ref) bool {
 	found := false
 	seen := make(map[*ast.Rule]bool)
 	var follow func(ref ast.Ref)
@@ -18,7 +22,7 @@ func (a *analysis) mocks(from []ast.Ref) bool {
 		switch x := x.(type) {
 		case *ast.With:
 			found = found || substitutable(x.Target)
-			a.replaced = a.replaced || !isDocument(x.Target)
+			a.replaced = a.replaced || !IsDocument(x.Target)
 		case ast.Ref:
 			follow(x)
 		}
@@ -28,7 +32,7 @@ func (a *analysis) mocks(from []ast.Ref) bool {
 		if !ref[0].Equal(ast.DefaultRootDocument) {
 			return
 		}
-		for _, rule := range a.rulesAt(ref) {
+		for _, rule := range a.RulesAt(ref) {
 			if !seen[rule] {
 				seen[rule] = true
 				visitor.Walk(rule)
@@ -42,15 +46,19 @@ func (a *analysis) mocks(from []ast.Ref) bool {
 	return found
 }
 
+// Mocked reports whether a built-in may be replaced by another in an evaluation: then an
+// expression might mean something else than it says, or fail with an error.
+func (a *Analysis) Mocked() bool { return a.mocked || a.replaced }
+
 // substitutable reports whether the target of a modifier is a built-in that one of
 // ours may stand in for.
 func substitutable(target *ast.Term) bool {
 	name := target.String()
-	return comparisons[name] || tokenBuiltins[name]
+	return comparisons[name] || instrument.IsToken(name)
 }
 
-// isDocument reports whether a term is a reference into the input or the data.
-func isDocument(t *ast.Term) bool {
+// IsDocument reports whether a term is a reference into the input or the data.
+func IsDocument(t *ast.Term) bool {
 	ref, ok := t.Value.(ast.Ref)
 	return ok && (ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument))
 }

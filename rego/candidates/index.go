@@ -1,4 +1,4 @@
-package rego
+package candidates
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"github.com/open-policy-agent/opa/v1/types"
+
+	"understudy/rego/instrument"
 )
 
 const (
@@ -20,9 +22,10 @@ const (
 	fewEnough = 4
 )
 
-// dataIndex finds the entries of collections that can fulfil the conditions of a loop.
+// index finds the candidates of a loop: the entries of collections that can fulfil its
+// conditions.
 // It is immutable.
-type dataIndex struct {
+type index struct {
 	conditions []condition
 	// in :: collection, by identity → what is known of it. A document that is not here,
 	// such as one that `with` put in the place of another, is tried as a whole.
@@ -33,18 +36,18 @@ type dataIndex struct {
 type indexed struct {
 	keys []*ast.Term
 	// fields are in the order of the conditions.
-	fields []*fieldStrings
+	fields []*postings
 }
 
-// index returns the index that leaves out the most entries of a loop, nil if none
+// indexOf returns the index that leaves out the most entries of a loop, nil if none
 // leaves out half of them.
-func (x *indexer) index(l *loop) *dataIndex {
+func (x *indexer) indexOf(l *loop) *index {
 	collections := x.collections(l.collection())
 	useful := x.useful(collections, l.conditions)
 	if len(useful) == 0 || !x.spend(len(collections)) {
 		return nil
 	}
-	out := &dataIndex{conditions: useful, in: make(map[ast.Value]indexed)}
+	out := &index{conditions: useful, in: make(map[ast.Value]indexed)}
 	for _, c := range collections {
 		known := indexed{keys: c.keys}
 		for _, condition := range useful {
@@ -90,18 +93,17 @@ func (x *indexer) useful(collections []*collection, conditions []condition) []co
 	return best
 }
 
-// generator is an expression that binds its last operand to the entries to try, of the
-// collection that is its first.
-func (s *substitutes) generator(x *dataIndex, operands []*ast.Term) *ast.Expr {
+// expression binds its last operand to the candidates of the collection that is its first.
+func (x *index) expression(builtins *instrument.Builtins, operands []*ast.Term) *ast.Expr {
 	args := slices.Repeat([]types.Type{types.A}, len(operands)-1)
-	return s.add(types.NewFunction(args, types.A), x.generate).Expr(operands...)
+	return builtins.Add(types.NewFunction(args, types.A), x.candidates).Expr(operands...)
 }
 
-// generate implements topdown.BuiltinFunc.
-func (x *dataIndex) generate(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+// candidates implements topdown.BuiltinFunc.
+func (x *index) candidates(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 	collection := operands[0].Value
 	var known indexed
-	if horizonOf(bctx) != nil { // else OPA alone is asked for
+	if instrument.Of(bctx) != nil { // else OPA alone is asked for
 		known = x.find(collection)
 	}
 	entries, ok := x.fewest(known, operands[1:])
@@ -117,7 +119,7 @@ func (x *dataIndex) generate(bctx topdown.BuiltinContext, operands []*ast.Term, 
 }
 
 // find returns what is known of a collection: nothing if it is not indexed.
-func (x *dataIndex) find(collection ast.Value) indexed {
+func (x *index) find(collection ast.Value) indexed {
 	switch collection.(type) {
 	case *ast.Array, ast.Object: // which are pointers, and can be looked up
 		return x.in[collection]
@@ -126,7 +128,7 @@ func (x *dataIndex) find(collection ast.Value) indexed {
 }
 
 // fewest returns a short list of entries to try, false if all have to be.
-func (x *dataIndex) fewest(of indexed, keys []*ast.Term) (best []int, found bool) {
+func (x *index) fewest(of indexed, keys []*ast.Term) (best []int, found bool) {
 	for i, f := range of.fields {
 		entries, ok := f.candidates(x.conditions[i].kind, keys[i].Value)
 		if ok && (!found || len(entries) < len(best)) {

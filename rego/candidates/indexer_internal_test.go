@@ -1,4 +1,4 @@
-package rego
+package candidates
 
 import (
 	"fmt"
@@ -27,10 +27,10 @@ func TestIndexesHaveABudget(t *testing.T) {
 	for budget, want := range map[int]bool{100: false, 1500: false, 2500: true} {
 		x := newIndexer(data)
 		x.budget = budget
-		if got := x.index(l) != nil; got != want {
+		if got := x.indexOf(l) != nil; got != want {
 			t.Errorf("with %d to look at there is an index: %v, want %v", budget, got, want)
 		}
-		if again := x.index(l) != nil; again != want {
+		if again := x.indexOf(l) != nil; again != want {
 			t.Errorf("with %d to look at there is an index the second time: %v, want %v", budget, again, want)
 		}
 	}
@@ -45,7 +45,7 @@ func TestEntriesWithoutTheFieldCost(t *testing.T) {
 	x := newIndexer(ast.NewObject([2]*ast.Term{ast.StringTerm("list"), ast.ArrayTerm(entries...)}))
 	x.budget = 1000
 	for i := range 100 {
-		x.index(&loop{
+		x.indexOf(&loop{
 			element:    ast.MustParseRef("data.list[i]"),
 			conditions: []condition{{fieldEqual, ast.Ref{ast.StringTerm(fmt.Sprint("field", i))}, ast.StringTerm("a")}},
 		})

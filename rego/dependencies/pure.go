@@ -1,9 +1,9 @@
-package rego
+package dependencies
 
 // pure are the built-ins whose value is a function of their operands alone. It is a
 // list of what is allowed, made by reading each of them, and not OPA's own flag,
 // which misses some: crypto.x509.parse_and_verify_certificates reads the clock. What
-// is not here keeps a decision from being remembered; a test makes whoever brings in
+// is not here keeps a decision from being cached; a test makes whoever brings in
 // a new version of OPA decide on each new built-in.
 var pure = setOf(
 	// comparisons and arithmetic

@@ -1,4 +1,4 @@
-package rego
+package dependencies
 
 import (
 	"slices"
@@ -6,40 +6,41 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// reach is what an evaluation from one rule can touch, found by walking the compiled
+// Dependencies are what the value of one rule depends on, found by walking the compiled
 // modules: rules, paths of the input, built-ins.
-type reach struct {
-	reads *Reads
-	// repeatable says that the value is a function of what is read, or changes only
-	// at moments that the evaluation notes on its horizon.
-	repeatable bool
-	// deterministic says that the value is a function of the input and of where the
+type Dependencies struct {
+	// Reads are the paths of the input.
+	Reads *Reads
+	// Cacheable says that the value is a function of what is read, or changes only
+	// at moments that the evaluation notes on its validity.
+	Cacheable bool
+	// Deterministic says that the value is a function of the input and of where the
 	// clock stands.
-	deterministic bool
+	Deterministic bool
 }
 
 // walker follows references from rule to rule. It errs on one side: what it does not
-// understand is read whole, and neither repeatable nor deterministic. It only ever adds
-// to its reach.
+// understand is read whole, and neither cacheable nor deterministic. It only ever
+// adds dependencies.
 type walker struct {
-	analysis *analysis
+	analysis *Analysis
 	seen     map[*ast.Rule]bool
 	// followed are the references whose rules have been seen.
 	followed map[string]bool
 	queue    []*ast.Rule
-	reach    reach
+	found    Dependencies
 	// unit is the rule that is walked, with what is known of its variables.
 	unit *unit
 }
 
-// reachOf returns what the rule or document at ref reaches.
-func (a *analysis) reachOf(ref ast.Ref) reach {
+// Of returns what the value of the rule or document at ref depends on.
+func (a *Analysis) Of(ref ast.Ref) Dependencies {
 	w := &walker{
 		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]bool), followed: make(map[string]bool),
-		reach: reach{reads: &Reads{}, deterministic: true},
+		found: Dependencies{Reads: &Reads{}, Deterministic: true},
 	}
-	w.reach.repeatable = !a.touchesClock(ref)
-	for _, rule := range a.rulesAt(ref) {
+	w.found.Cacheable = !a.touchesClock(ref)
+	for _, rule := range a.RulesAt(ref) {
 		w.follow(rule)
 	}
 	for len(w.queue) > 0 {
@@ -48,7 +49,7 @@ func (a *analysis) reachOf(ref ast.Ref) reach {
 		w.unit = a.units[rule]
 		w.rule(rule)
 	}
-	return w.reach
+	return w.found
 }
 
 // rule walks a rule with its else branches.
@@ -57,8 +58,8 @@ func (w *walker) rule(rule *ast.Rule) {
 		w.giveUp()
 		return
 	}
-	if w.unit.unsteady {
-		w.reach.repeatable = false
+	if w.unit.dependsOnClock {
+		w.found.Cacheable = false
 	}
 	for r := rule; r != nil; r = r.Else {
 		// The visitor of OPA leaves out the reference of a head.
@@ -70,7 +71,7 @@ func (w *walker) rule(rule *ast.Rule) {
 
 // giveUp is for what is not understood: everything is read, and nothing is known of
 // the value.
-func (w *walker) giveUp() { w.reach = reach{reads: ReadsEverything} }
+func (w *walker) giveUp() { w.found = Dependencies{Reads: ReadsEverything} }
 
 func (w *walker) walk(x any) { ast.NewGenericVisitor(w.visit).Walk(x) }
 
@@ -124,8 +125,8 @@ func (w *walker) expr(e *ast.Expr) bool {
 // builtin notes a call of a built-in. The clock and tokens that are checked against
 // it are the unit's affair.
 func (w *walker) builtin(name string) {
-	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.isOurs(name) {
-		w.reach.repeatable, w.reach.deterministic = false, false
+	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.Builtins.Has(name) {
+		w.found.Cacheable, w.found.Deterministic = false, false
 	}
 }
 
@@ -139,7 +140,7 @@ func (w *walker) aliasing(e *ast.Expr) bool {
 	if !ok || alias.expr != e {
 		return false
 	}
-	w.reach.reads.addExists(alias.path)
+	w.found.Reads.addExists(alias.path)
 	return true
 }
 
@@ -157,8 +158,8 @@ func (w *walker) objectGet(operator ast.Ref, terms []*ast.Term) bool {
 	if !ok {
 		return false
 	}
-	w.reach.reads.addExists(object)
-	w.reach.reads.addWhole(slices.Concat(object, keys))
+	w.found.Reads.addExists(object)
+	w.found.Reads.addWhole(slices.Concat(object, keys))
 	for _, operand := range terms[3:] {
 		w.walk(operand)
 	}
@@ -206,14 +207,14 @@ func (w *walker) variable(v ast.Var) {
 		return
 	}
 	if path, ok := w.unit.alias(v); ok {
-		w.reach.reads.addWhole(path)
+		w.found.Reads.addWhole(path)
 	}
 }
 
 // ref looks at a reference: to the input, to an alias of it, to rules or to data.
 func (w *walker) ref(ref ast.Ref) {
 	if path, rest := w.resolve(ref); path != nil {
-		w.reach.reads.addWhole(path)
+		w.found.Reads.addWhole(path)
 		w.operands(rest)
 		return
 	}
@@ -238,7 +239,7 @@ func (w *walker) operands(terms []*ast.Term) {
 func (w *walker) rules(ref ast.Ref) {
 	if name := ref.String(); !w.followed[name] {
 		w.followed[name] = true
-		for _, rule := range w.analysis.rulesAt(ref) {
+		for _, rule := range w.analysis.RulesAt(ref) {
 			w.follow(rule)
 		}
 	}
@@ -295,7 +296,7 @@ func (w *walker) base(ref ast.Ref) (path []string, rest ast.Ref) {
 			return nil, nil
 		}
 		// The rule is defined only if there is something.
-		w.reach.reads.addExists(path)
+		w.found.Reads.addExists(path)
 		return path, ref[n:]
 	}
 	if v, ok := ref[0].Value.(ast.Var); ok {

@@ -1,4 +1,4 @@
-package rego
+package compile
 
 import (
 	"fmt"
@@ -42,8 +42,8 @@ type effort struct {
 	deepest, longest *ast.Rule
 }
 
-// tooMuch returns the problem of modules that take too long to compile, or nil.
-func tooMuch(modules map[string]*ast.Module) *Problem {
+// TooMuch returns the problem of modules that take too long to compile, or nil.
+func TooMuch(modules map[string]*ast.Module) *Problem {
 	e := &effort{}
 	for _, module := range modules {
 		for _, rule := range module.Rules {

@@ -1,14 +1,26 @@
-package rego
+// Package dependencies finds out what the value of a rule depends on: what of its input
+// it reads, and whether it is a function of that.
+//
+// It walks compiled modules, once, before they are evaluated. A rule reaches other rules,
+// paths of the input and built-ins. From these follow its read set ([Reads]), whether its
+// value may be cached for inputs that are equal in what is read, and whether it is
+// deterministic. Where the clock reaches nothing but comparisons, these are instrumented:
+// an evaluation then notes how long its value is valid. The analysis errs on one side:
+// what it does not understand is read whole and not cached.
+package dependencies
 
 import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/instrument"
 )
 
-// analysis is what is known of the compiled modules, rule by rule. It is made once,
-// before the modules are evaluated for the first time.
-type analysis struct {
+// Analysis is what is known of the compiled modules, rule by rule. It is made once,
+// before the modules are evaluated for the first time, and is not safe for concurrent
+// use.
+type Analysis struct {
 	compiler *ast.Compiler
 	// units :: rule → what is known of its variables.
 	units map[*ast.Rule]*unit
@@ -18,8 +30,8 @@ type analysis struct {
 	// clockRules :: reference of a rule → its value as a function of the clock, such
 	// as `now := time.now_ns() / 1000000000`.
 	clockRules map[string]clockForm
-	// ours are the built-ins that stand in for others.
-	ours substitutes
+	// Builtins are the instrumented built-ins that stand in for others.
+	Builtins instrument.Builtins
 	// definitions :: reference of a rule → how many rules have it. It spares looking
 	// for the rules that are alone among the many that are not.
 	definitions map[string]int
@@ -33,8 +45,8 @@ type analysis struct {
 type unit struct {
 	// aliases are the variables that stand for a path of the input.
 	aliases map[ast.Var]alias
-	// unsteady says that the clock reaches something that it must not.
-	unsteady bool
+	// dependsOnClock says that the clock reaches something that it must not.
+	dependsOnClock bool
 }
 
 // alias is a variable that an expression sets to a path of the input.
@@ -50,11 +62,11 @@ func (u *unit) alias(v ast.Var) ([]string, bool) {
 	return a.path, ok
 }
 
-// analyse looks at all rules and puts our built-ins in the place of those that read
+// Analyse looks at all rules and puts instrumented built-ins in the place of those that read
 // the clock, where that is sound for evaluations from the references. If opaque is set,
 // nothing is known of any rule.
-func analyse(compiler *ast.Compiler, from []ast.Ref, opaque bool) *analysis {
-	a := &analysis{
+func Analyse(compiler *ast.Compiler, from []ast.Ref, opaque bool) *Analysis {
+	a := &Analysis{
 		compiler: compiler, units: make(map[*ast.Rule]*unit),
 		inputRules: make(map[string][]string), clockRules: make(map[string]clockForm),
 		definitions: make(map[string]int), mocked: true,
@@ -81,23 +93,23 @@ func analyse(compiler *ast.Compiler, from []ast.Ref, opaque bool) *analysis {
 	return a
 }
 
-// rulesAt returns the rules that a reference may touch.
-func (a *analysis) rulesAt(ref ast.Ref) []*ast.Rule {
+// RulesAt returns the rules that a reference may touch.
+func (a *Analysis) RulesAt(ref ast.Ref) []*ast.Rule {
 	return a.compiler.GetRulesDynamicWithOpts(ref, ast.RulesOptions{IncludeHiddenModules: true})
 }
 
 // alone reports whether a rule is the only one at its reference: a complete rule with
 // one definition, no arguments and no else.
-func (a *analysis) alone(rule *ast.Rule) bool {
+func (a *Analysis) alone(rule *ast.Rule) bool {
 	head, ref := rule.Head, rule.Ref()
 	return !rule.Default && rule.Else == nil && a.definitions[ref.String()] == 1 &&
 		len(head.Args) == 0 && head.Key == nil && head.RuleKind() == ast.SingleValue &&
-		ref.IsGround() && len(a.rulesAt(ref)) == 1
+		ref.IsGround() && len(a.RulesAt(ref)) == 1
 }
 
 // findInputRule notes a rule whose only expression sets its value to a path of the
 // input.
-func (a *analysis) findInputRule(rule *ast.Rule) {
+func (a *Analysis) findInputRule(rule *ast.Rule) {
 	if !a.alone(rule) || len(rule.Body) != 1 {
 		return
 	}
@@ -112,7 +124,7 @@ func (a *analysis) findInputRule(rule *ast.Rule) {
 
 // inputRule returns the path that a reference to an input rule stands for, and how
 // many terms of the reference are the rule's own; nil if it is no such reference.
-func (a *analysis) inputRule(ref ast.Ref) ([]string, int) {
+func (a *Analysis) inputRule(ref ast.Ref) ([]string, int) {
 	if len(a.inputRules) == 0 {
 		return nil, 0
 	}

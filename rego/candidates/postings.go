@@ -1,4 +1,4 @@
-package rego
+package candidates
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ const (
 	mostMerged = 64
 )
 
-// fieldStrings tells by the strings of a field which entries of a collection have them.
-type fieldStrings struct {
+// postings are the entries of a collection by the strings that a field of them has.
+type postings struct {
 	// by :: string → entries.
 	by map[string][]int
 	// others have collections that are not of strings alone.
@@ -27,7 +27,7 @@ type fieldStrings struct {
 	expected float64
 }
 
-func (f *fieldStrings) add(entry int, field ast.Value, kind fieldKind) {
+func (f *postings) add(entry int, field ast.Value, kind fieldKind) {
 	if kind != fieldMember {
 		if s, ok := field.(ast.String); ok {
 			f.by[string(s)] = append(f.by[string(s)], entry)
@@ -47,7 +47,7 @@ func (f *fieldStrings) add(entry int, field ast.Value, kind fieldKind) {
 }
 
 // measure finds out what a look-up costs, once all of so many entries are added.
-func (f *fieldStrings) measure(of int) {
+func (f *postings) measure(of int) {
 	squares, total := 0, 0
 	for s, entries := range f.by {
 		squares += len(entries) * len(entries)
@@ -64,8 +64,8 @@ func (f *fieldStrings) measure(of int) {
 
 // candidates returns the entries that can fulfil the condition, in their order. It
 // returns false if that cannot be told of a key, or not at little cost.
-func (f *fieldStrings) candidates(kind fieldKind, key ast.Value) (entries []int, ok bool) {
-	if kind == fieldAmong {
+func (f *postings) candidates(kind fieldKind, key ast.Value) (entries []int, ok bool) {
+	if kind == fieldIn {
 		if size(key) > mostWanted {
 			return nil, false
 		}
@@ -100,7 +100,7 @@ func (f *fieldStrings) candidates(kind fieldKind, key ast.Value) (entries []int,
 // which of several entries ends an evaluation first, by a value or by an error, has to
 // be as if all were tried. It returns false if there are many: then the first may end
 // it before all are in order.
-func (f *fieldStrings) merged(strings []string, others []int) ([]int, bool) {
+func (f *postings) merged(strings []string, others []int) ([]int, bool) {
 	lists := make([][]int, 0, 8)
 	n := 0
 	for _, s := range strings {

@@ -1,4 +1,4 @@
-package rego
+package dependencies
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 type clockForm struct{ factor, offset float64 }
 
 // sound reports whether moments can be computed from the form exactly enough: well
-// within the margin of a horizon.
+// within the margin of a validity.
 func (f clockForm) sound() bool {
 	size := math.Abs(f.factor)
 	return size >= 1e-15 && size <= 1e3 && math.Abs(f.offset) <= 1e19*size
@@ -18,7 +18,7 @@ func (f clockForm) sound() bool {
 
 // clockUnit is what is known of the variables of one unit that depend on the clock.
 type clockUnit struct {
-	analysis *analysis
+	analysis *Analysis
 	rule     *ast.Rule
 	forms    map[ast.Var]clockForm
 	// defining are the expressions that give a variable its form.
@@ -26,7 +26,7 @@ type clockUnit struct {
 }
 
 // clockForms finds the variables of a unit that are a linear function of the clock.
-func (a *analysis) clockForms(rule *ast.Rule) *clockUnit {
+func (a *Analysis) clockForms(rule *ast.Rule) *clockUnit {
 	u := &clockUnit{a, rule, make(map[ast.Var]clockForm), make(map[*ast.Expr]bool)}
 	for grown := true; grown; {
 		grown = false

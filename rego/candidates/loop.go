@@ -1,4 +1,19 @@
-package rego
+// Package candidates has loops over the data of a policy try the entries alone that can
+// fulfil their conditions.
+//
+// Many policies try the entries of a collection in their data one by one:
+//
+//	some rule in data.rules
+//	rule.method == http.method
+//	startswith(http.path, rule.prefix)
+//
+// The collection never changes, so it has a candidate index: for each field that a
+// condition compares, the entries by the strings in it (their postings). Before such a
+// loop stands an expression of ours, which gives its variable only to the candidates: the
+// entries that can fulfil those conditions. Nothing else of the rule is touched, so a
+// candidate too many costs time and nothing more; and an entry that is left out would have
+// failed at a condition that stands in the rule.
+package candidates
 
 import (
 	"context"
@@ -7,20 +22,9 @@ import (
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/storage"
-)
 
-// Many policies try the entries of a collection in their data one by one:
-//
-//	some rule in data.rules
-//	rule.method == http.method
-//	startswith(http.path, rule.prefix)
-//
-// The collection never changes, so it can be indexed by the fields that conditions
-// compare. A loop gets a generator of ours before it, which gives its variable only to
-// the entries that can fulfil those conditions. Nothing else of the rule is touched, so
-// an entry too many costs time and nothing more; and an entry that is left out would
-// have failed at a condition that stands in the rule.
+	"understudy/rego/dependencies"
+)
 
 // loop is an iteration over a collection of the data, in the body of a rule.
 type loop struct {
@@ -33,9 +37,9 @@ func (l *loop) collection() ast.Ref { return l.element[:len(l.element)-1] }
 
 func (l *loop) variable() *ast.Term { return l.element[len(l.element)-1] }
 
-// narrower finds loops and puts generators before them.
-type narrower struct {
-	analysis *analysis
+// rewriter finds loops and puts the look-up of their candidates before them.
+type rewriter struct {
+	analysis *dependencies.Analysis
 	indexer  *indexer
 	// touches :: reference → whether there are rules that it may touch.
 	touches map[string]bool
@@ -45,36 +49,32 @@ type narrower struct {
 	variables int
 }
 
-// narrow narrows the loops of all rules, unless a built-in may be replaced by another:
-// a condition might mean something else, or fail with an error.
-func (p *Program) narrow(ctx context.Context, known *analysis) error {
-	if known.mocked || known.replaced {
-		return nil
+// Rewrite has the loops in all modules of a compiler try candidates alone, unless a
+// built-in may be replaced by another: a condition might mean something else, or fail with
+// an error. It stops soon after ctx is done; what is rewritten by then is right.
+func Rewrite(ctx context.Context, compiler *ast.Compiler, data ast.Value, known *dependencies.Analysis) {
+	if known.Mocked() {
+		return
 	}
-	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
-	if err != nil {
-		return fmt.Errorf("reading the data: %w", err)
-	}
-	n := &narrower{
-		analysis: known, indexer: newIndexer(data.(ast.Value)),
+	w := &rewriter{
+		analysis: known, indexer: newIndexer(data),
 		touches: make(map[string]bool), simple: make(map[*ast.Expr]bool),
 	}
-	for _, file := range slices.Sorted(maps.Keys(p.compiler.Modules)) {
-		for _, rule := range p.compiler.Modules[file].Rules {
-			n.rule(rule)
+	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
+		for _, rule := range compiler.Modules[file].Rules {
+			w.rule(rule)
 			if ctx.Err() != nil {
-				return ended(ctx)
+				return
 			}
 		}
 	}
-	return nil
 }
 
-// rule narrows the loops of a rule and its else branches. Those within comprehensions
+// rule rewrites the loops of a rule and its else branches. Those within comprehensions
 // stay as they are: OPA evaluates some of them without what is bound outside.
-func (n *narrower) rule(rule *ast.Rule) {
+func (w *rewriter) rule(rule *ast.Rule) {
 	for r := rule; r != nil; r = r.Else {
-		known := make(bound)
+		known := make(bindings)
 		for _, arg := range r.Head.Args {
 			known.all(arg)
 		}
@@ -83,15 +83,15 @@ func (n *narrower) rule(rule *ast.Rule) {
 		if r.Head.Key != nil {
 			known.seen(r.Head.Key)
 		}
-		r.Body = n.body(r.Body, known)
+		r.Body = w.body(r.Body, known)
 	}
 }
 
-func (n *narrower) body(body ast.Body, known bound) ast.Body {
+func (w *rewriter) body(body ast.Body, known bindings) ast.Body {
 	var out []*ast.Expr
 	for i, e := range body {
-		if l := n.loopAt(body[i:], known); l != nil {
-			for _, before := range n.generator(l) {
+		if l := w.loopAt(body[i:], known); l != nil {
+			for _, before := range w.lookup(l) {
 				out = append(out, before.SetLocation(e.Location))
 			}
 		}
@@ -106,16 +106,16 @@ func (n *narrower) body(body ast.Body, known bound) ast.Body {
 
 // loopAt returns the loop that begins with the first of the expressions, nil if none
 // does.
-func (n *narrower) loopAt(rest ast.Body, known bound) *loop {
+func (w *rewriter) loopAt(rest ast.Body, known bindings) *loop {
 	element := loopOver(rest[0], known)
-	// The generator reads the whole collection: no rule may be in it.
-	if element == nil || n.touchesRules(element[:len(element)-1]) {
+	// The look-up reads the whole collection: no rule may be in it.
+	if element == nil || w.touchesRules(element[:len(element)-1]) {
 		return nil
 	}
 	l := &loop{element: element}
 	s := scan{loop: l, known: known, fields: make(map[ast.Var]ast.Ref), places: make(map[ast.Var]*ast.Term)}
 	for _, e := range rest[:min(len(rest), farthest)] {
-		if !n.isSimple(e) {
+		if !w.isSimple(e) {
 			break
 		}
 		s.expr(e)
@@ -125,7 +125,7 @@ func (n *narrower) loopAt(rest ast.Body, known bound) *loop {
 
 // loopOver returns the reference to an entry if the expression is the first to use
 // it: data.a.b[i], where i is not bound. What is before i may be.
-func loopOver(e *ast.Expr, known bound) ast.Ref {
+func loopOver(e *ast.Expr, known bindings) ast.Ref {
 	if !e.IsEquality() || e.Negated || len(e.With) > 0 {
 		return nil
 	}
@@ -149,8 +149,8 @@ const farthest = 32
 
 // isSimple reports whether an expression can do nothing but pass or fail. Of others the
 // entries that are left out might have caused an error.
-func (n *narrower) isSimple(e *ast.Expr) bool {
-	simple, known := n.simple[e]
+func (w *rewriter) isSimple(e *ast.Expr) bool {
+	simple, known := w.simple[e]
 	if known {
 		return simple
 	}
@@ -161,54 +161,56 @@ func (n *narrower) isSimple(e *ast.Expr) bool {
 		case *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
 			simple = false
 		case ast.Ref:
-			simple = simple && !n.touchesRules(x)
+			simple = simple && !w.touchesRules(x)
 		}
 		return !simple
 	}).Walk(e)
-	n.simple[e] = simple
+	w.simple[e] = simple
 	return simple
 }
 
 // touchesRules reports whether a reference leads to a rule, or to a document that has
 // one in it.
-func (n *narrower) touchesRules(ref ast.Ref) bool {
+func (w *rewriter) touchesRules(ref ast.Ref) bool {
 	if !ref[0].Equal(ast.DefaultRootDocument) {
 		return false
 	}
 	pattern, name := patternOf(ref)
-	touches, known := n.touches[name]
+	touches, known := w.touches[name]
 	if !known {
-		touches = len(n.analysis.rulesAt(pattern)) > 0
-		n.touches[name] = touches
+		touches = len(w.analysis.RulesAt(pattern)) > 0
+		w.touches[name] = touches
 	}
 	return touches
 }
 
-// generator returns the expressions that bind the variable of a loop to the entries
+// lookup returns the expressions that bind the variable of a loop to the entries
 // that can fulfil its conditions; none if there is no index that helps.
-func (n *narrower) generator(l *loop) []*ast.Expr {
-	index := n.indexer.index(l)
+func (w *rewriter) lookup(l *loop) []*ast.Expr {
+	index := w.indexer.indexOf(l)
 	if index == nil {
 		return nil
 	}
-	collection := n.variable()
+	collection := w.variable()
 	out := []*ast.Expr{ast.Equality.Expr(collection, ast.NewTerm(l.collection()))}
 	operands := []*ast.Term{collection}
 	for _, c := range index.conditions {
 		key := c.key
 		if _, ok := key.Value.(ast.Ref); ok {
-			key = n.variable()
+			key = w.variable()
 			out = append(out, ast.Equality.Expr(key, c.key))
 		}
 		operands = append(operands, key)
 	}
-	return append(out, n.analysis.ours.generator(index, append(operands, l.variable())))
+	return append(out, index.expression(&w.analysis.Builtins, append(operands, l.variable())))
 }
 
 // variable returns one that cannot be written in Rego.
-func (n *narrower) variable() *ast.Term {
-	n.variables++
-	return ast.VarTerm(fmt.Sprintf("%s%d", variablePrefix, n.variables))
+func (w *rewriter) variable() *ast.Term {
+	w.variables++
+	return ast.VarTerm(fmt.Sprintf("%s%d", VariablePrefix, w.variables))
 }
 
-const variablePrefix = "understudy variable "
+// VariablePrefix begins the names of the variables that are put into rules. It cannot be
+// written in Rego.
+const VariablePrefix = "understudy variable "

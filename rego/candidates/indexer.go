@@ -1,4 +1,4 @@
-package rego
+package candidates
 
 import "github.com/open-policy-agent/opa/v1/ast"
 
@@ -22,7 +22,7 @@ type collection struct {
 	value ast.Value
 	keys  []*ast.Term
 	// fields :: what was asked for → its index.
-	fields map[string]*fieldStrings
+	fields map[string]*postings
 }
 
 func newIndexer(data ast.Value) *indexer {
@@ -100,7 +100,7 @@ func (x *indexer) documents(pattern ast.Ref) []ast.Value {
 func (x *indexer) collection(document ast.Value) *collection {
 	c, ok := x.known[document]
 	if !ok {
-		c = &collection{value: document, fields: make(map[string]*fieldStrings)}
+		c = &collection{value: document, fields: make(map[string]*postings)}
 		if x.spend(size(document)) {
 			_ = eachEntry(document, func(key, _ *ast.Term) error {
 				c.keys = append(c.keys, key)
@@ -114,23 +114,23 @@ func (x *indexer) collection(document ast.Value) *collection {
 
 // field returns the index of a collection for a condition, nil if that is more than the
 // budget allows.
-func (x *indexer) field(c *collection, condition condition) *fieldStrings {
+func (x *indexer) field(c *collection, condition condition) *postings {
 	name := string(condition.kind) + nameOfPath(condition.field)
 	f, ok := c.fields[name]
 	if !ok {
-		f = x.newFieldStrings(c, condition)
+		f = x.newPostings(c, condition)
 		c.fields[name] = f
 	}
 	return f
 }
 
-// newFieldStrings indexes a collection. An entry cannot fulfil the condition for a
+// newPostings indexes a collection. An entry cannot fulfil the condition for a
 // string as its key if the field is not there, or is of another type.
-func (x *indexer) newFieldStrings(c *collection, condition condition) *fieldStrings {
+func (x *indexer) newPostings(c *collection, condition condition) *postings {
 	if !x.spend(size(c.value)) {
 		return nil
 	}
-	f := &fieldStrings{by: make(map[string][]int)}
+	f := &postings{by: make(map[string][]int)}
 	entry := 0
 	_ = eachEntry(c.value, func(_, value *ast.Term) error {
 		if field, err := value.Value.Find(condition.field); err == nil && x.spend(size(field)) {

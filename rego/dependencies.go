@@ -1,0 +1,20 @@
+package rego
+
+import "understudy/rego/dependencies"
+
+// Reads is the read set of a rule: the paths below `input` that its evaluation can look
+// at.
+type Reads = dependencies.Reads
+
+// ReadsEverything is the read set of a rule that looks at the whole input.
+var ReadsEverything = dependencies.ReadsEverything
+
+// ReadsAt is the read set of what looks at everything at and below one path, given by
+// its names.
+func ReadsAt(path ...string) *Reads { return dependencies.ReadsAt(path...) }
+
+// IndexName is the name by which an element of an array is read.
+func IndexName(i int) string { return dependencies.IndexName(i) }
+
+// ParseReads returns the read set whose String is the text.
+func ParseReads(text string) (*Reads, error) { return dependencies.ParseReads(text) }

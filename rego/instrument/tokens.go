@@ -1,0 +1,161 @@
+package instrument
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// maxTokenBytes bounds the cache of results about tokens, for all programs together: a
+// caller sends the same token with every request. It is room for several thousand tokens
+// of the usual size. It counts bytes, since a token that nobody has checked yet may be as
+// long as its sender likes.
+const maxTokenBytes = 32 << 20
+
+// termBytes is about what a term takes beside its text.
+const termBytes = 128
+
+// tokenCache has results of the built-ins for JSON Web Tokens: to decode a token or to
+// check its signature is most of the work of many policies, and the result is a function
+// of the operands, which are compared by their SHA-256. So it is shared by all programs.
+// It is not OPA's own cache for tokens, which on a hit does not look at the algorithm that
+// is asked for.
+var tokenCache = otter.Must(&otter.Options[[sha256.Size]byte, tokenResult]{
+	MaximumWeight: maxTokenBytes,
+	Weigher:       func(_ [sha256.Size]byte, r tokenResult) uint32 { return r.weight },
+})
+
+// tokenResult is what a built-in returned. It would return it again from one moment until
+// another, in nanoseconds since 1970.
+type tokenResult struct {
+	value       *ast.Term
+	from, until int64
+	// weight is about its size, in bytes.
+	weight uint32
+}
+
+func newTokenResult(value *ast.Term, from, until int64) tokenResult {
+	weight := 0
+	ast.WalkTerms(value, func(t *ast.Term) bool {
+		weight += termBytes
+		switch v := t.Value.(type) {
+		case ast.String:
+			weight += len(v)
+		case ast.Number:
+			weight += len(v)
+		}
+		return false
+	})
+	return tokenResult{value, from, until, uint32(min(weight, math.MaxUint32))}
+}
+
+// tokenBuiltins are the built-ins whose results are cached. That of decode_verify has a
+// bound in time.
+var tokenBuiltins = tokenNames()
+
+// IsToken reports whether results of a built-in are cached.
+func IsToken(name string) bool { return tokenBuiltins[name] }
+
+func tokenNames() map[string]bool {
+	out := map[string]bool{ast.JWTDecode.Name: true, ast.JWTDecodeVerify.Name: true}
+	for _, b := range []*ast.Builtin{
+		ast.JWTVerifyRS256, ast.JWTVerifyRS384, ast.JWTVerifyRS512, ast.JWTVerifyPS256, ast.JWTVerifyPS384,
+		ast.JWTVerifyPS512, ast.JWTVerifyES256, ast.JWTVerifyES384, ast.JWTVerifyES512, ast.JWTVerifyEdDSA,
+		ast.JWTVerifyHS256, ast.JWTVerifyHS384, ast.JWTVerifyHS512,
+	} {
+		out[b.Name] = true
+	}
+	return out
+}
+
+// CacheToken instruments an expression that calls a built-in for tokens.
+func (b *Builtins) CacheToken(e *ast.Expr) {
+	terms, ok := e.Terms.([]*ast.Term)
+	if !ok || len(terms) < 2 {
+		return
+	}
+	ref, ok := terms[0].Value.(ast.Ref)
+	if !ok || !tokenBuiltins[ref.String()] {
+		return
+	}
+	original := ast.BuiltinMap[ref.String()]
+	b.Replace(e, original, cached(original.Name))
+}
+
+// cached returns the built-in of a name with a cache of its results. It notes on the
+// validity when they end.
+func cached(name string) topdown.BuiltinFunc {
+	original := topdown.GetBuiltin(name)
+	timed := name == ast.JWTDecodeVerify.Name
+	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		v := Of(bctx)
+		if v == nil {
+			return original(bctx, operands, iter)
+		}
+		key := tokenKey(name, operands)
+		if hit, ok := tokenCache.GetIfPresent(key); ok && v.Now >= hit.from && v.Now < hit.until {
+			v.Until = min(v.Until, hit.until)
+			return iter(hit.value)
+		}
+		// The validity of the result, which may be longer than that of the evaluation.
+		own := Validity{Context: v.Context, Now: v.Now, Until: Forever}
+		if timed {
+			noteToken(bctx, &own, operands[0])
+		}
+		v.Until = min(v.Until, own.Until)
+		return original(bctx, operands, func(value *ast.Term) error {
+			if own.Until > own.Now {
+				tokenCache.Set(key, newTokenResult(value, own.Now, own.Until))
+			}
+			return iter(value)
+		})
+	}
+}
+
+// noteToken notes when a token begins and ends to be valid.
+func noteToken(bctx topdown.BuiltinContext, v *Validity, token *ast.Term) {
+	decode := topdown.GetBuiltin(ast.JWTDecode.Name)
+	err := decode(bctx, []*ast.Term{token}, func(decoded *ast.Term) error {
+		parts, ok := decoded.Value.(*ast.Array)
+		if !ok || parts.Len() < 2 {
+			return nil
+		}
+		claims, ok := parts.Elem(1).Value.(ast.Object)
+		if !ok {
+			return nil
+		}
+		for _, name := range []string{"exp", "nbf"} {
+			if claim := claims.Get(ast.StringTerm(name)); claim != nil {
+				v.ChangesWith(claim, 1e-9, 0)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		// The two read tokens in slightly different ways: what one cannot decode the other
+		// may accept.
+		v.Until = v.Now
+	}
+}
+
+// tokenKey is what a result is cached under: the built-in and its operands, each with its
+// kind and length before it, so that no two lists of operands are written alike.
+func tokenKey(name string, operands []*ast.Term) [sha256.Size]byte {
+	buffer := append(make([]byte, 0, 1024), name...)
+	for _, o := range operands {
+		kind, text := byte('v'), ""
+		if s, ok := o.Value.(ast.String); ok {
+			kind, text = 's', string(s)
+		} else {
+			text = o.Value.String()
+		}
+		buffer = append(buffer, kind)
+		buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(text)))
+		buffer = append(buffer, text...)
+	}
+	return sha256.Sum256(buffer)
+}
