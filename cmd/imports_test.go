@@ -75,7 +75,6 @@ var graph = map[string][]string{
 	"authz/cache":       {"authz"},
 	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
 	"authz/diagnostics": {},
-	"authz/extauthz":    {"authz", "authz/diagnostics", "rego"},
 	"authz/extservice":  {"authz/diagnostics"},
 	"authz/rehearsal":   {"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics"},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
@@ -96,8 +95,15 @@ var graph = map[string][]string{
 	"rego/instrument":                           {},
 	"deploy/examples":                           {}, // files to embed
 
-	// Envoy's requests. httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
-	"authz/extauthz/httpauthz":  {"authz", "authz/extauthz"},
+	// Envoy's requests. A descriptor set becomes a body.Parser.
+	"authz/extauthz": {"authz", "authz/diagnostics", "authz/extauthz/body", "authz/extauthz/input"},
+	// httpauthz is for other proxies: it makes a CheckRequest and lets the Server decide.
+	"authz/extauthz/httpauthz": {
+		"authz", "authz/extauthz",
+		"authz/extauthz/body", "authz/extauthz/input", // the names of a header and of an extension
+	},
+	"authz/extauthz/input":      {"authz", "authz/extauthz/body", "rego"},
+	"authz/extauthz/body":       {"authz"},                                                                                                 // memory for a body is asked of authz.Reading
 	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest", "authz/sidecar"}, // for tests
 	// For tests. It imports nothing of ours, so that its reading of the specification is independent.
 	"authz/extauthz/checktest": {},
@@ -117,7 +123,7 @@ var doors = map[string][]string{
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
-	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
+	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "authz/extauthz/input", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
 	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/demo"}, // exporters of records
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},

@@ -9,6 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
+	"understudy/authz/extauthz/body"
+	"understudy/authz/extauthz/input"
+
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -34,7 +39,7 @@ type Server struct {
 	now        func() time.Time
 	propagator propagation.TextMapPropagator
 	tracer     trace.Tracer // nil if there are no spans
-	bodies     bodies
+	reader     input.Reader
 	// panics is nil if nobody is to hear of what panics.
 	panics    *diagnostics.Panics
 	onFailure onFailure
@@ -46,7 +51,6 @@ type Server struct {
 	idHeader string
 	// observe answers everything with OK.
 	observe bool
-	decodes decodes
 }
 
 // Option changes a Server from its defaults.
@@ -69,11 +73,21 @@ func WithPropagator(p propagation.TextMapPropagator) Option {
 // services of the set, which has to hold all its imports. Envoy has to send bodies
 // as bytes (pack_as_bytes).
 func WithDescriptorSet(set *descriptorpb.FileDescriptorSet) (Option, error) {
-	m, err := newMethods(set)
+	bodies, err := body.NewParser(set)
 	if err != nil {
 		return nil, fmt.Errorf("reading the descriptor set: %w", err)
 	}
-	return func(s *Server) { s.bodies.methods = m }, nil
+	return func(s *Server) { s.reader.Bodies = bodies }, nil
+}
+
+// WithMeters measures: understudy.full_decodes counts the requests that were decoded in
+// full, by reason. The error is the provider's.
+func WithMeters(provider metric.MeterProvider) (Option, error) {
+	decodes, err := input.NewDecodes(provider)
+	if err != nil {
+		return nil, err
+	}
+	return func(s *Server) { s.reader.Decodes = decodes }, nil
 }
 
 // WithTracer makes a span of each check, in the trace of the request that is
@@ -118,11 +132,9 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (respons
 			response, err = s.respond(id, nil, panicked)
 		}
 	}()
-	if check.GetAttributes() == nil {
-		return s.respond(id, nil, emptyRequest)
-	}
-	r := s.request(ctx, id, check)
-	return s.respond(id, r, s.decide(ctx, r))
+	read, taken, err := s.reader.Decoded(check)
+	r, d := s.decideRead(ctx, id, read, taken, err)
+	return s.respond(id, r, d)
 }
 
 // ReportPanic reports what panicked outside of Check, if panics are reported.
@@ -202,12 +214,6 @@ func (s *Server) decide(ctx context.Context, r *authz.Request) authz.Decision {
 		attribute.String("http.request.method", r.Method),
 	)
 	return d
-}
-
-// emptyRequest is the decision on a request that says nothing. No policy is asked:
-// one that does not look at its input would allow it.
-var emptyRequest = authz.Decision{
-	Failure: authz.FailureRequest, HTTPStatus: 400, Reason: "The request has no attributes.",
 }
 
 // panicked is the decision on a request that broke something on the way to its policy

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 
+	"understudy/authz/extauthz/input"
+
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
@@ -13,7 +15,6 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/diagnostics"
-	"understudy/rego"
 )
 
 // checkEnvelope answers a request on the wire by one on the wire.
@@ -42,67 +43,30 @@ func (s *Server) CheckForHTTP(ctx context.Context, check *authv3.CheckRequest) (
 	}()
 	wire, err := proto.Marshal(check)
 	if err != nil {
-		return s.enforceHTTP(id, nil, notACheck)
+		r, d := s.decideRead(ctx, id, nil, nil, input.ErrNotACheck)
+		return s.enforceHTTP(id, r, d)
 	}
 	r, d := s.decideWire(ctx, id, wire)
 	return s.enforceHTTP(id, r, d)
 }
 
-// decideWire decides a request on the wire. One that a view reads is decoded in full
-// only if a policy, or a log, asks for all of it. The request is nil if there is none.
+// decideWire decides a request on the wire. The request is nil if there is none.
 func (s *Server) decideWire(ctx context.Context, id string, wire []byte) (*authz.Request, authz.Decision) {
-	v, why := newView(string(wire), &s.bodies)
-	if v != nil {
-		r := s.viewed(ctx, id, wire, v)
-		return r, s.decide(ctx, r)
+	r, check, err := s.reader.Read(wire)
+	return s.decideRead(ctx, id, r, check, err)
+}
+
+// decideRead decides a request that was read, if it could be.
+func (s *Server) decideRead(
+	ctx context.Context, id string, r *authz.Request, check *input.Check, err error,
+) (*authz.Request, authz.Decision) {
+	if err != nil {
+		// A denial and not a gRPC error, which Envoy may be told to turn into an allow.
+		return nil, authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400, Reason: err.Error()}
 	}
-	s.decodes.count(why)
-	check := &authv3.CheckRequest{}
-	if err := proto.Unmarshal(wire, check); err != nil {
-		return nil, notACheck
-	}
-	if check.GetAttributes() == nil {
-		return nil, emptyRequest
-	}
-	r := s.request(ctx, id, check)
+	r.ID, r.Time = id, s.now()
+	r.Span = func() trace.SpanContext { return s.span(ctx, check) }
 	return r, s.decide(ctx, r)
-}
-
-// notACheck is the decision on bytes that are no CheckRequest. It is a denial and not
-// a gRPC error, which Envoy may be told to turn into an allow.
-var notACheck = authz.Decision{
-	Failure: authz.FailureRequest, HTTPStatus: 400, Reason: "The request is not a CheckRequest.",
-}
-
-// viewed returns what is asked, as request does, by a view.
-func (s *Server) viewed(ctx context.Context, id string, wire []byte, v *view) *authz.Request {
-	return &authz.Request{
-		ID:          id,
-		Operation:   authz.OperationCheck,
-		Policy:      authz.PolicyID(v.extension(PolicyExtension)),
-		Time:        s.now(),
-		Method:      v.either(v.http.method, ":method"),
-		Path:        v.path(),
-		Host:        v.either(v.http.host, ":authority"),
-		Principal:   v.source.principal,
-		Project:     projectOf(v.extension),
-		Size:        len(wire),
-		Source:      func(reading *authz.Reading) (rego.Input, error) { return s.decoded(reading, wire, everything) },
-		WithoutBody: func() (rego.Input, error) { return s.decoded(nil, wire, withoutBody) },
-		Projector:   projector{v},
-		RequestID:   func() string { return v.Get(headerRequestID) },
-		Span:        func() trace.SpanContext { return s.span(ctx, v) },
-	}
-}
-
-// decoded makes the input document of a request on the wire.
-func (s *Server) decoded(reading *authz.Reading, wire []byte, want wanted) (rego.Input, error) {
-	s.decodes.count(wholeInput)
-	check := &authv3.CheckRequest{}
-	if err := proto.Unmarshal(wire, check); err != nil {
-		return rego.Input{}, badRequest(notACheck.Reason)
-	}
-	return s.input(reading, check, want)
 }
 
 // answer returns the response of a decision on the wire. One that is remembered is

@@ -238,7 +238,13 @@ func plainBody(
 	if body == "" {
 		body = string(http.GetRawBody())
 	}
-	if kind == "application/grpc" {
+	if body != "" && strings.Contains(contentType, ",") {
+		first, rest, _ := strings.Cut(strings.ToLower(contentType), ",")
+		if strings.TrimSpace(first) != strings.TrimSpace(rest) {
+			return nil, false, BadLength
+		}
+	}
+	if kind == "application/grpc" && body != "" {
 		return plainGRPC(t, string(http.GetRawBody()), path)
 	}
 	if kind == "" || body == "" {
@@ -285,13 +291,16 @@ func plainMultipart(contentType, body string) (any, bool) {
 }
 
 func plainGRPC(t *testing.T, body string, path []any) (value any, truncated bool, bad Badness) {
+	known := len(path) == 2 && path[0] == "grpc.health.v1.Health" && path[1] == "Check"
 	switch {
-	case body == "":
-		return nil, false, Parses
-	case len(path) != 2, len(body) < 5:
+	case len(path) != 2:
 		return nil, false, BadLength
-	case body[0] != 0:
-		return nil, false, Parses
+	case body == "": // it was sent as text
+		return nil, known, Parses
+	case len(body) < 5:
+		return nil, false, BadLength
+	case body[0] != 0: // it is compressed
+		return nil, known, Parses
 	}
 	length, err := strconv.ParseUint(fmt.Sprintf("%x", body[1:5]), 16, 64)
 	if err != nil {
@@ -300,7 +309,7 @@ func plainGRPC(t *testing.T, body string, path []any) (value any, truncated bool
 	if int(length) > len(body)-5 {
 		return nil, true, Parses
 	}
-	if path[0] != "grpc.health.v1.Health" || path[1] != "Check" {
+	if !known {
 		return nil, false, Parses
 	}
 	message := &healthpb.HealthCheckRequest{}

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -189,4 +193,47 @@ func HealthService() *descriptorpb.FileDescriptorSet {
 	return &descriptorpb.FileDescriptorSet{
 		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(healthpb.File_grpc_health_v1_health_proto)},
 	}
+}
+
+// Seeds are the requests of testdata, those of a real Envoy, and random ones.
+func Seeds(f *testing.F) []*authv3.CheckRequest {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err == nil && len(files) == 0 {
+		files, err = filepath.Glob("../testdata/*.txtar")
+	}
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no files in testdata: %v", err)
+	}
+	var out []*authv3.CheckRequest
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(content), "-- request.json --\n")
+		text, _, _ := strings.Cut(after, "\n-- ")
+		request := &authv3.CheckRequest{}
+		if err := protojson.Unmarshal([]byte(text), request); err != nil {
+			f.Fatalf("%s: %v", file, err)
+		}
+		out = append(out, request)
+	}
+	for name, content := range Envoy(f) {
+		request := &authv3.CheckRequest{}
+		if err := proto.Unmarshal(content, request); err != nil {
+			f.Fatalf("%s: %v", name, err)
+		}
+		out = append(out, request)
+	}
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{}}
+		Fill(r, request.Attributes.ProtoReflect(), 0)
+		MakePlausible(r, request.Attributes)
+		out = append(out, request)
+	}
+	// A size that is not known is -1 by attribute_context.proto.
+	unknown := Istio()
+	unknown.Attributes.Request.Http.Size = -1
+	return append(out, Istio(), unknown)
 }

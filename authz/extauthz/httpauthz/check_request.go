@@ -12,7 +12,8 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"understudy/authz/extauthz"
+	"understudy/authz/extauthz/body"
+	"understudy/authz/extauthz/input"
 )
 
 // hopHeaders belong to the connection between the proxy and this server (RFC 9110,
@@ -24,8 +25,8 @@ var hopHeaders = []string{
 
 // checkRequest is the message that Envoy would send over gRPC. A field that the proxy
 // does not send is not populated.
-func (o *original) checkRequest(r *http.Request, route route, body []byte, now time.Time) *authv3.CheckRequest {
-	headers := o.headers(r, route.form, len(body) > 0)
+func (o *original) checkRequest(r *http.Request, route route, content []byte, now time.Time) *authv3.CheckRequest {
+	headers := o.headers(r, route.form, len(content) > 0)
 	request := &authv3.AttributeContext_HttpRequest{
 		Method:  o.method,
 		Headers: headers,
@@ -34,14 +35,14 @@ func (o *original) checkRequest(r *http.Request, route route, body []byte, now t
 		Scheme:  o.scheme,
 		Size:    -1, // unknown, as Envoy has it
 	}
-	if len(body) > 0 && !strings.EqualFold(headers[extauthz.PartialBodyHeader], "true") {
-		request.Size = int64(len(body))
+	if len(content) > 0 && !strings.EqualFold(headers[body.PartialHeader], "true") {
+		request.Size = int64(len(content))
 	}
 	// As text where policies may look for text; a gRPC body is only read as bytes.
-	if utf8.Valid(body) && !strings.Contains(strings.ToLower(headers["content-type"]), "application/grpc") {
-		request.Body = string(body)
+	if utf8.Valid(content) && !strings.Contains(strings.ToLower(headers["content-type"]), "application/grpc") {
+		request.Body = string(content)
 	} else {
-		request.RawBody = body
+		request.RawBody = content
 	}
 	attributes := &authv3.AttributeContext{
 		Request:     &authv3.AttributeContext_Request{Time: timestamppb.New(now), Http: request},
@@ -49,7 +50,7 @@ func (o *original) checkRequest(r *http.Request, route route, body []byte, now t
 		Destination: proxy(r.TLS),
 	}
 	if route.policy != "" {
-		attributes.ContextExtensions = map[string]string{extauthz.PolicyExtension: route.policy}
+		attributes.ContextExtensions = map[string]string{input.PolicyExtension: route.policy}
 	}
 	return &authv3.CheckRequest{Attributes: attributes}
 }
@@ -73,7 +74,7 @@ func (o *original) headers(r *http.Request, form *form, hasBody bool) map[string
 	if form.apart && !hasBody && o.mayHaveBody() {
 		// It is not known whether the original request has one. A policy that reads it has
 		// to see that it may be missing: "deny if the amount is above 100" allows without.
-		out[extauthz.PartialBodyHeader] = "true"
+		out[body.PartialHeader] = "true"
 	}
 	return out
 }
@@ -90,7 +91,7 @@ func (f *form) passes(name string, hasBody bool) bool {
 	case "content-length":
 		// Without a body it is the length of the subrequest: zero.
 		return hasBody
-	case extauthz.PartialBodyHeader:
+	case body.PartialHeader:
 		// Envoy sets it. From other proxies it is the client's, who could hide its body so.
 		return f.removes
 	}

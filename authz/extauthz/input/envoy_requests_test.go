@@ -1,8 +1,9 @@
-package extauthz_test
+package input_test
 
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,13 +12,16 @@ import (
 	"strings"
 	"testing"
 
+	"understudy/authz/extauthz/input"
+
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/proto"
 
-	"understudy/authz/extauthz"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/servertest"
 )
+
+var update = flag.Bool("update", false, "write what came out into testdata")
 
 // reading is how a request of Envoy's is read: a line of the table.
 type reading struct {
@@ -27,7 +31,7 @@ type reading struct {
 	again string
 }
 
-const envoyTable = "testdata/envoy/requests.txt"
+const envoyTable = "../testdata/envoy/requests.txt"
 
 // readEnvoyTable returns the table :: setting/case → how it is read.
 func readEnvoyTable(t testing.TB) map[string]reading {
@@ -59,21 +63,6 @@ func writeEnvoyTable(t testing.TB, table map[string]reading) {
 	}
 }
 
-// claimsAndMore reads what policies mostly do: the request line, a header, a claim that
-// Envoy has verified.
-const claimsAndMore = `package envoy.authz
-
-default allow := false
-
-allow if {
-	input.attributes.request.http.method in {"GET", "POST"}
-	input.parsed_path[0] == "input"
-	not input.attributes.request.http.headers["x-blocked"]
-}
-
-allow if "admin" in input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.roles
-`
-
 // TestEnvoysRequests holds lazy decoder and full decode equal for what Envoy sends, and
 // against the plain reading of the specification; and it holds which of them a request
 // takes, and whether its decision is cached, against a table.
@@ -81,7 +70,7 @@ func TestEnvoysRequests(t *testing.T) {
 	table, sets := readEnvoyTable(t), someReads(t)
 	for name, content := range checktest.Envoy(t) {
 		t.Run(name, func(t *testing.T) {
-			got := reading{how: extauthz.Declined(content), again: cachedAgain(t, content)}
+			got := reading{how: input.FallbackOf(content), again: cachedAgain(t, content)}
 			if got.how == "" {
 				got.how = "lazy"
 			}
@@ -90,7 +79,7 @@ func TestEnvoysRequests(t *testing.T) {
 			} else if got != table[name] {
 				t.Errorf("read as %v, the table has %v", got, table[name])
 			}
-			lazy := holdsView(t, content, sets)
+			lazy := holdsLazy(t, content, sets)
 			if lazy != (got.how == "lazy") {
 				t.Error("the lazy decoder reads it for some read sets alone")
 			}
@@ -108,9 +97,13 @@ func TestEnvoysRequests(t *testing.T) {
 // cachedAgain asks a sidecar twice and says whether the second time was a hit.
 func cachedAgain(t *testing.T, content []byte) string {
 	t.Helper()
-	m := servertest.Measure(t, claimsAndMore)
+	m := servertest.Measure(t, servertest.ClaimsAndMore)
+	request := &authv3.CheckRequest{}
+	if err := proto.Unmarshal(content, request); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
-		if _, err := m.CheckWire(context.Background(), content); err != nil {
+		if _, err := m.CheckForHTTP(context.Background(), request); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package extauthz_test
+package input_test
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"understudy/authz/extauthz"
 	"understudy/authz/extauthz/checktest"
+	"understudy/authz/extauthz/input"
 	"understudy/authz/extauthz/servertest"
 )
 
@@ -20,19 +20,30 @@ func TestUnknownSizeIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why := extauthz.Declined(content); why != "" {
-		t.Fatalf("declined: %s", why)
+	if why := input.FallbackOf(content); why != "" {
+		t.Fatalf("decoded in full: %s", why)
 	}
-	holdsView(t, content, someReads(t))
+	holdsLazy(t, content, someReads(t))
 	m := servertest.Measure(t, servertest.OnlyGET)
 	for range 3 {
-		if _, err := m.CheckWire(context.Background(), content); err != nil {
+		if _, err := m.CheckForHTTP(context.Background(), request); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if hits := m.Hits(t); hits != 2 {
 		t.Errorf("%d of 3 equal requests were hits of the decision cache, want 2", hits)
 	}
+}
+
+// counting returns a Reader that counts full decodes.
+func counting(t *testing.T) (*input.Reader, servertest.Metrics) {
+	t.Helper()
+	metrics := servertest.NewMetrics()
+	decodes, err := input.NewDecodes(metrics.Provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &input.Reader{Decodes: decodes}, metrics
 }
 
 // TestFullDecodesAreCounted: whoever wonders why a check costs so much finds the reason
@@ -52,23 +63,25 @@ func TestFullDecodesAreCounted(t *testing.T) {
 			in(1, in(1, in(1, num(3, 2))))),
 	} {
 		t.Run(want, func(t *testing.T) {
-			m := servertest.Measure(t, servertest.OnlyGET)
-			if _, err := m.CheckWire(context.Background(), []byte(content)); err != nil {
-				t.Fatal(err)
+			r, metrics := counting(t)
+			_, _, _ = r.Read([]byte(content)) // some of them are no request
+			if got := input.FallbackOf([]byte(content)); got != want {
+				t.Errorf("decoded in full for %q, want %q", got, want)
 			}
-			if got := extauthz.Declined([]byte(content)); got != want {
-				t.Errorf("declined for %q, want %q", got, want)
-			}
-			if n := m.Count(t, "understudy.full_decodes", "reason", want); n != 1 {
+			if n := metrics.Count(t, "understudy.full_decodes", "reason", want); n != 1 {
 				t.Errorf("%d full decodes are counted for it, want 1", n)
 			}
 		})
 	}
-	whole := servertest.Measure(t, "package envoy.authz\n\nallow if count(input) > 3\n")
-	if _, err := whole.CheckWire(context.Background(), []byte(oddHTTP(in(method, "GET")))); err != nil {
+	r, metrics := counting(t)
+	request, _, err := r.Read([]byte(oddHTTP(in(method, "GET"))))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if n := whole.Count(t, "understudy.full_decodes", "reason", "whole_input"); n != 1 {
-		t.Errorf("a policy that reads its whole input: %d full decodes are counted, want 1", n)
+	if _, err := request.Source(nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := metrics.Count(t, "understudy.full_decodes", "reason", "whole_input"); n != 1 {
+		t.Errorf("the whole input document: %d full decodes are counted, want 1", n)
 	}
 }

@@ -1,4 +1,4 @@
-package extauthz_test
+package input_test
 
 import (
 	"math/rand/v2"
@@ -39,9 +39,9 @@ func claim(name, value string) string { return in(1, in(1, name), value) }
 // text is the value of a claim.
 func text(s string) string { return in(2, in(3, s)) }
 
-// TestViewOfOddWires: what occurs twice is merged, or its last occurrence counts, in a
-// view as in the full decode.
-func TestViewOfOddWires(t *testing.T) {
+// TestOddWires: what occurs twice is merged, or its last occurrence counts, in the lazy
+// decoder as in the full decode.
+func TestOddWires(t *testing.T) {
 	sets := someReads(t)
 	const path, method, size, body, rawBody = 4, 2, 9, 11, 12
 	plainText := in(2, in(3, "x"))
@@ -136,13 +136,13 @@ func TestViewOfOddWires(t *testing.T) {
 		"method twice":            oddHTTP(in(method, "POST"), in(method, "GET")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if holdsView(t, []byte(wire), sets) {
+			if holdsLazy(t, []byte(wire), sets) {
 				read++
 				holdsShuffled(t, rand.New(rand.NewPCG(1, 4)), []byte(wire), sets)
 			}
 		})
 	}
 	if read < 40 {
-		t.Errorf("only %d requests were read by a view", read)
+		t.Errorf("only %d requests were read by the lazy decoder", read)
 	}
 }

@@ -1,4 +1,4 @@
-package extauthz
+package input
 
 import (
 	"encoding/binary"
@@ -6,20 +6,49 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"understudy/rego"
 )
 
 // Envoy writes the entries of a map in any order, and those of a Struct, such as the
-// claims of a token, in another one with nearly every message. So nothing here goes by
-// the bytes of a map: what a policy reads is taken by its path, and a map that is read
-// whole is sorted first. Of a key that comes twice the last entry counts, as protocol
-// buffers have it. That no message comes twice where it would be merged has been seen
-// to by its shape.
+// claims of a token, in another one with nearly every message. So no key has the bytes of a
+// map: what a policy reads is taken by its path, and a map that is read whole is sorted
+// first. Of a key that comes twice the last entry counts, as in protocol buffers. No
+// message comes twice where it would be merged, for then the message is not valid.
+
+// The numbers of the maps in Envoy's Metadata.
+const (
+	metadataFilters      = 1
+	metadataTypedFilters = 2
+)
+
+// metadataPart is Envoy's Metadata, of which a policy reads some paths.
+type metadataPart struct {
+	*opaquePart
+	object objectPart
+}
+
+func newMetadataPart(o *opaquePart) *metadataPart {
+	m := &metadataPart{opaquePart: o, object: objectPart{bit: o.bit}}
+	m.object.add("filterMetadata", mapPart{o.slot, metadataFilters, structContent{}})
+	m.object.add("typedFilterMetadata", mapPart{o.slot, metadataTypedFilters, anyContent{}})
+	return m
+}
+
+func (m *metadataPart) plan(reads *rego.Reads) []*plan { return m.object.plan(reads) }
+
+func (m *metadataPart) key(c *Check, b []byte) ([]byte, bool) { return m.object.key(c, b) }
+
+func (m *metadataPart) value(c *Check, below []*plan) (rego.Value, error) {
+	return m.object.value(c, below)
+}
 
 // mapPart is a map of a message whose values are read by their paths, absent if the map
 // has no entries.
 type mapPart struct {
-	message func(*view) message
+	// slot is that of the message.
+	slot    int
 	number  uint64
 	content content
 }
@@ -28,9 +57,9 @@ func (m mapPart) plan(reads *rego.Reads) []*plan {
 	return []*plan{{part: placesPart{m, newPlaces("", reads)}}}
 }
 
-func (mapPart) key(_ *view, b []byte) ([]byte, bool) { return b, true }
+func (mapPart) key(_ *Check, b []byte) ([]byte, bool) { return b, true }
 
-func (mapPart) value(v *view, below []*plan) (rego.Value, error) { return below[0].value(v) }
+func (mapPart) value(c *Check, below []*plan) (rego.Value, error) { return below[0].value(c) }
 
 // placesPart is what is read of such a map.
 type placesPart struct {
@@ -40,16 +69,16 @@ type placesPart struct {
 
 func (placesPart) plan(*rego.Reads) []*plan { return nil }
 
-func (p placesPart) key(v *view, b []byte) ([]byte, bool) {
-	wire := p.message(v).wire
+func (p placesPart) key(c *Check, b []byte) ([]byte, bool) {
+	wire := c.opaques[p.slot]
 	if !hasField(wire, p.number) {
 		return append(b, keyAbsent), false
 	}
 	return mapKey(append(b, keyStruct), wire, p.number, p.places, p.content), false
 }
 
-func (p placesPart) value(v *view, _ []*plan) (rego.Value, error) {
-	wire := p.message(v).wire
+func (p placesPart) value(c *Check, _ []*plan) (rego.Value, error) {
+	wire := c.opaques[p.slot]
 	if !hasField(wire, p.number) {
 		return rego.Value{}, nil
 	}
@@ -58,10 +87,7 @@ func (p placesPart) value(v *view, _ []*plan) (rego.Value, error) {
 
 // hasField reports whether a field occurs in a message.
 func hasField(wire string, number uint64) (found bool) {
-	fields(wire, func(n uint64, _ field) declined {
-		found = found || n == number
-		return readable
-	})
+	fields(wire, func(n uint64, _ field) { found = found || n == number })
 	return found
 }
 
@@ -108,9 +134,9 @@ func (anyContent) key(b []byte, wire string, _ *places) []byte {
 	return appendText(append(b, keyOpaque), wire)
 }
 
-func (anyContent) value(wire string, _ *places) (rego.Value, error) { return decodeAny([]byte(wire)) }
+func (anyContent) value(wire string, _ *places) (rego.Value, error) { return anyType.value(wire), nil }
 
-var decodeAny = decoded(anyOf)
+var anyType = typeOf((*anypb.Any)(nil))
 
 // The bytes that begin a value in a key.
 const (
@@ -192,21 +218,19 @@ func entryOf(wire string, number uint64, name string) (value string, found bool)
 
 // eachEntry calls f for each entry of a map. What is missing in one is empty.
 func eachEntry(wire string, number uint64, f func(pair)) {
-	fields(wire, func(n uint64, entry field) declined {
+	fields(wire, func(n uint64, entry field) {
 		if n != number {
-			return readable
+			return
 		}
 		var p pair
-		fields(entry.text, func(n uint64, part field) declined {
+		fields(entry.text, func(n uint64, part field) {
 			if n == entryName {
 				p.name = part.text
 			} else {
 				p.value = part.text
 			}
-			return readable
 		})
 		f(p)
-		return readable
 	})
 }
 
@@ -246,10 +270,7 @@ const (
 // kindOf returns the one field of a Value; null if it has none.
 func kindOf(wire string) (number uint64, f field) {
 	number = valueNull
-	fields(wire, func(n uint64, value field) declined {
-		number, f = n, value
-		return readable
-	})
+	fields(wire, func(n uint64, value field) { number, f = n, value })
 	return number, f
 }
 
@@ -270,10 +291,7 @@ func (c valueContent) key(b []byte, wire string, p *places) []byte {
 		return structContent{}.key(b, f.text, p)
 	case valueList:
 		b = append(b, keyList)
-		fields(f.text, func(_ uint64, element field) declined {
-			b = c.key(b, element.text, wholePlace)
-			return readable
-		})
+		fields(f.text, func(_ uint64, element field) { b = c.key(b, element.text, wholePlace) })
 		return append(b, keyAbsent)
 	}
 	return append(b, keyNull)
@@ -298,13 +316,12 @@ func (c valueContent) value(wire string, p *places) (rego.Value, error) {
 func (c valueContent) list(wire string) (rego.Value, error) {
 	var out []rego.Value
 	var failed error
-	fields(wire, func(_ uint64, element field) declined {
+	fields(wire, func(_ uint64, element field) {
 		value, err := c.value(element.text, wholePlace)
 		if err != nil {
 			failed = err
 		}
 		out = append(out, value)
-		return readable
 	})
 	return rego.Array(out), failed
 }

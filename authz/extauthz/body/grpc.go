@@ -1,7 +1,8 @@
-package extauthz
+package body
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -26,25 +27,30 @@ func newMethods(set *descriptorpb.FileDescriptorSet) (*methods, error) {
 	return &methods{files, dynamicpb.NewTypes(files)}, nil
 }
 
-// find returns the request message of a unary call, which is parsed to canonical
-// protojson. It is not parsed if the method is unknown or the message is compressed.
-func (m *methods) find(content []byte, path []string) (body, error) {
-	if m == nil || len(content) == 0 {
-		return body{}, nil
+// find returns the request message of a unary call, which is parsed to canonical protojson.
+// That of a method that the set does not have is not parsed.
+//
+// A message that is compressed, or that Envoy sent as text, of which it replaces what is
+// not UTF-8, cannot be read. It counts as truncated: a client chooses whether it
+// compresses, and must not get past a policy that denies by what is in the message.
+func (m *methods) find(sent Sent) (Body, error) {
+	if m == nil {
+		return Body{}, nil
 	}
 	// A call is a POST to /package.Service/Method.
-	if len(path) != 2 {
-		return body{}, badRequest("The path of a gRPC request has to be a service and a method.")
+	service, method, ok := strings.Cut(strings.TrimLeft(sent.Path, "/"), "/")
+	if !ok || strings.Contains(method, "/") {
+		return Body{}, badRequest("The path of a gRPC request has to be a service and a method.")
 	}
-	message, known, truncated, err := unframe(content)
-	if err != nil || truncated || !known {
-		return body{truncated: truncated}, err
+	request := m.request(protoreflect.FullName(service), protoreflect.Name(method))
+	if sent.Bytes == "" {
+		return Body{Truncated: request != nil}, nil
 	}
-	request := m.request(protoreflect.FullName(path[0]), protoreflect.Name(path[1]))
-	if request == nil {
-		return body{}, nil
+	message, compressed, truncated, err := unframe([]byte(sent.Bytes))
+	if err != nil || request == nil || compressed || truncated {
+		return Body{Truncated: truncated || compressed && request != nil}, err
 	}
-	return body{
+	return Body{
 		content: message,
 		parse:   func(content []byte) (any, error) { return m.decode(request, content) },
 		weight:  func(content []byte) int { return m.weight(content, request, maxNesting) },
@@ -55,21 +61,20 @@ func (m *methods) find(content []byte, path []string) (body, error) {
 // whether it is compressed, and its length as 32 bits.
 const frame = 5
 
-// unframe returns the first message of a gRPC body. It is not known if it is
-// compressed.
-func unframe(body []byte) (message []byte, known, truncated bool, err error) {
+// unframe returns the first message of a gRPC body, unless it is compressed or cut off.
+func unframe(body []byte) (message []byte, compressed, truncated bool, err error) {
 	if len(body) < frame {
 		return nil, false, false, badRequest("The body is too short for a gRPC message.")
 	}
 	if body[0] != 0 {
-		return nil, false, false, nil
+		return nil, true, false, nil
 	}
 	length := uint64(binary.BigEndian.Uint32(body[1:frame]))
 	rest := body[frame:]
 	if length > uint64(len(rest)) {
 		return nil, false, true, nil
 	}
-	return rest[:length], true, false, nil
+	return rest[:length], false, false, nil
 }
 
 // request returns the request message of a method, or nil if there is no such

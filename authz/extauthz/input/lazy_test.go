@@ -1,15 +1,19 @@
-package extauthz_test
+package input_test
 
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+
+	"understudy/authz/extauthz/body"
+	"understudy/authz/extauthz/input"
+
 	"google.golang.org/protobuf/proto"
 
-	"understudy/authz/extauthz"
 	"understudy/authz/extauthz/checktest"
 	"understudy/rego"
 )
@@ -58,19 +62,19 @@ func someReads(t testing.TB) []*rego.Reads {
 	}
 }
 
-// TestViewReadsEnvoysRequests: what Envoy sends must not take the long way.
-func TestViewReadsEnvoysRequests(t *testing.T) {
+// TestLazyDecoderReadsEnvoysRequests: what Envoy sends must not be decoded in full.
+func TestLazyDecoderReadsEnvoysRequests(t *testing.T) {
 	wire, err := proto.Marshal(checktest.Istio())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, ok, err := project(wire, rego.ReadsEverything); !ok || err != nil {
-		t.Errorf("declined: %v", err)
+		t.Errorf("it is decoded in full; error %v", err)
 	}
 }
 
-// TestViewIsTheDocument compares the view with the full decode for random requests.
-func TestViewIsTheDocument(t *testing.T) {
+// TestLazyDecoderIsTheFullDecode compares both for random requests.
+func TestLazyDecoderIsTheFullDecode(t *testing.T) {
 	sets, read := someReads(t), 0
 	requests := 3000
 	if testing.Short() {
@@ -78,26 +82,26 @@ func TestViewIsTheDocument(t *testing.T) {
 	}
 	for seed := range uint64(requests) {
 		content := checktest.RandomWire(t, seed)
-		if holdsView(t, content, sets) {
+		if holdsLazy(t, content, sets) {
 			read++
 			holdsShuffled(t, rand.New(rand.NewPCG(seed, 4)), content, sets)
 		}
 	}
 	if read < requests/10 {
-		t.Errorf("only %d requests were read by a view", read)
+		t.Errorf("only %d requests were read by the lazy decoder", read)
 	}
 }
 
-// reader reads requests and decides none.
-var reader = sync.OnceValue(func() *extauthz.Server {
-	methods, err := extauthz.WithDescriptorSet(checktest.HealthService())
+// reader knows the gRPC methods of the health service.
+var reader = sync.OnceValue(func() *input.Reader {
+	bodies, err := body.NewParser(checktest.HealthService())
 	if err != nil {
 		panic(err)
 	}
-	return extauthz.New(nil, methods)
+	return &input.Reader{Bodies: bodies}
 })
 
-// project returns what a view makes of a request for a read set.
+// project returns what the lazy decoder makes of a request for a read set.
 func project(wire []byte, set *rego.Reads) (input rego.Input, key string, ok bool, err error) {
 	return reader().Project(wire, set)
 }
@@ -111,33 +115,54 @@ func documentOf(t testing.TB, input rego.Input) any {
 	return out
 }
 
-// holdsView checks one request by every read set: what a view makes of it is what
-// stands in the document at each place that is read. It reports whether a view read
-// the request.
-func holdsView(t *testing.T, wire []byte, sets []*rego.Reads) bool {
+// holdsLazy checks one request by every read set: what the lazy decoder makes of it is what
+// stands in the document of the full decode at each place that is read, and in that of the
+// plain reading of the specification. It reports whether the lazy decoder read it.
+func holdsLazy(t *testing.T, wire []byte, sets []*rego.Reads) bool {
 	t.Helper()
+	specified := specification(t, wire)
 	for _, set := range sets {
 		input, _, ok, err := project(wire, set)
 		if !ok {
 			return false
 		}
-		request := &authv3.CheckRequest{}
-		if proto.Unmarshal(wire, request) != nil {
-			t.Fatal("a view read what does not decode")
-		}
-		decoded, wantErr := reader().Decoded(request, set)
+		decoded, wantErr := reader().ProjectDecoded(wire, set)
 		if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
-			t.Fatalf("%s: the view has the error %v, the decode %v", set, err, wantErr)
+			t.Fatalf("%s: the lazy decoder has the error %v, the full decode %v", set, err, wantErr)
 		}
 		if err != nil {
 			continue
 		}
 		want, got := documentOf(t, decoded), documentOf(t, input)
 		if diff := checktest.Difference(restricted(want, set), restricted(got, set)); diff != "" {
-			t.Fatalf("%s (-decode +view):\n%s", set, diff)
+			t.Fatalf("%s (-full decode +lazy decoder):\n%s", set, diff)
+		}
+		if specified != nil {
+			if diff := checktest.Difference(restricted(specified, set), restricted(got, set)); diff != "" {
+				t.Fatalf("%s (-specification +lazy decoder):\n%s", set, diff)
+			}
 		}
 	}
 	return true
+}
+
+// specification returns what the specification makes of a request: nil if it does not parse,
+// or is not one whose body the plain reading of the specification knows.
+func specification(t *testing.T, wire []byte) any {
+	t.Helper()
+	request := &authv3.CheckRequest{}
+	if proto.Unmarshal(wire, request) != nil || request.Attributes == nil {
+		return nil
+	}
+	headers := checktest.Headers(request.GetAttributes().GetRequest().GetHttp())
+	if kind := strings.ToLower(headers["content-type"]); strings.Contains(kind, "multipart") || strings.Contains(kind, `"`) {
+		return nil
+	}
+	document, ok := checktest.Document(t, request)
+	if !ok {
+		return nil
+	}
+	return document
 }
 
 // restricted returns what of a document a read set names.
@@ -172,10 +197,10 @@ func restrictedArray(array []any, set *rego.Reads) any {
 	return out
 }
 
-// FuzzView holds a view and the full decode equal, and keys apart: two requests of
-// one key have one projection.
-func FuzzView(f *testing.F) {
-	for _, request := range seedRequests(f) {
+// FuzzLazy holds the lazy decoder, the full decode and the specification equal, and keys
+// apart: two requests of one key have one projection.
+func FuzzLazy(f *testing.F) {
+	for _, request := range checktest.Seeds(f) {
 		wire, err := proto.Marshal(request)
 		if err != nil {
 			f.Fatal(err)
@@ -187,7 +212,7 @@ func FuzzView(f *testing.F) {
 	}
 	sets := someReads(f)
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		if holdsView(t, a, sets) {
+		if holdsLazy(t, a, sets) {
 			holdsShuffled(t, rand.New(rand.NewPCG(uint64(len(a)), 4)), a, sets)
 		}
 		for _, set := range sets {

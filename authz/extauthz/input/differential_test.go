@@ -1,4 +1,4 @@
-package extauthz_test
+package input_test
 
 import (
 	"math/rand/v2"
@@ -30,4 +30,18 @@ func TestDifferential(t *testing.T) {
 			t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
 		}
 	}
+}
+
+// document returns the input document of a decoded CheckRequest, or why there is none.
+func document(t testing.TB, request *authv3.CheckRequest) (any, error) {
+	t.Helper()
+	q, _, err := reader().Decoded(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := q.Source(nil)
+	if err != nil {
+		return nil, err
+	}
+	return documentOf(t, made), nil
 }

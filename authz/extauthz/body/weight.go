@@ -1,4 +1,4 @@
-package extauthz
+package body
 
 import (
 	"bytes"

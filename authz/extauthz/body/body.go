@@ -1,0 +1,135 @@
+package body
+
+import (
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"understudy/authz"
+)
+
+// PartialHeader is the request header by which Envoy says that it sent only the beginning
+// of the body.
+const PartialHeader = "x-envoy-auth-partial-body"
+
+// Sent is a body as it was sent, and what says how it is read.
+type Sent struct {
+	// Text and Bytes are the body, whichever way Envoy sent it.
+	Text, Bytes string
+	// Partial is the value of PartialHeader.
+	Partial string
+	// ContentType is the header content-type; of several, all values joined by commas, as
+	// Envoy joins them.
+	ContentType string
+	// ContentLength is the header content-length, and HasLength says that there is one.
+	ContentLength string
+	HasLength     bool
+	// Path is the path with its escapes decoded: of a gRPC call it names the method.
+	Path string
+}
+
+// content returns the body, whichever way it was sent.
+func (s Sent) content() []byte {
+	if s.Text != "" {
+		return []byte(s.Text)
+	}
+	return []byte(s.Bytes)
+}
+
+// Parser finds bodies. The zero value reads no gRPC messages. It is immutable and safe
+// for concurrent use.
+type Parser struct {
+	// methods is nil if gRPC messages are not read.
+	methods *methods
+}
+
+// NewParser returns a Parser that reads the messages of unary, uncompressed gRPC calls to
+// the services of a descriptor set, which has to hold all its imports.
+func NewParser(set *descriptorpb.FileDescriptorSet) (Parser, error) {
+	m, err := newMethods(set)
+	return Parser{m}, err
+}
+
+// Body is the body of a request, found but not parsed. The zero value is that of a request
+// without a body that is read.
+type Body struct {
+	// Truncated is input.truncated_body: there is a body, but not all of it, or not in a
+	// form that can be read.
+	Truncated bool
+
+	content []byte
+	// parse makes input.parsed_body of the content. Nil means that it is null: there is no
+	// body, or one of a type that is not read, or one that is truncated.
+	parse func(content []byte) (any, error)
+	// weight returns about how many values parse makes, not less. It is cheap.
+	weight func(content []byte) int
+}
+
+// Find returns the body of a request. The error is an *authz.BadRequest, about the headers
+// that say what the body is and how long.
+func (p *Parser) Find(sent Sent) (Body, error) {
+	if strings.EqualFold(sent.Partial, "true") {
+		return Body{Truncated: true}, nil
+	}
+	if sent.Text == "" && sent.Bytes == "" {
+		return Body{}, nil
+	}
+	kind, err := kindOf(sent.ContentType)
+	if err != nil {
+		return Body{}, err
+	}
+	switch kind {
+	case kindJSON:
+		return whole(sent, Body{parse: parseJSON, weight: weightOfJSON})
+	case kindGRPC:
+		return p.methods.find(sent)
+	case kindForm:
+		return whole(sent, Body{parse: parseForm, weight: weightOfForm})
+	case kindMultipart:
+		return whole(sent, Body{
+			parse:  func(content []byte) (any, error) { return parseMultipart(sent.ContentType, content) },
+			weight: weightOfMultipart,
+		})
+	}
+	return Body{}, nil
+}
+
+// whole adds the content of a body that has to be as long as its content-length says.
+func whole(sent Sent, b Body) (Body, error) {
+	b.content = sent.content()
+	if sent.HasLength {
+		length, err := strconv.ParseInt(sent.ContentLength, 10, 64)
+		if err != nil {
+			return Body{}, badRequest("The header content-length is not a number.")
+		}
+		if length > int64(len(b.content)) {
+			return Body{Truncated: true}, nil
+		}
+	}
+	return b, nil
+}
+
+// Value returns input.parsed_body in the types of encoding/json, as far as the reading
+// grants the memory. The error is an *authz.BadRequest or that of the reading.
+func (b Body) Value(reading *authz.Reading) (any, error) {
+	if b.parse == nil {
+		return nil, nil
+	}
+	weight := b.weight(b.content)
+	if weight > maxValues {
+		return nil, errManyValues
+	}
+	if err := reading.Take(int64(weight)*bytesPerValue + int64(len(b.content))*bytesPerByte); err != nil {
+		return nil, err
+	}
+	value, err := b.parse(b.content)
+	if err != nil {
+		return nil, err
+	}
+	// The caller copies the value into terms, which takes as long again.
+	return value, reading.Err()
+}
+
+// badRequest is the error of a body that does not parse. The reason quotes nothing of it.
+func badRequest(reason string) error { return &authz.BadRequest{Reason: reason} }

@@ -1,0 +1,73 @@
+package input
+
+import (
+	"strings"
+
+	"understudy/authz/extauthz/body"
+	"understudy/rego"
+)
+
+// bodyPart is input.parsed_body.
+type bodyPart struct{}
+
+func (bodyPart) plan(*rego.Reads) []*plan { return nil }
+
+func (bodyPart) key(c *Check, b []byte) ([]byte, bool) {
+	sent := c.sent()
+	b = appendText(appendText(appendText(b, sent.Partial), sent.ContentType), sent.ContentLength)
+	if sent.HasLength {
+		b = append(b, 1)
+	}
+	b = appendText(appendText(b, sent.Text), sent.Bytes)
+	if strings.Contains(strings.ToLower(sent.ContentType), "application/grpc") {
+		// It names the message that the body is.
+		b = appendText(b, c.path())
+	}
+	return b, false
+}
+
+func (bodyPart) value(c *Check, _ []*plan) (rego.Value, error) {
+	found, err := c.body()
+	if err != nil {
+		return rego.Value{}, err
+	}
+	value, err := found.Value(c.reading)
+	if err != nil {
+		return rego.Value{}, err
+	}
+	out, err := rego.ValueOf(value)
+	if err != nil {
+		return rego.Value{}, errBodyValue
+	}
+	return out, nil
+}
+
+// errBodyValue: only a number in the body can be to blame, one that is out of all bounds.
+var errBodyValue = badRequest("The body has a value that no policy can read.")
+
+// truncatedPart is input.truncated_body. The body need not be parsed for it.
+type truncatedPart struct{ bodyPart }
+
+func (truncatedPart) value(c *Check, _ []*plan) (rego.Value, error) {
+	found, err := c.body()
+	return rego.Boolean(found.Truncated), err
+}
+
+// body returns the body, not parsed yet.
+func (c *Check) body() (body.Body, error) {
+	sent := c.sent()
+	path, err := decodePath(c.path())
+	if err != nil {
+		return body.Body{}, err
+	}
+	sent.Path = path
+	return c.bodies.Find(sent)
+}
+
+// sent returns the body as it was sent, without the path.
+func (c *Check) sent() body.Sent {
+	s := body.Sent{Text: at.body.of(c), Bytes: at.rawBody.of(c), ContentType: c.headers("content-type")}
+	s.Partial, _ = c.header(body.PartialHeader)
+	s.ContentLength, s.HasLength = c.header("content-length")
+	return s
+}

@@ -1,0 +1,136 @@
+package input
+
+import (
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"understudy/authz"
+	"understudy/authz/extauthz/body"
+)
+
+// Check is a CheckRequest taken apart: what stands at each place of the table. The lazy
+// decoder takes it from the wire, as pieces of that; the full decode, from the decoded
+// message. It is immutable and safe for concurrent use, a [propagation.TextMapCarrier] of
+// the request's headers and an [authz.Projector].
+type Check struct {
+	texts    [maxTexts]string
+	integers [maxIntegers]int64
+	pairs    [maxPairs][]pair
+	// opaques are messages on the wire.
+	opaques [maxOpaques]string
+	// present has a bit for each message that the request has.
+	present uint32
+	// decoded is what only the full decode makes; nil for the lazy decoder.
+	decoded *decoded
+	// bodies is how the body is read, and reading what that may cost. What is read from is
+	// a copy with a reading of its own.
+	bodies  *body.Parser
+	reading *authz.Reading
+}
+
+// pair is an entry of a map.
+type pair struct{ name, value string }
+
+// lookup returns the value of a name: that of its last entry, as in any proto map.
+func lookup(pairs []pair, name string) (string, bool) {
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if pairs[i].name == name {
+			return pairs[i].value, true
+		}
+	}
+	return "", false
+}
+
+// header returns a header; its name is in lower case. Of several raw ones it is the first.
+func (c *Check) header(name string) (string, bool) {
+	if value, ok := lookup(at.headers.of(c), name); ok || c.decoded == nil {
+		return value, ok
+	}
+	value, ok := "", false
+	c.eachRaw(func(key, raw string) {
+		if !ok && strings.EqualFold(key, name) {
+			value, ok = raw, true
+		}
+	})
+	return value, ok
+}
+
+// headers returns a header; its name is in lower case. Several raw ones are joined by
+// commas, as Envoy joins those that are not raw.
+func (c *Check) headers(name string) string {
+	if value, ok := lookup(at.headers.of(c), name); ok || c.decoded == nil {
+		return value
+	}
+	var values []string
+	c.eachRaw(func(key, raw string) {
+		if strings.EqualFold(key, name) {
+			values = append(values, raw)
+		}
+	})
+	return strings.Join(values, ",")
+}
+
+// eachRaw calls f for each of the headers that Envoy sends with encode_raw_headers.
+func (c *Check) eachRaw(f func(name, value string)) {
+	headers, _ := c.decoded.messages[at.headerMap.slot].(*corev3.HeaderMap)
+	for _, header := range headers.GetHeaders() {
+		value := header.GetValue()
+		if raw := header.GetRawValue(); len(raw) > 0 {
+			value = string(raw)
+		}
+		f(header.GetKey(), value)
+	}
+}
+
+// extension returns a value of the route's context_extensions; empty if there is none.
+func (c *Check) extension(key string) string {
+	value, _ := lookup(at.extensions.of(c), key)
+	return value
+}
+
+// either returns a field of the request, or a pseudo-header if that is empty.
+func (c *Check) either(t *textPart, name string) string {
+	value := t.of(c)
+	if value == "" {
+		value, _ = c.header(name)
+	}
+	return value
+}
+
+// target is the path with its query, as the client sent it.
+func (c *Check) target() string { return c.either(at.path, ":path") }
+
+// path is the target without its query.
+func (c *Check) path() string {
+	path, _, _ := strings.Cut(c.target(), "?")
+	return path
+}
+
+// query is the query of the target.
+func (c *Check) query() string {
+	_, query, _ := strings.Cut(c.target(), "?")
+	return query
+}
+
+// Get returns a header for a propagator.
+func (c *Check) Get(name string) string {
+	value, _ := c.header(strings.ToLower(name))
+	return value
+}
+
+// Set does nothing: a request is only read.
+func (*Check) Set(string, string) {}
+
+// Keys returns the names of all headers.
+func (c *Check) Keys() []string {
+	headers := at.headers.of(c)
+	out := make([]string, len(headers))
+	for i, h := range headers {
+		out[i] = h.name
+	}
+	if c.decoded != nil {
+		c.eachRaw(func(name, _ string) { out = append(out, strings.ToLower(name)) })
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package input
+
+import (
+	"slices"
+
+	"understudy/authz"
+	"understudy/rego"
+)
+
+// plan is one place of the input document that is read, with those below it: a tree as
+// the document is one, made once for each read set and immutable. It takes from a request
+// what the set names: the projection of the input document, and a key for it.
+//
+// Two requests of one key have equal projections. Every part writes what it is made of with
+// its length, or whether it is there, so that the bytes of one never run into the next.
+type plan struct {
+	name rego.Name
+	part part
+	// below are the places below this one, sorted by name. A place without is read
+	// whole.
+	below []*plan
+}
+
+// part is how a place of the input document is made of a request. It is immutable.
+type part interface {
+	// plan returns what is needed of the part for a read set.
+	plan(reads *rego.Reads) []*plan
+	// key appends what stands for the part in a key, so that no other follows from the
+	// same bytes. It reports whether there is something below.
+	key(c *Check, b []byte) ([]byte, bool)
+	// value returns the part; absent if there is none.
+	value(c *Check, below []*plan) (rego.Value, error)
+}
+
+func newPlan(reads *rego.Reads) *plan { return &plan{part: document, below: document.plan(reads)} }
+
+// Plans of the whole document, and of all of it that does not need the body to be parsed.
+var (
+	everything  = newPlan(rego.ReadsEverything)
+	withoutBody = &plan{part: document, below: slices.DeleteFunc(document.plan(rego.ReadsEverything), func(p *plan) bool {
+		switch p.part.(type) {
+		case bodyPart, truncatedPart:
+			return true
+		}
+		return false
+	})}
+)
+
+func (p *plan) key(c *Check, b []byte) []byte {
+	b, more := p.part.key(c, b)
+	if more {
+		for _, child := range p.below {
+			b = child.key(c, b)
+		}
+	}
+	return b
+}
+
+func (p *plan) value(c *Check) (rego.Value, error) { return p.part.value(c, p.below) }
+
+// planOf returns the plan of a read set, which is made once.
+func planOf(set *authz.ReadSet) *plan {
+	return set.Derived(func(reads *rego.Reads) any { return newPlan(reads) }).(*plan)
+}
+
+// Key is of authz.Projector. A request that was decoded in full has none: it is unusual, and
+// its decision is not cached.
+func (c *Check) Key(set *authz.ReadSet, b []byte) ([]byte, bool) {
+	if c.decoded != nil {
+		return b, false
+	}
+	return planOf(set).key(c, b), true
+}
+
+// Input is of authz.Projector.
+func (c *Check) Input(reading *authz.Reading, set *authz.ReadSet) (rego.Input, error) {
+	return c.input(reading, planOf(set))
+}
+
+// input makes what a plan takes of the input document. The error is an *authz.BadRequest or
+// that of the reading.
+func (c *Check) input(reading *authz.Reading, p *plan) (rego.Input, error) {
+	r := *c
+	r.reading = reading
+	if c.decoded != nil {
+		err := c.parses()
+		if err == nil {
+			r.opaques, err = c.decoded.opaques()
+		}
+		if err != nil {
+			return rego.Input{}, err
+		}
+	}
+	value, err := p.value(&r)
+	return value.Input(), err
+}
+
+// badRequest is the error of what does not parse. The reason quotes nothing.
+func badRequest(reason string) error { return &authz.BadRequest{Reason: reason} }

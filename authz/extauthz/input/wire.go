@@ -1,0 +1,86 @@
+package input
+
+// The wire format of protocol buffers, as far as the lazy decoder reads it. Whatever is
+// broken or unusual it leaves to the full decode, which knows what that means.
+
+// The types of a field on the wire that are read.
+const (
+	wireVarint  = 0
+	wireFixed64 = 1
+	wireBytes   = 2
+)
+
+// field is one field of a message on the wire: bytes, or a number.
+type field struct {
+	// wireType is one of those above.
+	wireType uint64
+	text     string
+	number   uint64
+}
+
+// next reads the first field of a message. It reports false if the wire is broken or has a
+// group or a field of 32 bits, of which Envoy's messages have none.
+func next(wire string) (number uint64, f field, rest string, ok bool) {
+	tag, rest, ok := varint(wire)
+	if !ok {
+		return 0, field{}, "", false
+	}
+	f.wireType = tag & 7
+	switch f.wireType {
+	case wireVarint:
+		f.number, rest, ok = varint(rest)
+	case wireBytes:
+		f.text, rest, ok = lengthPrefixed(rest)
+	case wireFixed64:
+		f.number, rest, ok = fixed64(rest)
+	default:
+		return 0, field{}, "", false
+	}
+	return tag >> 3, f, rest, ok
+}
+
+// fields calls f for each field of a message that was validated before.
+func fields(wire string, f func(number uint64, value field)) {
+	for len(wire) > 0 {
+		number, value, rest, ok := next(wire)
+		if !ok {
+			return
+		}
+		f(number, value)
+		wire = rest
+	}
+}
+
+// maxVarint is the length of the longest varint, in bytes: 64 bits, seven in each. A
+// negative number always has it, such as the size of a body that is not known (-1).
+const maxVarint = 10
+
+// varint reads a varint of 64 bits. One with more bits is not read, for there decoders
+// differ: some cut it off, Go's takes it for an error.
+func varint(wire string) (value uint64, rest string, ok bool) {
+	for i := 0; i < len(wire) && i < maxVarint; i++ {
+		value |= uint64(wire[i]&0x7f) << (7 * i)
+		if wire[i] < 0x80 {
+			return value, wire[i+1:], i < maxVarint-1 || wire[i] <= 1
+		}
+	}
+	return 0, "", false
+}
+
+func fixed64(wire string) (value uint64, rest string, ok bool) {
+	if len(wire) < 8 {
+		return 0, "", false
+	}
+	for i := range 8 {
+		value |= uint64(wire[i]) << (8 * i)
+	}
+	return value, wire[8:], true
+}
+
+func lengthPrefixed(wire string) (value, rest string, ok bool) {
+	n, rest, ok := varint(wire)
+	if !ok || n > uint64(len(rest)) {
+		return "", "", false
+	}
+	return rest[:n], rest[n:], true
+}

@@ -1,0 +1,46 @@
+package servertest
+
+import (
+	"context"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// Metrics are what a provider of metrics measured.
+type Metrics struct {
+	Provider metric.MeterProvider
+	reader   *sdkmetric.ManualReader
+}
+
+// NewMetrics returns a provider that has measured nothing.
+func NewMetrics() Metrics {
+	reader := sdkmetric.NewManualReader()
+	return Metrics{sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), reader}
+}
+
+// Count returns a counter: the sum of its series that have a label of this value.
+func (m Metrics) Count(t testing.TB, name, label, value string) (n int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := m.reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, found := range scope.Metrics {
+			data, ok := found.Data.(metricdata.Sum[int64])
+			if !ok || found.Name != name {
+				continue
+			}
+			for _, p := range data.DataPoints {
+				if v, ok := p.Attributes.Value(attribute.Key(label)); ok && v.AsString() == value {
+					n += p.Value
+				}
+			}
+		}
+	}
+	return n
+}
