@@ -32,6 +32,7 @@ var graph = map[string][]string{
 		"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/cli": {
+		"authz",                        // the names of resources
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
 		"cmd/understudy/command",
 		"cmd/understudy/port", // a file of authorities is read alike on both sides of TLS
@@ -47,7 +48,7 @@ var graph = map[string][]string{
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
 	},
-	"cmd/understudy/telemetry": {"cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
+	"cmd/understudy/telemetry": {"authz", "cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
 	"cmd/understudy/terminal":  {},
 	"cmd/understudy/tokenfile": {},
 

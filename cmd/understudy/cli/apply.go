@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/resourcefile"
 )
@@ -59,7 +60,7 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 		}
 		e.Name = name
 		if e.Policy != nil && e.Policy.Name == "" {
-			e.Policy.Name = policyOf(name)
+			e.Policy.Name = string(authz.ResourceName(name).Policy())
 		}
 		return c.applyExperiment(ctx, &adminpb.UpdatePolicyExperimentRequest{
 			PolicyExperiment: e, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	adminpb "understudy/admin/v1"
-	"understudy/cmd/understudy/terminal"
+	"understudy/authz"
 )
 
 // completionTime bounds what pressing a key may take.
@@ -46,7 +46,7 @@ func (c *Client) policyIDs(ctx context.Context) []string {
 	}
 	var ids []string
 	for _, p := range all.Policies {
-		ids = append(ids, terminal.LastSegment(p.Name))
+		ids = append(ids, authz.ResourceName(p.Name).ID())
 	}
 	return ids
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	adminpb "understudy/admin/v1"
-	"understudy/cmd/understudy/terminal"
+	"understudy/authz"
 )
 
 // confirmDelete asks on a terminal whether a policy is to go with what depends on it: its
@@ -28,7 +28,7 @@ func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) err
 		return err
 	}
 	fmt.Fprintf(c.Err, "%s has %s, which will be gone for good, and is applied by %s, which will go over to the default decision.\nDelete it? [y/N] ",
-		terminal.LastSegment(policy), counted(experiments, "experiment"), counted(sidecars, "sidecar"))
+		authz.ResourceName(policy).ID(), counted(experiments, "experiment"), counted(sidecars, "sidecar"))
 	answer, err := bufio.NewReader(stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
 		return nil
@@ -45,7 +45,7 @@ func (c *Client) dependents(ctx context.Context, policy string) (experiments, si
 	if err != nil {
 		return 0, 0, err
 	}
-	location, _, _ := strings.Cut(policy, "/policies/")
+	location := string(authz.ResourceName(policy).Location())
 	nodes, err := all(func(token string) ([]*adminpb.Node, string, error) {
 		page, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: location, PageToken: token, PageSize: 1000})
 		return page.GetNodes(), page.GetNextPageToken(), err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -44,7 +45,7 @@ func (c *Client) listPolicies(ctx context.Context, filter string) error {
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tRULES\tETAG\tUPDATED\tRECONCILING")
 	for _, p := range policies {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%v\n", terminal.LastSegment(p.Name), len(p.Rules), p.Etag, terminal.When(p.UpdateTime), p.Reconciling)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%v\n", authz.ResourceName(p.Name).ID(), len(p.Rules), p.Etag, terminal.When(p.UpdateTime), p.Reconciling)
 	}
 	return t.Flush()
 }

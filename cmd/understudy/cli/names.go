@@ -2,11 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
-	"understudy/cmd/understudy/terminal"
 )
 
 // Name turns web or web/strict into a resource name; a whole name stays as it is.
@@ -15,7 +14,7 @@ func (c *Client) Name(short string) string {
 		return short
 	}
 	policy, experiment, isExperiment := strings.Cut(short, "/")
-	name := c.location + "/policies/" + policy
+	name := string(authz.Location(c.location).Policy(authz.PolicyID(policy)))
 	if isExperiment {
 		name += "/experiments/" + strings.TrimPrefix(experiment, "experiments/")
 	}
@@ -44,14 +43,14 @@ func (c *Client) sibling(short string) string {
 	if strings.Contains(short, "/") {
 		return short
 	}
-	return c.location[:strings.LastIndexByte(c.location, '/')+1] + short
+	return string(authz.ResourceName(c.location).Sibling(short))
 }
 
 // shownID is the number of characters of a revision's ID that people see.
 const shownID = 12
 
 func shortID(name string) string {
-	id := terminal.LastSegment(name)
+	id := authz.ResourceName(name).ID()
 	return id[:min(len(id), shownID)]
 }
 
@@ -60,9 +59,5 @@ func (c *Client) node(short string) string {
 	if strings.Contains(short, "/") {
 		return short
 	}
-	return c.location + "/nodes/" + short
-}
-
-func policyOf(experiment string) string {
-	return filepath.ToSlash(filepath.Dir(filepath.Dir(experiment)))
+	return authz.Location(c.location).Node(short)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -55,7 +56,7 @@ func (c *Client) listNodes(ctx context.Context, filter string) error {
 		if n.Error != nil {
 			failure = n.Error.Message
 		}
-		name := terminal.LastSegment(n.Name)
+		name := authz.ResourceName(n.Name).ID()
 		if n.Observing {
 			name += " (observing)"
 		}

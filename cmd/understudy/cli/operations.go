@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
-	"understudy/cmd/understudy/terminal"
+	"understudy/authz"
 )
 
 // await waits for an operation, printing its progress, unless the user does not
@@ -118,7 +118,7 @@ func promotedOf(r *adminpb.PromotePoliciesResponse) string {
 	}
 	ids := make([]string, len(r.Policies))
 	for i, p := range r.Policies {
-		ids[i] = terminal.LastSegment(p.Name)
+		ids[i] = authz.ResourceName(p.Name).ID()
 	}
 	return strings.Join(ids, ", ")
 }

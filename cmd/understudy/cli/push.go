@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"understudy/admin/policyfile"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 )
 
@@ -73,11 +74,11 @@ type pushed struct {
 
 // push puts a lock that was read from a file into a location.
 func (c *Client) push(ctx context.Context, location, file string, allowNoOp bool, lock *policyfile.Lock, document []byte) error {
-	segments := strings.Split(location, "/")
-	if len(segments) != 4 || segments[0] != "projects" || segments[2] != "locations" {
+	name := authz.ResourceName(location)
+	if location != fmt.Sprintf("projects/%s/locations/%s", name.Project(), name.ID()) {
 		return command.Usage(fmt.Errorf("%s is no policy group: it is like dev, in the project of --location %s, or projects/default/locations/dev", location, c.location))
 	}
-	path := "/organizations/" + url.PathEscape(segments[1]) + "/policy_groups/" + url.PathEscape(segments[3]) +
+	path := "/organizations/" + url.PathEscape(name.Project()) + "/policy_groups/" + url.PathEscape(name.ID()) +
 		"/policies/" + url.PathEscape(lock.Name)
 	if allowNoOp {
 		path += "?" + policyfile.AllowNoOp + "=true"
@@ -93,7 +94,7 @@ func (c *Client) push(ctx context.Context, location, file string, allowNoOp bool
 		return err
 	}
 	return c.showPushed(pushed{
-		segments[3], lock.Name, lock.RevisionID, active.created, active.enforcement,
+		name.ID(), lock.Name, lock.RevisionID, active.created, active.enforcement,
 	})
 }
 

@@ -178,10 +178,10 @@ func (r *restore) report(err error, done, would string, names []authz.PolicyName
 	for _, name := range names {
 		state := saved.Policies[name]
 		if state.Policy == nil {
-			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", string(name.ID()))
+			fmt.Fprintf(t, "%s\t-\t-\t-\tthe snapshot file has no content of it\n", name.ID())
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", string(name.ID()), len(state.Policy.Rules), len(state.Experiments),
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", name.ID(), len(state.Policy.Rules), len(state.Experiments),
 			state.Policy.Etag, terminal.When(state.Policy.UpdateTime))
 	}
 	if err := t.Flush(); err != nil {

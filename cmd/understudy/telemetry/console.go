@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
+	"understudy/authz"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -52,7 +52,7 @@ func (c *consoleExporter) line(r sdklog.Record) string {
 		about[string(kv.Key)] = kv.Value.String()
 		return true
 	})
-	experiment := about["understudy.experiment.name"]
+	experiment := authz.ResourceName(about["understudy.experiment.name"])
 	line := fmt.Sprintf("%s  %s → %s  %-16s  %s %s  %s  %s",
 		c.colour.Dim(r.Timestamp().Format("15:04:05.000")),
 		c.colour.Result(fmt.Sprintf("%-5s", about["understudy.policy.result"])),
@@ -60,7 +60,7 @@ func (c *consoleExporter) line(r sdklog.Record) string {
 		about["understudy.preview.difference"],
 		about["http.request.method"], about["url.path"],
 		about["understudy.principal"],
-		c.colour.Bold(experiment[strings.LastIndexByte(experiment, '/')+1:]),
+		c.colour.Bold(experiment.ID()),
 	)
 	if reason := about["understudy.preview.reason"]; reason != "" && about["understudy.preview.difference"] != "UNCHANGED" {
 		line += ": " + reason

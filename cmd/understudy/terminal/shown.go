@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -13,8 +12,6 @@ func When(t *timestamppb.Timestamp) string {
 	}
 	return t.AsTime().Local().Format(time.DateTime)
 }
-
-func LastSegment(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // Since is the time from a moment until now, in whole seconds.
 func Since(t time.Time) string {
