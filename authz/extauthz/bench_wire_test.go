@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkWire answers requests as they come from the network, by a running sidecar:
-// the same request again, which is remembered, and one whose path is always another.
+// the same request again, which is a hit of the decision cache, and one whose path is always another.
 func BenchmarkWire(b *testing.B) {
 	policies := map[string]string{
 		"prefix": `package envoy.authz

@@ -85,8 +85,8 @@ func FuzzConformance(f *testing.F) {
 }
 
 // conform compares the answers to one request, and tells of what kind they are. It
-// asks by a message, and twice by the bytes of one: they are read by a view, and
-// what was decided once may be remembered.
+// asks by a message, and twice by the bytes of one: the lazy decoder reads
+// them, and a decision may come from the cache.
 func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv3.CheckRequest) (kind string) {
 	t.Helper()
 	document, bad := checktest.Read(t, request)

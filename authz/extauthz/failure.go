@@ -67,12 +67,12 @@ func (s *Server) logFailure(id string, r *authz.Request, d authz.Decision) {
 			policy = r.Policy
 		}
 	}
-	s.failures.Log(context.Background(), slog.LevelWarn, "a request could not be decided; Envoy is told an error",
+	s.failures.Log(context.Background(), slog.LevelWarn, "a request could not be decided; Envoy gets an error",
 		slog.String("decision_id", id), slog.String("request_id", requestID), slog.String("policy", string(policy)),
 		slog.String("failure", string(d.Failure)), slog.String("rule", d.Rule), slog.String("reason", d.Reason))
 }
 
-// escalate returns what Envoy is told in place of a denial.
+// escalate returns what Envoy gets in place of a denial.
 func (s *Server) escalate(denial *authv3.CheckResponse, d authz.Decision) (*authv3.CheckResponse, error) {
 	if s.onFailure == failureIsError || d.Failure == authz.FailureNotReady {
 		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)

@@ -67,12 +67,12 @@ func deniedResponse(id string, d authz.Decision, idHeader string) *authv3.Denied
 	}
 }
 
-// retryAfter is what a caller is told to wait if nobody can decide now, in seconds.
+// retryAfter is what a caller has to wait if no decision is possible now, in seconds.
 const retryAfter = "1"
 
 // undecidable reports whether a failure says nothing about policy and request, but that
-// nobody can decide here now. It is a denial all the same, which no failure_mode_allow
-// turns into an allow, but one with 503: a caller that is told 403 believes it.
+// no decision is possible here now. It is a denial all the same, which no failure_mode_allow
+// turns into an allow, but one with 503: a caller takes 403 for the decision of a policy.
 func undecidable(f authz.Failure) bool {
 	return f == authz.FailureNotReady || f == authz.FailureOverloaded
 }
@@ -91,7 +91,7 @@ func denialBody(d authz.Decision) string {
 }
 
 // denialStatus returns the status of a denial: 403 unless the decision has one
-// that Envoy knows, or nobody could decide.
+// that Envoy knows, or no decision was possible.
 func denialStatus(d authz.Decision) typev3.StatusCode {
 	_, known := typev3.StatusCode_name[int32(min(d.HTTPStatus, 1000))]
 	switch {

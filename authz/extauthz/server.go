@@ -40,7 +40,7 @@ type Server struct {
 	propagator propagation.TextMapPropagator
 	tracer     trace.Tracer // nil if there are no spans
 	reader     input.Reader
-	// panics is nil if nobody is to hear of what panics.
+	// panics is nil if panics are not reported.
 	panics    *diagnostics.Panics
 	onFailure onFailure
 	// failures is nil if those that are handed to Envoy are not logged; policy is the one
@@ -99,9 +99,9 @@ func WithTracer(t trace.Tracer) Option { return func(s *Server) { s.tracer = t }
 // is a denial of which there is no trace.
 func WithPanics(p *diagnostics.Panics) Option { return func(s *Server) { s.panics = p } }
 
-// WithDecisionIDHeader tells a client that is denied over gRPC the decision ID, in a header
-// of this name: by it anybody finds the request in logs and records. Over HTTP the ID is
-// always told. The error says why a header cannot have the name.
+// WithDecisionIDHeader sends a client that is denied over gRPC the decision ID, in a header
+// of this name: by it operators find the request in logs and records. Over HTTP the ID is
+// always sent. The error says why a header cannot have the name.
 func WithDecisionIDHeader(name string) (Option, error) {
 	name = strings.ToLower(name)
 	if !validName(name, false) || authz.FramingHeader(name) {

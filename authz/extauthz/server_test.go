@@ -3,7 +3,6 @@ package extauthz_test
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +12,7 @@ import (
 	"go.opentelemetry.io/contrib/propagators/b3"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -219,7 +216,7 @@ func TestTraceOfTheRequest(t *testing.T) {
 }
 
 func TestOverGRPC(t *testing.T) {
-	client := serve(t, servertest.New(t, servertest.ByPolicy(t, `package envoy.authz
+	client := serveDecoded(t, servertest.New(t, servertest.ByPolicy(t, `package envoy.authz
 
 default allow := false
 
@@ -250,29 +247,4 @@ allow if {
 	if err != nil || response.GetDynamicMetadata().GetFields()["failure"].GetStringValue() != string(authz.FailureDeadline) {
 		t.Errorf("%v, %v, want a denial because of the deadline", response, err)
 	}
-}
-
-// serve runs a server on a real port and returns a client of it.
-func serve(t testing.TB, s authv3.AuthorizationServer) authv3.AuthorizationClient {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	authv3.RegisterAuthorizationServer(server, s)
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-stopped; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return authv3.NewAuthorizationClient(conn)
 }

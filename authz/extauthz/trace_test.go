@@ -133,15 +133,29 @@ func recorded(t *testing.T, records kept, options ...extauthz.Option) *extauthz.
 	}), options...)
 }
 
-// serveWire serves a server as the product does, on the wire.
+// serveWire serves a server as the product does, on the wire, and returns a client of it.
 func serveWire(t testing.TB, s *extauthz.Server) authv3.AuthorizationClient {
+	t.Helper()
+	server := grpc.NewServer(extauthz.ServerOption())
+	extauthz.Register(server, s)
+	return clientOf(t, server)
+}
+
+// serveDecoded serves a server to which gRPC hands decoded messages.
+func serveDecoded(t testing.TB, s *extauthz.Server) authv3.AuthorizationClient {
+	t.Helper()
+	server := grpc.NewServer()
+	authv3.RegisterAuthorizationServer(server, s)
+	return clientOf(t, server)
+}
+
+// clientOf runs a gRPC server on a real port and returns a client of it.
+func clientOf(t testing.TB, server *grpc.Server) authv3.AuthorizationClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(extauthz.ServerOption())
-	extauthz.Register(server, s)
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -95,7 +95,7 @@ func (h *Handler) read(r *http.Request) ([]byte, *answer) {
 const drainBodies = 4
 
 // drain reads what a caller still sends, up to a bound, because it would miss an answer
-// that comes before. One that waits to be told to go on sends nothing.
+// that comes before. One that waits for "100 Continue" sends nothing.
 func (h *Handler) drain(r *http.Request) {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, drainBodies*h.config.MaxBody)
@@ -111,7 +111,7 @@ const (
 	genericFailure = "The policy could not decide about this reservation, so it is not allowed. Ask who runs this cloud."
 )
 
-// messageOf returns what the user of Blazar is told of a denial: the policy's reason,
+// messageOf returns what the user of Blazar reads of a denial: the policy's reason,
 // and of a failure no more than that it was one, but for what is wrong with the request.
 func messageOf(d authz.Decision) string {
 	if d.Failure != "" && d.Failure != authz.FailureRequest {

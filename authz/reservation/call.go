@@ -42,8 +42,8 @@ func (h *Handler) find(path string) (call, bool) {
 // tells reports whether the call tells of something rather than asks for leave.
 func (c call) tells() bool { return c.operation == authz.OperationOnEnd }
 
-// question is what a body asks.
-type question struct {
+// payload is what the body of a call says.
+type payload struct {
 	reservation *authz.Reservation
 	// user is the one who makes the request, or on whose lease it ends.
 	user  string
@@ -57,27 +57,27 @@ const (
 	fieldCurrent = "current_lease"
 )
 
-// question reads a body. The error is an *authz.BadRequest.
-func (c call) question(body any) (question, error) {
+// payload reads a body. The error is an *authz.BadRequest.
+func (c call) payload(body any) (payload, error) {
 	document, ok := body.(map[string]any)
 	if !ok {
-		return question{}, badRequest("The body is %s; it has to be an object with %s.", kindOf(body), strings.Join(c.fields(), ", "))
+		return payload{}, badRequest("The body is %s; it has to be an object with %s.", kindOf(body), strings.Join(c.fields(), ", "))
 	}
 	input := map[string]any{"operation": string(c.operation)}
 	objects := make(map[string]map[string]any)
 	for _, name := range c.fields() {
 		object, ok := document[name].(map[string]any)
 		if !ok {
-			return question{}, badRequest("The field %s is %s; it has to be an object.", name, kindOf(document[name]))
+			return payload{}, badRequest("The field %s is %s; it has to be an object.", name, kindOf(document[name]))
 		}
 		input[name], objects[name] = object, object
 	}
 	made, err := rego.NewInput(input)
 	if err != nil {
-		return question{}, errNumber
+		return payload{}, errNumber
 	}
 	who := objects[fieldContext]
-	return question{
+	return payload{
 		reservation: newReservation(who, objects[fieldLease], objects[fieldCurrent]),
 		user:        text(who["user_id"]),
 		input:       made,

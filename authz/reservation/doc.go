@@ -33,8 +33,8 @@
 //	403  the policy denies, or could not decide
 //	204  the policy allows, or the call is on-end
 //
-// An end is told, not asked: no decision changes its 204, and JSON that tells of no
-// lease is answered with 204 too, but is told to nobody.
+// An end is a notification, not a question: no decision changes its 204, and JSON that tells of no
+// lease is answered with 204 too, but reaches no policy.
 //
 // # What a policy sees
 //

@@ -10,7 +10,7 @@ import (
 )
 
 // TestEndsAreToldNotAsked holds on-end to 204 whatever the policy makes of it (Z-33).
-// One that cannot be loaded has not heard of it, and that is logged.
+// One that cannot be loaded is asked about it by no policy, and that is logged.
 func TestEndsAreToldNotAsked(t *testing.T) {
 	for name, module := range map[string]string{
 		"denies": `allow := {"allowed": false, "reason": "no"}`, "undefined": `allow if input.nothing`, "wrong": `allow := 7`,
@@ -44,7 +44,7 @@ func TestAnEndOfNothing(t *testing.T) {
 			t.Errorf("%s gets %d", body, got)
 		}
 	}
-	if log := p.log.String(); strings.Count(log, "no policy has heard of it") != 5 {
+	if log := p.log.String(); strings.Count(log, "no policy was asked about it") != 5 {
 		t.Errorf("the log is %q", log)
 	}
 	if got := (call{path: "/v1/on-end", body: `{"context"`}).send(t, p).StatusCode; got != 400 {

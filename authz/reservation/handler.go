@@ -52,7 +52,7 @@ type Config struct {
 	Propagator propagation.TextMapPropagator
 	// Tracer makes a span of each decision, in the trace of its call. Nil means none.
 	Tracer trace.Tracer
-	// Logger gets the ends that no policy heard of, and calls without a right token. Nil
+	// Logger gets the ends of leases that no policy was asked about, and calls without a right token. Nil
 	// means nothing is logged.
 	Logger *slog.Logger
 	// Meters makes the metrics. Nil means none.
@@ -171,12 +171,12 @@ func (h *Handler) check(r *http.Request, call call) answer {
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	question, err := call.question(document)
+	payload, err := call.payload(document)
 	if err != nil {
 		return h.incomplete(call, err)
 	}
 	id := uuid.NewString()
-	d := h.decide(r.Context(), call, h.request(id, r, call, question, len(body)))
+	d := h.decide(r.Context(), call, h.request(id, r, call, payload, len(body)))
 	if call.tells() {
 		h.tell(id, d)
 		return allowed
@@ -192,13 +192,13 @@ func (h *Handler) incomplete(call call, err error) answer {
 	if !call.tells() {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	h.config.Logger.Warn("the end of a lease was told without saying which; no policy has heard of it", "error", err)
+	h.config.Logger.Warn("a call says that a lease ended, but not which one; no policy was asked about it", "error", err)
 	return allowed
 }
 
 // request returns what is asked. Input is there already: its error is one of the
 // body's, not of the policy's.
-func (h *Handler) request(id string, r *http.Request, call call, q question, size int) *authz.Request {
+func (h *Handler) request(id string, r *http.Request, call call, p payload, size int) *authz.Request {
 	span := trace.SpanContextFromContext(
 		h.config.Propagator.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
 	return &authz.Request{
@@ -209,16 +209,16 @@ func (h *Handler) request(id string, r *http.Request, call call, q question, siz
 		Method:      call.name,
 		Path:        r.URL.Path,
 		Host:        r.Host,
-		Principal:   q.user,
-		Reservation: q.reservation,
+		Principal:   p.user,
+		Reservation: p.reservation,
 		Size:        size,
-		Source:      func(*authz.Reading) (rego.Input, error) { return q.input, nil },
+		Source:      func(*authz.Reading) (rego.Input, error) { return p.input, nil },
 		Span:        func() trace.SpanContext { return span },
 	}
 }
 
 // decide asks the decider. A panic of ours is a failure, for Blazar takes a dropped
-// connection worse than a denial. An end is told to all, though its caller go away.
+// connection worse than a denial. The end of a lease goes to all filters, also if its caller goes away.
 func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d authz.Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -249,6 +249,6 @@ func (h *Handler) tell(id string, d authz.Decision) {
 	if d.Verdict == authz.Allow {
 		return
 	}
-	h.config.Logger.Warn("the end of a lease could not be told to the policy; it ends all the same",
+	h.config.Logger.Warn("no policy could be asked about the end of a lease; it ends all the same",
 		"policy", string(h.config.Policy), "decision_id", id, "failure", string(d.Failure))
 }

@@ -77,7 +77,7 @@ var forwardForm = &form{
 
 // nginxForm is auth_request of nginx. The URL is in X-Original-URL, as
 // ingress-nginx has it, or the path alone in X-Original-URI. If both are there, one
-// of them is the client's, and nobody knows which.
+// of them is the client's, and which one cannot be known.
 var nginxForm = &form{
 	path: "/nginx-auth",
 	fits: noPath,

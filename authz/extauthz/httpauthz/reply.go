@@ -32,7 +32,7 @@ var ours = []string{headerDecisionID, headerFailure, headerStatus, headerRemove,
 // what made the request harmless.
 var (
 	errHTTPQuery  = unsayable("The decision edits the query, which cannot be said over HTTP.")
-	errHTTPRemove = unsayable("The decision removes headers of the request, which only Envoy can be told over HTTP.")
+	errHTTPRemove = unsayable("The decision removes headers of the request, which over HTTP only Envoy supports.")
 	errHTTPHeader = unsayable("The decision has a header that cannot be one of an answer over HTTP.")
 	errHTTPTwice  = unsayable("The decision has a header for the upstream and another for the client under one name, which are one over HTTP.")
 )

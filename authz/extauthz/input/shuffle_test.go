@@ -47,7 +47,7 @@ func TestTheLastClaimCounts(t *testing.T) {
 		"value":  claims(in(1, in(1, "sub"), text("bob"), text("alice"))),
 	} {
 		if why := input.FallbackOf([]byte(wire)); why != "unusual_message" {
-			t.Errorf("a %s that comes twice is declined for %q, want unusual_message", name, why)
+			t.Errorf("a %s that comes twice is decoded in full for %q, want unusual_message", name, why)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (s *Server) decideRead(
 	ctx context.Context, id string, r *authz.Request, check *input.Check, err error,
 ) (*authz.Request, authz.Decision) {
 	if err != nil {
-		// A denial and not a gRPC error, which Envoy may be told to turn into an allow.
+		// A denial and not a gRPC error, which failure_mode_allow turns into an allow.
 		return nil, authz.Decision{Failure: authz.FailureRequest, HTTPStatus: 400, Reason: err.Error()}
 	}
 	r.ID, r.Time = id, s.now()
@@ -69,7 +69,7 @@ func (s *Server) decideRead(
 	return r, s.decide(ctx, r)
 }
 
-// answer returns the response of a decision on the wire. One that is remembered is
+// answer returns the response of a decision on the wire. One from the decision cache is
 // marshalled once; only the decision ID is another each time.
 func (s *Server) answer(id string, r *authz.Request, d authz.Decision) (*envelope, error) {
 	rendering := d.Rendering()
