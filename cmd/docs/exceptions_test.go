@@ -30,18 +30,20 @@ type exception struct {
 // notRun are the commands that no test runs as they stand: why, and what is checked
 // instead. Each of them is in a document.
 var notRun = []exception{
-	{like("make (test|race|lint|test-envoy|test-clients|test-proxies|fuzz)"), "is a gate of its own, which .ci/run runs (make test runs this test)", hasTarget},
-	{like("make bench"), "takes minutes", hasTarget},
+	{like("make (test|race|lint|test-envoy|test-clients)$"), "is a gate of its own, which .ci/run runs (make test runs this test)", hasTarget},
+	{like("make bench$"), "takes minutes", hasTarget},
 	{like(`\.ci/run`), "runs this test", isExecutable},
 	{like(`(ENVOY=\S+ )?bin/authzbench (run|envoy|preview|scale)`), "takes minutes", hasFlags},
 	{like("go -C cmd/authzbench build"), "compiles all anew in a copy of the repository", buildsFromHere},
 	{like("(taskset -c 0 )?opa run"), "needs opa-envoy-plugin, which is not ours to install", namesFiles},
 	{like("helm upgrade"), "needs a cluster; deploy/check reads the file with Istio's own types", namesFiles},
 	{like("kubectl (create|apply|rollout|port-forward)"), "needs a cluster; deploy/check reads the files with Kubernetes' own types", namesFiles},
+	{like("docker compose (up|logs)"), "needs Docker; deploy/check reads the file with compose's own types", namesFiles},
+	{like("curl http://localhost:10000/"), "needs the Envoy of compose; envoy/e2e asks through a real one", isPublished},
 	{like("envoy -c"), "needs an Envoy; envoy/e2e runs the file with one", namesFiles},
 }
 
-func like(pattern string) *regexp.Regexp { return regexp.MustCompile(`^` + pattern + `\b`) }
+func like(pattern string) *regexp.Regexp { return regexp.MustCompile(`^` + pattern) }
 
 func exceptionFor(command string) *exception {
 	i := slices.IndexFunc(notRun, func(e exception) bool { return e.like.MatchString(command) })
@@ -104,6 +106,13 @@ func buildsFromHere(s *session, command string) {
 	s.mustRun(strings.Replace(command, "-o ../..", "-o '"+s.folder+"'", 1))
 }
 
+// isPublished: compose publishes the port that the command asks.
+func isPublished(s *session, command string) {
+	s.Helper()
+	port := regexp.MustCompile(`localhost:(\d+)`).FindStringSubmatch(command)[1]
+	s.mustRun("grep -q '127.0.0.1:" + port + ":" + port + "' docker-compose.yml")
+}
+
 var flags = regexp.MustCompile(`\s--([a-z][a-z-]+)`)
 
 // hasFlags: the help of the command names each flag.
@@ -120,7 +129,7 @@ func hasFlags(s *session, command string) {
 	}
 }
 
-var fileArgument = regexp.MustCompile(`\S+/\S+\.(?:yaml|rego)\b`)
+var fileArgument = regexp.MustCompile(`[^\s=]+/[^\s=]+\.(?:yaml|rego)\b`)
 
 // namesFiles: each file that the command names is there, and is YAML if it says so.
 func namesFiles(s *session, command string) {
