@@ -77,14 +77,18 @@ func (c StoredConfig) Unchanged() Condition {
 // Next returns the location that policies are promoted to; empty if there is none.
 func (c StoredConfig) Next() Key { return Key(c.config.GetNextLocation()) }
 
+// ReadConfig reads a location's configuration by its own name. One that was never set is
+// no error: it names no next location. The error of one that cannot be read is DATA_LOSS.
 func (s *Server) ReadConfig(ctx context.Context, name Key) (StoredConfig, error) {
-	records, err := s.store.Get(ctx, name)
+	records, err := s.Get(ctx, name)
 	if err != nil {
-		return StoredConfig{}, s.storeFailed(ctx, "reading "+string(name), err)
+		return StoredConfig{}, err
 	}
 	return s.AsConfig(ctx, name, records[0])
 }
 
+// AsConfig is ReadConfig of a record that the caller has read together with others, at one
+// instant.
 func (s *Server) AsConfig(ctx context.Context, name Key, r Record) (StoredConfig, error) {
 	config := &adminpb.Config{Name: string(name)}
 	var err error
@@ -101,7 +105,10 @@ func (s *Server) AsConfig(ctx context.Context, name Key, r Record) (StoredConfig
 
 // ConfigUpdate is an update of a configuration, worked out but not made.
 type ConfigUpdate struct {
-	config     *adminpb.Config
+	// config is what it becomes.
+	config *adminpb.Config
+	// Conditions are what it was worked out from: the configuration, and those of all
+	// locations that lie ahead in the chain.
 	Conditions []Condition
 	// Write is nil if nothing changes.
 	Write Write

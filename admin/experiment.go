@@ -154,9 +154,9 @@ func (e storedExperiment) unchanged() Condition {
 // readExperiment reads an experiment and its policy at one instant.
 func (s *Server) readExperiment(ctx context.Context, name Key) (storedExperiment, error) {
 	stored := storedExperiment{name: name}
-	records, err := s.store.Get(ctx, name, name.Policy())
+	records, err := s.Get(ctx, name, name.Policy())
 	if err != nil {
-		return stored, s.storeFailed(ctx, "reading "+string(name), err)
+		return stored, err
 	}
 	stored.parent, stored.record = s.AsPolicy(ctx, records[1]), records[0]
 	if !stored.exists() {

@@ -197,9 +197,9 @@ func (s *Server) requireParent(ctx context.Context, parent Key) error {
 func readAll[M authz.Resource](
 	ctx context.Context, s *Server, c Collection, deleted bool, keep func(m M, reconciling bool) bool,
 ) (out []M, unreachable []string, err error) {
-	records, err := s.store.List(ctx, Query{Collection: c})
+	records, err := s.List(ctx, Query{Collection: c})
 	if err != nil {
-		return nil, nil, s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, nil, err
 	}
 	reconcilers := make(map[authz.Location]reconciler)
 	for _, r := range records {
@@ -229,9 +229,9 @@ func readAll[M authz.Resource](
 func (s *Server) readOperations(ctx context.Context, c Collection) (
 	out []*longrunningpb.Operation, unreachable []string, err error,
 ) {
-	records, err := s.store.List(ctx, Query{Collection: c})
+	records, err := s.List(ctx, Query{Collection: c})
 	if err != nil {
-		return nil, nil, s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, nil, err
 	}
 	for _, r := range records {
 		op, err := readOperation(r)

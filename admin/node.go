@@ -45,6 +45,7 @@ func (s *Server) ListNodes(ctx context.Context, r *adminpb.ListNodesRequest) (*a
 	return &adminpb.ListNodesResponse{Nodes: out, NextPageToken: next}, err
 }
 
+// ReadNodes returns the nodes of a location as they last reported, in name order.
 func (s *Server) ReadNodes(ctx context.Context, location authz.Location) ([]*adminpb.Node, error) {
 	reports, err := s.store.Nodes(ctx, location)
 	if err != nil {

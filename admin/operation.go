@@ -443,9 +443,9 @@ func (s *Server) readOperationNamed(ctx context.Context, given string) (*storedO
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.store.Get(ctx, name)
+	records, err := s.Get(ctx, name)
 	if err != nil {
-		return nil, s.storeFailed(ctx, "reading "+string(name), err)
+		return nil, err
 	}
 	if records[0].Key == "" {
 		return nil, apierror.NotFound(name)

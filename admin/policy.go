@@ -177,13 +177,15 @@ func (s *Server) readPolicy(ctx context.Context, name Key) (StoredPolicy, error)
 
 // FindPolicy reads a policy for those who can do without its content.
 func (s *Server) FindPolicy(ctx context.Context, name Key) (StoredPolicy, error) {
-	records, err := s.store.Get(ctx, name)
+	records, err := s.Get(ctx, name)
 	if err != nil {
-		return StoredPolicy{}, s.storeFailed(ctx, "reading "+string(name), err)
+		return StoredPolicy{}, err
 	}
 	return s.AsPolicy(ctx, records[0]), nil
 }
 
+// AsPolicy is FindPolicy of a record that the caller has read together with others, at one
+// instant.
 func (s *Server) AsPolicy(ctx context.Context, r Record) StoredPolicy {
 	if r.Key == "" {
 		return StoredPolicy{}

@@ -63,17 +63,19 @@ func parsePromoted(from Key, given []string) ([]Key, error) {
 // Promotion is what a promotion depends on, as it was read.
 type Promotion struct {
 	// To is the next location.
-	To    Key
+	To Key
+	// Pairs are the policies that are promoted, each once.
 	Pairs []Promoted
-	// Conditions say that all of it is still so.
+	// conditions say that all of it is still so.
 	conditions []Condition
 }
 
 // Promoted is a live policy and the policy of the next location, if there is one,
 // that takes its content over.
 type Promoted struct {
+	// Source is live, and can be read.
 	Source StoredPolicy
-	// Name is that of target, which need not exist.
+	// name is that of Target, which need not exist.
 	name   Key
 	Target StoredPolicy
 }

@@ -148,9 +148,9 @@ func (s *Server) readRevision(ctx context.Context, name Key) (StoredPolicy, *adm
 func (s *Server) readRevisions(ctx context.Context, c Collection) (
 	revisions []*adminpb.PolicyRevision, unreachable []string, err error,
 ) {
-	records, err := s.store.List(ctx, Query{Collection: c})
+	records, err := s.List(ctx, Query{Collection: c})
 	if err != nil {
-		return nil, nil, s.storeFailed(ctx, "listing "+string(c), err)
+		return nil, nil, err
 	}
 	latest := make(map[Key]*adminpb.PolicyRevision) // :: policy → its last revision
 	for _, r := range records {
@@ -208,9 +208,9 @@ func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Wr
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.store.Get(ctx, revision.Key)
+	known, err := s.Get(ctx, revision.Key)
 	if err != nil {
-		return nil, s.storeFailed(ctx, "reading "+string(revision.Key), err)
+		return nil, err
 	}
 	if _, err := Decode(known[0], &adminpb.PolicyRevision{}); known[0].Key != "" && err == nil {
 		revision.Value = known[0].Value
