@@ -191,22 +191,17 @@ func ValidID(id string) bool { return strictID.MatchString(id) }
 func ConfigOf(location Key) Key { return location + "/config" }
 
 // Project returns the ID of the project that the key belongs to.
-func (k Key) Project() string { return strings.SplitN(string(k), "/", 3)[1] }
+func (k Key) Project() string { return authz.ResourceName(k).Project() }
 
 // Location returns the location that the key belongs to or is.
-func (k Key) Location() authz.Location {
-	segments := strings.SplitN(string(k), "/", 5)
-	return authz.Location(strings.Join(segments[:4], "/"))
-}
+func (k Key) Location() authz.Location { return authz.ResourceName(k).Location() }
 
-// Policy returns the policy that the key belongs to or is.
-func (k Key) Policy() Key {
-	segments := strings.SplitN(string(k), "/", 7)
-	return Key(strings.Join(segments[:6], "/"))
-}
+// Policy returns the policy that the key belongs to or is; empty if there is none. Of what
+// the Policyfile API keeps, it is the key of the same depth.
+func (k Key) Policy() Key { return Key(authz.ResourceName(k).Policy()) }
 
 // ID returns the last segment of the key.
-func (k Key) ID() string { return string(k[strings.LastIndexByte(string(k), '/')+1:]) }
+func (k Key) ID() string { return authz.ResourceName(k).ID() }
 
 // In returns the collection of this name below the key.
 func (k Key) In(collection string) Collection { return Collection(string(k) + "/" + collection) }

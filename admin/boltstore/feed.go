@@ -25,7 +25,7 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 	update := authz.Update{Policies: make(map[authz.PolicyName]authz.PolicyState)}
 	now := s.now()
 	err := s.view(ctx, "loading", func(tx *bbolt.Tx) error {
-		p := openProject(tx, projectOf(string(location)))
+		p := openProject(tx, authz.ResourceName(location).Project())
 		update.Cursor = p.head(location)
 		var names []authz.PolicyName
 		p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(r admin.Record) bool {
@@ -63,7 +63,7 @@ func (s *Store) read(ctx context.Context, location authz.Location, after authz.C
 	now := s.now()
 	trimmed := false
 	err := s.view(ctx, "following", func(tx *bbolt.Tx) error {
-		p := openProject(tx, projectOf(string(location)))
+		p := openProject(tx, authz.ResourceName(location).Project())
 		names, err := p.since(location, &update.Cursor)
 		if errors.Is(err, authz.ErrTrimmed) {
 			trimmed = true
@@ -139,11 +139,11 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 	}
 	var cursor authz.Cursor
 	err = s.update(func(tx *bbolt.Tx) error {
-		p, err := makeProject(tx, projectOf(node.Name))
+		p, err := makeProject(tx, authz.ResourceName(node.Name).Project())
 		if err != nil {
 			return err
 		}
-		cursor = p.head(locationOf(node.Name))
+		cursor = p.head(authz.ResourceName(node.Name).Location())
 		if err := p.forgetNodes(now); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Store) Leave(ctx context.Context, nodeName string) error {
 		return err
 	}
 	err := s.update(func(tx *bbolt.Tx) error {
-		p := openProject(tx, projectOf(nodeName))
+		p := openProject(tx, authz.ResourceName(nodeName).Project())
 		if p.nodes == nil {
 			return nil
 		}
@@ -195,7 +195,7 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 	var out []admin.NodeReport
 	now := time.Now()
 	err := s.view(ctx, "reading the nodes", func(tx *bbolt.Tx) error {
-		p := openProject(tx, projectOf(string(location)))
+		p := openProject(tx, authz.ResourceName(location).Project())
 		if p.nodes == nil {
 			return nil
 		}
@@ -234,9 +234,4 @@ func decodeNode(name string, b []byte, now time.Time) admin.NodeReport {
 	node.HeartbeatTime = timestamppb.New(at)
 	// A clock that was set back makes no report come from the future.
 	return admin.NodeReport{Node: node, Age: max(0, now.Sub(at))}
-}
-
-func locationOf(name string) authz.Location {
-	segments := strings.SplitN(name, "/", 5)
-	return authz.Location(strings.Join(segments[:min(4, len(segments))], "/"))
 }

@@ -18,14 +18,6 @@ type project struct {
 	unsummed bool
 }
 
-func projectOf(name string) string {
-	segments := strings.SplitN(name, "/", 3)
-	if len(segments) < 2 {
-		return ""
-	}
-	return segments[1]
-}
-
 // openProject returns a project for reading.
 func openProject(tx *bbolt.Tx, id string) *project {
 	p := &project{root: tx.Bucket([]byte("projects/" + id))}

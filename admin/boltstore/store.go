@@ -112,7 +112,7 @@ func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, err
 	now := s.now()
 	err := s.view(ctx, "reading", func(tx *bbolt.Tx) error {
 		for i, key := range keys {
-			out[i] = get(openProject(tx, projectOf(string(key))), key, now)
+			out[i] = get(openProject(tx, key.Project()), key, now)
 		}
 		return nil
 	})
@@ -124,7 +124,7 @@ func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error)
 	var out []admin.Record
 	now := s.now()
 	err := s.view(ctx, "listing", func(tx *bbolt.Tx) error {
-		p := openProject(tx, projectOf(string(q.Collection)))
+		p := openProject(tx, authz.ResourceName(q.Collection).Project())
 		wanted := newPattern(q.Collection)
 		wanted.id = q.ID
 		p.scan(wanted, q.After, now, func(r admin.Record) bool {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"understudy/authz"
+
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -100,7 +102,7 @@ func missing(err error) string {
 			name = about.Violations[0].Subject
 		}
 		if name != "" {
-			return name[strings.LastIndexByte(name, '/')+1:]
+			return authz.ResourceName(name).ID()
 		}
 	}
 	return ""

@@ -36,13 +36,7 @@ import (
 type keys struct{ prefix string }
 
 // keysOf returns the keys of the project that a resource name belongs to.
-func keysOf(name string) keys {
-	segments := strings.SplitN(name, "/", 3)
-	if len(segments) < 2 {
-		return projectKeys("")
-	}
-	return projectKeys(segments[1])
-}
+func keysOf(name string) keys { return projectKeys(authz.ResourceName(name).Project()) }
 
 func projectKeys(project string) keys { return keys{"understudy:{" + project + "}:"} }
 
@@ -57,12 +51,6 @@ func (k keys) done(txnID string) string { return k.prefix + "done:" + txnID }
 func (k keys) changes(l authz.Location) string    { return k.prefix + "changes:" + string(l) }
 func (k keys) nodes(l authz.Location) string      { return k.prefix + "nodes:" + string(l) }
 func (k keys) heartbeats(l authz.Location) string { return k.prefix + "heartbeats:" + string(l) }
-
-// locationOf returns the location that a resource name belongs to.
-func locationOf(name string) authz.Location {
-	segments := strings.SplitN(name, "/", 5)
-	return authz.Location(strings.Join(segments[:min(4, len(segments))], "/"))
-}
 
 // kind returns the KIND of a resource name or of a collection.
 func kind(name string) string {

@@ -41,7 +41,7 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 	if err != nil {
 		return authz.Cursor{}, fmt.Errorf("encoding %s: %w", node.Name, err)
 	}
-	k, location := keysOf(node.Name), locationOf(node.Name)
+	k, location := keysOf(node.Name), authz.ResourceName(node.Name).Location()
 	keys := []string{k.nodes(location), k.heartbeats(location), k.changes(location)}
 	var reply []any
 	err = call(ctx, "reporting "+node.Name, func(ctx context.Context) (err error) {
@@ -56,7 +56,7 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 
 // Leave implements authz.Feed.
 func (s *Store) Leave(ctx context.Context, nodeName string) error {
-	k, location := keysOf(nodeName), locationOf(nodeName)
+	k, location := keysOf(nodeName), authz.ResourceName(nodeName).Location()
 	return call(ctx, "removing "+nodeName, func(ctx context.Context) error {
 		return leaveScript.Run(ctx, s.short, []string{k.nodes(location), k.heartbeats(location)}, nodeName).Err()
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +56,7 @@ func (s *subject) next(after authz.Cursor) authz.Update {
 func states(update authz.Update) map[string]string {
 	out := make(map[string]string)
 	for name, state := range update.Policies {
-		id := string(name)[strings.LastIndexByte(string(name), '/')+1:]
+		id := string(name.ID())
 		if state.Policy == nil {
 			out[id] = "none"
 			continue
