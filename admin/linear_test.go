@@ -61,64 +61,104 @@ type linearExperiment struct {
 func (e linearExperiment) String() string { return e.content + " " + e.state.String() }
 
 // next is the specification: what a call answers in a state, and the state that it
-// leaves.
+// leaves. It takes each resource by itself.
 func (s linearState) next(c linearCall) (linearResult, linearState) {
-	e := &s.experiments[c.experiment]
-	failed := func(code codes.Code) (linearResult, linearState) { return linearResult{code: code}, s }
 	switch c.method {
-	case "update", "start", "stop", "commit", "delete":
-		if e.content == "" {
-			return failed(codes.NotFound)
-		}
-		if c.basis != "" && c.basis != e.content {
-			return failed(codes.Aborted)
-		}
+	case "read policy", "rollback", "delete policy", "undelete":
+		return s.nextPolicy(c)
+	case "read promoted", "promote", "promote all", "delete promoted", "undelete promoted":
+		return s.nextPromoted(c)
+	default:
+		return s.nextExperiment(c)
 	}
+}
+
+// failed is a call that changes nothing.
+func (s linearState) failed(code codes.Code) (linearResult, linearState) {
+	return linearResult{code: code}, s
+}
+
+// nextPolicy is next of the calls about the live policy.
+func (s linearState) nextPolicy(c linearCall) (linearResult, linearState) {
 	switch c.method {
 	case "read policy":
 		return linearResult{seen: fmt.Sprint(s.live, s.deleted)}, s
-	case "read promoted":
-		if s.promoted.content == "" {
-			return failed(codes.NotFound)
-		}
-		return linearResult{seen: fmt.Sprint(s.promoted.content, s.promoted.deleted)}, s
 	case "rollback":
 		if s.deleted {
-			return failed(codes.FailedPrecondition)
+			return s.failed(codes.FailedPrecondition)
 		}
 		s.live = c.content
+	case "delete policy":
+		if s.deleted {
+			return s.failed(codes.NotFound)
+		}
+		s.deleted, s.experiments = true, [2]linearExperiment{}
+	case "undelete":
+		if !s.deleted {
+			return s.failed(codes.AlreadyExists)
+		}
+		s.deleted = false
+	}
+	return linearResult{}, s
+}
+
+// nextPromoted is next of the calls about the policy in the next location.
+func (s linearState) nextPromoted(c linearCall) (linearResult, linearState) {
+	switch c.method {
+	case "read promoted":
+		if s.promoted.content == "" {
+			return s.failed(codes.NotFound)
+		}
+		return linearResult{seen: fmt.Sprint(s.promoted.content, s.promoted.deleted)}, s
 	case "promote", "promote all":
 		if s.deleted && c.method == "promote all" {
 			return linearResult{}, s
 		}
 		if s.deleted || s.promoted.deleted {
-			return failed(codes.FailedPrecondition)
+			return s.failed(codes.FailedPrecondition)
 		}
 		s.promoted.content = s.live
 	case "delete promoted":
 		if s.promoted.content == "" || s.promoted.deleted {
-			return failed(codes.NotFound)
+			return s.failed(codes.NotFound)
 		}
 		s.promoted.deleted = true
 	case "undelete promoted":
 		if s.promoted.content == "" {
-			return failed(codes.NotFound)
+			return s.failed(codes.NotFound)
 		}
 		if !s.promoted.deleted {
-			return failed(codes.AlreadyExists)
+			return s.failed(codes.AlreadyExists)
 		}
 		s.promoted.deleted = false
+	}
+	return linearResult{}, s
+}
+
+// nextExperiment is next of the calls about an experiment of the live policy.
+func (s linearState) nextExperiment(c linearCall) (linearResult, linearState) {
+	e := &s.experiments[c.experiment]
+	switch c.method {
+	case "update", "start", "stop", "commit", "delete":
+		if e.content == "" {
+			return s.failed(codes.NotFound)
+		}
+		if c.basis != "" && c.basis != e.content {
+			return s.failed(codes.Aborted)
+		}
+	}
+	switch c.method {
 	case "read":
 		if e.content == "" {
-			return failed(codes.NotFound)
+			return s.failed(codes.NotFound)
 		}
 		return linearResult{seen: e.String()}, s
 	case "create":
 		if s.deleted {
-			return failed(codes.FailedPrecondition)
+			return s.failed(codes.FailedPrecondition)
 		}
 		if e.content != "" {
-			return failed(codes.AlreadyExists)
+			return s.failed(codes.AlreadyExists)
 		}
 		*e = linearExperiment{content: c.content}
 	case "update":
@@ -130,23 +170,13 @@ func (s linearState) next(c linearCall) (linearResult, linearState) {
 		e.state = adminpb.PolicyPreviewMetadata_ACTIVE
 	case "stop":
 		if e.state == adminpb.PolicyPreviewMetadata_STATE_UNDEFINED {
-			return failed(codes.FailedPrecondition)
+			return s.failed(codes.FailedPrecondition)
 		}
 		e.state = adminpb.PolicyPreviewMetadata_SUSPENDED
 	case "commit":
 		s.live, *e = e.content, linearExperiment{}
 	case "delete":
 		*e = linearExperiment{}
-	case "delete policy":
-		if s.deleted {
-			return failed(codes.NotFound)
-		}
-		s.deleted, s.experiments = true, [2]linearExperiment{}
-	case "undelete":
-		if !s.deleted {
-			return failed(codes.AlreadyExists)
-		}
-		s.deleted = false
 	}
 	return linearResult{}, s
 }

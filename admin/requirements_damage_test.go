@@ -45,6 +45,8 @@ func damageStaysWhereItIs(r *row) {
 
 const dataLoss = "\nerror 500 DATA_LOSS RESOURCE_DAMAGED\n"
 
+// damagedPolicy: sidecars go on by the last good version, other resources are read as
+// always, and the policy can be replaced and rolled back.
 func damagedPolicy(r *row) {
 	r.do("GET $POL\nLIVE = .\nPOST $EXP:startPreview {}\nOP PolicyExperiment\nE = .etag")
 	r.spoil("$pol")
@@ -65,7 +67,16 @@ ids .policies other
 is .unreachable ["$pol"]
 GET $P/locations/-/policies?filter=display_name = none
 absent .policies
-is .unreachable ["$pol"]
+is .unreachable ["$pol"]`)
+	damagedPolicyIsKept(r)
+	damagedPolicyIsReplaced(r)
+	damagedPolicyIsRolledBack(r)
+}
+
+// damagedPolicyIsKept: what belongs to it is read, and nothing takes its place or is made
+// of it by accident.
+func damagedPolicyIsKept(r *row) {
+	r.do(`
 GET $EXP
 is .etag $E
 GET $POL/experiments
@@ -82,9 +93,13 @@ POST $POL/experiments?policyExperimentId=e2 {"policy":{"name":"$pol"}}` + dataLo
 PATCH $L/config {"nextLocation":"$p/locations/l2"}
 POST $L/policies:promote {}` + dataLoss + `
 POST $L/policies:promote {"names":["$l/policies/other"]}
-OP PromotePoliciesResponse
+OP PromotePoliciesResponse`)
+}
 
-# It can be replaced as a whole, and keeps its experiments and revisions.
+// damagedPolicyIsReplaced: as a whole, under the etag that it had. It keeps its experiments
+// and revisions.
+func damagedPolicyIsReplaced(r *row) {
+	r.do(`
 PATCH $POL?updateMask=* {"rules":RULES_B,"etag":"x"}
 error 409 ABORTED ETAG_MISMATCH
 PATCH $POL?updateMask=*&validateOnly=true {"rules":RULES_B}
@@ -98,8 +113,10 @@ GET $EXP
 is .etag $E
 GET $POL/revisions
 count .policyRevisions 2`)
+}
 
-	// A rollback brings back what it was.
+// damagedPolicyIsRolledBack: a rollback brings back what it was, its identity included.
+func damagedPolicyIsRolledBack(r *row) {
 	r.spoil("$pol")
 	r.do(`
 POST /v1/$LIVE.revision:rollback {}

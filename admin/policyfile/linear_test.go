@@ -48,17 +48,30 @@ func (s linearState) isActive(revision int) bool {
 }
 
 // step is the specification: what a call answers in a state, and the state that it
-// leaves.
+// leaves. It takes documents, what is active, and groups each by themselves.
 func (s linearState) step(c linearCall) (string, linearState) {
-	active := &s.active[c.group]
-	put := func() (string, linearState) {
-		status := "200"
-		if *active == 0 {
-			status = "201"
-		}
-		*active, s.exists[c.group], s.name, s.documents[c.revision] = c.revision+1, true, true, true
-		return status, s
+	switch c.method {
+	case "add", "read revision", "remove revision", "remove policy":
+		return s.stepDocument(c)
+	case "put", "activate", "read", "update", "deactivate":
+		return s.stepActive(c)
+	default:
+		return s.stepGroup(c)
 	}
+}
+
+// put makes a document active in a group. Both are there from then on.
+func (s linearState) put(c linearCall) (string, linearState) {
+	active, status := &s.active[c.group], "200"
+	if *active == 0 {
+		status = "201"
+	}
+	*active, s.exists[c.group], s.name, s.documents[c.revision] = c.revision+1, true, true, true
+	return status, s
+}
+
+// stepDocument is step of the calls about documents, and the name that they are under.
+func (s linearState) stepDocument(c linearCall) (string, linearState) {
 	known := s.documents[c.revision]
 	switch c.method {
 	case "add":
@@ -67,41 +80,11 @@ func (s linearState) step(c linearCall) (string, linearState) {
 		}
 		s.documents[c.revision], s.name = true, true
 		return "201", s
-	case "put":
-		return put()
-	case "activate":
-		if known {
-			return put()
-		}
-		return "404", s
-	case "read":
-		if *active == 0 {
-			return "404", s
-		}
-		return fmt.Sprint("200 ", *active), s
-	case "read group":
-		if !s.exists[c.group] {
-			return "404", s
-		}
-		return fmt.Sprint("200 ", *active), s
 	case "read revision":
 		if known {
 			return "200", s
 		}
 		return "404", s
-	case "update":
-		if *active == 0 {
-			return "refused", s
-		}
-		*active = another
-		return "200", s
-	case "deactivate":
-		if *active == 0 {
-			return "404", s
-		}
-		was := *active
-		*active = 0
-		return fmt.Sprint("200 ", was), s
 	case "remove revision":
 		switch {
 		case !known:
@@ -111,13 +94,57 @@ func (s linearState) step(c linearCall) (string, linearState) {
 		}
 		s.documents[c.revision] = false
 		return "200", s
-	case "remove policy":
+	default: // remove policy
 		if !s.name && s.active == [2]int{} {
 			return "404", s
 		}
 		had := s.documents
 		s.documents, s.name, s.active = [linearLocks]bool{}, false, [2]int{}
 		return fmt.Sprint("200 ", had), s
+	}
+}
+
+// stepActive is step of the calls about what is active in a group.
+func (s linearState) stepActive(c linearCall) (string, linearState) {
+	active := &s.active[c.group]
+	switch c.method {
+	case "put":
+		return s.put(c)
+	case "activate":
+		if s.documents[c.revision] {
+			return s.put(c)
+		}
+		return "404", s
+	case "read":
+		if *active == 0 {
+			return "404", s
+		}
+		return fmt.Sprint("200 ", *active), s
+	case "update":
+		if *active == 0 {
+			return "refused", s
+		}
+		*active = another
+		return "200", s
+	default: // deactivate
+		if *active == 0 {
+			return "404", s
+		}
+		was := *active
+		*active = 0
+		return fmt.Sprint("200 ", was), s
+	}
+}
+
+// stepGroup is step of the calls about groups, and promotions from the first to the second.
+func (s linearState) stepGroup(c linearCall) (string, linearState) {
+	active := &s.active[c.group]
+	switch c.method {
+	case "read group":
+		if !s.exists[c.group] {
+			return "404", s
+		}
+		return fmt.Sprint("200 ", *active), s
 	case "remove group":
 		if !s.exists[c.group] {
 			return "404", s

@@ -46,15 +46,6 @@ func TestErrorsFitIntoMetadata(t *testing.T) {
 	}
 	const parent = "projects/default/locations/local"
 	long := strings.Repeat("é", 200_000)
-	var module strings.Builder
-	module.WriteString("package envoy.authz\n")
-	for i := range 300 {
-		fmt.Fprintf(&module, "r%d := unknown_%s_%d(1)\n", i, strings.Repeat("x", 400), i)
-	}
-	annotations := make(map[string]string)
-	for i := range 500 {
-		annotations[fmt.Sprintf("é%d%s", i, long[:300])] = ""
-	}
 	create := func(p *adminpb.Policy) error {
 		_, err := server.CreatePolicy(context.Background(), &adminpb.CreatePolicyRequest{Parent: parent, PolicyId: "web", Policy: p})
 		return err
@@ -74,17 +65,13 @@ func TestErrorsFitIntoMetadata(t *testing.T) {
 		})
 		return err
 	}
-	rules := make([]*adminpb.PolicyRule, 100)
-	for i := range rules {
-		rules[i] = &adminpb.PolicyRule{}
-	}
 	for name, err := range map[string]error{
-		"rules without a filter": create(&adminpb.Policy{Rules: rules}),
+		"rules without a filter": create(&adminpb.Policy{Rules: emptyRules()}),
 		"exempted projects":      create(&adminpb.Policy{ExemptedProjects: strings.Split(strings.Repeat(long[:1000]+",", 99), ",")}),
-		"annotations":            create(&adminpb.Policy{Annotations: annotations}),
+		"annotations":            create(&adminpb.Policy{Annotations: manyAnnotations(long[:300])}),
 		"modules": create(&adminpb.Policy{
 			Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
-			Modules: map[string]string{long[:300] + ".rego": module.String()},
+			Modules: map[string]string{long[:300] + ".rego": manyMistakes()},
 		}),
 		"order_by":   list(&adminpb.ListPoliciesRequest{OrderBy: long}),
 		"filter":     list(&adminpb.ListPoliciesRequest{Filter: `"` + long + `"`}),
@@ -108,7 +95,13 @@ func TestErrorsFitIntoMetadata(t *testing.T) {
 			}
 		})
 	}
-	err = create(&adminpb.Policy{Rules: rules})
+	checkCounted(t, create(&adminpb.Policy{Rules: emptyRules()}))
+}
+
+// checkCounted checks the error of 100 empty rules: it names the first 10, and how many more
+// there are.
+func checkCounted(t *testing.T, err error) {
+	t.Helper()
 	for _, d := range status.Convert(err).Details() {
 		if bad, ok := d.(*errdetails.BadRequest); ok && len(bad.FieldViolations) != 10 {
 			t.Errorf("the error names %d fields, want the first 10", len(bad.FieldViolations))
@@ -117,6 +110,34 @@ func TestErrorsFitIntoMetadata(t *testing.T) {
 	if !strings.Contains(err.Error(), "(and 99 more)") {
 		t.Errorf("the error does not say how many there are: %v", err)
 	}
+}
+
+// emptyRules are 100 rules without a filter.
+func emptyRules() []*adminpb.PolicyRule {
+	rules := make([]*adminpb.PolicyRule, 100)
+	for i := range rules {
+		rules[i] = &adminpb.PolicyRule{}
+	}
+	return rules
+}
+
+// manyAnnotations are 500 annotations whose keys are not valid, and long.
+func manyAnnotations(text string) map[string]string {
+	annotations := make(map[string]string)
+	for i := range 500 {
+		annotations[fmt.Sprintf("é%d%s", i, text)] = ""
+	}
+	return annotations
+}
+
+// manyMistakes is a module with 300 mistakes, of which each is long.
+func manyMistakes() string {
+	var module strings.Builder
+	module.WriteString("package envoy.authz\n")
+	for i := range 300 {
+		fmt.Fprintf(&module, "r%d := unknown_%s_%d(1)\n", i, strings.Repeat("x", 400), i)
+	}
+	return module.String()
 }
 
 // TestErrorsOfRESTAreSmall, whatever was sent.
