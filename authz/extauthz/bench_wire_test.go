@@ -37,6 +37,15 @@ allow if {
 	startswith(input.attributes.request.http.path, "/api/")
 }
 `,
+		"address": `package envoy.authz
+
+default allow := false
+
+allow if {
+	net.cidr_contains("10.0.0.0/8", input.attributes.source.address.socketAddress.address)
+	startswith(input.attributes.request.http.path, "/api/")
+}
+`,
 		"whole": `package envoy.authz
 
 allow if count(input) > 3
