@@ -1,14 +1,11 @@
 // Package extauthz is Envoy's external authorization service (ext_authz v3, gRPC)
 // in front of the policy decision point.
 //
-// [Server] turns a CheckRequest into an [authz.Request], asks its [Decider] and
-// turns the [authz.Decision] into a CheckResponse. The request carries the facts
-// for choosing a policy and for records; the input document is made when a policy
-// first asks for it, in the shape that policies for opa-envoy-plugin expect, so
-// that they run unchanged. That shape is not canonical protojson: names are in
-// lowerCamelCase and only populated fields are there, but times are seconds and
-// nanos, 64-bit integers are numbers, enums are numbers, bytes are base64, a
-// Struct is plain JSON and an Any is its typeUrl and its value.
+// A check goes three steps: package input makes an [authz.Request] of the bytes of the
+// CheckRequest, without decoding what no policy reads; the [Decider] decides it; and the
+// [Server] makes a CheckResponse of the [authz.Decision]. The response of a decision that
+// comes from the decision cache is marshalled already, around the places of its decision
+// ID. Proxies that ask over HTTP go the same way, by package httpauthz.
 //
 // The package guarantees that a check is answered by a decision, never by a gRPC
 // error, because Envoy's failure_mode_allow makes an allow of an error; that

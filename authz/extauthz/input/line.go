@@ -20,6 +20,11 @@ type line[M any] struct {
 	fill func(c *Check, m *M)
 }
 
+// The constructors below make the lines. Each makes both ways in which a field is filled:
+// read of the part takes it from the wire by its number, fill takes it from a decoded
+// message by a getter. No getter needs reflection, and the compiler holds a getter to the
+// message whose line it is in.
+
 // fieldPart is a part that is a field of one of Envoy's messages.
 type fieldPart interface {
 	part
@@ -37,7 +42,8 @@ const (
 	maxMessages = 32 // bits
 )
 
-// slots are how many slots of each kind the lines made so far take.
+// slots are how many slots of each kind the lines made so far take. It changes only while
+// the table is made, when the program starts.
 var slots struct{ texts, integers, pairs, opaques, messages int }
 
 // slot takes the next slot of a kind.

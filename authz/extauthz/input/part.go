@@ -10,6 +10,10 @@ import (
 	"understudy/rego"
 )
 
+// The parts that are a field of one kind each. A field is absent from the document where
+// proto3 does not populate it: an empty text, a zero. So the key of a projection need not
+// tell "absent" from "empty", and takes the content alone.
+
 // textPart is a text, absent if it is empty.
 type textPart struct{ slot int }
 
@@ -82,7 +86,8 @@ func (i *integerPart) value(c *Check, _ []*plan) (rego.Value, error) {
 }
 
 // opaquePart is a message that is read as a whole or not at all, absent if the request has
-// none.
+// none. In a key its bytes stand for it; they become a value only for a policy that reads
+// it.
 type opaquePart struct {
 	slot    int
 	bit     uint32
