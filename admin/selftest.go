@@ -10,7 +10,7 @@ import (
 	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 const (
@@ -36,7 +36,7 @@ func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) 
 	}
 	limited, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
-	report, err := authz.RunTests(limited, p, rego.TestOptions{Timeout: testTimeout})
+	report, err := authz.RunTests(limited, p, regotest.Options{Timeout: testTimeout})
 	violations := failures(field, report)
 	switch {
 	case ctx.Err() != nil:
@@ -54,7 +54,7 @@ func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) 
 }
 
 // failures are the tests that failed, as violations.
-func failures(field string, report rego.TestReport) []apierror.Violation {
+func failures(field string, report regotest.Report) []apierror.Violation {
 	var out []apierror.Violation
 	for _, t := range report.Tests {
 		if t.Bad() && len(out) < maxFailures {

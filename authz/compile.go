@@ -9,6 +9,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz/diagnostics"
 	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // Violation is one reason for which a policy does not compile.
@@ -169,14 +170,14 @@ func pathField(rules []*adminpb.PolicyRule, path string) string {
 // is a *CompileError or that of ctx, which comes with the tests that have ended. It
 // never panics.
 func RunTests(
-	ctx context.Context, p *adminpb.Policy, options rego.TestOptions,
-) (report rego.TestReport, err error) {
+	ctx context.Context, p *adminpb.Policy, options regotest.Options,
+) (report regotest.Report, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = broken(cause, "The compiler fails on the tests of this policy. Write them another way.")
 		}
 	}()
-	report, err = rego.RunTests(ctx, rego.Source{Modules: p.GetModules(), Data: p.GetData().AsMap()}, options)
+	report, err = regotest.Run(ctx, rego.Source{Modules: p.GetModules(), Data: p.GetData().AsMap()}, options)
 	var refused *rego.CompileError
 	switch {
 	case errors.As(err, &refused):

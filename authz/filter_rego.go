@@ -50,7 +50,7 @@ func regoPaths(rules []*adminpb.PolicyRule) []string {
 
 func (f regoFilter) reads() *rego.Reads { return f.program.Reads(f.path) }
 
-func (f regoFilter) cacheable() bool { return f.program.Repeatable(f.path) }
+func (f regoFilter) cacheable() bool { return f.program.Cacheable(f.path) }
 
 func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
 
@@ -65,7 +65,7 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 	}
 	result, err := eval(ctx, f.path, document, q.request.Time)
 	d := f.decision(result, err, q.pace)
-	d.validUntil = result.Until
+	d.validUntil = result.ValidUntil
 	return d
 }
 

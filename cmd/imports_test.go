@@ -27,7 +27,7 @@ var graph = map[string][]string{
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
 	"cmd/understudy/author": {
-		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", // what they compile, a server compiles in the same way
+		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", "rego/bundle", "rego/regotest", // what they compile, a server compiles in the same way
 		"cmd/understudy/cli", // `import --apply` is an import and an apply
 		"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
@@ -54,7 +54,7 @@ var graph = map[string][]string{
 
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/v1", "authz", "authz/background", "authz/diagnostics",
-		"rego", // for the results of tests
+		"rego", "rego/regotest", // for the results of tests
 	},
 	"admin/aip":       {},
 	"admin/apierror":  {"admin/aip", "admin/v1"},
@@ -71,7 +71,7 @@ var graph = map[string][]string{
 	},
 	"admin/redisstore":  {"admin", "admin/v1", "authz"},
 	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":             {"admin/v1", "authz/diagnostics", "rego"},
+	"authz":             {"admin/v1", "authz/diagnostics", "rego", "rego/regotest"},
 	"authz/background":  {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
 	"authz/cache":       {"authz"},
 	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
@@ -83,11 +83,13 @@ var graph = map[string][]string{
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/extservice",
 		"authz/rehearsal", "rego", // rego to hold an evaluation that lasts long
 	},
-	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego"}, // the parent never imports it
+	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/regotest"}, // the parent never imports it
 	"authz/rehearsal/process":                   {},
-	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego"},
+	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/regotest"},
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"}, // for tests
-	"authz/rehearsal/wire":                      {"authz", "rego"},                                       // decisions and read sets cross
+	"authz/rehearsal/wire":                      {"authz", "rego/regotest"},                              // decisions and read sets cross
+	"rego/bundle":                               {"rego/compile"},
+	"rego/regotest":                             {"rego", "rego/compile"}, // tests are those of a Source
 	"rego":                                      {"rego/bounds", "rego/candidates", "rego/compile", "rego/dependencies", "rego/instrument"},
 	"rego/bounds":                               {},
 	"rego/candidates":                           {"rego/dependencies", "rego/instrument"},
@@ -120,7 +122,7 @@ var graph = map[string][]string{
 // doors :: outside technology, by the beginning of its import paths → the only
 // packages whose code may import it. Without any, it is for tests.
 var doors = map[string][]string{
-	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/candidates", "rego/compile", "rego/dependencies", "rego/instrument"},
+	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/bundle", "rego/candidates", "rego/compile", "rego/dependencies", "rego/instrument", "rego/regotest"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},

@@ -34,7 +34,7 @@ before(x) if now < x
 
 // TestPlainRego holds the shortcuts against plain OPA: whatever a policy of
 // testdata/plain.txtar says, it gives the same with ours as with OPA, the same from its
-// read set as from the whole input, and the same as long as it is remembered.
+// read set as from the whole input, and the same as long as it is cached.
 func TestPlainRego(t *testing.T) {
 	archive, err := txtar.ParseFile(filepath.Join("testdata", "plain.txtar"))
 	if err != nil {
@@ -110,14 +110,14 @@ func (c plainCase) check() {
 	if got, _ := c.decide(projected); got != want {
 		c.Errorf("input %d at %v: %s from the read set %s, %s from the whole", c.index, c.now.Unix(), got, reads, want)
 	}
-	if !c.ours.Repeatable("p/allow") {
+	if !c.ours.Cacheable("p/allow") {
 		return
 	}
 	for _, later := range []time.Duration{
 		1, time.Second - 1, time.Second, 4 * time.Second, 5*time.Second - 1, 6 * time.Second, time.Hour,
 	} {
 		if at := c.now.Add(later); at.Before(until) && c.plain(at) != want {
-			c.Errorf("input %d at %v: %s is remembered until %v, but is %s after %v",
+			c.Errorf("input %d at %v: %s is cached until %v, but is %s after %v",
 				c.index, c.now.Unix(), want, until, c.plain(at), later)
 		}
 	}
@@ -166,7 +166,7 @@ func (c plainCase) decide(document map[string]any) (string, time.Time) {
 		c.Fatal(err)
 	}
 	result, err := c.ours.Eval(context.Background(), "p/allow", in, c.now)
-	return outcome(result, err), result.Until
+	return outcome(result, err), result.ValidUntil
 }
 
 // outcome returns what ours says as plainly does.

@@ -44,7 +44,7 @@ func newQuery(ref ast.Ref, known *dependencies.Analysis) query {
 	}
 }
 
-// Forever is the Until of a value that changes only with the input.
+// Forever is the ValidUntil of a value that changes only with the input.
 var Forever = time.Unix(0, instrument.Forever)
 
 // Result is the value of a rule.
@@ -53,10 +53,10 @@ type Result struct {
 	Defined bool
 	// Value is in the types of encoding/json; numbers are json.Number.
 	Value any
-	// Until is the moment up to which the rule has this value for all inputs that are
+	// ValidUntil is the moment up to which the rule has this value for all inputs that are
 	// equal in what Reads names. It is not after the evaluation's own moment if
 	// nothing is known of that.
-	Until time.Time
+	ValidUntil time.Time
 }
 
 // Reads returns what the rule at path, one of Source.Paths, can read of its input.
@@ -67,9 +67,9 @@ func (p *Program) Reads(path string) *Reads {
 	return ReadsEverything
 }
 
-// Repeatable reports whether the rule at path, one of Source.Paths, has the same value
+// Cacheable reports whether the rule at path, one of Source.Paths, has the same value
 // for inputs that are equal in what Reads names, up to a moment that Eval tells.
-func (p *Program) Repeatable(path string) bool { return p.queries[path].dependencies.Cacheable }
+func (p *Program) Cacheable(path string) bool { return p.queries[path].dependencies.Cacheable }
 
 // Deterministic reports whether the rule at path, one of Source.Paths, always has the
 // same value for the same input at the same moment. It may say no too often.
@@ -90,14 +90,14 @@ func (p *Program) Has(path string) bool {
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
 	v := &instrument.Validity{Context: ctx, Now: now.UnixNano(), Until: instrument.Forever}
-	if !p.Repeatable(path) {
+	if !p.Cacheable(path) {
 		v.Until = v.Now
 	}
 	result, err := p.eval(v, path, input, now)
 	if err != nil {
 		return Result{}, err
 	}
-	result.Until = time.Unix(0, v.Until)
+	result.ValidUntil = time.Unix(0, v.Until)
 	return result, nil
 }
 
@@ -108,11 +108,11 @@ func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now t
 	if err != nil {
 		return Result{}, err
 	}
-	result.Until = now
+	result.ValidUntil = now
 	return result, nil
 }
 
-// eval leaves Until to its callers.
+// eval leaves ValidUntil to its callers.
 func (p *Program) eval(ctx context.Context, path string, input Input, now time.Time) (result Result, err error) {
 	q, ok := p.queries[path]
 	if !ok {

@@ -73,7 +73,7 @@ func TestEval(t *testing.T) {
 			if tt.want != "" {
 				want = rego.Result{Defined: true, Value: decode(t, tt.want)}
 			}
-			want.Until = got.Until // see TestUntil
+			want.ValidUntil = got.ValidUntil // see TestUntil
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -12,7 +12,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // laneRoom is how many frames may wait in a lane; the parent sends fewer.
@@ -157,7 +157,7 @@ func (l *lane) test(w *work) {
 	l.begin(w)
 	out := wire.Tested{}
 	if err == nil {
-		out.Report, err = authz.RunTests(ctx, p, rego.TestOptions{Timeout: request.Timeout})
+		out.Report, err = authz.RunTests(ctx, p, regotest.Options{Timeout: request.Timeout})
 	}
 	out.OutOfTime = ctx.Err() != nil
 	if err != nil && !out.OutOfTime {

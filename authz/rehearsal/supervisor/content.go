@@ -13,7 +13,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // contentTime bounds how long a call of the API waits for the rehearsal process.
@@ -54,20 +54,20 @@ func (s *Supervisor) Compile(ctx context.Context, p *adminpb.Policy) error {
 // Test runs the tests of a policy in the rehearsal process, all within limit. Its errors are
 // those of Compile, and context.DeadlineExceeded if the tests take too long.
 func (s *Supervisor) Test(
-	ctx context.Context, p *adminpb.Policy, limit time.Duration, options rego.TestOptions,
-) (rego.TestReport, error) {
+	ctx context.Context, p *adminpb.Policy, limit time.Duration, options regotest.Options,
+) (regotest.Report, error) {
 	source, err := marshal(p)
 	if err != nil {
-		return rego.TestReport{}, fmt.Errorf("encoding the policy: %w", err)
+		return regotest.Report{}, fmt.Errorf("encoding the policy: %w", err)
 	}
 	request := wire.TestRequest{Policy: source, Time: limit, Timeout: options.Timeout}
 	answer, err := s.ask(ctx, wire.KindTest, wire.Marshal(request))
 	if err != nil {
-		return rego.TestReport{}, refusal(err, "Testing the policy fails: ")
+		return regotest.Report{}, refusal(err, "Testing the policy fails: ")
 	}
 	var tested wire.Tested
 	if err := wire.Unmarshal(answer, &tested); err != nil {
-		return rego.TestReport{}, err
+		return regotest.Report{}, err
 	}
 	if tested.OutOfTime {
 		return tested.Report, context.DeadlineExceeded

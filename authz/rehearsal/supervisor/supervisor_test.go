@@ -19,6 +19,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // TestMain is the rehearsal process as well: tests start this binary again.
@@ -170,7 +171,7 @@ func TestContentOfTheAPI(t *testing.T) {
 	p := policy(`input.x == "yes"`)
 	p.Modules["p_test.rego"] = "package envoy.authz_test\nimport rego.v1\nimport data.envoy.authz\n" +
 		"test_yes if authz.allow with input as {\"x\": \"yes\"}\ntest_no if authz.allow with input as {}\n"
-	report, err := s.Test(t.Context(), p, time.Minute, rego.TestOptions{Timeout: time.Minute})
+	report, err := s.Test(t.Context(), p, time.Minute, regotest.Options{Timeout: time.Minute})
 	if err != nil || len(report.Tests) != 2 || report.Tests[0].Bad() || !report.Tests[1].Bad() {
 		t.Errorf("tests: %+v, %v; want one that passes and one that fails", report.Tests, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"understudy/authz"
-	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // Hello is what the child has to know before anything else.
@@ -66,7 +66,7 @@ type TestRequest struct {
 
 // Tested is what became of tests.
 type Tested struct {
-	Report rego.TestReport
+	Report regotest.Report
 	// OutOfTime says that the time for all tests was over.
 	OutOfTime bool
 	Refused   *Refused

@@ -15,6 +15,7 @@ import (
 	"understudy/cmd/understudy/resourcefile"
 	"understudy/cmd/understudy/terminal"
 	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // usualDecision is the rule that opa-envoy-plugin asks unless it is configured otherwise.
@@ -133,7 +134,7 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 }
 
 // choose returns the paths of the rules that decide.
-func (f *importFlags) choose(ctx context.Context, bundle *rego.Bundle) ([]string, error) {
+func (f *importFlags) choose(ctx context.Context, from *bundle.Bundle) ([]string, error) {
 	switch {
 	case len(f.rules) > 0:
 		paths := make([]string, len(f.rules))
@@ -151,7 +152,7 @@ func (f *importFlags) choose(ctx context.Context, bundle *rego.Bundle) ([]string
 		}
 		return []string{plugin.rule()}, nil
 	}
-	decisions, err := rego.Decisions(ctx, bundle.Modules)
+	decisions, err := rego.Decisions(ctx, from.Modules)
 	switch {
 	case err != nil:
 		return nil, err

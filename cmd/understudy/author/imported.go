@@ -16,7 +16,7 @@ import (
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // imported is a policy that was made of a bundle.
@@ -25,7 +25,7 @@ type imported struct {
 	// it is written, if known.
 	from, id, file string
 	rules          []string
-	bundle         *rego.Bundle
+	bundle         *bundle.Bundle
 }
 
 // compile holds the policy to what the server will hold it to.

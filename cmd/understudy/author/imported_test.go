@@ -10,7 +10,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/resourcefile"
-	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // TestImportedYAML shows that what import writes is read back as it was, whatever
@@ -20,7 +20,7 @@ func TestImportedYAML(t *testing.T) {
 		"package a\n", "no end", "\tindented\n\t\tmore\n", "  spaces first\n", "space at the end \nof a line\n", "true", "1e3", "null",
 		"\r\nwindows\r\n", "ünï\u2028code\n", "# no module\n\n\n", "a: b\n- c\n", "tab at the end\t\n\n", "# \"quoted\"\n'x'\n...\n---\n", "%TAG\n%YAML 1\n", "", "\n", "@", "\x7f\u0085\ufeff",
 	} {
-		d := &imported{from: "x", id: "web/next", rules: []string{"a/b"}, bundle: &rego.Bundle{
+		d := &imported{from: "x", id: "web/next", rules: []string{"a/b"}, bundle: &bundle.Bundle{
 			Modules: map[string]string{"m.rego": text, text + ".rego": "x"},
 			Data:    map[string]any{text: text, "list": []any{text, nil, true, 1.5}, "none": map[string]any{}},
 		}}

@@ -15,7 +15,7 @@ import (
 	"understudy/admin/policyfile"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
-	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // lockFlags are the flags of `lock`.
@@ -84,20 +84,20 @@ func (f *lockFlags) run(cmd *cobra.Command, from string) error {
 }
 
 // lock makes the document, and compiles it as the server will.
-func (f *lockFlags) lock(ctx context.Context, from string, bundle *rego.Bundle) ([]byte, error) {
-	if len(bundle.Data) > 0 {
+func (f *lockFlags) lock(ctx context.Context, from string, content *bundle.Bundle) ([]byte, error) {
+	if len(content.Data) > 0 {
 		return nil, fmt.Errorf("%s has data (%s), for which a lock has no place: write it into a module", from,
-			strings.Join(slices.Sorted(maps.Keys(bundle.Data)), ", "))
+			strings.Join(slices.Sorted(maps.Keys(content.Data)), ", "))
 	}
 	name, err := f.policyName(from)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := (&importFlags{rules: f.rules}).choose(ctx, bundle)
+	rules, err := (&importFlags{rules: f.rules}).choose(ctx, content)
 	if err != nil {
 		return nil, err
 	}
-	document, err := policyfile.Compose(ctx, name, bundle.Modules, rules)
+	document, err := policyfile.Compose(ctx, name, content.Modules, rules)
 	if problem := (*policyfile.Problem)(nil); errors.As(err, &problem) {
 		return nil, command.Usage(fmt.Errorf("--name %s: %w", name, err))
 	}

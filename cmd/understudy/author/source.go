@@ -19,6 +19,7 @@ import (
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // sourceFlags say how a bundle or a folder is read.
@@ -36,8 +37,8 @@ func (s *sourceFlags) bind(f *pflag.FlagSet) {
 }
 
 // options turns the flags into those of the reader.
-func (s *sourceFlags) options() (rego.BundleOptions, error) {
-	options := rego.BundleOptions{V0Compatible: s.v0Compatible, SkipVerify: s.skipVerify}
+func (s *sourceFlags) options() (bundle.Options, error) {
+	options := bundle.Options{V0Compatible: s.v0Compatible, SkipVerify: s.skipVerify}
 	if s.verificationKey == "" {
 		return options, nil
 	}
@@ -45,15 +46,15 @@ func (s *sourceFlags) options() (rego.BundleOptions, error) {
 	if err != nil {
 		return options, command.Usage(fmt.Errorf("--verification-key: %w", err))
 	}
-	options.Key = &rego.VerificationKey{Key: string(bytes.TrimSpace(key)), Algorithm: s.signingAlg}
+	options.Key = &bundle.VerificationKey{Key: string(bytes.TrimSpace(key)), Algorithm: s.signingAlg}
 	return options, nil
 }
 
 // readBundle reads a bundle, a folder, one .rego file, or a bundle on standard
 // input, which is -.
-func readBundle(ctx context.Context, name string, stdin io.Reader, options rego.BundleOptions) (*rego.Bundle, error) {
+func readBundle(ctx context.Context, name string, stdin io.Reader, options bundle.Options) (*bundle.Bundle, error) {
 	if name == "-" {
-		return rego.ReadBundle(ctx, stdin, options)
+		return bundle.Read(ctx, stdin, options)
 	}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -67,24 +68,24 @@ func readBundle(ctx context.Context, name string, stdin io.Reader, options rego.
 		if err != nil {
 			return nil, err
 		}
-		return rego.ReadFolder(ctx, fstest.MapFS{filepath.Base(name): {Data: text}}, options)
+		return bundle.ReadFolder(ctx, fstest.MapFS{filepath.Base(name): {Data: text}}, options)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return rego.ReadBundle(ctx, f, options)
+	return bundle.Read(ctx, f, options)
 }
 
 // ReadFolder reads a folder; links cannot lead out of it.
-func ReadFolder(ctx context.Context, name string, options rego.BundleOptions) (*rego.Bundle, error) {
+func ReadFolder(ctx context.Context, name string, options bundle.Options) (*bundle.Bundle, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	return rego.ReadFolder(ctx, root.FS(), options)
+	return bundle.ReadFolder(ctx, root.FS(), options)
 }
 
 // explain returns an error with every problem of modules or of a policy, one a line, with its

@@ -21,7 +21,7 @@ import (
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/resourcefile"
 	"understudy/cmd/understudy/terminal"
-	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // testFlags are the flags of `test`, and what it has counted.
@@ -108,7 +108,7 @@ func (f *testFlags) all(ctx context.Context, names []string) (err error) {
 	return f.verdict()
 }
 
-func (f *testFlags) count(report rego.TestReport) {
+func (f *testFlags) count(report regotest.Report) {
 	f.tests += len(report.Tests)
 	for _, t := range report.Tests {
 		if t.Bad() {
@@ -133,15 +133,15 @@ func (f *testFlags) verdict() error {
 }
 
 // file reads, compiles and tests one file.
-func (f *testFlags) file(ctx context.Context, name string) (rego.TestReport, error) {
+func (f *testFlags) file(ctx context.Context, name string) (regotest.Report, error) {
 	policy, err := f.read(ctx, name)
 	if err != nil {
-		return rego.TestReport{}, err
+		return regotest.Report{}, err
 	}
 	if _, err := authz.Compile(ctx, policy); err != nil {
-		return rego.TestReport{}, explain(name, err)
+		return regotest.Report{}, explain(name, err)
 	}
-	report, err := authz.RunTests(ctx, policy, rego.TestOptions{
+	report, err := authz.RunTests(ctx, policy, regotest.Options{
 		Run: f.only, Timeout: f.timeout, Parallel: runtime.NumCPU(), Print: true, Coverage: f.cover,
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"understudy/cmd/understudy/terminal"
-	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // testedFile is what `test --format json` says of one file.
@@ -19,14 +19,14 @@ type testedFile struct {
 }
 
 type testedRule struct {
-	Name    string                  `json:"name"`
-	Result  rego.Outcome            `json:"result"`
-	Module  string                  `json:"module"`
-	Row     int                     `json:"row"`
-	Seconds float64                 `json:"seconds"`
-	Reason  string                  `json:"reason,omitempty"`
-	Cases   map[string]rego.Outcome `json:"cases,omitempty"`
-	Output  string                  `json:"output,omitempty"`
+	Name    string                      `json:"name"`
+	Result  regotest.Outcome            `json:"result"`
+	Module  string                      `json:"module"`
+	Row     int                         `json:"row"`
+	Seconds float64                     `json:"seconds"`
+	Reason  string                      `json:"reason,omitempty"`
+	Cases   map[string]regotest.Outcome `json:"cases,omitempty"`
+	Output  string                      `json:"output,omitempty"`
 }
 
 type testedCovered struct {
@@ -34,7 +34,7 @@ type testedCovered struct {
 	NotCovered map[string][]int `json:"notCovered"`
 }
 
-func resultOf(name string, report rego.TestReport) testedFile {
+func resultOf(name string, report regotest.Report) testedFile {
 	out := testedFile{File: name, Tests: make([]testedRule, 0, len(report.Tests))}
 	for _, t := range report.Tests {
 		out.Tests = append(out.Tests, testedRule{
@@ -49,14 +49,14 @@ func resultOf(name string, report rego.TestReport) testedFile {
 }
 
 // print shows the tests of a file for people, as `go test` does.
-func (f *testFlags) print(name string, report rego.TestReport) {
+func (f *testFlags) print(name string, report regotest.Report) {
 	bad, skipped, total := 0, 0, time.Duration(0)
 	for _, t := range report.Tests {
 		total += t.Duration
 		switch {
 		case t.Bad():
 			bad++
-		case t.Outcome == rego.Skipped:
+		case t.Outcome == regotest.Skipped:
 			skipped++
 		}
 		if t.Bad() || f.verbose {
@@ -81,17 +81,17 @@ func (f *testFlags) print(name string, report rego.TestReport) {
 	f.printCoverage(report.Coverage)
 }
 
-func (f *testFlags) printTest(t rego.Test) {
+func (f *testFlags) printTest(t regotest.Test) {
 	word := f.colour.Yellow(string(t.Outcome))
 	switch t.Outcome {
-	case rego.Passed:
+	case regotest.Passed:
 		word = f.colour.Green("PASS")
-	case rego.Failed, rego.Errored:
+	case regotest.Failed, regotest.Errored:
 		word = f.colour.Red(string(t.Outcome))
 	}
 	fmt.Fprintf(f.out, "--- %s: %s  %s:%d (%s)\n", word, t.Name, terminal.Escape(t.File), t.Row, t.Duration.Round(time.Microsecond))
 	for _, name := range slices.Sorted(maps.Keys(t.Cases)) {
-		if f.verbose || t.Cases[name] != rego.Passed {
+		if f.verbose || t.Cases[name] != regotest.Passed {
 			fmt.Fprintf(f.out, "    %s: %s\n", t.Cases[name], terminal.Escape(name))
 		}
 	}
@@ -103,7 +103,7 @@ func (f *testFlags) printTest(t rego.Test) {
 	}
 }
 
-func (f *testFlags) printCoverage(c *rego.Coverage) {
+func (f *testFlags) printCoverage(c *regotest.Coverage) {
 	if c == nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	adminpb "understudy/admin/v1"
-	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // readResource is what `apply` reads of a file in a folder, as JSON.
@@ -59,7 +59,7 @@ func TestApplyReadsWhatImportReads(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "data.yaml"), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		imported, err := rego.ReadFolder(context.Background(), os.DirFS(dir), rego.BundleOptions{})
+		imported, err := bundle.ReadFolder(context.Background(), os.DirFS(dir), bundle.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", data, err)
 			continue

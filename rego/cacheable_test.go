@@ -121,9 +121,9 @@ func projectArray(array []any, set *rego.Reads) any {
 
 // trial is one random module with what the test has seen of it.
 type trial struct {
-	program    *rego.Program
-	bounded    int
-	repeatable bool
+	program   *rego.Program
+	bounded   int
+	cacheable bool
 }
 
 func compileRandom(t *testing.T, seed uint64) *trial {
@@ -137,7 +137,7 @@ func compileRandom(t *testing.T, seed uint64) *trial {
 	if err != nil {
 		return nil // unsafe variables and the like
 	}
-	return &trial{program: p, repeatable: p.Repeatable("p/allow")}
+	return &trial{program: p, cacheable: p.Cacheable("p/allow")}
 }
 
 func (tr *trial) eval(t *testing.T, document any, now time.Time) rego.Result {
@@ -163,19 +163,19 @@ func (tr *trial) holds(t *testing.T, r *rand.Rand) error {
 	if got := tr.eval(t, project(document, reads), now); !same(whole, got) {
 		return fmt.Errorf("projected to %s: %v, whole: %v\ninput %v", reads, got, whole, document)
 	}
-	if !tr.repeatable || !whole.Until.After(now) {
+	if !tr.cacheable || !whole.ValidUntil.After(now) {
 		return nil
 	}
-	last := whole.Until.Add(-1)
-	if whole.Until.Before(rego.Forever) {
+	last := whole.ValidUntil.Add(-1)
+	if whole.ValidUntil.Before(rego.Forever) {
 		tr.bounded++
 	} else {
 		last = now.Add(100 * time.Second)
 	}
 	for _, later := range []time.Time{last, now.Add(rand.N(last.Sub(now) + 1)), now.Add(1)} {
-		if got := tr.eval(t, document, later); later.Before(whole.Until) && !same(whole, got) {
+		if got := tr.eval(t, document, later); later.Before(whole.ValidUntil) && !same(whole, got) {
 			return fmt.Errorf("at %v: %v until %v; at %v: %v\ninput %v",
-				now.UnixNano(), whole.Value, whole.Until.UnixNano(), later.UnixNano(), got.Value, document)
+				now.UnixNano(), whole.Value, whole.ValidUntil.UnixNano(), later.UnixNano(), got.Value, document)
 		}
 	}
 	return nil
@@ -183,11 +183,11 @@ func (tr *trial) holds(t *testing.T, r *rand.Rand) error {
 
 func same(a, b rego.Result) bool { return a.Defined == b.Defined && cmp.Equal(a.Value, b.Value) }
 
-// TestShortcutsAreSound is the proof by example of what remembered decisions rest on:
+// TestShortcutsAreSound is the proof by example of what cached decisions rest on:
 // for random policies, inputs and moments, a value depends on nothing but what the
 // read set names, and it does not change before the evaluation says that it may.
 func TestShortcutsAreSound(t *testing.T) {
-	compiled, repeatable, bounded := 0, 0, 0
+	compiled, cacheable, bounded := 0, 0, 0
 	policies := 1500
 	if testing.Short() {
 		policies = 300
@@ -204,14 +204,14 @@ func TestShortcutsAreSound(t *testing.T) {
 				t.Fatalf("seed %d: %v\n%s", seed, err, randomModule(seed))
 			}
 		}
-		if tr.repeatable {
-			repeatable++
+		if tr.cacheable {
+			cacheable++
 		}
 		bounded += tr.bounded
 	}
-	t.Logf("%d policies, %d repeatable, %d values with a bound", compiled, repeatable, bounded)
-	if compiled < policies*7/15 || repeatable < policies*2/15 || bounded < policies/3 {
-		t.Errorf("the random policies show too little: %d compiled, %d repeatable, %d bounded", compiled, repeatable, bounded)
+	t.Logf("%d policies, %d cacheable, %d values with a bound", compiled, cacheable, bounded)
+	if compiled < policies*7/15 || cacheable < policies*2/15 || bounded < policies/3 {
+		t.Errorf("the random policies show too little: %d compiled, %d cacheable, %d bounded", compiled, cacheable, bounded)
 	}
 }
 
@@ -276,8 +276,8 @@ func TestUntil(t *testing.T) {
 				t.Fatal(err)
 			}
 			seconds := -1.0
-			if got.Until.Before(rego.Forever) {
-				seconds = got.Until.Sub(now).Round(time.Millisecond).Seconds()
+			if got.ValidUntil.Before(rego.Forever) {
+				seconds = got.ValidUntil.Sub(now).Round(time.Millisecond).Seconds()
 			}
 			if seconds != tt.want {
 				t.Errorf("%v seconds, want %v", seconds, tt.want)
@@ -314,11 +314,11 @@ func TestUntilOfExtremes(t *testing.T) {
 			return got
 		}
 		got := ask(now)
-		if known := got.Until.After(now); known != tt.known {
-			t.Errorf("%s: until %v; want it known: %v", tt.number, got.Until, tt.known)
+		if known := got.ValidUntil.After(now); known != tt.known {
+			t.Errorf("%s: until %v; want it known: %v", tt.number, got.ValidUntil, tt.known)
 		}
-		if last := got.Until.Add(-1); tt.known && ask(last).Value != got.Value {
-			t.Errorf("%s: %v until %v, but not at %v", tt.number, got.Value, got.Until, last)
+		if last := got.ValidUntil.Add(-1); tt.known && ask(last).Value != got.Value {
+			t.Errorf("%s: %v until %v, but not at %v", tt.number, got.Value, got.ValidUntil, last)
 		}
 	}
 }

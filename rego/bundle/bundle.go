@@ -1,4 +1,10 @@
-package rego
+// Package bundle reads OPA bundles and folders of Rego: what a policy is made of.
+//
+// A bundle is an archive (tar.gz) or a folder with modules, data and a manifest. Reading
+// is bounded in files and bytes, follows no links, and verifies the signature of a signed
+// bundle before anything else of it is looked at. The result has Rego v1 alone: v0 is
+// refused, or translated. It is used by whoever imports policies, never for a decision.
+package bundle
 
 import (
 	"bytes"
@@ -14,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/bundle"
+	opabundle "github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/open-policy-agent/opa/v1/bundle/v1pb"
 	"github.com/open-policy-agent/opa/v1/loader/filter"
 	"google.golang.org/protobuf/proto"
@@ -35,8 +41,8 @@ type Bundle struct {
 	Translated []string
 }
 
-// BundleOptions say how a bundle is read.
-type BundleOptions struct {
+// Options say how a bundle is read.
+type Options struct {
 	// V0Compatible translates modules of Rego v0 instead of refusing them.
 	V0Compatible bool
 	// WithoutTests leaves out the modules of files like authz_test.rego.
@@ -48,10 +54,10 @@ type BundleOptions struct {
 	Key *VerificationKey
 }
 
-// ReadBundle reads an OPA bundle: a tar archive, which may be compressed by gzip.
-// It is bounded: 64 MiB unpacked, 10 000 files. The error is a *BundleError, a
-// *CompileError if modules cannot be parsed, or that of the reader.
-func ReadBundle(ctx context.Context, r io.Reader, options BundleOptions) (*Bundle, error) {
+// Read reads an OPA bundle: a tar archive, which may be compressed by gzip.
+// It is bounded: 64 MiB unpacked, 10 000 files. The error is a *Error, a
+// *compile.Error if modules cannot be parsed, or that of the reader.
+func Read(ctx context.Context, r io.Reader, options Options) (*Bundle, error) {
 	content, err := readArchive(r)
 	if err != nil {
 		return nil, err
@@ -59,9 +65,9 @@ func ReadBundle(ctx context.Context, r io.Reader, options BundleOptions) (*Bundl
 	return openBundle(ctx, content, options)
 }
 
-// ReadFolder reads a folder as ReadBundle reads an archive of it. Hidden folders
+// ReadFolder reads a folder as Read reads an archive of it. Hidden folders
 // are passed over.
-func ReadFolder(ctx context.Context, folder fs.FS, options BundleOptions) (*Bundle, error) {
+func ReadFolder(ctx context.Context, folder fs.FS, options Options) (*Bundle, error) {
 	content, err := readFolder(folder)
 	if err != nil {
 		return nil, err
@@ -86,15 +92,15 @@ const (
 // fileKinds :: base name → kind, for all but modules.
 var fileKinds = map[string]fileKind{
 	"data.json": dataFile, "data.yaml": dataFile, "data.yml": dataFile,
-	bundle.ManifestExt: manifestFile, bundle.ManifestProtoExt: manifestFile,
+	opabundle.ManifestExt: manifestFile, opabundle.ManifestProtoExt: manifestFile,
 	".signatures.json": signaturesFile,
-	bundle.WasmFile:    wasmFile,
-	bundle.PlanFile:    planFile, bundle.PlanProtoFile: planFile,
+	opabundle.WasmFile: wasmFile,
+	opabundle.PlanFile: planFile, opabundle.PlanProtoFile: planFile,
 	"patch.json": patchFile,
 }
 
 func kindOfFile(name string) fileKind {
-	if strings.HasSuffix(name, bundle.RegoExt) {
+	if strings.HasSuffix(name, opabundle.RegoExt) {
 		return moduleFile
 	}
 	return fileKinds[path.Base(name)]
@@ -113,7 +119,7 @@ func (f files) ofKind(kind fileKind) []string {
 }
 
 // openBundle makes a Bundle of files.
-func openBundle(ctx context.Context, content files, options BundleOptions) (_ *Bundle, err error) {
+func openBundle(ctx context.Context, content files, options Options) (_ *Bundle, err error) {
 	defer func() {
 		if recover() != nil {
 			err = refuse("", "The bundle breaks its reader.")
@@ -155,11 +161,11 @@ func refuseCompiled(content files) error {
 }
 
 // manifestOf decodes the manifest, of which there is at most one.
-func manifestOf(content files) (*bundle.Manifest, error) {
+func manifestOf(content files) (*opabundle.Manifest, error) {
 	names := content.ofKind(manifestFile)
 	switch {
 	case len(names) == 0:
-		return &bundle.Manifest{}, nil
+		return &opabundle.Manifest{}, nil
 	case len(names) > 1:
 		return nil, refuse(names[1], "There is a second manifest, beside %s. Import one bundle at a time.", names[0])
 	}
@@ -170,20 +176,20 @@ func manifestOf(content files) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-func decodeManifest(name string, content []byte) (*bundle.Manifest, error) {
-	if path.Base(name) == bundle.ManifestExt {
-		manifest := &bundle.Manifest{}
+func decodeManifest(name string, content []byte) (*opabundle.Manifest, error) {
+	if path.Base(name) == opabundle.ManifestExt {
+		manifest := &opabundle.Manifest{}
 		return manifest, json.Unmarshal(content, manifest)
 	}
 	message := &v1pb.Manifest{}
 	if err := proto.Unmarshal(content, message); err != nil {
 		return nil, err
 	}
-	return bundle.ManifestFromProto(message)
+	return opabundle.ManifestFromProto(message)
 }
 
 // readModules takes the modules, as they are or translated.
-func (b *Bundle) readModules(ctx context.Context, content files, manifest *bundle.Manifest, options BundleOptions) error {
+func (b *Bundle) readModules(ctx context.Context, content files, manifest *opabundle.Manifest, options Options) error {
 	var old []string
 	for _, name := range content.ofKind(moduleFile) {
 		if options.WithoutTests && strings.HasSuffix(name, "_test.rego") {
@@ -210,7 +216,7 @@ func (b *Bundle) readModules(ctx context.Context, content files, manifest *bundl
 
 // declaredVersion returns what the manifest says of a file. Its patterns begin with
 // a slash or do not, as the names in an archive do.
-func declaredVersion(manifest *bundle.Manifest, name string) (ast.RegoVersion, error) {
+func declaredVersion(manifest *opabundle.Manifest, name string) (ast.RegoVersion, error) {
 	version := ast.RegoUndefined
 	for _, written := range []string{name, "/" + name} {
 		v, err := manifest.RegoVersionForFile(written)
@@ -229,7 +235,7 @@ func declaredVersion(manifest *bundle.Manifest, name string) (ast.RegoVersion, e
 
 // readData lets OPA's own reader nest the data and hold everything to the roots of
 // the manifest.
-func (b *Bundle) readData(content files, manifest *bundle.Manifest) (map[string]any, error) {
+func (b *Bundle) readData(content files, manifest *opabundle.Manifest) (map[string]any, error) {
 	v1 := manifest.Copy()
 	v1.FileRegoVersions, v1.WasmResolvers = nil, nil
 	v1.SetRegoVersion(ast.RegoV1)
@@ -237,7 +243,7 @@ func (b *Bundle) readData(content files, manifest *bundle.Manifest) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("encoding the manifest: %w", err)
 	}
-	loader := &memoryLoader{content: files{bundle.ManifestExt: encoded}}
+	loader := &memoryLoader{content: files{opabundle.ManifestExt: encoded}}
 	for name, text := range b.Modules {
 		loader.content[name] = []byte(text)
 	}
@@ -245,7 +251,7 @@ func (b *Bundle) readData(content files, manifest *bundle.Manifest) (map[string]
 		loader.content[name] = content[name]
 	}
 	loader.names = slices.Sorted(maps.Keys(loader.content))
-	read, err := bundle.NewCustomReader(loader).WithSkipBundleVerification(true).WithLazyLoadingMode(false).
+	read, err := opabundle.NewCustomReader(loader).WithSkipBundleVerification(true).WithLazyLoadingMode(false).
 		WithSizeLimitBytes(maxBundleSize).WithRegoVersion(ast.RegoV1).Read()
 	var refused ast.Errors
 	switch {
@@ -257,30 +263,30 @@ func (b *Bundle) readData(content files, manifest *bundle.Manifest) (map[string]
 	return read.Data, nil
 }
 
-// memoryLoader hands files to OPA's reader. It implements bundle.DirectoryLoader.
+// memoryLoader hands files to OPA's reader. It implements opabundle.DirectoryLoader.
 type memoryLoader struct {
 	content files
 	names   []string
 }
 
 // NextFile returns the next file, or io.EOF.
-func (l *memoryLoader) NextFile() (*bundle.Descriptor, error) {
+func (l *memoryLoader) NextFile() (*opabundle.Descriptor, error) {
 	if len(l.names) == 0 {
 		return nil, io.EOF
 	}
 	name := l.names[0]
 	l.names = l.names[1:]
-	return bundle.NewDescriptor(name, name, bytes.NewBuffer(l.content[name])), nil
+	return opabundle.NewDescriptor(name, name, bytes.NewBuffer(l.content[name])), nil
 }
 
 // WithFilter has nothing to do: what is not wanted is not there.
-func (l *memoryLoader) WithFilter(filter.LoaderFilter) bundle.DirectoryLoader { return l }
+func (l *memoryLoader) WithFilter(filter.LoaderFilter) opabundle.DirectoryLoader { return l }
 
 // WithPathFormat has nothing to do: paths are as they are.
-func (l *memoryLoader) WithPathFormat(bundle.PathFormat) bundle.DirectoryLoader { return l }
+func (l *memoryLoader) WithPathFormat(opabundle.PathFormat) opabundle.DirectoryLoader { return l }
 
 // WithSizeLimitBytes has nothing to do: the files have been read within bounds.
-func (l *memoryLoader) WithSizeLimitBytes(int64) bundle.DirectoryLoader { return l }
+func (l *memoryLoader) WithSizeLimitBytes(int64) opabundle.DirectoryLoader { return l }
 
 // WithFollowSymlinks has nothing to do: there are none.
-func (l *memoryLoader) WithFollowSymlinks(bool) bundle.DirectoryLoader { return l }
+func (l *memoryLoader) WithFollowSymlinks(bool) opabundle.DirectoryLoader { return l }

@@ -1,4 +1,4 @@
-package rego
+package bundle
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/open-policy-agent/opa/v1/bundle"
+	opabundle "github.com/open-policy-agent/opa/v1/bundle"
 )
 
 // VerificationKey verifies the signature of a bundle.
@@ -21,7 +21,7 @@ type VerificationKey struct {
 const keyID = "key"
 
 // verify holds a bundle to its signature.
-func verify(content files, options BundleOptions) error {
+func verify(content files, options Options) error {
 	names := content.ofKind(signaturesFile)
 	switch {
 	case options.SkipVerify:
@@ -44,22 +44,22 @@ func verify(content files, options BundleOptions) error {
 }
 
 // signedFiles returns what a signature vouches for, by name.
-func signedFiles(signatures []byte, key VerificationKey) (map[string]bundle.FileInfo, error) {
-	var config bundle.SignaturesConfig
+func signedFiles(signatures []byte, key VerificationKey) (map[string]opabundle.FileInfo, error) {
+	var config opabundle.SignaturesConfig
 	if err := json.Unmarshal(signatures, &config); err != nil {
 		return nil, err
 	}
-	keys := map[string]*bundle.KeyConfig{keyID: {Key: key.Key, Algorithm: key.Algorithm}}
-	return bundle.VerifyBundleSignature(config, bundle.NewVerificationConfig(keys, keyID, "", nil))
+	keys := map[string]*opabundle.KeyConfig{keyID: {Key: key.Key, Algorithm: key.Algorithm}}
+	return opabundle.VerifyBundleSignature(config, opabundle.NewVerificationConfig(keys, keyID, "", nil))
 }
 
 // compare holds every file to its digest, and every digest to a file.
-func compare(content files, signed map[string]bundle.FileInfo) error {
+func compare(content files, signed map[string]opabundle.FileInfo) error {
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		if kindOfFile(name) == signaturesFile {
 			continue
 		}
-		if err := bundle.VerifyBundleFile(name, *bytes.NewBuffer(content[name]), signed); err != nil {
+		if err := opabundle.VerifyBundleFile(name, *bytes.NewBuffer(content[name]), signed); err != nil {
 			return refuse(name, "It is not what was signed: %s", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package rego
+package bundle
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func refuseV0(old []string) error {
 
 // translate replaces modules of Rego v0 by what they are in v1.
 func (b *Bundle) translate(old []string) error {
-	var problems []Problem
+	var problems []compile.Problem
 	for _, name := range old {
 		text, err := format.SourceWithOpts(name, []byte(b.Modules[name]), format.Opts{
 			RegoVersion:                   ast.RegoV1,

@@ -1,4 +1,4 @@
-package rego_test
+package regotest_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"understudy/rego"
+	"understudy/rego/regotest"
 )
 
 // tested is a policy with tests of every outcome.
@@ -59,52 +60,52 @@ test_set contains 1
 }
 
 func TestRunTests(t *testing.T) {
-	report, err := rego.RunTests(context.Background(), rego.Source{
+	report, err := regotest.Run(context.Background(), rego.Source{
 		Modules: tested, Data: map[string]any{"owner": "ann"},
-	}, rego.TestOptions{Print: true, Parallel: 4})
+	}, regotest.Options{Print: true, Parallel: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const file = "policy_test.rego"
-	want := []rego.Test{
-		{Name: "data.authz_test.test_owner", File: file, Row: 5, Outcome: rego.Passed},
+	want := []regotest.Test{
+		{Name: "data.authz_test.test_owner", File: file, Row: 5, Outcome: regotest.Passed},
 		{
-			Name: "data.authz_test.test_stranger", File: file, Row: 7, Outcome: rego.Failed,
+			Name: "data.authz_test.test_stranger", File: file, Row: 7, Outcome: regotest.Failed,
 			Reason: "policy_test.rego:10: authz.allow with input.user as user", Output: "asking for eve\n",
 		},
-		{Name: "data.authz_test.test_twice", File: file, Row: 13, Outcome: rego.Passed},
-		{Name: "data.authz_test.test_twice#01", File: file, Row: 15, Outcome: rego.Failed, Reason: "policy_test.rego:15: 1 == 2"},
-		{Name: "data.authz_test.todo_test_later", File: file, Row: 17, Outcome: rego.Skipped},
-		{Name: "data.authz_test.test_conflict", File: file, Row: 19, Outcome: rego.Errored},
+		{Name: "data.authz_test.test_twice", File: file, Row: 13, Outcome: regotest.Passed},
+		{Name: "data.authz_test.test_twice#01", File: file, Row: 15, Outcome: regotest.Failed, Reason: "policy_test.rego:15: 1 == 2"},
+		{Name: "data.authz_test.todo_test_later", File: file, Row: 17, Outcome: regotest.Skipped},
+		{Name: "data.authz_test.test_conflict", File: file, Row: 19, Outcome: regotest.Errored},
 		{
-			Name: "data.authz_test.test_cases", File: file, Row: 21, Outcome: rego.Failed,
+			Name: "data.authz_test.test_cases", File: file, Row: 21, Outcome: regotest.Failed,
 			Reason: "policy_test.rego:23: authz.allow with input.user as user",
-			Cases:  map[string]rego.Outcome{"owner": rego.Passed, "stranger": rego.Failed, "": rego.Passed},
+			Cases:  map[string]regotest.Outcome{"owner": regotest.Passed, "stranger": regotest.Failed, "": regotest.Passed},
 		},
 		{
-			Name: "data.authz_test.test_value", File: file, Row: 26, Outcome: rego.Failed, Reason: "It is not true.",
-			Cases: map[string]rego.Outcome{"a": rego.Passed, "b": rego.Failed},
+			Name: "data.authz_test.test_value", File: file, Row: 26, Outcome: regotest.Failed, Reason: "It is not true.",
+			Cases: map[string]regotest.Outcome{"a": regotest.Passed, "b": regotest.Failed},
 		},
-		{Name: "data.authz_test.test_set", File: file, Row: 30, Outcome: rego.Failed, Reason: "It is not true."},
+		{Name: "data.authz_test.test_set", File: file, Row: 30, Outcome: regotest.Failed, Reason: "It is not true."},
 	}
 	got := report.Tests
 	for i, test := range got {
-		if test.Outcome == rego.Errored {
+		if test.Outcome == regotest.Errored {
 			if !strings.Contains(test.Reason, "eval_conflict_error") {
 				t.Errorf("the reason of %s is %q", test.Name, test.Reason)
 			}
 			got[i].Reason = ""
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(rego.Test{}, "Duration")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(regotest.Test{}, "Duration")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
 func TestRunTestsChosen(t *testing.T) {
-	report, err := rego.RunTests(context.Background(), rego.Source{
+	report, err := regotest.Run(context.Background(), rego.Source{
 		Modules: tested, Data: map[string]any{"owner": "ann"},
-	}, rego.TestOptions{Run: regexp.MustCompile("owner|stranger"), Coverage: true})
+	}, regotest.Options{Run: regexp.MustCompile("owner|stranger"), Coverage: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,21 +133,21 @@ test_endless if {
 func TestRunTestsBounded(t *testing.T) {
 	ctx := context.Background()
 	source := rego.Source{Modules: map[string]string{"a.rego": endlessTest}}
-	report, err := rego.RunTests(ctx, source, rego.TestOptions{Timeout: 10 * time.Millisecond})
+	report, err := regotest.Run(ctx, source, regotest.Options{Timeout: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := report.Tests; len(got) != 1 || got[0].Outcome != rego.Errored || got[0].Reason != "It takes longer than 10ms." {
+	if got := report.Tests; len(got) != 1 || got[0].Outcome != regotest.Errored || got[0].Reason != "It takes longer than 10ms." {
 		t.Errorf("a test without an end: %+v", got)
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if _, err := rego.RunTests(limited, source, rego.TestOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := regotest.Run(limited, source, regotest.Options{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("all of them: %v, want DeadlineExceeded", err)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := rego.RunTests(ended, source, rego.TestOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := regotest.Run(ended, source, regotest.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -154,9 +155,9 @@ func TestRunTestsBounded(t *testing.T) {
 // TestRunTestsRestricted shows that a test reaches no further than a policy.
 func TestRunTestsRestricted(t *testing.T) {
 	for _, call := range []string{`http.send({"method": "GET", "url": "http://localhost"})`, `opa.runtime()`, `net.lookup_ip_addr("localhost")`} {
-		_, err := rego.RunTests(context.Background(), rego.Source{Modules: map[string]string{
+		_, err := regotest.Run(context.Background(), rego.Source{Modules: map[string]string{
 			"a.rego": "package a_test\n\ntest_call if " + call,
-		}}, rego.TestOptions{})
+		}}, regotest.Options{})
 		var refused *rego.CompileError
 		if !errors.As(err, &refused) || refused.Problems[0].Row != 3 {
 			t.Errorf("%s: %v, want a CompileError in row 3", call, err)

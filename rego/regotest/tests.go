@@ -1,4 +1,10 @@
-package rego
+// Package regotest runs the tests of a policy: rules that are named test_….
+//
+// A source is compiled with its tests as `opa test` does it, each test is a query of its
+// own with a deadline, and what it prints, where it failed and which rows were covered is
+// kept within bounds. It is used by the control plane and the command line, never for a
+// decision.
+package regotest
 
 import (
 	"cmp"
@@ -16,19 +22,20 @@ import (
 	"github.com/open-policy-agent/opa/v1/tester"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
+	"understudy/rego"
 	"understudy/rego/compile"
 )
 
 const (
 	// testTimeout is that of one test, unless the options say otherwise. It is OPA's.
 	testTimeout = 5 * time.Second
-	// maxTests bounds the tests of a Source.
+	// maxTests bounds the tests of a rego.Source.
 	maxTests = 10_000
 )
 
-// TestOptions choose tests and say how they are run. Their zero value runs all, one
+// Options choose tests and say how they are run. Their zero value runs all, one
 // after the other.
-type TestOptions struct {
+type Options struct {
 	// Run chooses the tests whose names match. Nil means all.
 	Run *regexp.Regexp
 	// Timeout bounds each test; the context bounds all. Zero means 5 s.
@@ -74,29 +81,29 @@ type Test struct {
 // Bad reports whether the test failed or erred.
 func (t Test) Bad() bool { return t.Outcome == Failed || t.Outcome == Errored }
 
-// TestReport is what RunTests found out.
-type TestReport struct {
+// Report is what Run found out.
+type Report struct {
 	// Tests are in the order of files and rows.
 	Tests []Test
 	// Coverage is nil unless it was asked for.
 	Coverage *Coverage
 }
 
-// RunTests runs the test_ rules of a Source as `opa test` does, under the
+// Run runs the test_ rules of a rego.Source as `opa test` does, under the
 // capabilities of every policy; Source.Paths is not looked at. A test that fails is
-// no error of RunTests: that is a *CompileError, or that of ctx, which comes with
+// no error of Run: that is a *rego.CompileError, or that of ctx, which comes with
 // the tests that have ended.
-func RunTests(ctx context.Context, source Source, options TestOptions) (TestReport, error) {
+func Run(ctx context.Context, source rego.Source, options Options) (Report, error) {
 	s, err := newSuite(ctx, source, options)
 	if err != nil {
-		return TestReport{}, err
+		return Report{}, err
 	}
 	defer s.store.Abort(ctx, s.txn)
 	tests, err := s.find()
 	if err != nil {
-		return TestReport{}, err
+		return Report{}, err
 	}
-	report := TestReport{Tests: s.runAll(ctx, tests)}
+	report := Report{Tests: s.runAll(ctx, tests)}
 	if options.Coverage {
 		report.Coverage = coverageOf(s.cover, s.compiler.Modules)
 	}
@@ -106,9 +113,9 @@ func RunTests(ctx context.Context, source Source, options TestOptions) (TestRepo
 	return report, nil
 }
 
-// suite is a Source that was compiled with its tests.
+// suite is a rego.Source that was compiled with its tests.
 type suite struct {
-	options  TestOptions
+	options  Options
 	compiler *ast.Compiler
 	store    storage.Store
 	txn      storage.Transaction
@@ -118,10 +125,10 @@ type suite struct {
 // never matches no name.
 const never = `[^\x00-\x{10FFFF}]`
 
-// newSuite compiles a Source as OPA's runner does, which tells rules of one name
+// newSuite compiles a rego.Source as OPA's runner does, which tells rules of one name
 // apart and marks the cases of a test. The runner itself is made to run nothing: in
 // its goroutines a panic of the evaluation would end the process.
-func newSuite(ctx context.Context, source Source, options TestOptions) (*suite, error) {
+func newSuite(ctx context.Context, source rego.Source, options Options) (*suite, error) {
 	modules, err := compile.Parse(ctx, source.Modules)
 	if err != nil {
 		return nil, err
@@ -166,7 +173,7 @@ func (s *suite) find() ([]testRule, error) {
 				continue
 			}
 			if out = append(out, testRule{rule, ref}); len(out) > maxTests {
-				return nil, compile.NewError([]Problem{{
+				return nil, compile.NewError([]rego.Problem{{
 					File: rule.Location.File, Row: rule.Location.Row, Code: "test_error",
 					Message: fmt.Sprintf("There are more than %d tests.", maxTests),
 				}})

@@ -1,4 +1,4 @@
-package rego_test
+package bundle_test
 
 import (
 	"context"

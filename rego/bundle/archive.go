@@ -1,4 +1,4 @@
-package rego
+package bundle
 
 import (
 	"archive/tar"
@@ -21,15 +21,15 @@ const (
 	maxBundleFiles = 10_000
 )
 
-// BundleError is the error of a bundle that is refused.
-type BundleError struct {
+// Error is the error of a bundle that is refused.
+type Error struct {
 	// File is the file that is to blame; empty if no single one is.
 	File string
 	// Message says what is wrong and how to mend it.
 	Message string
 }
 
-func (e *BundleError) Error() string {
+func (e *Error) Error() string {
 	if e.File == "" {
 		return e.Message
 	}
@@ -37,7 +37,7 @@ func (e *BundleError) Error() string {
 }
 
 func refuse(file, format string, args ...any) error {
-	return &BundleError{file, fmt.Sprintf(format, args...)}
+	return &Error{file, fmt.Sprintf(format, args...)}
 }
 
 var errTooLarge = refuse("", "The bundle has more than %d MiB unpacked. Leave out what is no policy.", maxBundleSize>>20)
@@ -131,7 +131,7 @@ func unpack(r io.Reader) (io.Reader, error) {
 
 // unreadable is the error of an archive that is none, or a truncated one.
 func unreadable(err error) error {
-	var refused *BundleError
+	var refused *Error
 	if errors.As(err, &refused) {
 		return err
 	}

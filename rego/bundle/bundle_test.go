@@ -1,4 +1,4 @@
-package rego_test
+package bundle_test
 
 import (
 	"archive/tar"
@@ -20,9 +20,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/open-policy-agent/opa/v1/bundle"
+	opabundle "github.com/open-policy-agent/opa/v1/bundle"
 
 	"understudy/rego"
+	"understudy/rego/bundle"
 )
 
 // entry is a file of an archive; a link if it leads somewhere.
@@ -82,7 +83,7 @@ func TestBundle(t *testing.T) {
 		"/roles/notes.json":       `{"ignored": true}`,
 		"/.manifest":              `{"revision": "r1", "roots": ["envoy", "roles", "top"], "rego_version": 1}`,
 	}
-	want := &rego.Bundle{
+	want := &bundle.Bundle{
 		Modules: map[string]string{
 			"policy/authz.rego":      files["/policy/authz.rego"],
 			"policy/authz_test.rego": files["/policy/authz_test.rego"],
@@ -94,7 +95,7 @@ func TestBundle(t *testing.T) {
 		Revision: "r1",
 	}
 	ctx := context.Background()
-	got, err := rego.ReadBundle(ctx, bytes.NewReader(archive(t, sorted(files)...)), rego.BundleOptions{})
+	got, err := bundle.Read(ctx, bytes.NewReader(archive(t, sorted(files)...)), bundle.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +103,14 @@ func TestBundle(t *testing.T) {
 		t.Errorf("the archive, -want +got:\n%s", diff)
 	}
 	files["/.git/broken.rego"] = "hidden folders are passed over"
-	if got, err = rego.ReadFolder(ctx, folder(files), rego.BundleOptions{}); err != nil {
+	if got, err = bundle.ReadFolder(ctx, folder(files), bundle.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the folder, -want +got:\n%s", diff)
 	}
 	delete(want.Modules, "policy/authz_test.rego")
-	if got, err = rego.ReadFolder(ctx, folder(files), rego.BundleOptions{WithoutTests: true}); err != nil {
+	if got, err = bundle.ReadFolder(ctx, folder(files), bundle.Options{WithoutTests: true}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -144,11 +145,11 @@ func TestBundleRefused(t *testing.T) {
 		"signed":            {map[string]string{"a.rego": policyV1, ".signatures.json": `{"signatures": ["x"]}`}, "--verification-key, or pass --skip-verify"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rego.ReadFolder(context.Background(), folder(tt.files), rego.BundleOptions{})
+			_, err := bundle.ReadFolder(context.Background(), folder(tt.files), bundle.Options{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("ReadFolder: %v, want %q", err, tt.want)
 			}
-			_, again := rego.ReadBundle(context.Background(), bytes.NewReader(archive(t, sorted(tt.files)...)), rego.BundleOptions{})
+			_, again := bundle.Read(context.Background(), bytes.NewReader(archive(t, sorted(tt.files)...)), bundle.Options{})
 			if fmt.Sprint(again) != fmt.Sprint(err) {
 				t.Errorf("the archive says %v, the folder %v", again, err)
 			}
@@ -186,7 +187,7 @@ func TestHostileArchive(t *testing.T) {
 		"a large file": {archive(t, module, entry{name: "x", text: strings.Repeat("\x00", 64<<20)}), "more than 64 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rego.ReadBundle(context.Background(), bytes.NewReader(tt.content), rego.BundleOptions{})
+			_, err := bundle.Read(context.Background(), bytes.NewReader(tt.content), bundle.Options{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("ReadBundle: %v, want %q", err, tt.want)
 			}
@@ -194,7 +195,7 @@ func TestHostileArchive(t *testing.T) {
 	}
 	// A link that means nothing is passed over.
 	fine := archive(t, module, entry{name: "LICENSE", link: "../LICENSE"})
-	if _, err := rego.ReadBundle(context.Background(), bytes.NewReader(fine), rego.BundleOptions{}); err != nil {
+	if _, err := bundle.Read(context.Background(), bytes.NewReader(fine), bundle.Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -220,7 +221,7 @@ func TestFolderLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	b, err := rego.ReadFolder(context.Background(), root.FS(), rego.BundleOptions{})
+	b, err := bundle.ReadFolder(context.Background(), root.FS(), bundle.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,17 +229,17 @@ func TestFolderLinks(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	link("/etc/hostname", "data.json")
-	if _, err := rego.ReadFolder(context.Background(), root.FS(), rego.BundleOptions{}); err == nil {
+	if _, err := bundle.ReadFolder(context.Background(), root.FS(), bundle.Options{}); err == nil {
 		t.Error("a link that leads out of the folder was followed")
 	}
 }
 
 func TestSignature(t *testing.T) {
 	const secret = "the secret of this test"
-	b := bundle.Bundle{Data: map[string]any{"x": json.Number("1")}, Modules: []bundle.ModuleFile{
+	b := opabundle.Bundle{Data: map[string]any{"x": json.Number("1")}, Modules: []opabundle.ModuleFile{
 		{URL: "/a.rego", Path: "/a.rego", Raw: []byte(policyV1)},
 	}}
-	if err := b.GenerateSignature(bundle.NewSigningConfig(secret, "HS256", ""), "key", true); err != nil {
+	if err := b.GenerateSignature(opabundle.NewSigningConfig(secret, "HS256", ""), "key", true); err != nil {
 		t.Fatal(err)
 	}
 	signatures, err := json.Marshal(b.Signatures)
@@ -248,24 +249,24 @@ func TestSignature(t *testing.T) {
 	signed := func() map[string]string {
 		return map[string]string{"a.rego": policyV1, "data.json": `{"x": 1}`, ".signatures.json": string(signatures)}
 	}
-	good := rego.BundleOptions{Key: &rego.VerificationKey{Key: secret, Algorithm: "HS256"}}
+	good := bundle.Options{Key: &bundle.VerificationKey{Key: secret, Algorithm: "HS256"}}
 	for name, tt := range map[string]struct {
 		change  func(map[string]string)
-		options rego.BundleOptions
+		options bundle.Options
 		want    string
 	}{
 		"as signed":   {func(map[string]string) {}, good, ""},
-		"another key": {func(map[string]string) {}, rego.BundleOptions{Key: &rego.VerificationKey{Key: "other", Algorithm: "HS256"}}, "does not verify"},
+		"another key": {func(map[string]string) {}, bundle.Options{Key: &bundle.VerificationKey{Key: "other", Algorithm: "HS256"}}, "does not verify"},
 		"changed":     {func(f map[string]string) { f["a.rego"] += "\nallow := true" }, good, "a.rego: It is not what was signed"},
 		"added":       {func(f map[string]string) { f["b.rego"] = "package b" }, good, "b.rego: It is not what was signed"},
 		"removed":     {func(f map[string]string) { delete(f, "data.json") }, good, "data.json: It was signed, but is not"},
 		"unsigned":    {func(f map[string]string) { delete(f, ".signatures.json") }, good, "not signed"},
-		"skipped":     {func(f map[string]string) { f["b.rego"] = "package b" }, rego.BundleOptions{SkipVerify: true}, ""},
+		"skipped":     {func(f map[string]string) { f["b.rego"] = "package b" }, bundle.Options{SkipVerify: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := signed()
 			tt.change(files)
-			_, err := rego.ReadFolder(context.Background(), folder(files), tt.options)
+			_, err := bundle.ReadFolder(context.Background(), folder(files), tt.options)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("ReadFolder: %v, want %q", err, tt.want)
 			}
@@ -295,7 +296,7 @@ headers["x-user"] = input.user { allow }
 	files := map[string]string{"data.json": data}
 	maps.Copy(files, v0)
 	ctx := context.Background()
-	b, err := rego.ReadFolder(ctx, folder(files), rego.BundleOptions{V0Compatible: true})
+	b, err := bundle.ReadFolder(ctx, folder(files), bundle.Options{V0Compatible: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,9 +334,9 @@ headers["x-user"] = input.user { allow }
 }
 
 func TestTranslationRefused(t *testing.T) {
-	_, err := rego.ReadFolder(context.Background(), folder(map[string]string{
+	_, err := bundle.ReadFolder(context.Background(), folder(map[string]string{
 		"a.rego": "package a\n\np { re_match(\"x\", input.y) }\n",
-	}), rego.BundleOptions{V0Compatible: true})
+	}), bundle.Options{V0Compatible: true})
 	var refused *rego.CompileError
 	if !errors.As(err, &refused) || refused.Problems[0].File != "a.rego" || refused.Problems[0].Row != 3 {
 		t.Errorf("a deprecated built-in: %v, want a problem at a.rego:3", err)
@@ -371,8 +372,8 @@ func FuzzReadBundle(f *testing.F) {
 	f.Add(archive(f, entry{name: "../x/data.json", text: "{}"}, entry{name: "data.json", link: "a"}))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		ctx := context.Background()
-		for _, options := range []rego.BundleOptions{{}, {V0Compatible: true, SkipVerify: true}} {
-			b, err := rego.ReadBundle(ctx, bytes.NewReader(content), options)
+		for _, options := range []bundle.Options{{}, {V0Compatible: true, SkipVerify: true}} {
+			b, err := bundle.Read(ctx, bytes.NewReader(content), options)
 			if err != nil {
 				continue
 			}
@@ -389,10 +390,10 @@ func FuzzReadFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text, otherName, otherText string) {
 		files := folder(map[string]string{name: text, otherName: otherText})
 		ctx := context.Background()
-		for _, options := range []rego.BundleOptions{
-			{SkipVerify: true, V0Compatible: true}, {Key: &rego.VerificationKey{Key: "k", Algorithm: "HS256"}},
+		for _, options := range []bundle.Options{
+			{SkipVerify: true, V0Compatible: true}, {Key: &bundle.VerificationKey{Key: "k", Algorithm: "HS256"}},
 		} {
-			b, err := rego.ReadFolder(ctx, files, options)
+			b, err := bundle.ReadFolder(ctx, files, options)
 			if err != nil {
 				continue
 			}
@@ -410,7 +411,7 @@ func TestAPipeInAFolder(t *testing.T) {
 		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := rego.ReadFolder(t.Context(), os.DirFS(dir), rego.BundleOptions{})
+		_, err := bundle.ReadFolder(t.Context(), os.DirFS(dir), bundle.Options{})
 		if err == nil || !strings.Contains(err.Error(), name+": It is no plain file") {
 			t.Errorf("%s: %v", name, err)
 		}
