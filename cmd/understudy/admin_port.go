@@ -19,11 +19,20 @@ import (
 
 // adminConfig is what the admin API takes, and from whom.
 type adminConfig struct {
+	// allowUnauthenticatedAdmin lets the API listen beyond this machine. It has no
+	// authentication, so whoever reaches it can change every policy; something in front
+	// has to authenticate.
 	allowUnauthenticatedAdmin bool
-	adminHosts                []string
-	requirePassingTests       bool
+	// adminHosts are further names by which the API may be asked on a loopback address. A
+	// page in a browser can make a name of its own lead there (DNS rebinding); names that
+	// are not known are refused.
+	adminHosts []string
+	// requirePassingTests refuses policies whose own test_ rules fail.
+	requirePassingTests bool
 	// maxPolicySize is in bytes.
-	maxPolicySize         int
+	maxPolicySize int
+	// policyfileRevisionIDs is verify or trust: whether the revision_id of a lock has to be
+	// its hash, as Chef's tools compute it, or may be any, as Chef's server has it.
 	policyfileRevisionIDs string
 }
 
@@ -36,11 +45,16 @@ func (c *adminConfig) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.maxPolicySize, "max-policy-size", content.DefaultPolicySize, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size. Above the default, gRPC clients other than this command have to raise their own limit of 4 MiB")
 }
 
+// check calls check with each rule and whether it is kept. 64 MiB is what the transport
+// and both stores are tested with.
 func (c *adminConfig) check(check rule) {
 	check(command.OneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 }
 
+// openAdmin makes the admin API and binds its port. REST, gRPC and the Policyfile API
+// share the port, so the pace of bodies and answers is bounded call by call: a deadline
+// for the connection would end calls that wait for an operation.
 func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	server, err := admin.NewServer(admin.Config{
 		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests,

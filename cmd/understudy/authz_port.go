@@ -29,6 +29,9 @@ const listenPatience = 2 * time.Second
 // nobody. A port that is bound and not listened
 // on would cost each check Envoy's whole timeout instead of a refusal, and one that is
 // given back can be bound again.
+//
+// A failure here is the only one that the user sees at once; the same failure later, in
+// listenLate, ends the process.
 func (s *server) reserveAuthz(ctx context.Context) error {
 	if err := s.bind(ctx, "authz", s.config.authzAddr); err != nil {
 		return err
@@ -105,6 +108,9 @@ func (s *server) becomeReady(ctx context.Context) {
 }
 
 // newAuthz makes the server of the ext_authz port, with TLS if that has any.
+//
+// Limits of messages and connections are those of port.Connections. extauthz.ServerOption
+// hands a check over without decoding it.
 func (s *server) newAuthz() (*grpc.Server, error) {
 	options := append(s.config.connections.Options(), extauthz.ServerOption())
 	secure, err := s.secure("authz", s.config.authzTLS, "h2")

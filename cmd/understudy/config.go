@@ -34,17 +34,21 @@ type config struct {
 	// enable is authz, admin or both.
 	enable []string
 
+	// previewConsole prints preview records for people.
 	previewConsole bool
-	preview        previewConfig
-	decisionLog    telemetry.DecisionLog
-	external       externalConfig
-	reservations   reservationConfig
+	// preview is what shadow evaluations may cost; the live ones have decisionsConfig.
+	preview      previewConfig
+	decisionLog  telemetry.DecisionLog
+	external     externalConfig
+	reservations reservationConfig
 }
 
 // rule is called with each rule of a flag and whether it is kept.
 type rule func(ok bool, flag, says string)
 
 // bind declares the flags.
+// A flag and its environment variable are the same setting: command.FromEnvironment makes
+// the variable of the name.
 func (c *config) bind(f *pflag.FlagSet) {
 	c.Config.Bind(f)
 	c.portsConfig.bind(f)
@@ -128,12 +132,15 @@ func (c *config) fillIn() error {
 	return c.Config.FillIn()
 }
 
+// enabled reports whether a half of the process is served: authz or admin.
 func (c *config) enabled(what string) bool { return slices.Contains(c.enable, what) }
 
 // logConfig is how the process logs.
 type logConfig struct {
+	// logFormat is text or json.
 	logFormat string
-	logLevel  string
+	// logLevel is debug, info, warn or error.
+	logLevel string
 }
 
 // bind declares the flags.
@@ -142,6 +149,7 @@ func (c *logConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
 }
 
+// check calls check with each rule and whether it is kept.
 func (c *logConfig) check(check rule) {
 	check(command.OneOf(c.logFormat, "text", "json"), "log-format", "it is text or json")
 	check(command.OneOf(c.logLevel, "debug", "info", "warn", "error"), "log-level", "it is debug, info, warn or error")
@@ -156,6 +164,7 @@ func (c *logConfig) newLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
+// level returns the level of slog. It never fails: check has been there before.
 func (c *logConfig) level() slog.Level {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(c.logLevel)); err != nil {

@@ -18,6 +18,8 @@ func serveDemo(ctx context.Context, dir string, records sdklog.Exporter, log io.
 	return serve(ctx, demoConfig(dir), records, log, announce)
 }
 
+// demoConfig is also what tests begin with: free ports, a store in dir, and no snapshot
+// file, so that nothing of one run is found by the next.
 func demoConfig(dir string) config {
 	return config{
 		Config: storage.Config{

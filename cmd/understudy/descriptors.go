@@ -29,6 +29,8 @@ func grpcBodies(file string) (extauthz.Option, error) {
 	return option, nil
 }
 
+// descriptorOption parses the content of the file. Without any file in it the set would
+// silently leave all bodies unparsed, so that is an error.
 func descriptorOption(content []byte) (extauthz.Option, error) {
 	set := &descriptorpb.FileDescriptorSet{}
 	if err := proto.Unmarshal(content, set); err != nil {

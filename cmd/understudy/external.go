@@ -18,9 +18,15 @@ type externalConfig struct {
 	// the clear.
 	tokenFiles []string
 	// allow are hosts and prefixes of addresses.
-	allow       []string
-	timeout     time.Duration
+	allow []string
+	// timeout bounds one call. It is above --decision-timeout by default, for a preview
+	// may take longer than a live decision.
+	timeout time.Duration
+	// concurrency is the calls under way to one service. Beyond it a call fails at once:
+	// requests that wait for a slow service would hold the memory of all others.
 	concurrency int
+	// shadowCalls lets experiments call services too. They are off by default, for a
+	// service may count what it is asked.
 	shadowCalls bool
 }
 

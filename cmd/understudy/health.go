@@ -13,16 +13,23 @@ import (
 
 // readiness is the answer of /readyz.
 type readiness struct {
-	Ready    bool   `json:"ready"`
-	Reason   string `json:"reason,omitempty"`
+	// Ready says whether this process may get traffic; the status code says the same.
+	Ready bool `json:"ready"`
+	// Reason is why it is not ready.
+	Reason string `json:"reason,omitempty"`
+	// Version, Location and Node say which process answers: ports on a laptop get mixed
+	// up.
 	Version  string `json:"version"`
 	Location string `json:"location"`
 	Node     string `json:"node,omitempty"`
 	// Observing says that decisions are not enforced.
-	Observing bool              `json:"observing,omitempty"`
-	Bound     map[string]string `json:"addresses"`
-	Sequence  int64             `json:"sequence"`
-	Policies  int               `json:"policies"`
+	Observing bool `json:"observing,omitempty"`
+	// Bound :: authz, http-authz, reservation, admin, health → address.
+	Bound map[string]string `json:"addresses"`
+	// Sequence is the last change of the store that was applied.
+	Sequence int64 `json:"sequence"`
+	// Policies is how many decide here.
+	Policies int `json:"policies"`
 	// StoreLostSeconds is for how long the store has not answered.
 	StoreLostSeconds float64 `json:"storeLostSeconds,omitempty"`
 	// StoreError is why it does not.
@@ -30,12 +37,14 @@ type readiness struct {
 	// MissingPolicies are the IDs of policies that decide here although the store has
 	// lost them, the first maxNamed of MissingCount.
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
-	MissingCount    int      `json:"missingPolicyCount,omitempty"`
+	// MissingCount is all of them.
+	MissingCount int `json:"missingPolicyCount,omitempty"`
 	// NotApplied are the names of policies and experiments that could not be applied, the
 	// first maxNamed of NotAppliedCount. The last good version of a policy decides;
 	// without one it denies.
-	NotApplied      []string `json:"notApplied,omitempty"`
-	NotAppliedCount int      `json:"notAppliedCount,omitempty"`
+	NotApplied []string `json:"notApplied,omitempty"`
+	// NotAppliedCount is all of them.
+	NotAppliedCount int `json:"notAppliedCount,omitempty"`
 	// Help says what to do about it.
 	Help string `json:"help,omitempty"`
 	// AbsentPolicy is the ID of --policy, if there is no such policy: requests that name
@@ -51,15 +60,22 @@ const maxNamed = 10
 // health serves what a platform asks a process: whether it lives, whether it may
 // get traffic, and its metrics.
 type health struct {
-	config  config
+	// config is read for names and for the default decision.
+	config config
+	// bound is written until the ports are open, and only read then.
 	bound   map[string]string
 	sidecar *sidecar.Sidecar // nil if this process decides nothing
 	// listening is closed when the gRPC port listens.
 	listening <-chan struct{}
-	metrics   http.Handler
-	draining  atomic.Bool
+	// metrics is the page of telemetry.
+	metrics http.Handler
+	// draining is set at the beginning of the shutdown.
+	draining atomic.Bool
 }
 
+// handler serves three pages. /healthz answers as long as the process runs: a platform
+// must not restart a sidecar whose store is away, for it still decides by the last
+// policies.
 func (h *health) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -68,6 +84,7 @@ func (h *health) handler() http.Handler {
 	return mux
 }
 
+// serveReady answers 200 or 503, and with either what an operator wants to know.
 func (h *health) serveReady(w http.ResponseWriter, _ *http.Request) {
 	r := h.readiness()
 	w.Header().Set("Content-Type", "application/json")
@@ -105,6 +122,7 @@ func (h *health) readiness() readiness {
 	return r
 }
 
+// closed reports whether an event has happened, without waiting for it.
 func closed(event <-chan struct{}) bool {
 	select {
 	case <-event:
@@ -140,6 +158,7 @@ func (r *readiness) setAbsent(status sidecar.Status, decision string) {
 	r.AbsentHelp = absentHelp(status.Absent, decision)
 }
 
+// absentHelp says what a missing --policy means, on /readyz and in the log.
 func absentHelp(id authz.PolicyID, decision string) string {
 	return fmt.Sprintf("There is no policy %s (--policy) in the location: a request that names no other gets the default decision, %s. "+
 		"Create it with `understudy apply %s -f FILE`, or name another one.", id, decision, id)

@@ -27,6 +27,9 @@ func (c *portsConfig) httpAuthz() httpauthz.Config {
 }
 
 // openHTTPAuthz opens the port on which proxies ask over HTTP, if it is wanted.
+//
+// The timeouts differ from those of the other ports: a question is small and answered at
+// once, and a proxy that is refused on an idle connection denies a user's request.
 func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) error {
 	if s.config.httpAuthzAddr == "" {
 		return nil
@@ -49,6 +52,8 @@ func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) erro
 }
 
 // drainHTTPAuthz answers the questions under way and takes no more.
+//
+// It is called while the gRPC port drains too: both have the same time.
 func (s *server) drainHTTPAuthz(ctx context.Context) error {
 	if s.authzHTTP == nil {
 		return nil

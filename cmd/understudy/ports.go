@@ -21,20 +21,32 @@ import (
 // proxies over HTTP, for the admin API and for health. The port for reservations has a
 // configuration of its own.
 type portsConfig struct {
-	authzAddr     string
+	// authzAddr is where Envoy asks over gRPC: host:port, or unix:// and a path.
+	authzAddr string
+	// httpAuthzAddr is where proxies ask over HTTP, in the same forms; empty is nowhere.
 	httpAuthzAddr string
-	adminAddr     string
-	healthAddr    string
+	// adminAddr is host:port, on a loopback address unless the operator says otherwise.
+	adminAddr string
+	// healthAddr is host:port.
+	healthAddr string
 
+	// httpAuthzPathPrefix is what Envoy's HTTP service puts before the path of each
+	// question. Other proxies ask under a path of their own, by which the two are
+	// distinguished.
 	httpAuthzPathPrefix string
-	authzSocketMode     string
+	// authzSocketMode is octal permissions: who connects to a socket is whoever may write
+	// to it.
+	authzSocketMode string
 
-	authzTLS      port.TLSFiles
-	httpAuthzTLS  port.TLSFiles
-	adminTLS      port.TLSFiles
+	// Only the ports that have client authorities ask for a client's certificate (mTLS).
+	authzTLS     port.TLSFiles
+	httpAuthzTLS port.TLSFiles
+	adminTLS     port.TLSFiles
+	// tlsMinVersion is 1.2 or 1.3, for all ports.
 	tlsMinVersion string
 	// tlsReload is how often files of certificates and tokens are read again.
-	tlsReload   time.Duration
+	tlsReload time.Duration
+	// connections bounds what one client may take of the gRPC port.
 	connections port.Connections
 }
 
@@ -59,6 +71,8 @@ func (c *portsConfig) bind(f *pflag.FlagSet) {
 	c.connections.Bind(f)
 }
 
+// check calls check with each rule and whether it is kept. Files of certificates are read
+// later, when the ports are opened: their errors name more than a rule could.
 func (c *portsConfig) check(check rule) {
 	_, err := parseMode(c.authzSocketMode)
 	check(err == nil, "authz-socket-mode", "it is octal permissions such as 0660")

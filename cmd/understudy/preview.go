@@ -10,13 +10,21 @@ import (
 
 // previewConfig is what previews may cost.
 type previewConfig struct {
+	// log is all, differing or sampled:RATE.
 	log string
 	// which is what log says. It is set when that is checked; until then it is all.
-	which      rehearsal.PreviewLog
-	workers    int
-	queue      int
+	which rehearsal.PreviewLog
+	// workers is how many experiments are evaluated at a time; 0 is half the processors,
+	// so that the live decisions always find one.
+	workers int
+	// queue is how many requests may wait. Beyond it previews are dropped, and live
+	// decisions are not.
+	queue int
+	// queueBytes is what they may hold, in bytes: requests are as large as their bodies.
 	queueBytes int
-	timeout    time.Duration
+	// timeout bounds one evaluation. It is longer than that of live decisions: nobody
+	// waits.
+	timeout time.Duration
 }
 
 // bind declares the flags.

@@ -33,11 +33,17 @@ const reservationAddr = "127.0.0.1:9192"
 // reservationConfig is the configuration of reservation checks. They are off
 // without a policy.
 type reservationConfig struct {
-	policy   string
-	addr     string
+	// policy is the ID of the policy that answers; empty turns the port off.
+	policy string
+	// addr is host:port.
+	addr string
+	// basePath is what comes before v1/check-create, for a Blazar that is configured with
+	// a path.
 	basePath string
-	tokens   []string
-	tls      port.TLSFiles
+	// tokens are files, each with a token that Blazar may send.
+	tokens []string
+	// tls is as for the other ports.
+	tls port.TLSFiles
 	// concurrency is the calls that may be under way.
 	concurrency int
 }
@@ -54,6 +60,7 @@ func (c *reservationConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.tls.ClientCA, "reservation-tls-client-ca", "", "a PEM file with the authorities one of which has to have signed Blazar's certificate (mTLS)")
 }
 
+// on reports whether reservations are served.
 func (c *reservationConfig) on() bool { return c.policy != "" }
 
 // check calls check with each rule and whether it is kept. served says that this process has a sidecar.
@@ -77,15 +84,21 @@ func (c *reservationConfig) check(served bool, check func(ok bool, flag, rule st
 
 // reservationPort is the port on which Blazar asks. It is nil if that is not wanted.
 type reservationPort struct {
+	// handler answers. Its tokens are replaced while it runs.
 	handler *reservation.Handler
-	http    *http.Server
-	tokens  tokenfile.Files
+	// http has handler, with the limits of the port.
+	http *http.Server
+	// tokens are read again as they are rotated; while they cannot be, the last ones stay.
+	tokens tokenfile.Files
 	// every is how often the files of the tokens are looked at.
 	every time.Duration
 	log   *slog.Logger
 }
 
 // openReservations opens the port, if it is wanted.
+//
+// Whoever gets an answer here learns who may reserve what, so beyond this machine a token
+// is required; check has seen to that.
 func (s *server) openReservations(ctx context.Context) error {
 	c := s.config.reservations
 	if !c.on() {

@@ -24,6 +24,10 @@ import (
 var version = "dev"
 
 // run is the whole program but for the process: what main calls and tests start.
+//
+// A signal cancels the context of the command, which ends in its own time; the next one
+// ends the process as the system does. The exit code is that of command.ExitError, and 1
+// without one.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -52,6 +56,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
+// newRoot makes all commands. It is made anew for each run, and for each test of the help:
+// cobra keeps the values of flags in it.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "understudy",

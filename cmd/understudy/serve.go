@@ -26,6 +26,10 @@ import (
 // serve runs everything that the configuration enables until ctx is done.
 // announce, if not nil, gets the bound addresses once all ports are open.
 // Preview records go to console too, if that is not nil.
+//
+// It returns when everything has ended, or when the time for that is over: --drain-delay
+// and --shutdown-timeout. The error is what failed first, joined with what did not end.
+// All ports are bound before any is served, so that one that is in use ends the start.
 func serve(
 	ctx context.Context, c config, console sdklog.Exporter, stderr io.Writer, announce func(map[string]string),
 ) (err error) {
@@ -58,24 +62,36 @@ func serve(
 
 // server is everything that listens in one process.
 type server struct {
-	config    config
-	log       *slog.Logger
+	// config is what the flags say. It does not change.
+	config config
+	// log writes to standard error; standard output is for records and the decision log.
+	log *slog.Logger
+	// telemetry is never nil; without OTEL_* variables it exports nothing.
 	telemetry *telemetry.Telemetry
-	store     storage.Store
-	panics    *diagnostics.Panics
+	// store is shared by both halves: the admin API writes it, the sidecar follows it.
+	store storage.Store
+	// panics counts and logs what panicked. One request may fail by a bug, and no other
+	// one.
+	panics *diagnostics.Panics
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 
-	sidecar     *sidecar.Sidecar
+	// The sidecar and its ports, nil unless authz is enabled.
+	sidecar *sidecar.Sidecar
+	// The port for Envoy, all nil unless authz is enabled.
 	authz       *grpc.Server
 	authzHealth *grpchealth.Server
 	authzHTTP   *http.Server // nil if nobody asks over HTTP
+	// reservation is nil unless reservations are served.
 	reservation *reservationPort
-	admin       *rest.API
-	adminHTTP   *http.Server
-	health      *health
-	healthHTTP  *http.Server
+	// The admin API, nil unless admin is enabled.
+	admin     *rest.API
+	adminHTTP *http.Server
+	// The health port is always there: it is how a platform sees either half.
+	health     *health
+	healthHTTP *http.Server
 
+	// listeners :: as bound → what is bound and not yet served.
 	listeners map[string]net.Listener
 	// listening is closed when the gRPC port listens.
 	listening chan struct{}
@@ -141,6 +157,8 @@ func (s *server) open(ctx context.Context, st storage.Store) error {
 	return nil
 }
 
+// bind opens a port, and notes where it is: with :0 the system chooses. Its errors name
+// the flag.
 func (s *server) bind(ctx context.Context, name, addr string) error {
 	mode, err := parseMode(s.config.authzSocketMode)
 	if err != nil {
@@ -155,6 +173,8 @@ func (s *server) bind(ctx context.Context, name, addr string) error {
 	return nil
 }
 
+// closeListeners gives ports back that are bound and not served, after a start that
+// failed.
 func (s *server) closeListeners() error {
 	var errs []error
 	for _, l := range s.listeners {

@@ -33,12 +33,18 @@ func (c *shutdownConfig) bind(f *pflag.FlagSet) {
 		"for one of several sidecars, and then longer than the interval in which Envoy or the platform asks for health; a single sidecar needs 0s, for it would be taken out with nobody in its place")
 }
 
+// check calls check with each rule and whether it is kept.
 func (c *shutdownConfig) check(check rule) {
 	check(c.shutdownTimeout > 0, "shutdown-timeout", "it is a duration above zero, such as 10s")
 	check(c.drainDelay >= 0, "drain-delay", "it is a duration such as 5s")
 }
 
 // run serves until ctx is done or a part fails, then ends the parts in order.
+//
+// The order is the point. Readiness goes first, so that no new requests come; then the
+// ports answer what they have; then the sidecar stops following. What follows the store
+// must not stop before: a request that is decided by yesterday's policy is a wrong
+// decision.
 func (s *server) run(ctx context.Context, ending *lifecycle.Ending) error {
 	g, ctx := lifecycle.NewGroup(ctx)
 	defer g.Stop()
@@ -58,6 +64,8 @@ func (s *server) run(ctx context.Context, ending *lifecycle.Ending) error {
 }
 
 // start starts the parts that are there. following is the context of the sidecar.
+//
+// Each part has a name, by which a failure or a part that does not end is reported.
 func (s *server) start(ctx, following context.Context, g *lifecycle.Group) {
 	if s.sidecar != nil {
 		g.Go("sidecar", func() error { return s.sidecar.Run(following) })
@@ -79,6 +87,8 @@ func (s *server) start(ctx, following context.Context, g *lifecycle.Group) {
 }
 
 // serveGRPC serves until the server is stopped, which may be before it began.
+//
+// GracefulStop makes Serve return ErrServerStopped, or nil.
 func serveGRPC(s *grpc.Server, l net.Listener) error {
 	if err := s.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err

@@ -15,6 +15,11 @@ import (
 	"understudy/cmd/understudy/storage"
 )
 
+// openAuthz makes the sidecar and the server that Envoy asks, and reserves its port.
+//
+// The health service says NOT_SERVING for each name from the first moment on: grpc-go's
+// begins with SERVING, and an Envoy that asks early would send requests to a sidecar
+// without policies. Reflection is on, so that grpcurl works against a sidecar in trouble.
 func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 	var err error
 	s.sidecar, err = sidecar.New(sidecar.Config{

@@ -23,16 +23,27 @@ const usualDecision = "envoy/authz/allow"
 
 // importFlags are the flags of `import`.
 type importFlags struct {
-	source       sourceFlags
-	client       cli.Client
-	id, write    string
-	rules        []string
-	opaConfig    string
+	// source says how the bundle is read.
+	source sourceFlags
+	// client is used with --apply; its streams are those of the command.
+	client cli.Client
+	// id is what it becomes, write the file that is written instead of standard output.
+	id, write string
+	// rules are paths, in the order of the chain.
+	rules []string
+	// opaConfig is a file of OPA's that names the rule instead.
+	opaConfig string
+	// withoutTests leaves out *_test.rego.
 	withoutTests bool
-	apply        bool
+	// apply sends the policy to the admin API.
+	apply bool
+	// validateOnly lets the API check it and store nothing.
 	validateOnly bool
 }
 
+// NewImport makes the command for those who come from opa-envoy-plugin. What it prints is
+// a file for `apply -f`, so that the policy can be read, changed and kept under version
+// control from the first day on.
 func NewImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
@@ -68,6 +79,8 @@ them. A signed bundle needs the key that verifies it (--verification-key), or
 	return cmd
 }
 
+// bind declares the flags; those of the connection are the same as of the commands of the
+// API.
 func (f *importFlags) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.source.bind(flags)
@@ -103,6 +116,8 @@ func (f *importFlags) check() error {
 	return nil
 }
 
+// run reads, chooses the rules, compiles, and prints or sends. Nothing is written before
+// it has compiled: a file that does not apply helps nobody.
 func (f *importFlags) run(ctx context.Context, name string) error {
 	if err := f.check(); err != nil {
 		return err
@@ -134,6 +149,10 @@ func (f *importFlags) run(ctx context.Context, name string) error {
 }
 
 // choose returns the paths of the rules that decide.
+//
+// A bundle does not say which of its rules decide: a configuration does, or the one who
+// imports it. A guess would be a policy that allows or denies for the wrong reason, so
+// rules that look like decisions are only named in the error.
 func (f *importFlags) choose(ctx context.Context, from *bundle.Bundle) ([]string, error) {
 	switch {
 	case len(f.rules) > 0:

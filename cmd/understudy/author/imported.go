@@ -24,11 +24,16 @@ type imported struct {
 	// from is where the bundle was read, id what the policy is to be, and file where
 	// it is written, if known.
 	from, id, file string
-	rules          []string
-	bundle         *bundle.Bundle
+	// rules are the paths of what decides, at least one.
+	rules []string
+	// bundle is where modules and data come from.
+	bundle *bundle.Bundle
 }
 
 // compile holds the policy to what the server will hold it to.
+//
+// That is more than whether it compiles: a number that is not kept exactly is refused
+// here and not when it is applied.
 func (d *imported) compile(ctx context.Context) error {
 	encoded, err := json.Marshal(d.policy())
 	if err != nil {
@@ -49,17 +54,23 @@ func (d *imported) compile(ctx context.Context) error {
 
 // importedPolicy is the policy in the order in which it is read best.
 type importedPolicy struct {
-	Rules   []importedRule    `json:"rules" yaml:"rules"`
+	// Rules come first, since they say what the policy does.
+	Rules []importedRule `json:"rules" yaml:"rules"`
+	// Modules are Rego v1, translated if need be.
 	Modules map[string]string `json:"modules,omitempty" yaml:"modules,omitempty"`
-	Data    map[string]any    `json:"data,omitempty" yaml:"data,omitempty"`
+	// Data is nested by folders, as OPA has it.
+	Data map[string]any `json:"data,omitempty" yaml:"data,omitempty"`
 }
 
+// importedRule is one filter of the chain.
 type importedRule struct {
+	// Rego is the only filter that a bundle can be made of: the path of a rule.
 	Rego struct {
 		Path string `json:"path" yaml:"path"`
 	} `json:"rego" yaml:"rego"`
 }
 
+// policy returns the document without what is around it in an experiment.
 func (d *imported) policy() importedPolicy {
 	p := importedPolicy{Modules: d.bundle.Modules, Data: d.bundle.Data}
 	for _, path := range d.rules {
@@ -84,6 +95,7 @@ func (d *imported) resource() ([]byte, error) {
 	return printable(content), err
 }
 
+// json is the file for --output json.
 func (d *imported) json() ([]byte, error) {
 	content, err := json.MarshalIndent(d.document(), "", "  ")
 	return append(printable(content), '\n'), err
@@ -103,6 +115,8 @@ func printable(content []byte) []byte {
 	return out
 }
 
+// yaml is the file for people: a policy is mostly Rego, which is read as a block of text.
+// The server reads the same from it as from the JSON; a test tries odd texts.
 func (d *imported) yaml() ([]byte, error) {
 	content, err := d.resource()
 	if err != nil {

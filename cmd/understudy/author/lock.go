@@ -20,12 +20,18 @@ import (
 
 // lockFlags are the flags of `lock`.
 type lockFlags struct {
-	source       sourceFlags
-	name, write  string
-	rules        []string
+	// source says how the folder or bundle is read.
+	source sourceFlags
+	// name is that of the policy; write is a file instead of standard output.
+	name, write string
+	// rules are the run list, in its order.
+	rules []string
+	// withoutTests leaves out *_test.rego.
 	withoutTests bool
 }
 
+// NewLock makes the command that turns a folder into a lock: one document, with a hash
+// that says what is in it. Data has no place in it, and is refused rather than lost.
 func NewLock() *cobra.Command {
 	var f lockFlags
 	cmd := &cobra.Command{
@@ -62,6 +68,7 @@ module.`,
 	return cmd
 }
 
+// run writes the lock if all of it is well.
 func (f *lockFlags) run(cmd *cobra.Command, from string) error {
 	options, err := f.source.options()
 	if err != nil {

@@ -12,14 +12,22 @@ import (
 // pluginConfig is what opa-envoy-plugin is configured with, as far as it changes
 // decisions. Its own names and defaults are used.
 type pluginConfig struct {
-	Path                 string `yaml:"path"`
-	Query                string `yaml:"query"`
-	DryRun               bool   `yaml:"dry-run"`
-	SkipRequestBodyParse bool   `yaml:"skip-request-body-parse"`
-	ProtoDescriptor      string `yaml:"proto-descriptor"`
+	// Path is the rule that decides, with slashes.
+	Path string `yaml:"path"`
+	// Query is the older name of the same, such as data.envoy.authz.allow.
+	Query string `yaml:"query"`
+	// DryRun lets every request pass there.
+	DryRun bool `yaml:"dry-run"`
+	// SkipRequestBodyParse leaves parsed_body out of the input there.
+	SkipRequestBodyParse bool `yaml:"skip-request-body-parse"`
+	// ProtoDescriptor is the file for --grpc-descriptor-set.
+	ProtoDescriptor string `yaml:"proto-descriptor"`
 }
 
 // readPluginConfig reads the plugin's part of OPA's configuration.
+//
+// All else that OPA is configured with, such as bundles and decision logs, is not read:
+// it is no part of a policy.
 func readPluginConfig(file string) (*pluginConfig, error) {
 	content, err := command.ReadSmallFile(file)
 	if err != nil {

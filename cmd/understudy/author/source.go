@@ -1,6 +1,13 @@
-// Package author has the commands for those who write policies. They work on files, without
-// a server: import and lock make a policy or a Policyfile lock of OPA's bundles and folders,
-// test runs test_ rules. All compile as a server does, so what they accept, it accepts.
+// Package author has the commands for those who write policies. They work on files,
+// without a server: import and lock make a policy or a Policyfile lock of OPA's bundles
+// and folders, and test runs test_ rules.
+//
+// All three read in the same way (source.go) and compile as a server does, so what they
+// accept, a server accepts. They print what they make and write a file only when all of it
+// is well: a pipeline that stops at an exit code never has half of a policy.
+//
+// What a bundle or a folder contains is not trusted. Links do not lead out of a folder,
+// sizes are bounded, and texts from inside are escaped before they reach a terminal.
 package author
 
 import (
@@ -24,11 +31,16 @@ import (
 
 // sourceFlags say how a bundle or a folder is read.
 type sourceFlags struct {
+	// v0Compatible translates modules; skipVerify takes what is signed without a look at
+	// it.
 	v0Compatible, skipVerify bool
-	verificationKey          string
-	signingAlg               string
+	// verificationKey is a file, empty for bundles without a signature.
+	verificationKey string
+	// signingAlg is one of those that OPA signs with.
+	signingAlg string
 }
 
+// bind declares the flags.
 func (s *sourceFlags) bind(f *pflag.FlagSet) {
 	f.BoolVar(&s.v0Compatible, "v0-compatible", false, "translate modules of Rego v0 instead of refusing them")
 	f.BoolVar(&s.skipVerify, "skip-verify", false, "take a signed bundle without verifying its signature")
@@ -52,6 +64,9 @@ func (s *sourceFlags) options() (bundle.Options, error) {
 
 // readBundle reads a bundle, a folder, one .rego file, or a bundle on standard
 // input, which is -.
+//
+// Which of them it is, the name says: a folder is one by what it is on disk, a module by
+// .rego, and all else is a bundle.
 func readBundle(ctx context.Context, name string, stdin io.Reader, options bundle.Options) (*bundle.Bundle, error) {
 	if name == "-" {
 		return bundle.Read(ctx, stdin, options)
@@ -61,7 +76,7 @@ func readBundle(ctx context.Context, name string, stdin io.Reader, options bundl
 		return nil, err
 	}
 	if info.IsDir() {
-		return ReadFolder(ctx, name, options)
+		return readFolder(ctx, name, options)
 	}
 	if filepath.Ext(name) == ".rego" {
 		text, err := command.ReadFile(name, nil)
@@ -78,8 +93,10 @@ func readBundle(ctx context.Context, name string, stdin io.Reader, options bundl
 	return bundle.Read(ctx, f, options)
 }
 
-// ReadFolder reads a folder; links cannot lead out of it.
-func ReadFolder(ctx context.Context, name string, options bundle.Options) (*bundle.Bundle, error) {
+// readFolder reads a folder; links cannot lead out of it.
+//
+// Whoever wrote the folder need not be trusted with the files of whoever imports it.
+func readFolder(ctx context.Context, name string, options bundle.Options) (*bundle.Bundle, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err

@@ -26,18 +26,27 @@ import (
 
 // testFlags are the flags of `test`, and what it has counted.
 type testFlags struct {
-	source           sourceFlags
-	run, format      string
-	timeout          time.Duration
-	verbose, cover   bool
-	allowNone        bool
-	only             *regexp.Regexp
-	out              io.Writer
-	colour           terminal.Palette
-	in               io.Reader
+	// source says how bundles and folders are read.
+	source sourceFlags
+	// run is a pattern of names, format text or json.
+	run, format string
+	// timeout bounds each test.
+	timeout time.Duration
+	// verbose shows tests that pass too; cover shows rows that none has evaluated.
+	verbose, cover bool
+	// allowNone takes a file without tests for one that passes.
+	allowNone bool
+	// only is run, compiled.
+	only   *regexp.Regexp
+	out    io.Writer
+	colour terminal.Palette
+	in     io.Reader
+	// tests are all that ran, bad those that did not pass, and none the files without any.
 	tests, bad, none int
 }
 
+// NewTest makes the command that runs tests as a server with --require-passing-tests does,
+// so that its verdict is known before anything is sent.
 func NewTest() *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
@@ -108,6 +117,7 @@ func (f *testFlags) all(ctx context.Context, names []string) (err error) {
 	return f.verdict()
 }
 
+// count adds a file to the totals.
 func (f *testFlags) count(report regotest.Report) {
 	f.tests += len(report.Tests)
 	for _, t := range report.Tests {
@@ -120,6 +130,8 @@ func (f *testFlags) count(report regotest.Report) {
 	}
 }
 
+// verdict is the error of the whole run, nil if all is well. No tests are a failure:
+// otherwise a misspelt name would pass in CI for ever.
 func (f *testFlags) verdict() error {
 	switch {
 	case f.bad > 0:
@@ -133,6 +145,9 @@ func (f *testFlags) verdict() error {
 }
 
 // file reads, compiles and tests one file.
+//
+// It is compiled first as a server would: a policy that no server takes has no tests that
+// pass.
 func (f *testFlags) file(ctx context.Context, name string) (regotest.Report, error) {
 	policy, err := f.read(ctx, name)
 	if err != nil {

@@ -13,27 +13,42 @@ import (
 
 // testedFile is what `test --format json` says of one file.
 type testedFile struct {
-	File     string         `json:"file"`
-	Tests    []testedRule   `json:"tests"`
+	// File is the argument as it was given.
+	File string `json:"file"`
+	// Tests are those of all modules.
+	Tests []testedRule `json:"tests"`
+	// Coverage is there with --coverage.
 	Coverage *testedCovered `json:"coverage,omitempty"`
 }
 
+// testedRule is one test_ rule.
 type testedRule struct {
-	Name    string                      `json:"name"`
-	Result  regotest.Outcome            `json:"result"`
-	Module  string                      `json:"module"`
-	Row     int                         `json:"row"`
-	Seconds float64                     `json:"seconds"`
-	Reason  string                      `json:"reason,omitempty"`
-	Cases   map[string]regotest.Outcome `json:"cases,omitempty"`
-	Output  string                      `json:"output,omitempty"`
+	// Name is like data.web_test.test_get.
+	Name string `json:"name"`
+	// Result is PASS, FAIL, ERROR or SKIP.
+	Result regotest.Outcome `json:"result"`
+	// Module and Row are where the rule begins.
+	Module string `json:"module"`
+	Row    int    `json:"row"`
+	// Seconds is how long it took.
+	Seconds float64 `json:"seconds"`
+	// Reason is the expression that failed last, or the error.
+	Reason string `json:"reason,omitempty"`
+	// Cases are the outcomes of a rule with several, by their keys.
+	Cases map[string]regotest.Outcome `json:"cases,omitempty"`
+	// Output is what it printed.
+	Output string `json:"output,omitempty"`
 }
 
+// testedCovered is what the tests have evaluated.
 type testedCovered struct {
-	Percent    float64          `json:"percent"`
+	// Percent is of the rows that can be evaluated.
+	Percent float64 `json:"percent"`
+	// NotCovered :: module → rows, in order.
 	NotCovered map[string][]int `json:"notCovered"`
 }
 
+// resultOf is the report of a file as JSON has it.
 func resultOf(name string, report regotest.Report) testedFile {
 	out := testedFile{File: name, Tests: make([]testedRule, 0, len(report.Tests))}
 	for _, t := range report.Tests {
@@ -81,6 +96,8 @@ func (f *testFlags) print(name string, report regotest.Report) {
 	f.printCoverage(report.Coverage)
 }
 
+// printTest shows one test. Names of cases and reasons are texts of the policy, and
+// escaped.
 func (f *testFlags) printTest(t regotest.Test) {
 	word := f.colour.Yellow(string(t.Outcome))
 	switch t.Outcome {
@@ -103,6 +120,7 @@ func (f *testFlags) printTest(t regotest.Test) {
 	}
 }
 
+// printCoverage names the rows that no test has evaluated.
 func (f *testFlags) printCoverage(c *regotest.Coverage) {
 	if c == nil {
 		return
@@ -131,6 +149,7 @@ func ranges(rows []int) string {
 	return strings.Join(out, ",")
 }
 
+// testCount is a number of tests in words.
 func testCount(n int) string {
 	if n == 1 {
 		return "1 test"

@@ -17,6 +17,8 @@ import (
 	"understudy/cmd/understudy/resourcefile"
 )
 
+// newApply replaces a whole resource: the update mask is *, so what the file leaves out is
+// gone. That makes a file in a repository the truth, whatever was there before.
 func newApply() *cobra.Command {
 	var file string
 	var validateOnly bool
@@ -37,6 +39,8 @@ begins with @ is read from the file that it names, relative to the first one.
 }
 
 // apply replaces what clients own of the resource, and creates it if need be.
+//
+// All mistakes in the file are ones of usage: nothing was sent.
 func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool) error {
 	content, err := command.ReadFile(file, c.In)
 	if err != nil {
@@ -51,6 +55,8 @@ func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool
 
 // ApplyResource is apply of a resource that was read. from is what a mistake in it is
 // blamed on.
+//
+// The parent of an experiment's policy is its own policy, so a file need not name it.
 func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resourcefile.Resource, validateOnly bool) error {
 	everything := &fieldmaskpb.FieldMask{Paths: []string{"*"}}
 	if isExperiment(name) {

@@ -22,15 +22,24 @@ import (
 
 // checkFlags are the flags of `check`.
 type checkFlags struct {
-	addr, file, output        string
-	method, path, host        string
-	scheme, body, principal   string
-	policy                    string
+	// addr is the sidecar, file a whole CheckRequest; the other flags make one without it.
+	addr, file, output string
+	// What the caller asks for.
+	method, path, host string
+	// principal is whom the mesh has authenticated.
+	scheme, body, principal string
+	// policy is what a route chooses by a context extension.
+	policy string
+	// Each is one entry; they may be given more than once.
 	headers, contextExtension []string
-	timeout                   time.Duration
-	transport                 Transport
+	// timeout bounds the whole call, the connection included.
+	timeout time.Duration
+	// transport is for https:// alone.
+	transport Transport
 }
 
+// NewCheck makes the command that asks as Envoy does. Its exit code is another one for a
+// denial than for a failure, so that scripts and CI can test a policy on a real sidecar.
 func NewCheck() *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
@@ -69,6 +78,8 @@ that there was no answer.`,
 	return cmd
 }
 
+// run asks, prints the answer, and returns an error with the exit code of a denial if it
+// is one.
 func (f *checkFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	if !command.OneOf(f.output, "text", "json") {
 		return command.Usage(errors.New("--output: it is text or json"))
@@ -113,6 +124,8 @@ func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
 	return request, nil
 }
 
+// build makes what Envoy would send of a request like this: the pseudo headers of HTTP/2
+// are among the headers, and their names are lower case, since policies read them so.
 func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 	headers := map[string]string{
 		":method": f.method, ":path": f.path, ":authority": f.host, ":scheme": f.scheme, "user-agent": "understudy-check",
@@ -148,6 +161,8 @@ func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 	}}, nil
 }
 
+// print shows an answer. What a policy returns is written with quotes or as JSON: it may
+// be the text of whoever asked, and must not control a terminal.
 func (f *checkFlags) print(w io.Writer, response *authv3.CheckResponse) error {
 	if f.output == "json" {
 		out, err := protojson.MarshalOptions{Multiline: true}.Marshal(response)
@@ -176,6 +191,8 @@ func (f *checkFlags) print(w io.Writer, response *authv3.CheckResponse) error {
 	return nil
 }
 
+// denialStatus is what the client of Envoy would get. Envoy makes 403 of a denial without
+// one.
 func denialStatus(r *authv3.CheckResponse) string {
 	if code := int32(r.GetDeniedResponse().GetStatus().GetCode()); code != 0 {
 		return fmt.Sprint(code)
@@ -183,10 +200,14 @@ func denialStatus(r *authv3.CheckResponse) string {
 	return "403"
 }
 
+// responseHeaders are those that the answer adds: to the request if it is allowed, else to
+// the denial.
 func responseHeaders(r *authv3.CheckResponse) []*corev3.HeaderValueOption {
 	return append(r.GetOkResponse().GetHeaders(), r.GetDeniedResponse().GetHeaders()...)
 }
 
+// headerValue returns a value. Envoy knows two fields for it, one for text and one for
+// bytes.
 func headerValue(h *corev3.HeaderValueOption) string {
 	if v := h.GetHeader().GetValue(); v != "" {
 		return v

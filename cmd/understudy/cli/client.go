@@ -1,9 +1,17 @@
-// Package cli has the commands that ask a running server: the admin API, the Policyfile API
-// beside it, the port that Envoy asks (check), and readiness (health).
+// Package cli has the commands that ask a running server: the admin API, the Policyfile
+// API beside it, the port that Envoy asks (check), and readiness (health).
 //
 // A command is a function of a Client, which is a connection with the flags that all of
-// them share. What changes something returns an operation: the command waits until every
-// sidecar has applied it, unless --wait=false.
+// them share. newCommand makes one that reads, and newChange one that changes: what
+// changes something returns an operation, and the command waits until every live sidecar
+// has applied it, unless --wait=false.
+//
+// Standard output has the result alone, as a table or as the API's own JSON (-o json).
+// Progress, notes and errors go to standard error, so that scripts need no filter. Names
+// of resources can be short (web, web/strict) within --location, or whole.
+//
+// Errors are those of the API: it names the field, the rule and the fix. Only what gRPC
+// itself says is put into other words (errors.go), since it knows no flags.
 package cli
 
 import (
@@ -25,15 +33,21 @@ import (
 
 // Client is a connection to the admin API, with the flags that its commands share.
 type Client struct {
-	addr     string
+	// addr is host:port, or a URL of it.
+	addr string
+	// location is what short names are in.
 	location string
-	Output   string
-	wait     bool
+	// Output is text or json, and yaml for `import`.
+	Output string
+	// wait says that a change has to be applied everywhere before the command ends.
+	wait bool
 	// creates says that the change makes what it is about: the API calls it an update, since
 	// an update with allow_missing creates.
 	creates   bool
 	transport Transport
 
+	// The connection, which Connect makes. The streams are those of the command, so that
+	// tests can read them.
 	Conn       *grpc.ClientConn
 	policies   adminpb.PolicyPreviewClient
 	operations longrunningpb.OperationsClient
@@ -62,6 +76,10 @@ func (c *Client) BindWait(f *pflag.FlagSet) {
 }
 
 // newCommand makes a client command of what it does.
+//
+// use, short and long are what the help shows; the first word behind the name in use
+// (POLICY, EXPERIMENT or NAME) says what completes it. An error of do that says nothing of
+// the server is turned into one that does.
 func newCommand(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
 	c := &Client{}
 	cmd := &cobra.Command{
@@ -84,6 +102,9 @@ func newCommand(use, short, long string, args cobra.PositionalArgs, do func(*Cli
 }
 
 // newChange makes a client command that changes something.
+//
+// A change is an operation (AIP-151). It is stored when the API answers, and done when
+// every live sidecar has applied it.
 func newChange(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
 	cmd, c := newCommand(use, short, long, args, do)
 	c.BindWait(cmd.Flags())
@@ -94,6 +115,8 @@ func newChange(use, short, long string, args cobra.PositionalArgs, do func(*Clie
 // that a server can be configured to take, and what stands around it.
 const maxMessage = 65 << 20
 
+// Connect prepares the connection; the first call opens it. Its error is one of flags. The
+// bounds on messages are above those of any server: what a server stores can be shown.
 func (c *Client) Connect() error {
 	conn, err := c.transport.Dial(c.addr, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {

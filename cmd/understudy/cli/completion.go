@@ -16,6 +16,9 @@ const completionTime = time.Second
 
 // completion completes the first argument of a command, which its use names: with
 // what the admin API has. A server that does not answer completes nothing.
+//
+// A shell shows no errors, and waits: so the time is short, and a failure completes
+// nothing.
 func (c *Client) completion(use string) cobra.CompletionFunc {
 	first := ""
 	if words := strings.Fields(use); len(words) > 1 {
@@ -39,6 +42,7 @@ func (c *Client) completion(use string) cobra.CompletionFunc {
 	}
 }
 
+// policyIDs are the policies of the location; none if the server does not answer.
 func (c *Client) policyIDs(ctx context.Context) []string {
 	all, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: c.location, PageSize: 1000})
 	if err != nil {
@@ -51,6 +55,7 @@ func (c *Client) policyIDs(ctx context.Context) []string {
 	return ids
 }
 
+// experimentIDs are the experiments of all policies, as POLICY/EXPERIMENT.
 func (c *Client) experimentIDs(ctx context.Context) []string {
 	all, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: c.Name("-"), PageSize: 1000})
 	if err != nil {

@@ -18,6 +18,9 @@ import (
 // confirmDelete asks on a terminal whether a policy is to go with what depends on it: its
 // experiments, which do not come back, and the sidecars that apply it. Scripts are not
 // asked.
+//
+// Deleting one that nothing depends on asks nothing either, for it can be undone for 30
+// days.
 func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) error {
 	stdin, ok := c.In.(*os.File)
 	if yes || !ok || !term.IsTerminal(int(stdin.Fd())) {
@@ -58,6 +61,7 @@ func (c *Client) dependents(ctx context.Context, policy string) (experiments, si
 	return len(of), sidecars, err
 }
 
+// counted is a number with its noun.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

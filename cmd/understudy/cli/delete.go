@@ -8,6 +8,7 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
+// newDelete asks before it deletes, if what goes cannot come back.
 func newDelete() *cobra.Command {
 	var etag string
 	var yes bool
@@ -33,6 +34,7 @@ are asked before a policy goes that has experiments, or that sidecars apply.
 	return cmd
 }
 
+// newUndelete is the opposite of delete for policies, for as long as they are kept.
 func newUndelete() *cobra.Command {
 	cmd, _ := newChange("undelete POLICY", "Restore a deleted policy", "Its experiments do not come back.",
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {

@@ -17,15 +17,19 @@ import (
 )
 
 const (
+	// HTTPSScheme before an address asks for TLS.
 	HTTPSScheme = "https://"
-	httpScheme  = "http://"
+	// httpScheme changes nothing; people copy it from a browser.
+	httpScheme = "http://"
 )
 
 // Transport is how the commands reach a server: with TLS if the address begins with
 // https://, else plainly. What no flag gives is taken from the environment, and is no
 // mistake where there is no TLS.
 type Transport struct {
-	CACert     string
+	// CACert is who signed the server's certificate; empty is the system's authorities.
+	CACert string
+	// ClientCert and ClientKey are what the server is shown (mTLS), both or none.
 	ClientCert string
 	ClientKey  string
 }
@@ -68,6 +72,8 @@ func (t Transport) orEnvironment() Transport {
 	return t
 }
 
+// Config makes the TLS of a connection. Its errors name the flag, also where the file was
+// named by a variable of the environment.
 func (t Transport) Config() (*tls.Config, error) {
 	t = t.orEnvironment()
 	config := &tls.Config{MinVersion: tls.VersionTLS12}

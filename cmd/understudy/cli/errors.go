@@ -30,6 +30,8 @@ func Describe(err error) string {
 
 // unanswered turns the error of a call that reached no admin API into one that says
 // what to look at. What the API answers has details, and stays as it is.
+//
+// gRPC's own errors say neither the address nor what to do about it.
 func (c *Client) unanswered(err error) error {
 	st, ok := status.FromError(err)
 	if err == nil || !ok || len(st.Details()) > 0 {
@@ -49,6 +51,8 @@ func (c *Client) unanswered(err error) error {
 
 // leftOff is the error of a wait for an operation. One that was interrupted leaves
 // the operation as it is: stored.
+//
+// Nobody may think that an interrupt undid the change.
 func leftOff(ctx context.Context, operation string, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"understudy/cmd/understudy/command"
 )
 
+// newStart begins a preview. Nothing changes for anybody who is asked about.
 func newStart() *cobra.Command {
 	cmd, _ := newChange("start EXPERIMENT", "Start the preview of an experiment",
 		"From then on every request that its policy decides is decided by it too, without effect.",
@@ -24,6 +25,7 @@ func newStart() *cobra.Command {
 	return cmd
 }
 
+// newStop ends a preview. What was recorded stays where it was sent.
 func newStop() *cobra.Command {
 	cmd, _ := newChange("stop EXPERIMENT", "End the preview of an experiment", "The experiment stays, and can be started again.\n"+nameHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
@@ -37,6 +39,8 @@ func newStop() *cobra.Command {
 	return cmd
 }
 
+// newCommit puts live what was previewed. The etag is required: without it a version that
+// nobody has previewed could go live, because somebody changed it meanwhile (AIP-154).
 func newCommit() *cobra.Command {
 	var etag, parentEtag string
 	var validateOnly bool

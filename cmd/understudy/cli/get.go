@@ -8,6 +8,7 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
+// nameHelp is in the help of all commands that take a name.
 const nameHelp = `A policy is named by its ID, such as web, and an experiment as web/strict; a whole
 resource name does as well.`
 
@@ -18,6 +19,7 @@ func PolicyCommands() []*cobra.Command {
 	}
 }
 
+// newGet shows a resource as the API has it, which `apply -f` reads again.
 func newGet() *cobra.Command {
 	cmd, _ := newCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {

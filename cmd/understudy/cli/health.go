@@ -40,17 +40,22 @@ What is wrong with policies of a server that is ready is printed too. A containe
 
 // readyAnswer is what this command reads of the answer of /readyz.
 type readyAnswer struct {
-	Ready  bool   `json:"ready"`
+	// Ready is what the status code says too.
+	Ready bool `json:"ready"`
+	// Reason is why it is not ready.
 	Reason string `json:"reason"`
 	// MissingPolicies are the first of MissingCount that the store has lost.
 	MissingPolicies []string `json:"missingPolicies"`
-	MissingCount    int      `json:"missingPolicyCount"`
-	Help            string   `json:"help"`
+	// MissingCount is all of them.
+	MissingCount int `json:"missingPolicyCount"`
+	// Help says what to do about those that are missing.
+	Help string `json:"help"`
 	// AbsentHelp is about a --policy that is not there.
 	AbsentHelp string `json:"absentPolicyHelp"`
 	// NotApplied are the first of NotAppliedCount that could not be applied.
-	NotApplied      []string `json:"notApplied"`
-	NotAppliedCount int      `json:"notAppliedCount"`
+	NotApplied []string `json:"notApplied"`
+	// NotAppliedCount is all of them.
+	NotAppliedCount int `json:"notAppliedCount"`
 }
 
 // notes are what is wrong with a server that is ready all the same.
@@ -79,6 +84,8 @@ func firstOf(names []string, total int) string {
 // maxReadiness bounds the answer of /readyz, in bytes.
 const maxReadiness = 64 << 10
 
+// checkHealth asks the health port once. An error means that a container is to be taken
+// for unhealthy: not ready, not there, or something else that listens there.
 func checkHealth(ctx context.Context, addr string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
+// newList lists policies, or experiments if a policy is named: what is in a location is in
+// a policy, so there is no other list.
 func newList() *cobra.Command {
 	var filter string
 	cmd, _ := newCommand("list [POLICY]", "List the policies, or the experiments of one policy",
@@ -26,6 +28,9 @@ func newList() *cobra.Command {
 	return cmd
 }
 
+// listPolicies prints a table, or all pages as one answer in JSON. Stored policies that
+// cannot be read are named on standard error (AIP-217): the list of the others is right
+// without them.
 func (c *Client) listPolicies(ctx context.Context, filter string) error {
 	var unreadable []string
 	policies, err := all(func(token string) ([]*adminpb.Policy, string, error) {
@@ -50,6 +55,7 @@ func (c *Client) listPolicies(ctx context.Context, filter string) error {
 	return t.Flush()
 }
 
+// listExperiments is listPolicies of the experiments of a policy, or of all with -.
 func (c *Client) listExperiments(ctx context.Context, policy, filter string) error {
 	var unreadable []string
 	experiments, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {

@@ -9,6 +9,9 @@ import (
 )
 
 // Name turns web or web/strict into a resource name; a whole name stays as it is.
+//
+// People write what they say: a policy has an ID, and an experiment is a policy's. Whole
+// names are what the API answers, and can be pasted.
 func (c *Client) Name(short string) string {
 	if strings.HasPrefix(short, "projects/") {
 		return short
@@ -35,6 +38,7 @@ func (c *Client) short(name string) string {
 	return strings.Replace(strings.TrimPrefix(name, c.location+"/policies/"), "/experiments/", "/", 1)
 }
 
+// isExperiment reports whether a whole resource name is that of an experiment.
 func isExperiment(name string) bool { return strings.Contains(name, "/experiments/") }
 
 // sibling turns the ID of a location into a resource name, in the project of the
@@ -49,6 +53,8 @@ func (c *Client) sibling(short string) string {
 // shownID is the number of characters of a revision's ID that people see.
 const shownID = 12
 
+// shortID is the beginning of a revision's ID: enough to name it, and a table has room for
+// it.
 func shortID(name string) string {
 	id := authz.ResourceName(name).ID()
 	return id[:min(len(id), shownID)]

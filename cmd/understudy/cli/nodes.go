@@ -13,6 +13,8 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
+// newNodes lists the sidecars as they report themselves to the store; it asks none of
+// them.
 func newNodes() *cobra.Command {
 	var policy, filter string
 	cmd, _ := newCommand("nodes [NODE]", "List the sidecars of a location, or show one as JSON",
@@ -36,6 +38,8 @@ that is silent for ten no longer counts, and after an hour it is forgotten.`,
 	return cmd
 }
 
+// listNodes prints one sidecar a line. APPLIED is the last change that it has applied: one
+// that falls behind the others gets no changes from the store.
 func (c *Client) listNodes(ctx context.Context, filter string) error {
 	nodes, err := all(func(token string) ([]*adminpb.Node, string, error) {
 		page, err := c.policies.ListNodes(ctx, &adminpb.ListNodesRequest{

@@ -16,6 +16,9 @@ import (
 
 // await waits for an operation, printing its progress, unless the user does not
 // want to.
+//
+// It asks the server to wait, two seconds at a time, rather than again and again: an
+// operation is done within milliseconds where all sidecars are well.
 func (c *Client) await(ctx context.Context, op *longrunningpb.Operation) (_ *longrunningpb.Operation, err error) {
 	for c.wait && !op.Done {
 		fmt.Fprintln(c.Err, c.progressOf(op))
@@ -74,12 +77,16 @@ func (c *Client) verbOf(m *adminpb.OperationMetadata) string {
 	return m.GetVerb()
 }
 
+// progressOf is one line about an operation that is not done. It goes to standard error,
+// so that standard output has the result alone.
 func (c *Client) progressOf(op *longrunningpb.Operation) string {
 	m := commonMetadata(op)
 	return fmt.Sprintf("%s of %s: %d of %d sidecars have applied it", c.verbOf(m), m.GetTarget(),
 		m.GetAppliedNodeCount(), m.GetNodeCount())
 }
 
+// summaryOf is the line at the end. An operation without a name was a validation: nothing
+// is stored, and there is nothing to ask about later.
 func (c *Client) summaryOf(op *longrunningpb.Operation) string {
 	if op.Name == "" {
 		return "valid; nothing was changed"

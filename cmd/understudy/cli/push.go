@@ -23,6 +23,8 @@ import (
 // pushTime bounds one call of the Policyfile API.
 const pushTime = 30 * time.Second
 
+// NewPush makes the command for Policyfile locks (RFC-042). It uses the Policyfile API, as
+// Chef's tools do, so that whoever has those needs no other way.
 func NewPush() *cobra.Command {
 	var allowNoOp bool
 	cmd, _ := newChange("push GROUP LOCK", "Make a Policyfile lock the active one of a policy group",
@@ -65,10 +67,15 @@ default decision. It is pushed with --allow-no-op only.`,
 
 // pushed is what a push did, as it is printed with -o json.
 type pushed struct {
-	Group       string `json:"policy_group"`
-	Name        string `json:"name"`
-	RevisionID  string `json:"revision_id"`
-	Created     bool   `json:"created"`
+	// Group is a policy group, which is a location here.
+	Group string `json:"policy_group"`
+	// Name is the policy that the lock is about.
+	Name string `json:"name"`
+	// RevisionID is the hash of the lock.
+	RevisionID string `json:"revision_id"`
+	// Created says that the group had no lock of this policy before.
+	Created bool `json:"created"`
+	// Enforcement says whether the rules of the lock are enforced, or why not.
 	Enforcement string `json:"enforcement"`
 }
 
@@ -100,7 +107,10 @@ func (c *Client) push(ctx context.Context, location, file string, allowNoOp bool
 
 // activeLock is what the Policyfile API answers.
 type activeLock struct {
-	document    []byte
+	// document is the lock as the server has it.
+	document []byte
+	// created, enforcement and operation come from the status and headers of the answer,
+	// since its body is the lock and nothing else.
 	created     bool
 	enforcement string
 	operation   string
@@ -159,6 +169,7 @@ func (c *Client) awaitApplied(ctx context.Context, operation string) error {
 	return err
 }
 
+// showPushed prints what a push did.
 func (c *Client) showPushed(p pushed) error {
 	if c.Output == "json" {
 		out, err := json.MarshalIndent(p, "", "  ")

@@ -13,6 +13,8 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
+// newRevisions lists what a policy was. A revision is named by its content, so the same ID
+// in two locations is the same policy.
 func newRevisions() *cobra.Command {
 	var filter string
 	cmd, _ := newCommand("revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
@@ -46,6 +48,7 @@ func (c *Client) readRevisions(ctx context.Context, policy, filter string) ([]*a
 	})
 }
 
+// listRevisions prints a table with the live revision marked; after a delete none is live.
 func (c *Client) listRevisions(ctx context.Context, policy, filter string) error {
 	revisions, err := c.readRevisions(ctx, policy, filter)
 	if err != nil {
@@ -99,6 +102,8 @@ func (c *Client) revision(ctx context.Context, policy, given string) (string, er
 	}
 }
 
+// newRollback makes an earlier revision live. It is a new change, not an undo: those that
+// were made since are still revisions.
 func newRollback() *cobra.Command {
 	var etag string
 	var validateOnly bool

@@ -12,6 +12,7 @@ import (
 	"understudy/cmd/understudy/command"
 )
 
+// stagesHelp is in the help of the commands about several locations.
 const stagesHelp = `A stage, such as development or production, is a location: a set of sidecars with
 policies of its own. --location says from where policies are promoted.`
 
@@ -20,6 +21,8 @@ func StageCommands() []*cobra.Command {
 	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes()}
 }
 
+// newNext shows or sets where promote leads to. It is the config of a location, stored
+// once for all who promote, so that nobody promotes to another place by a flag.
 func newNext() *cobra.Command {
 	var none bool
 	cmd, _ := newCommand("next [LOCATION]", "Show or set the location that policies are promoted to",
@@ -51,6 +54,7 @@ func (c *Client) setNext(ctx context.Context, location []string) error {
 	return c.showConfig(updated, err)
 }
 
+// showConfig prints a config that was read or changed.
 func (c *Client) showConfig(config *adminpb.Config, err error) error {
 	if err != nil {
 		return err
@@ -66,6 +70,8 @@ func (c *Client) showConfig(config *adminpb.Config, err error) error {
 	return err
 }
 
+// newPromote copies what is live here to the next location, on the server: what goes live
+// is what was live, and not a file that somebody changed in between.
 func newPromote() *cobra.Command {
 	var validateOnly bool
 	cmd, _ := newChange("promote [POLICY...]", "Make the policies of a location live in its next one",

@@ -20,6 +20,7 @@ func KnownCommand(root *cobra.Command, args []string) error {
 	return Usage(fmt.Errorf("%s (see `%s --help`)", text, root.CommandPath()))
 }
 
+// OneOf reports whether a value is one of those that are allowed.
 func OneOf(value string, allowed ...string) bool { return slices.Contains(allowed, value) }
 
 // NoArguments refuses arguments with the exit code of a usage error.
@@ -31,6 +32,8 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 }
 
 // Arguments gives the errors of a check the exit code of a usage error.
+//
+// cobra's own errors count arguments; what a user needs is the form of the command.
 func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

@@ -15,6 +15,9 @@ import (
 const envPrefix = "UNDERSTUDY_"
 
 // FromEnvironment sets the flags that were not given from their variables.
+//
+// It returns all errors at once. A variable that is empty is set too, and its flag gets an
+// empty value.
 func FromEnvironment(f *pflag.FlagSet) error {
 	var errs []error
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -36,6 +39,9 @@ var ofService = regexp.MustCompile(`_(PORT|SERVICE_HOST|SERVICE_PORT)(_|$)`)
 
 // StrayVariables are those that begin as the variables of flags do and are no flag's,
 // nor read by a command: probably misspelt.
+//
+// They are only warned of: a variable may be meant for a later version, and a sidecar
+// that does not start for it denies everything.
 func StrayVariables(f *pflag.FlagSet) []string {
 	known := map[string]bool{"CA_CERT": true, "CLIENT_CERT": true, "CLIENT_KEY": true}
 	f.VisitAll(func(flag *pflag.Flag) {

@@ -22,6 +22,7 @@ func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 // ReadSmallFile is readFile of what is never large.
 func ReadSmallFile(name string) ([]byte, error) { return readUpTo(name, nil, maxSmallInput) }
 
+// readUpTo reads a byte more than the limit, so that a file of just that size is accepted.
 func readUpTo(name string, stdin io.Reader, limit int64) ([]byte, error) {
 	from, what := stdin, "standard input"
 	if name != "-" || stdin == nil {

@@ -16,7 +16,9 @@ const helpWidth = 110
 // for all that begin so and are in no group before. Flags of no group come first,
 // under "Flags".
 type FlagGroup struct {
+	// Title is the heading.
 	Title string
+	// Names are flags without their dashes, in the order in which they are shown.
 	Names []string
 }
 
@@ -58,6 +60,8 @@ func printCommands(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
+// printFlags prints the groups. Each flag is in the first group that takes it, so a star
+// takes what no group before has named.
 func printFlags(w io.Writer, all *pflag.FlagSet, groups []FlagGroup) {
 	sets := make([]*pflag.FlagSet, len(groups))
 	seen := make(map[string]bool)
@@ -70,6 +74,7 @@ func printFlags(w io.Writer, all *pflag.FlagSet, groups []FlagGroup) {
 	}
 }
 
+// printGroup prints a group, if it has flags.
 func printGroup(w io.Writer, title string, flags *pflag.FlagSet) {
 	if flags.HasAvailableFlags() {
 		fmt.Fprintf(w, "\n%s:\n%s", title, flags.FlagUsagesWrapped(helpWidth))

@@ -9,6 +9,8 @@ import (
 )
 
 // FlagError is a mistake in a flag, with the flag that was probably meant.
+//
+// Nothing is ever set by a guess: the flag that was meant is only named.
 func FlagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -32,6 +34,8 @@ func likeFlag(flags *pflag.FlagSet, name string) string {
 
 // distance is the number of characters to insert, delete or replace that makes one
 // word of another.
+//
+// It is Levenshtein's distance, in one row: names of flags are short.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

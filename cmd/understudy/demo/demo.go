@@ -1,5 +1,11 @@
-// Package demo is the command that shows a preview from beginning to end in ten seconds, on
-// a server of its own with generated traffic.
+// Package demo is the command that shows a preview from beginning to end in ten seconds,
+// on a server of its own with generated traffic.
+//
+// It is the real server on its real ports, started by a function that main hands over, and
+// what is shown as a command is the call that is made. The traffic comes from a fixed
+// seed: both rounds ask for the same, so the numbers before and after the fix can be
+// compared. If a step does not show what it should, the demo fails, which makes it a test
+// of the whole too.
 package demo
 
 import (
@@ -40,13 +46,19 @@ const (
 // demo is the main job from beginning to end, shown to someone who has never seen
 // it: on the real server, over its real ports.
 type demo struct {
-	out     io.Writer
-	colour  terminal.Palette
-	pause   time.Duration
-	start   Serve
-	admin   string
-	authz   authv3.AuthorizationClient
+	// out and colour are where the demo is shown.
+	out    io.Writer
+	colour terminal.Palette
+	// pause is between chapters, for whoever reads along.
+	pause time.Duration
+	// start runs the server.
+	start Serve
+	// admin is the origin of the admin API, authz the sidecar that is asked.
+	admin string
+	authz authv3.AuthorizationClient
+	// records are what the preview records, without a collector.
 	records *collected
+	// traffic is made anew for the second round.
 	traffic *traffic
 }
 
@@ -78,6 +90,9 @@ uses free ports and a temporary folder, and leaves nothing behind.`,
 }
 
 // run starts a server and shows the chapters on it.
+//
+// The server runs in this process. If it fails before its ports are open, its error is
+// that of the demo; the log is dropped, since the demo's own text is what is looked at.
 func (d *demo) run(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "understudy-demo-")
 	if err != nil {
@@ -129,6 +144,7 @@ func (d *demo) show(ctx context.Context, bound map[string]string) error {
 	return nil
 }
 
+// wait pauses before a chapter.
 func (d *demo) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -138,10 +154,12 @@ func (d *demo) wait(ctx context.Context) error {
 	}
 }
 
+// chapter prints a heading.
 func (d *demo) chapter(n int, title string) {
 	fmt.Fprintf(d.out, "\n%s\n", d.colour.Bold(fmt.Sprintf("%d. %s", n, title)))
 }
 
+// createPolicy begins with what a user has: a live policy.
 func (d *demo) createPolicy(ctx context.Context) error {
 	d.chapter(1, "A live policy: who may call what in a shop (deploy/examples/policy.yaml)")
 	body, err := exampleResource("policy.yaml", nil)
@@ -152,6 +170,7 @@ func (d *demo) createPolicy(ctx context.Context) error {
 	return err
 }
 
+// showDecisions asks for some requests, so that it is seen what the policy is about.
 func (d *demo) showDecisions(ctx context.Context) error {
 	d.chapter(2, "Envoy asks, the live policy decides")
 	for _, r := range d.traffic.samples() {
@@ -164,10 +183,12 @@ func (d *demo) showDecisions(ctx context.Context) error {
 	return nil
 }
 
+// showDecision prints one decision on a line.
 func (d *demo) showDecision(r call, verdict string) {
 	fmt.Fprintf(d.out, "   %s  %-6s %-22s %s\n", d.colour.Result(fmt.Sprintf("%-5s", verdict)), r.method, r.path, d.colour.Dim(r.who()))
 }
 
+// startPreview makes the experiment, which has a mistake, and starts its preview.
 func (d *demo) startPreview(ctx context.Context) error {
 	d.chapter(3, "An experiment: a change that nobody dares to make (experiment.yaml)")
 	body, err := exampleResource("experiment.yaml", func(document map[string]any) {
@@ -288,6 +309,7 @@ func (d *demo) commit(ctx context.Context) error {
 	return nil
 }
 
+// askAll asks for each of some requests, and returns the decisions in their order.
 func (d *demo) askAll(ctx context.Context, requests []call) (verdicts []string, err error) {
 	verdicts = make([]string, len(requests))
 	for i, r := range requests {
@@ -316,6 +338,7 @@ func (d *demo) etag(ctx context.Context) ([]byte, error) {
 // demoPath is the path of the demo's location in the API.
 const demoPath = "/v1/" + Location
 
+// The paths of the API. Commands are shown with $L in place of what they all begin with.
 func (d *demo) policies() string   { return demoPath + "/policies" }
 func (d *demo) policy() string     { return d.policies() + "/" + Policy }
 func (d *demo) experiment() string { return d.policy() + "/experiments/" + demoExperiment }
@@ -367,6 +390,8 @@ func (d *demo) showCommand(method, path string, body []byte) {
 }
 
 // ask sends one CheckRequest.
+//
+// It is the same call as Envoy's, so what is shown is what Envoy would get.
 func (d *demo) ask(ctx context.Context, r call) (string, error) {
 	response, err := d.authz.Check(ctx, r.request())
 	if err != nil {

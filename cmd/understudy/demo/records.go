@@ -20,16 +20,19 @@ import (
 
 // collected keeps preview records in memory. It implements sdklog.Exporter.
 type collected struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// records are in the order in which they were exported.
 	records []previewRecord
 }
 
 // previewRecord is a record's body and attributes.
 type previewRecord struct {
+	// body is PolicyPreviewLog as text, about the attributes of the record by name.
 	body  string
 	about map[string]string
 }
 
+// difference is how the two decisions differ, such as NEWLY_DENIED.
 func (p previewRecord) difference() string { return p.about["understudy.preview.difference"] }
 
 // Export keeps copies of the records.
@@ -53,12 +56,14 @@ func (c *collected) ForceFlush(context.Context) error { return nil }
 // Shutdown has nothing to do.
 func (c *collected) Shutdown(context.Context) error { return nil }
 
+// reset forgets the records of the traffic before.
 func (c *collected) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.records = nil
 }
 
+// all returns a copy: records may come while it is read.
 func (c *collected) all() []previewRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,6 +71,9 @@ func (c *collected) all() []previewRecord {
 }
 
 // await waits until n records are there.
+//
+// Records are made off the request path, so they come after the answers; a preview that
+// was dropped never comes, which is why the wait is bounded.
 func (c *collected) await(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -111,6 +119,8 @@ func (c *collected) example(difference string) (lines []string) {
 }
 
 // row is a line of the table: requests that differ in the same way.
+//
+// The path is that of the request without its query, so that lines add up.
 type row struct{ difference, method, path, caller string }
 
 // table prints what would change, the most frequent first.

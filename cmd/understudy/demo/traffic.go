@@ -19,12 +19,15 @@ type call struct {
 	method, path string
 	// service is the calling service; user is whose token it carries, if any.
 	service, user string
-	token         string
-	id            string
+	// token is a JWT, and id the ID of the request in hexadecimal, of 32 characters.
+	token string
+	id    string
 }
 
+// principal is the caller's SPIFFE ID, as a mesh puts it into its certificate.
 func (c call) principal() string { return "spiffe://cluster.local/ns/shop/sa/" + c.service }
 
+// who names the caller for people.
 func (c call) who() string {
 	if c.user != "" {
 		return c.user
@@ -57,6 +60,7 @@ func (c call) request() *authv3.CheckRequest {
 	}}
 }
 
+// socket is an address of TCP.
 func socket(ip string, port uint32) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: ip, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
@@ -65,12 +69,14 @@ func socket(ip string, port uint32) *corev3.Address {
 
 // traffic makes the demo's requests: the same ones at each run.
 type traffic struct {
+	// random has a fixed seed.
 	random *rand.Rand
 	users  []user
 }
 
 // user is someone with a token.
 type user struct {
+	// name is the subject of the token.
 	name  string
 	token string
 }
@@ -93,6 +99,8 @@ var mix = []struct {
 	{3, "GET", "/internal/prices", "web", nil},
 }
 
+// newTraffic begins from the same seed each time, so that two rounds of traffic can be
+// compared.
 func newTraffic() *traffic {
 	t := &traffic{random: rand.New(rand.NewPCG(1, 2))}
 	for _, u := range []struct{ name, role, plan string }{
@@ -133,6 +141,7 @@ func (t *traffic) next() call {
 	return t.call("GET", "/public/catalog", "web", -1)
 }
 
+// call makes a request; who is the number of a user, or -1 for a service without one.
 func (t *traffic) call(method, path, service string, who int) call {
 	c := call{method: method, path: path, service: service, id: t.newID()}
 	if who >= 0 {
@@ -141,6 +150,7 @@ func (t *traffic) call(method, path, service string, who int) call {
 	return c
 }
 
+// newID makes the ID of a request, the same ones at each run.
 func (t *traffic) newID() string {
 	var b [16]byte
 	for i := range b {

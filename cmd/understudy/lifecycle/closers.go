@@ -19,8 +19,11 @@ type Closers struct {
 	all []closer
 }
 
+// closer is one of them.
 type closer struct {
-	name  string
+	// name is for errors and log lines.
+	name string
+	// close gets a context that ends with its share of the time.
 	close func(context.Context) error
 }
 

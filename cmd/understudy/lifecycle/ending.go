@@ -19,9 +19,11 @@ const (
 // Ending is the time in which a process ends. It begins once, and all phases of the end
 // are measured from there, so that they do not add up. It is safe for concurrent use.
 type Ending struct {
+	// timeout is all of the time, from begun on.
 	timeout time.Duration
 	abort   func()
 
+	// once guards begun: a failure and a signal may come together.
 	once  sync.Once
 	begun time.Time
 	// last calls abort.
@@ -60,10 +62,14 @@ func (e *Ending) Requests() (context.Context, context.CancelFunc) { return e.unt
 // Parts is the context in which the goroutines of the process end.
 func (e *Ending) Parts() (context.Context, context.CancelFunc) { return e.until(partsUntil) }
 
+// exports is the context of what still has records to export.
 func (e *Ending) exports() (context.Context, context.CancelFunc) { return e.until(exportsUntil) }
 
+// closing is the context of all that is closed last.
 func (e *Ending) closing() (context.Context, context.CancelFunc) { return e.until(closingUntil) }
 
+// until returns a context that ends when a share of the time is over. It does not come
+// from the context of the process, which has ended by then.
 func (e *Ending) until(share float64) (context.Context, context.CancelFunc) {
 	e.Begin()
 	return context.WithDeadline(context.Background(), e.begun.Add(time.Duration(share*float64(e.timeout))))

@@ -1,5 +1,11 @@
 // Package lifecycle is how the process runs and ends: goroutines with one owner, what is
 // closed at the end and in which time, and how the heap is collected in between.
+//
+// A Group runs the parts of a server. The first that fails ends all of them, and one that
+// does not end is named. An Ending is the one time that the end has: requests, parts,
+// exports and stores come one after the other, each with some time of its own, and after
+// all of it the process is aborted. So what hangs, whatever it is, can neither keep the
+// process nor take the time in which others save what they have.
 package lifecycle
 
 import (
@@ -15,10 +21,13 @@ import (
 // Group is goroutines with one owner: the first that fails stops all others. Its methods
 // are safe for concurrent use.
 type Group struct {
+	// cancel ends the context of the goroutines.
 	cancel context.CancelFunc
-	wait   sync.WaitGroup
+	// wait is for Await alone.
+	wait sync.WaitGroup
 
-	mu  sync.Mutex
+	mu sync.Mutex
+	// err is the first failure.
 	err error
 	// running :: name → how many goroutines of that name have not ended.
 	running map[string]int

@@ -26,12 +26,17 @@ const (
 // While the files make no sense, as between the writing of a certificate and of its
 // key, the last good ones serve.
 type Certificates struct {
-	port      string
-	files     TLSFiles
-	minimum   uint16
+	// port is the name of the port in flags, logs and metrics.
+	port string
+	// files are read again by Run.
+	files TLSFiles
+	// minimum is a version of TLS as crypto/tls has it.
+	minimum uint16
+	// protocols are what ALPN offers, the best first.
 	protocols []string
 	log       *slog.Logger
 
+	// current is what handshakes use. It is never nil once the constructor has returned.
 	current atomic.Pointer[served]
 	// failing says that the files of now cannot be served.
 	failing atomic.Bool
@@ -44,6 +49,8 @@ type Certificates struct {
 
 // served is what files held at one moment.
 type served struct {
+	// config is for new connections; from is what it was made of, and expiry when the
+	// first of the chain's certificates expires.
 	config *tls.Config
 	from   digests
 	expiry time.Time

@@ -29,6 +29,7 @@ type Connections struct {
 	maxStreams uint32
 }
 
+// DefaultConnections are the defaults of the flags.
 var DefaultConnections = Connections{
 	maxAgeGrace:      10 * time.Second,
 	keepaliveTime:    time.Minute,
@@ -38,6 +39,9 @@ var DefaultConnections = Connections{
 }
 
 // Bind declares the flags.
+//
+// Only the gRPC port has these flags. The other ports are asked by few clients, or by
+// short calls.
 func (c *Connections) Bind(f *pflag.FlagSet) {
 	*c = DefaultConnections
 	f.DurationVar(&c.MaxAge, "authz-max-connection-age", c.MaxAge, "after how long a connection of Envoy's is closed politely, so that it spreads over new sidecars or meets new certificates; 0s is never")
@@ -69,6 +73,7 @@ const streamWorkers = 64
 // WINDOW_UPDATE with nearly every check. A larger message is let in as it is read.
 const window = 1 << 20
 
+// Options are what a server of gRPC is made with.
 func (c Connections) Options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.StaticStreamWindowSize(window),

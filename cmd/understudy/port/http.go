@@ -1,6 +1,14 @@
 // Package port makes the ports of the server: a listener on TCP or a socket, TLS by files
-// that are read again when they change, and limits on what a client may cost: the time of
-// its headers, bodies and silence, and the size of its messages.
+// that are read again when they change, and limits on what a client may cost.
+//
+// The limits are about time and memory. Each port bounds the time of headers and of
+// silence (NewHTTP). Bodies and answers are bounded by the port, if a call on it is short,
+// or call by call, where calls may last (pace). The gRPC port bounds messages, and how
+// many are under way on one connection (Connections).
+//
+// Certificates serve what their files hold now. Whoever renews them replaces the files, in
+// any order and in any way; while the files do not fit together, the last good ones serve.
+// Handshakes that fail are counted, since the client of TLS 1.3 may not notice.
 package port
 
 import (

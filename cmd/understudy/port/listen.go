@@ -34,6 +34,8 @@ func Listen(ctx context.Context, addr string, mode os.FileMode) (net.Listener, e
 	return l, nil
 }
 
+// removeStale removes a socket that a process has left behind which did not end well. One
+// that somebody listens on is an error, and so is anything else that has the name.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

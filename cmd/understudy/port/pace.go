@@ -22,6 +22,8 @@ type pace struct {
 	answer time.Duration
 }
 
+// UsualPace is that of the admin API. 8 KiB a second is below what any network of such a
+// client has; whoever is slower only holds a connection.
 var UsualPace = pace{grace: 30 * time.Second, rate: 8 << 10, answer: AnswerTimeout}
 
 // Handler bounds the calls of next. Reading a body that is too slow fails with
@@ -56,7 +58,8 @@ type pacedBody struct {
 	io.ReadCloser
 	pace       pace
 	connection *http.ResponseController
-	started    time.Time
+	// started is when the call began; the deadline is counted from there.
+	started time.Time
 	// got is the bytes that have come, and extended those with which the deadline was set.
 	got, extended int64
 }
@@ -75,6 +78,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // as it is
 }
 
+// extend moves the deadline by what has come since the last time.
 func (b *pacedBody) extend() {
 	b.extended = b.got
 	earned := time.Duration(b.got/b.pace.rate) * time.Second
@@ -84,6 +88,7 @@ func (b *pacedBody) extend() {
 // pacedWriter has a deadline from the beginning of the answer on.
 type pacedWriter struct {
 	http.ResponseWriter
+	// begin sets the deadline of the answer, once.
 	begin func()
 }
 

@@ -23,12 +23,16 @@ const refusalsEvery = time.Minute
 // see why: with TLS 1.3 a client whose certificate is refused takes the handshake for a
 // good one. It is safe for concurrent use.
 type refusals struct {
-	port    string
-	count   metric.Int64Counter
+	port string
+	// count is understudy.tls.handshake.failures.
+	count metric.Int64Counter
+	// warn logs one line a minute; verbose gets what is of interest at DEBUG only.
 	warn    *diagnostics.LimitedLog
 	verbose *slog.Logger
 }
 
+// NewRefusals makes the counter of a port. Each reason is there from the start, at 0, so
+// that an alert can be written on it before it happens.
 func NewRefusals(port string, provider metric.MeterProvider, log *slog.Logger) (*refusals, error) {
 	count, err := provider.Meter("understudy/tls").Int64Counter("understudy.tls.handshake.failures",
 		metric.WithDescription("TLS handshakes that failed, by port and reason."))
@@ -42,6 +46,7 @@ func NewRefusals(port string, provider metric.MeterProvider, log *slog.Logger) (
 	return r, nil
 }
 
+// add counts handshakes.
 func (r *refusals) add(reason string, n int64) {
 	r.count.Add(context.Background(), n, metric.WithAttributes(attribute.String("port", r.port), attribute.String("reason", reason)))
 }
@@ -74,6 +79,7 @@ var handshakeReasons = []struct{ text, reason string }{
 	{"", reasonOther},
 }
 
+// handshakeReason returns the first reason that fits a text.
 func handshakeReason(text string) string {
 	for _, known := range handshakeReasons {
 		if strings.Contains(text, known.text) {

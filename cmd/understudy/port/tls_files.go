@@ -32,11 +32,15 @@ type pemFiles struct{ cert, key, clientCA []byte }
 // digests are for comparing contents without keeping a private key about.
 type digests [3][sha256.Size]byte
 
+// digests returns those of the three files.
 func (p pemFiles) digests() digests {
 	return digests{sha256.Sum256(p.cert), sha256.Sum256(p.key), sha256.Sum256(p.clientCA)}
 }
 
 // read reads the files. Its errors name the flag: port is what the flags begin with.
+//
+// All files are read before any is used: a certificate and a key of two moments do not
+// fit.
 func (f TLSFiles) read(port string) (p pemFiles, err error) {
 	for _, file := range []struct {
 		flag, path string

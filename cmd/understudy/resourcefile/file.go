@@ -2,7 +2,12 @@
 // with modules that are files of their own. A mistake is named by its field and its line.
 //
 // YAML is turned into JSON node by node, so that the server sees what the user wrote: no
-// number is rounded, and a date stays a text.
+// number is rounded, and a date stays a text. What YAML allows and a policy cannot keep is
+// refused here: a key that is there twice, a number that is not exact, an alias that
+// expands without end.
+//
+// The API checks the rest. Its errors have the path of a field, which this package turns
+// back into a line of the file.
 package resourcefile
 
 import (
@@ -29,12 +34,15 @@ type Resource struct {
 	Encoded []byte
 }
 
+// errEmpty is the error of a file without a document.
 var errEmpty = errors.New("it is empty; it has a policy or an experiment, as `understudy get` shows it")
 
 // byteOrderMark begins the files of some editors.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // Read reads a file. Its errors name the field and the line.
+//
+// JSON is YAML too, and is not parsed as such: it is kept byte for byte.
 func Read(text []byte, read func(name string) ([]byte, error)) (*Resource, error) {
 	r := &Resource{text: bytes.TrimPrefix(text, byteOrderMark)}
 	if json.Valid(r.text) {
@@ -52,6 +60,7 @@ func Read(text []byte, read func(name string) ([]byte, error)) (*Resource, error
 	return r, r.readModules(read)
 }
 
+// readYAML turns the file into JSON.
 func (r *Resource) readYAML() error {
 	node, err := yamlDocument(r.text)
 	if err != nil {
@@ -124,6 +133,9 @@ func (r *Resource) readModules(read func(name string) ([]byte, error)) error {
 }
 
 // Change changes what the resource says. Numbers stay as they are written.
+//
+// It decodes the whole document, so it is for files that people write and not for large
+// data.
 func (r *Resource) Change(change func(map[string]any) error) error {
 	decoder := json.NewDecoder(bytes.NewReader(r.Encoded))
 	decoder.UseNumber()
@@ -142,6 +154,8 @@ func (r *Resource) Change(change func(map[string]any) error) error {
 }
 
 var (
+	// The two forms of protojson's errors that name a place. It has no typed errors; a
+	// text that does not match stays as it is, and only the line is missing then.
 	unknownField = regexp.MustCompile(`unknown field ("[^"]*")`)
 	placeInJSON  = regexp.MustCompile(`^proto:[\s\x{a0}]*(?:syntax error )?\(line (\d+):(\d+)\):\s*`)
 )

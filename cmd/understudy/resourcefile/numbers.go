@@ -41,6 +41,7 @@ func checkNumbers(path string, node *yaml.Node) error {
 	return nil
 }
 
+// checkNumber checks one value. A number between quotes is a text, and is not looked at.
 func checkNumber(path string, node *yaml.Node) error {
 	number := node.Style == 0 || node.ShortTag() == "!!int" || node.ShortTag() == "!!float"
 	if !number || !yamlNumber.MatchString(node.Value) || content.IsExact(node.Value) {

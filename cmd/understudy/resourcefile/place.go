@@ -38,6 +38,7 @@ func (r *Resource) atLine(path string, err error) error {
 	return err
 }
 
+// shownPath names a place for people; the document itself has no path.
 func shownPath(path string) string {
 	if path == "" {
 		return "the file"
@@ -81,6 +82,9 @@ func lineOf(node *yaml.Node, at, path string) int {
 
 // pathAt returns the path of the value at a place in a JSON text, as protojson names it:
 // line and column count from 1, the column in characters.
+//
+// protojson names a place in the JSON, which for a file in YAML nobody has seen: the path
+// is what both have in common.
 func pathAt(text []byte, line, column string) string {
 	l, errLine := strconv.Atoi(line)
 	c, errColumn := strconv.Atoi(column)
@@ -124,6 +128,7 @@ func walkTo(d *json.Decoder, path string, offset int64) (string, bool) {
 	return path, err != nil && !errors.Is(err, io.EOF)
 }
 
+// joined is the path of a field.
 func joined(path, key string) string {
 	if path == "" {
 		return key

@@ -55,7 +55,9 @@ func yamlToJSON(document *yaml.Node, size int) ([]byte, error) {
 	return w.out.Bytes(), nil
 }
 
+// yamlWriter writes a document as JSON, and stops when it gets too large.
 type yamlWriter struct {
+	// out is what is written, limit its largest size in bytes.
 	out   bytes.Buffer
 	limit int
 	// aliases are those that are being expanded: one within itself has no end.
@@ -78,6 +80,7 @@ func (w *yamlWriter) value(path string, node *yaml.Node) error {
 	return w.scalar(path, node)
 }
 
+// alias writes what an alias stands for, in its place: JSON has none.
 func (w *yamlWriter) alias(path string, node *yaml.Node) error {
 	if w.aliases[node.Alias] {
 		return fmt.Errorf("line %d: %s: the alias *%s is within itself", node.Line, shownPath(path), node.Value)
@@ -87,6 +90,7 @@ func (w *yamlWriter) alias(path string, node *yaml.Node) error {
 	return w.value(path, node.Alias)
 }
 
+// list writes a sequence.
 func (w *yamlWriter) list(path string, node *yaml.Node) error {
 	w.out.WriteByte('[')
 	for i, element := range node.Content {
@@ -101,6 +105,7 @@ func (w *yamlWriter) list(path string, node *yaml.Node) error {
 	return nil
 }
 
+// object writes a mapping, with the members that are merged into it.
 func (w *yamlWriter) object(path string, node *yaml.Node) error {
 	members, err := membersOf(path, node, 0)
 	if err != nil {
@@ -142,6 +147,7 @@ func (w *yamlWriter) scalar(path string, node *yaml.Node) error {
 // plainInteger is an integer that JSON writes in the same way, and that every reader keeps.
 var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,14})$`)
 
+// encode writes a value. What JSON cannot say is refused with its line.
 func (w *yamlWriter) encode(path string, node *yaml.Node, value any) error {
 	if f, ok := value.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		return fmt.Errorf("line %d: %s: JSON, and so a policy, has no number %s; write it as a string", node.Line, shownPath(path), node.Value)
@@ -156,7 +162,9 @@ func (w *yamlWriter) encode(path string, node *yaml.Node, value any) error {
 
 // yamlMember is a key of an object and its value.
 type yamlMember struct {
-	key   string
+	// key is as JSON has it.
+	key string
+	// value is not expanded yet, if it is an alias.
 	value *yaml.Node
 }
 

@@ -1,5 +1,11 @@
 // Package storage is the store that the flags name: where it is, opening it, whether it
 // takes this process and keeps what it gets, and the command that restores what it lost.
+//
+// A store is a file (bolt), which belongs to one process, or a Redis, which any number of
+// sidecars share. Opening a Redis makes no connection yet: a sidecar starts without its
+// store and decides by the snapshot file, which has the last policies that it followed.
+// The name of that file is made from store, location and policy, so that restore finds the
+// file of a server by the same flags.
 package storage
 
 import (
@@ -24,9 +30,12 @@ const BoltScheme = "bolt://"
 // followed in it, and where the last policies are kept for the day on which it is lost.
 type Config struct {
 	// Store is a URL: bolt://, redis:// and the other schemes of redisstore.
-	Store    string
+	Store string
+	// Location is the resource name of the set of sidecars that share policies.
 	Location string
-	Policy   string
+	// Policy is the ID of the policy that decides where a route names none. The name of the
+	// snapshot file has it, since sidecars with another one keep other policies.
+	Policy string
 	// SnapshotFile is empty if there is no folder for it.
 	SnapshotFile string
 }
@@ -40,11 +49,14 @@ func (c *Config) Bind(f *pflag.FlagSet) {
 }
 
 var (
+	// The grammars of names, as the API has them: what passes here can be created there.
 	LocationPattern = regexp.MustCompile(`^projects/[a-z]([a-z0-9-]{0,61}[a-z0-9])?/locations/[A-Za-z0-9_.:-]{1,255}$`)
 	IDPattern       = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
 )
 
 // FillIn sets the defaults that depend on the machine.
+//
+// Without flags a server works, and keeps what it stores: in the user's state directory.
 func (c *Config) FillIn() error {
 	if c.Store == "" {
 		dir, err := stateDir()
@@ -92,6 +104,8 @@ func stateDir() (string, error) {
 }
 
 // Redacted is a store's URL without what may be secret in it.
+//
+// User and password stand before the host, and further secrets may be in the query.
 func Redacted(store string) string {
 	u, err := url.Parse(store)
 	if err != nil {

@@ -18,6 +18,9 @@ const probeTime = 500 * time.Millisecond
 
 // Refusal returns the error of a store that answers and refuses, nil for one that takes
 // us or does not answer for now.
+//
+// The probe is short: whether a store that does not answer will refuse later is not worth
+// a late start.
 func Refusal(ctx context.Context, st Store) error {
 	remote, ok := st.(*redisstore.Store)
 	if !ok {
@@ -52,6 +55,9 @@ func MayStart(ctx context.Context, c Config, st Store, logger *slog.Logger) erro
 const riskEvery = 5 * time.Second
 
 // WarnOfRisks warns, once the store answers, of what may make it lose policies.
+//
+// It returns when it knows, or when ctx is done. It is no reason not to start: a Redis
+// that forgets is what a test may want.
 func WarnOfRisks(ctx context.Context, st Store, logger *slog.Logger) {
 	remote, ok := st.(*redisstore.Store)
 	if !ok {
@@ -73,6 +79,7 @@ func WarnOfRisks(ctx context.Context, st Store, logger *slog.Logger) {
 	}
 }
 
+// logRisks warns of each risk once, at the start: settings of a Redis seldom change.
 func logRisks(risks []string, err error, logger *slog.Logger) {
 	if err != nil {
 		logger.Info("whether Redis keeps policies for good is not known: it has to have `appendonly yes` and "+

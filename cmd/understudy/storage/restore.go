@@ -24,13 +24,19 @@ import (
 
 // restore is the command for a store that has lost its policies.
 type restore struct {
-	config       Config
-	empty        bool
-	missing      bool
+	// config has the flags of serve that name store, location and file.
+	config Config
+	// empty accepts the loss, missing keeps what is there.
+	empty   bool
+	missing bool
+	// validateOnly shows what would be done.
 	validateOnly bool
-	out          io.Writer
+	// out is standard output: what was done, as a table.
+	out io.Writer
 }
 
+// NewRestore makes the command. It writes to the store without the API: when a store has
+// lost everything, a server may not even start on it.
 func NewRestore() *cobra.Command {
 	r := &restore{}
 	cmd := &cobra.Command{
@@ -79,6 +85,8 @@ location's config, and the documents of Policyfile locks.`,
 	return cmd
 }
 
+// run checks flags, reads the file, and asks the store whether it takes us before anything
+// is written.
 func (r *restore) run(ctx context.Context) error {
 	if r.empty && r.missing {
 		return command.Usage(errors.New("--empty drops what is missing, --missing stores it: choose one"))

@@ -19,6 +19,8 @@ type Store interface {
 }
 
 // Open opens the store of the configuration, be it there or not.
+//
+// It makes no connection: a sidecar starts without its store, by the snapshot file.
 func Open(c Config) (Store, error) {
 	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok {
 		s, err := boltstore.Open(path)

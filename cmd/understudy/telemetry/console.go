@@ -20,11 +20,13 @@ const consoleInterval = 100 * time.Millisecond
 // consoleExporter prints preview records for people, one line each. It implements
 // sdklog.Exporter.
 type consoleExporter struct {
+	// mu is held while a batch is written, so that lines of two batches do not mix.
 	mu     sync.Mutex
 	out    io.Writer
 	colour terminal.Palette
 }
 
+// NewConsole returns an exporter that writes to out, in colours if that is a terminal.
 func NewConsole(out io.Writer) *consoleExporter {
 	return &consoleExporter{out: out, colour: terminal.PaletteFor(out)}
 }

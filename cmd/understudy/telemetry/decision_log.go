@@ -12,11 +12,17 @@ import (
 
 // DecisionLog is the configuration of the decision log: its flags.
 type DecisionLog struct {
-	Sinks      []string
-	Show       []string
-	Labels     map[string]string
+	// Sinks are otel and console.
+	Sinks []string
+	// Show are headers that are logged although they may carry credentials.
+	Show []string
+	// Labels are in each event, beside those that name this sidecar.
+	Labels map[string]string
+	// Queue is how many events may wait, QueueBytes the bytes of bodies that they may
+	// hold. Beyond either an event is dropped and counted: a log never holds a request up.
 	Queue      int
 	QueueBytes int
+	// EventBytes bounds one event.
 	EventBytes int
 	// Out is where the sink console writes.
 	Out io.Writer
@@ -64,6 +70,7 @@ const (
 	SinkConsole = "console"
 )
 
+// on reports whether decisions are logged, and to whether it is to a sink.
 func (c *DecisionLog) on() bool            { return len(c.Sinks) > 0 }
 func (c *DecisionLog) to(sink string) bool { return slices.Contains(c.Sinks, sink) }
 

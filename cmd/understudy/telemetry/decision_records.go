@@ -47,7 +47,9 @@ const maxExport = 3 << 20
 // lineExporter prints the body of each record on a line of its own. It implements
 // sdklog.Exporter.
 type lineExporter struct {
-	mu  sync.Mutex
+	// mu is held while a batch is written.
+	mu sync.Mutex
+	// out is standard output; a reader that stops makes events wait, and then be dropped.
 	out io.Writer
 }
 

@@ -13,11 +13,13 @@ const errorLogEvery = 10 * time.Second
 
 // errorLog logs errors of the SDK, but not each of a long series.
 type errorLog struct {
+	// log gets one error in errorLogEvery.
 	log *slog.Logger
 	// turn holds the permission to log.
 	turn chan struct{}
 }
 
+// newErrorLog returns a handler that may log at once.
 func newErrorLog(log *slog.Logger) *errorLog {
 	e := &errorLog{log, make(chan struct{}, 1)}
 	e.turn <- struct{}{}

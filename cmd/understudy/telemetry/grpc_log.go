@@ -25,12 +25,14 @@ func init() { grpclog.SetLoggerV2(grpcLines{}) }
 // quote it.
 type grpcLines struct{}
 
+// line logs one line, if there is a logger.
 func (grpcLines) line(severity, text string) {
 	if log := grpcLog.Load(); log != nil {
 		log.Debug("gRPC", "severity", severity, "line", strings.TrimSpace(text))
 	}
 }
 
+// The methods of grpclog.LoggerV2.
 func (g grpcLines) Info(args ...any)                 { g.line("INFO", fmt.Sprint(args...)) }
 func (g grpcLines) Infoln(args ...any)               { g.line("INFO", fmt.Sprintln(args...)) }
 func (g grpcLines) Infof(format string, args ...any) { g.line("INFO", fmt.Sprintf(format, args...)) }

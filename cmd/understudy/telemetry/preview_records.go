@@ -11,6 +11,8 @@ import (
 	"understudy/cmd/understudy/lifecycle"
 )
 
+// startLogs makes the provider of preview records. Without an exporter it has no
+// processors, and records go nowhere.
 func (t *Telemetry) startLogs(
 	ctx context.Context, res *resource.Resource, console sdklog.Exporter, closers *lifecycle.Closers,
 ) error {

@@ -1,7 +1,13 @@
 // Package telemetry exports what the server observes: the OpenTelemetry SDK as the OTEL_*
-// variables set it up, the Prometheus page, and standard output for preview records and the
-// decision log. Preview records, decisions, metrics and traces have a queue each, so that
-// none pushes another out.
+// variables set it up, the Prometheus page, and standard output for preview records and
+// the decision log.
+//
+// Preview records, decisions, metrics and traces have a queue each, so that none pushes
+// another out. A queue that is full drops and counts: what is observed never holds a
+// request up. What is still in a queue at the end is exported in the time of the shutdown.
+//
+// A signal is exported only if the environment says where to. Without that a server makes
+// no connection of its own accord.
 package telemetry
 
 import (
@@ -41,14 +47,19 @@ const observability = "OTEL_GO_X_OBSERVABILITY"
 // and the Prometheus page. A signal is exported only if the environment says where
 // to: a bare server does not look for a collector.
 type Telemetry struct {
+	// Logs gets preview records.
 	Logs log.LoggerProvider
 	// Decisions is nil if live decisions are not logged.
 	Decisions log.LoggerProvider
-	Meters    metric.MeterProvider
+	// Meters feed the page, and the exporter if there is one.
+	Meters metric.MeterProvider
 	// Traces is nil if none are exported.
-	Traces     trace.TracerProvider
+	Traces trace.TracerProvider
+	// Propagator reads the trace context of requests: W3C and B3, or what OTEL_PROPAGATORS
+	// says.
 	Propagator propagation.TextMapPropagator
-	Page       http.Handler
+	// Page is /metrics.
+	Page http.Handler
 	// Exporting names the signals that are exported.
 	Exporting []string
 }
@@ -107,6 +118,9 @@ func newResource(ctx context.Context, c Config) (*resource.Resource, error) {
 
 // configured reports whether the environment says where to export a signal, such
 // as LOGS.
+//
+// The SDK itself would export to localhost by default. A bare server on a laptop would
+// log an error every ten seconds then.
 func configured(signal string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
@@ -124,6 +138,8 @@ func configured(signal string) bool {
 	return false
 }
 
+// startMetrics makes the meters. The page is always there: a sidecar can be watched
+// without a collector.
 func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource, closers *lifecycle.Closers) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -1,5 +1,8 @@
-// Package terminal writes for people: in colours where there is a terminal, with what would
-// control it escaped, and with short names and times.
+// Package terminal writes for people: in colours where there is a terminal, with what
+// would control it escaped, and with times as people read them.
+//
+// Names of files, texts of policies and answers of servers are not ours. A terminal obeys
+// control characters in them, so they are escaped before they are printed.
 package terminal
 
 import (
@@ -20,6 +23,7 @@ func PaletteFor(w io.Writer) Palette {
 	return Palette(ok && !plain && term.IsTerminal(int(f.Fd())))
 }
 
+// paint puts a text between an SGR code and its end.
 func (p Palette) paint(code, text string) string {
 	if !p {
 		return text
@@ -27,6 +31,7 @@ func (p Palette) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
+// The colours that are used. Nothing is said by colour alone.
 func (p Palette) Red(text string) string { return p.paint("31", text) }
 
 func (p Palette) Green(text string) string { return p.paint("32", text) }

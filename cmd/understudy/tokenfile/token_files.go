@@ -1,4 +1,8 @@
 // Package tokenfile reads files with one token each, and follows them as they are rotated.
+//
+// A token is a secret: errors name its file and quote nothing of it. Files are read again
+// at an interval and compared by what they hold, since a platform replaces them in its own
+// way.
 package tokenfile
 
 import (
@@ -33,6 +37,9 @@ func (f Files) Read() ([]string, error) {
 
 // Read returns the token in a file, without the space around it. Its errors name the
 // file and quote nothing of it.
+//
+// That nothing is quoted matters: the error is logged, and a file of another secret may
+// have been named by mistake.
 func Read(path string) (string, error) {
 	content, err := readBounded(path)
 	if err != nil {

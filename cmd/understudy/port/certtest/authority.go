@@ -22,8 +22,10 @@ type failer interface {
 
 // Authority signs certificates for tests, in files of a folder.
 type Authority struct {
+	// dir is where files are written.
 	dir  string
 	File string // its own certificate
+	// Cert is the same as in File.
 	Cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
@@ -84,6 +86,7 @@ func (a *Authority) Client(t failer, name string, valid time.Duration) Issued {
 	return a.Issue(t, name, 1, valid, x509.ExtKeyUsageClientAuth)
 }
 
+// newKey makes a key of P-256, which is fast enough for a test to make many.
 func newKey(t failer) *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -92,6 +95,7 @@ func newKey(t failer) *ecdsa.PrivateKey {
 	return key
 }
 
+// WritePEM writes a file that only this user may read, as real keys are.
 func WritePEM(t failer, file, kind string, der []byte) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		t.Fatalf("writing: %v", err)
