@@ -264,8 +264,8 @@ func nodeFailed(node *adminpb.Node, target string) *statuspb.Status {
 	return status.Convert(err).Proto()
 }
 
-// answer returns the operation as callers see it.
-func (op *storedOperation) answer() (*longrunningpb.Operation, error) {
+// forCaller returns the operation as callers see it.
+func (op *storedOperation) forCaller() (*longrunningpb.Operation, error) {
 	if err := op.packMetadata(); err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (s *Server) settle(ctx context.Context, op *storedOperation) (*longrunningp
 		// a failure.
 		s.log.WarnContext(ctx, "it is not known whether an operation is done", "operation", op.message.Name, "error", err)
 	}
-	return op.answer()
+	return op.forCaller()
 }
 
 // await brings an operation up to date until it has ended, the context is done or
@@ -393,7 +393,7 @@ func (s *Server) WaitOperation(
 	if err := s.await(ctx, op, timeout); err != nil {
 		return nil, s.storeFailed(ctx, "waiting for "+op.message.Name, err)
 	}
-	return op.answer()
+	return op.forCaller()
 }
 
 // CancelOperation notes that a cancellation was asked for. The change is stored
@@ -462,5 +462,5 @@ func (s *Server) current(ctx context.Context, op *storedOperation) (*longrunning
 	if err := s.refresh(ctx, op); err != nil {
 		return nil, s.storeFailed(ctx, "reading "+op.message.Name, err)
 	}
-	return op.answer()
+	return op.forCaller()
 }

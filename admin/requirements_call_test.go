@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// answer is what came back of a call.
-type answer struct {
+// apiResponse is what a call of the API returned.
+type apiResponse struct {
 	request string
 	status  int
 	header  http.Header
@@ -32,7 +32,7 @@ func (r *row) callOver(method, rest string) {
 }
 
 // send makes one HTTP call. It is safe for concurrent use.
-func (r *row) send(method, target string, body *string) *answer {
+func (r *row) send(method, target string, body *string) *apiResponse {
 	r.Helper()
 	a, err := r.exchange(method, target, body)
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *row) send(method, target string, body *string) *answer {
 }
 
 // exchange makes one HTTP call; the error is that of a server that went away.
-func (r *row) exchange(method, target string, body *string) (*answer, error) {
+func (r *row) exchange(method, target string, body *string) (*apiResponse, error) {
 	r.Helper()
 	var content io.Reader
 	if body != nil {
@@ -58,7 +58,7 @@ func (r *row) exchange(method, target string, body *string) (*answer, error) {
 	for name, value := range r.header {
 		request.Header.Set(name, value)
 	}
-	a := &answer{request: method + " " + target, sent: r.clock.now()}
+	a := &apiResponse{request: method + " " + target, sent: r.clock.now()}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (r *row) exchange(method, target string, body *string) (*answer, error) {
 }
 
 // checkForm holds every answer to what is asked of all.
-func (r *row) checkForm(a *answer, text []byte) {
+func (r *row) checkForm(a *apiResponse, text []byte) {
 	r.Helper()
 	if err := json.Unmarshal(text, &a.decoded); err != nil {
 		r.errorf("%s: the answer %d is no JSON: %v\n%s", a.request, a.status, err, text)

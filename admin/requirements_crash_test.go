@@ -81,7 +81,7 @@ func (r *row) startChild() (kill func()) {
 
 // trySend is send for a server that may be killed: it returns nil if there is no
 // whole answer.
-func (r *row) trySend(method, target, body string) *answer {
+func (r *row) trySend(method, target, body string) *apiResponse {
 	var content *string
 	if body != "" {
 		content = &body

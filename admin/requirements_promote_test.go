@@ -99,15 +99,15 @@ func revisionsAreTrimmed(r *row) {
 // raceForRevisions has changes and rollbacks race each other.
 func (r *row) raceForRevisions(to string) {
 	target, back := r.path("$POL"), r.path("$POL/revisions/"+to+":rollback")
-	var calls []func() *answer
+	var calls []func() *apiResponse
 	for i := range 4 {
-		calls = append(calls, func() (last *answer) {
+		calls = append(calls, func() (last *apiResponse) {
 			for n := range 15 {
 				body := fmt.Sprintf(`{"displayName":"racer %d %d"}`, i, n)
 				last = r.send("PATCH", target, &body)
 			}
 			return last
-		}, func() (last *answer) {
+		}, func() (last *apiResponse) {
 			for range 5 {
 				last = r.post(back, "{}")
 			}
@@ -139,9 +139,9 @@ func (r *row) needRevisions(ids ...string) {
 // updatesRaceForACircle has two locations name each other at the same time: only one
 // of both may.
 func updatesRaceForACircle(r *row) {
-	point := func(from, to string) func() *answer {
+	point := func(from, to string) func() *apiResponse {
 		target, body := r.path("$P/locations/"+from+"/config"), r.body(`{"nextLocation":"$p/locations/`+to+`"}`)
-		return func() *answer { return r.send("PATCH", target, &body) }
+		return func() *apiResponse { return r.send("PATCH", target, &body) }
 	}
 	for i := range 30 {
 		a, b, c := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i), fmt.Sprintf("c%d", i)
@@ -181,7 +181,7 @@ func (r *row) commitNumber(id string, n int) bool {
 
 // served reports whether a call succeeded, and complains of one that failed with an
 // answer. No answer is that of a server that was killed.
-func (r *row) served(a *answer) bool {
+func (r *row) served(a *apiResponse) bool {
 	if a != nil && a.status != http.StatusOK {
 		r.Errorf("%s: %d %s", a.request, a.status, a.body)
 	}

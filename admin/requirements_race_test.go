@@ -29,10 +29,10 @@ func init() {
 func (r *row) path(text string) string { return r.expand(text, plain) }
 
 // post is a POST with a JSON body, safe for concurrent use.
-func (r *row) post(target, body string) *answer { return r.send("POST", target, &body) }
+func (r *row) post(target, body string) *apiResponse { return r.send("POST", target, &body) }
 
 // statusCounts counts the answers by status.
-func statusCounts(answers []*answer) map[int]int {
+func statusCounts(answers []*apiResponse) map[int]int {
 	counts := map[int]int{}
 	for _, a := range answers {
 		counts[a.status]++
@@ -41,8 +41,8 @@ func statusCounts(answers []*answer) map[int]int {
 }
 
 // together makes calls at the same time and returns their answers in order.
-func together(calls ...func() *answer) []*answer {
-	answers := make([]*answer, len(calls))
+func together(calls ...func() *apiResponse) []*apiResponse {
+	answers := make([]*apiResponse, len(calls))
 	start := make(chan struct{})
 	var running sync.WaitGroup
 	for i, call := range calls {
@@ -54,11 +54,11 @@ func together(calls ...func() *answer) []*answer {
 }
 
 func createsRaceForTheCap(r *row) {
-	var creates []func() *answer
+	var creates []func() *apiResponse
 	for i := range 20 {
 		target := r.path(fmt.Sprintf("$POL/experiments?policyExperimentId=racer-%d", i))
 		body := r.body(`{"policy":{"name":"$pol"}}`)
-		creates = append(creates, func() *answer { return r.post(target, body) })
+		creates = append(creates, func() *apiResponse { return r.post(target, body) })
 	}
 	if counts := statusCounts(together(creates...)); counts[http.StatusOK] != 10 || counts[http.StatusTooManyRequests] != 10 {
 		r.Errorf("of 20 creates: %v", counts)
@@ -73,8 +73,8 @@ func createRacesDelete(r *row) {
 	create, remove := r.path("$POL/experiments?policyExperimentId=racer"), r.path("$POL")
 	for i := range 200 {
 		answers := together(
-			func() *answer { return r.post(create, body) },
-			func() *answer { return r.send("DELETE", remove, nil) },
+			func() *apiResponse { return r.post(create, body) },
+			func() *apiResponse { return r.send("DELETE", remove, nil) },
 		)
 		if s := answers[0].status; s != http.StatusOK && s != http.StatusBadRequest {
 			r.Fatalf("round %d: the create answers %d: %s", i, s, answers[0].body)
@@ -92,7 +92,7 @@ func commitsRace(r *row) {
 		r.do(fmt.Sprintf(`POST $POL/experiments?policyExperimentId=e1 {"policy":{"name":"$pol","displayName":"%d"}}`, i) +
 			"\nOP PolicyExperiment\nE = .etag")
 		target, body := r.path("$EXP:commit"), r.body(`{"etag":$E}`)
-		commit := func() *answer { return r.post(target, body) }
+		commit := func() *apiResponse { return r.post(target, body) }
 		if counts := statusCounts(together(commit, commit)); counts[http.StatusOK] != 1 || counts[http.StatusNotFound] != 1 {
 			r.Fatalf("round %d: of two commits: %v", i, counts)
 		}
@@ -106,12 +106,12 @@ func commitRacesChanges(r *row) {
 		r.do(fmt.Sprintf(`POST $POL/experiments?policyExperimentId=racer {"policy":{"name":"$pol","displayName":"%d"}}`, i) +
 			"\nOP PolicyExperiment\nE = .etag")
 		target, commit := r.path("$POL/experiments/racer"), r.body(`{"etag":$E}`)
-		change := func() *answer { return r.send("DELETE", target, nil) }
+		change := func() *apiResponse { return r.send("DELETE", target, nil) }
 		if i%2 == 0 {
 			update := `{"displayName":"changed"}`
-			change = func() *answer { return r.send("PATCH", target, &update) }
+			change = func() *apiResponse { return r.send("PATCH", target, &update) }
 		}
-		answers := together(func() *answer { return r.post(target+":commit", commit) }, change)
+		answers := together(func() *apiResponse { return r.post(target+":commit", commit) }, change)
 		if counts := statusCounts(answers); counts[http.StatusOK] != 1 {
 			r.Fatalf("round %d: %v of a commit and a change: %s %s", i, counts, answers[0].body, answers[1].body)
 		}
@@ -142,7 +142,7 @@ func begin(r *row) *generations {
 // experimentID cycles, so that an ID is used again.
 func experimentID(n int) string { return "gen-" + strconv.Itoa(n%3) }
 
-func (g *generations) create() *answer {
+func (g *generations) create() *apiResponse {
 	a := g.r.trySend("POST", g.r.path("$POL/experiments?policyExperimentId="+experimentID(g.next)),
 		g.r.body(fmt.Sprintf(`{"policy":{"name":"$pol","displayName":"%d"}}`, g.next)))
 	if a != nil && a.status == http.StatusOK {
@@ -175,7 +175,7 @@ func (g *generations) read(n int) any {
 }
 
 // gone reports an answer that a living server must not give.
-func (g *generations) gone(a *answer) bool {
+func (g *generations) gone(a *apiResponse) bool {
 	if a.status != http.StatusOK {
 		g.r.Errorf("%s: %d %s", a.request, a.status, a.body)
 	}
@@ -284,8 +284,8 @@ func policyChangesUnderLoad(r *row) {
 // node free.
 func waitReturnsOnceDone(r *row) {
 	target, body := r.path("/v1/$PENDING:wait"), `{"timeout":"60s"}`
-	wait := func() *answer { return r.post(target, body) }
-	release := func() *answer { r.peer("n2 follows"); return nil }
+	wait := func() *apiResponse { return r.post(target, body) }
+	release := func() *apiResponse { r.peer("n2 follows"); return nil }
 	for _, a := range together(wait, wait, wait, release)[:3] {
 		if !strings.Contains(a.body, `"done":true`) {
 			r.Errorf("a wait returned %s", a.body)
@@ -296,11 +296,11 @@ func waitReturnsOnceDone(r *row) {
 
 func updatesRace(r *row) {
 	for i := range 20 {
-		var calls []func() *answer
+		var calls []func() *apiResponse
 		for _, side := range []string{"a", "b"} {
 			body := fmt.Sprintf(`{"displayName":"%s-%d"}`, side, i)
 			target := r.path("$POL?updateMask=displayName")
-			calls = append(calls, func() *answer { return r.send("PATCH", target, &body) })
+			calls = append(calls, func() *apiResponse { return r.send("PATCH", target, &body) })
 		}
 		counts := statusCounts(together(calls...))
 		if counts[http.StatusOK]+counts[http.StatusConflict] != 2 || counts[http.StatusOK] == 0 {

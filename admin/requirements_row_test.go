@@ -32,7 +32,7 @@ type row struct {
 	variables map[string]any
 	// header is that of the next call.
 	header map[string]string
-	answer *answer
+	answer *apiResponse
 	// document is what checks look at: the answer, or what OP, error or record
 	// made of it.
 	document any

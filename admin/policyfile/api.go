@@ -91,19 +91,21 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 			write(w, problemReply(problem(http.StatusInternalServerError, "internal service error")))
 		}
 	}()
-	answer, err := a.answer(w, r)
+	response, err := a.handle(w, r)
 	if err != nil {
 		p := problemOf(err)
 		if p.Status == http.StatusInternalServerError {
 			a.log.ErrorContext(r.Context(), "a call failed", "error", err)
 		}
-		answer = problemReply(p)
+		response = problemReply(p)
 	}
-	write(w, answer)
+	write(w, response)
 }
 
-// answer finds the route of a request, reads its body and runs it.
-func (a *API) answer(w http.ResponseWriter, r *http.Request) (*reply, error) {
+// handle takes the steps of a request in order: what every API on the port checks, the
+// project, the route with its names, the query, the body, and the call. The order is that in
+// which errors are found: nothing is read from the store for a request that is refused.
+func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err := a.guard.Check(r); err != nil {
 		return nil, err
 	}
@@ -173,7 +175,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// reply is an answer: a document as it is, or a value that becomes JSON.
+// reply is a response: a document as it is, or a value that becomes JSON.
 type reply struct {
 	status   int
 	document []byte

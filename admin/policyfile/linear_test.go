@@ -293,10 +293,10 @@ func (h *history) update(group string) string {
 	return err.Error()
 }
 
-func (h *history) status(a answer) string { return fmt.Sprint(a.status) }
+func (h *history) status(a apiResponse) string { return fmt.Sprint(a.status) }
 
 // seen is the status with the number of the lock in the answer, which is bytewise that.
-func (h *history) seen(a answer) string {
+func (h *history) seen(a apiResponse) string {
 	if a.status != 200 {
 		return h.status(a)
 	}
@@ -308,7 +308,7 @@ func (h *history) seen(a answer) string {
 	return fmt.Sprint("200 ", another)
 }
 
-func (h *history) seenIn(a answer) string {
+func (h *history) seenIn(a apiResponse) string {
 	var g struct {
 		Policies map[string]map[string]string `json:"policies"`
 	}
@@ -326,7 +326,7 @@ func (h *history) seenIn(a answer) string {
 	return "200 0"
 }
 
-func (h *history) removed(a answer) string {
+func (h *history) removed(a apiResponse) string {
 	var p struct {
 		Revisions map[string]any `json:"revisions"`
 	}

@@ -136,13 +136,13 @@ func TestRemovalsAmongActivations(t *testing.T) {
 					removed = "/policies/web"
 				}
 				var racing sync.WaitGroup
-				for _, run := range []func() answer{
-					func() answer { return s.call("DELETE", removed, "") },
-					func() answer { return s.call("POST", "/policy_groups/dev/policies/web", activation) },
-					func() answer {
+				for _, run := range []func() apiResponse{
+					func() apiResponse { return s.call("DELETE", removed, "") },
+					func() apiResponse { return s.call("POST", "/policy_groups/dev/policies/web", activation) },
+					func() apiResponse {
 						return s.call("POST", fmt.Sprintf("/policy_groups/new%d/policies/web", round), activation)
 					},
-					func() answer { return s.call("POST", "/policy_groups/dev/promote", "{}") },
+					func() apiResponse { return s.call("POST", "/policy_groups/dev/promote", "{}") },
 				} {
 					racing.Go(func() {
 						if a := run(); a.status >= 500 {

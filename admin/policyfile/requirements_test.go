@@ -71,7 +71,7 @@ type row struct {
 	file      string
 	line      int
 	variables map[string]string
-	answer    *answer
+	answer    *apiResponse
 }
 
 var (

@@ -92,15 +92,15 @@ func serve(t *testing.T, store stores, project string, trust bool) *server {
 	return &server{T: t, store: store, project: project, admin: s, Server: listening}
 }
 
-// answer is what a call came back with.
-type answer struct {
+// apiResponse is what a call of the API returned.
+type apiResponse struct {
 	status int
 	body   []byte
 	header http.Header
 }
 
 // call calls a path of the API as it is written.
-func (s *server) call(method, path, body string) answer {
+func (s *server) call(method, path, body string) apiResponse {
 	s.Helper()
 	var content io.Reader
 	if body != "" {
@@ -126,11 +126,11 @@ func (s *server) call(method, path, body string) answer {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return answer{response.StatusCode, answered, response.Header}
+	return apiResponse{response.StatusCode, answered, response.Header}
 }
 
 // must is call for what has to succeed.
-func (s *server) must(method, path, body string) answer {
+func (s *server) must(method, path, body string) apiResponse {
 	s.Helper()
 	a := s.call(method, path, body)
 	if a.status/100 != 2 {

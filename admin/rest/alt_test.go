@@ -102,7 +102,7 @@ func TestHeadIsGetWithoutItsContent(t *testing.T) {
 	}
 }
 
-func askHead(t *testing.T, edge *httptest.Server, target string) edgeAnswer {
+func askHead(t *testing.T, edge *httptest.Server, target string) edgeResponse {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, edge.URL+strings.Replace(target, "$", "%24", 1), http.NoBody)
 	if err != nil {

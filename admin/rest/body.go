@@ -71,34 +71,34 @@ func (a *API) checkBody(next http.Handler) func(http.ResponseWriter, *http.Reque
 			writeStatus(w, http.StatusBadRequest, syntaxError(body))
 		default:
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			answer := &heldAnswer{ResponseWriter: w, code: http.StatusOK}
+			held := &heldResponse{ResponseWriter: w, code: http.StatusOK}
 			background.Call(r.Context(), len(body), func(ctx context.Context) {
 				if err := checkNumbers(route.body, body); err != nil {
-					writeStatus(answer, http.StatusBadRequest, err)
+					writeStatus(held, http.StatusBadRequest, err)
 					return
 				}
-				next.ServeHTTP(answer, r.WithContext(ctx))
+				next.ServeHTTP(held, r.WithContext(ctx))
 			})
-			answer.send()
+			held.send()
 		}
 	}
 }
 
-// heldAnswer is an answer that is sent when it is whole: a client that reads slowly must
+// heldResponse is a response that is sent when it is whole: a client that reads slowly must
 // not keep a place in the background.
-type heldAnswer struct {
+type heldResponse struct {
 	http.ResponseWriter
 	code int
 	body bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *heldAnswer) WriteHeader(code int) { a.code = code }
+func (a *heldResponse) WriteHeader(code int) { a.code = code }
 
 // Write implements http.ResponseWriter.
-func (a *heldAnswer) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (a *heldResponse) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-func (a *heldAnswer) send() {
+func (a *heldResponse) send() {
 	a.ResponseWriter.WriteHeader(a.code)
 	_, _ = a.ResponseWriter.Write(a.body.Bytes())
 }

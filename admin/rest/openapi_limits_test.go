@@ -68,7 +68,7 @@ func probeParameter(t *testing.T, edge *httptest.Server, method, path string, p 
 	t.Helper()
 	what := method + " " + path + " " + p.Name
 	body := map[string]string{"POST": `{}`, "PATCH": `{}`}[method]
-	asked := func(ids map[string]string, query string) edgeAnswer {
+	asked := func(ids map[string]string, query string) edgeResponse {
 		return ask(t, edge, method, fillPath(path, ids)+"?"+query, body)
 	}
 	switch {

@@ -17,8 +17,8 @@ import (
 
 const edgeLocation = "/v1/projects/default/locations/local"
 
-// edgeAnswer is what the edge said.
-type edgeAnswer struct {
+// edgeResponse is what the edge said.
+type edgeResponse struct {
 	status int
 	reason string
 	text   string
@@ -26,7 +26,7 @@ type edgeAnswer struct {
 }
 
 // ask sends one request. Its path is sent as it is written.
-func ask(t testing.TB, edge *httptest.Server, method, target, body string) edgeAnswer {
+func ask(t testing.TB, edge *httptest.Server, method, target, body string) edgeResponse {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, edge.URL+target, strings.NewReader(body))
 	if err != nil {
@@ -37,7 +37,7 @@ func ask(t testing.TB, edge *httptest.Server, method, target, body string) edgeA
 	return exchange(t, edge, r)
 }
 
-func exchange(t testing.TB, edge *httptest.Server, r *http.Request) edgeAnswer {
+func exchange(t testing.TB, edge *httptest.Server, r *http.Request) edgeResponse {
 	t.Helper()
 	response, err := edge.Client().Do(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func exchange(t testing.TB, edge *httptest.Server, r *http.Request) edgeAnswer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := edgeAnswer{status: response.StatusCode, text: string(text), header: response.Header}
+	a := edgeResponse{status: response.StatusCode, text: string(text), header: response.Header}
 	a.reason = reasonOf(text)
 	return a
 }
