@@ -88,6 +88,7 @@ func (s *Server) tooManyRaces(ctx context.Context, workOut func(context.Context)
 // lostRace says that a condition failed which the caller did not set.
 type lostRace struct{ cause *ConditionError }
 
+// Error is that of the condition.
 func (e *lostRace) Error() string { return e.cause.Error() }
 
 // make commits a change together with its operation.

@@ -114,6 +114,8 @@ type ConfigUpdate struct {
 	Write Write
 }
 
+// configUpdate works out an update. A configuration that cannot be read is replaced by an
+// update of all fields, even if it would be the same: its record changes.
 func (s *Server) configUpdate(
 	ctx context.Context, name Key, given *adminpb.Config, mask aip.Mask,
 ) (ConfigUpdate, error) {

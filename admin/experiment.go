@@ -144,6 +144,7 @@ type storedExperiment struct {
 	parent StoredPolicy
 }
 
+// exists reports whether there is such an experiment, be it damaged.
 func (e storedExperiment) exists() bool { return e.record.Key != "" }
 
 // Unchanged is the condition under which what was worked out from e still holds.

@@ -50,6 +50,8 @@ var (
 	configKind     = locationKind.only("understudy.internal/Config", "config")
 )
 
+// child is the kind of the resources in a collection below the kind. The slice is copied:
+// siblings must not share one.
 func (k kind) child(resourceType, collection string) kind {
 	return kind{resourceType: resourceType, collections: append(append([]string{}, k.collections...), collection)}
 }
@@ -74,6 +76,7 @@ func (k kind) pattern() string {
 	return b.String()
 }
 
+// singular is the name of one resource of a collection, for error texts.
 func singular(collection string) string {
 	if stem, ok := strings.CutSuffix(collection, "ies"); ok {
 		return stem + "y"
@@ -92,6 +95,8 @@ func (k kind) parseParent(field, name string) (Key, error) {
 	return k.parseIDs(field, name, true)
 }
 
+// parseIDs checks the form before the IDs, so that the error of a name of another kind
+// shows the format.
 func (k kind) parseIDs(field, name string, wildcards bool) (Key, error) {
 	if name == "" {
 		return "", apierror.Required(field, "Its format is "+k.pattern()+".")
@@ -129,6 +134,8 @@ func (k kind) split(name string) ([]string, bool) {
 	return segments, true
 }
 
+// checkSegment checks one ID. That of a project is always one that this API has given;
+// others may have come through the Policyfile API.
 func checkSegment(field, collection, id string, wildcards bool) error {
 	switch {
 	case collection == "projects":

@@ -62,6 +62,7 @@ func (s *Server) ReadNodes(ctx context.Context, location authz.Location) ([]*adm
 // from one reading of what its nodes report.
 type reconciler struct{ nodes []NodeReport }
 
+// newReconciler reads the nodes of a location once, for as many resources as a list has.
 func (s *Server) newReconciler(ctx context.Context, location authz.Location) (reconciler, error) {
 	nodes, err := s.store.Nodes(ctx, location)
 	if err != nil {

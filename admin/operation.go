@@ -168,6 +168,8 @@ func (op *storedOperation) put() (Put, error) {
 	return p, err
 }
 
+// packMetadata writes the metadata back into the message, in the type that the verb has
+// in the API.
 func (op *storedOperation) packMetadata() error {
 	packed, err := anypb.New(op.wrapper)
 	if err != nil {
@@ -180,6 +182,8 @@ func (op *storedOperation) packMetadata() error {
 // ended reports whether the operation was seen to be done.
 func (op *storedOperation) ended() bool { return op.metadata.EndTime != nil }
 
+// end says that the operation is done, for good: its result stays whatever becomes of the
+// nodes.
 func (op *storedOperation) end(now time.Time) {
 	op.message.Done = true
 	op.metadata.EndTime = timestamppb.New(now)
@@ -293,6 +297,8 @@ func (s *Server) await(ctx context.Context, op *storedOperation, atMost time.Dur
 	return err
 }
 
+// poll refreshes an operation at growing intervals: most changes are applied within
+// milliseconds, and a caller that waits for minutes must not load the store.
 func (s *Server) poll(ctx context.Context, op *storedOperation, atMost time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
@@ -308,6 +314,8 @@ func (s *Server) poll(ctx context.Context, op *storedOperation, atMost time.Dura
 	}
 }
 
+// ignoreTimeout takes an error for none if the time was over by then: the wait has ended
+// as it should, and the store may have failed by that deadline alone.
 func ignoreTimeout(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -438,6 +446,8 @@ func (s *Server) DeleteOperation(
 	return &emptypb.Empty{}, nil
 }
 
+// readOperationNamed reads an operation as calls name it. The error of one that cannot be
+// read is DATA_LOSS.
 func (s *Server) readOperationNamed(ctx context.Context, given string) (*storedOperation, error) {
 	name, err := operationKind.parse("name", given)
 	if err != nil {

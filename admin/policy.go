@@ -235,6 +235,8 @@ func (s *Server) creation(
 	}, nil
 }
 
+// policyExists is the error of an ID that is taken. What can be done about it depends on
+// the state of the policy that has it.
 func policyExists(stored StoredPolicy) error {
 	if stored.Damage != nil {
 		return apierror.AlreadyExists(stored.Record.Key, apierror.ReasonAlreadyExists, "It cannot be read. "+damageHints[policyKind.resourceType])

@@ -146,6 +146,7 @@ func (s *Server) addNamed(ctx context.Context, p *Promotion, names []Key, record
 	return nil
 }
 
+// add adds a live policy, to be promoted under its own ID.
 func (p *Promotion) add(source StoredPolicy) {
 	p.Pairs = append(p.Pairs, Promoted{Source: source, name: p.To.In("policies").Key(source.Record.Key.ID())})
 }

@@ -58,6 +58,9 @@ func (l *Library) Activate(
 	return l.activate(ctx, group, Lock{Policy: policy, Revision: revision}, noOp)
 }
 
+// activate makes a lock active, by the same change that the other API would make of its
+// content. It is worked out again as long as it loses races, so the lock that is returned
+// is the one of the last attempt, which was made.
 func (l *Library) activate(ctx context.Context, group GroupID, given Lock, noOp NoOp) (Activation, error) {
 	var done Activation
 	name := l.policyKey(group, given.Policy)
@@ -139,6 +142,8 @@ func (l *Library) marks(policy authz.PolicyID, revision RevisionID) []admin.Writ
 	return []admin.Write{present(l.nameKey(policy)), present(l.revisionKey(policy, revision))}
 }
 
+// lockWrites store a lock with its marks. The etag is the hash of the document: whoever
+// made it active depends on that document, not on one that was removed and stored anew.
 func (l *Library) lockWrites(lock Lock) []admin.Write {
 	return append(l.marks(lock.Policy, lock.Revision), admin.Put{
 		Key: l.lockKey(lock.Policy, lock.Revision), Value: lock.Document, Etag: documentEtag(lock.Document),

@@ -19,10 +19,12 @@ import (
 // of its content.
 type ArtifactID struct{ Cookbook, Identifier string }
 
+// artifactKey has no value, so that a list of artifacts does not read manifests.
 func (l *Library) artifactKey(a ArtifactID) admin.Key {
 	return l.root.In("artifacts").Key(a.Cookbook).In("identifiers").Key(a.Identifier)
 }
 
+// manifestKey is where the manifest is.
 func (l *Library) manifestKey(a ArtifactID) admin.Key {
 	return l.root.In("artifacts").Key(a.Cookbook).In("manifests").Key(a.Identifier)
 }

@@ -71,6 +71,8 @@ type storedGroup struct {
 	policies []admin.StoredPolicy
 }
 
+// exists reports whether there is such a group: it was made by SetGroup, or by making a
+// policy active in it, through either API.
 func (g storedGroup) exists() bool { return g.mark.Key != "" || len(g.Active) > 0 }
 
 // readGroup reads all of a group at one instant: what makes a group, and what removes
@@ -92,6 +94,8 @@ func (l *Library) readGroup(ctx context.Context, id GroupID) (storedGroup, error
 	return storedGroup{}, apierror.ConcurrentChange(l.locationOf(id))
 }
 
+// readGroupOnce reads the parts of a group one after another; readGroup checks that they
+// are of one instant.
 func (l *Library) readGroupOnce(ctx context.Context, id GroupID) (storedGroup, error) {
 	g := storedGroup{Group: Group{ID: id, Active: map[authz.PolicyID]RevisionID{}}}
 	location := l.locationOf(id)

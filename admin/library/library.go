@@ -72,22 +72,28 @@ func New(s *admin.Server, project string, format LockFormat, log *slog.Logger) (
 	return &Library{s, admin.Key("projects/" + project + "/locations/" + admin.ReservedLocation), format, log}, nil
 }
 
+// locationOf is the location that a group is.
 func (l *Library) locationOf(g GroupID) admin.Key {
 	return admin.Collection("projects/" + l.root.Project() + "/locations").Key(string(g))
 }
 
+// groupKey is the mark of a group.
 func (l *Library) groupKey(g GroupID) admin.Key { return l.root.In("groups").Key(string(g)) }
 
+// policyKey is the live policy of a group, shared with the other API.
 func (l *Library) policyKey(g GroupID, p authz.PolicyID) admin.Key {
 	return l.locationOf(g).In("policies").Key(string(p))
 }
 
+// nameKey is the mark of a policy's name.
 func (l *Library) nameKey(p authz.PolicyID) admin.Key { return l.root.In("policyfiles").Key(string(p)) }
 
+// revisionKey is the mark of a revision.
 func (l *Library) revisionKey(p authz.PolicyID, r RevisionID) admin.Key {
 	return l.nameKey(p).In("revisions").Key(string(r))
 }
 
+// lockKey is where the document of a revision is.
 func (l *Library) lockKey(p authz.PolicyID, r RevisionID) admin.Key {
 	return l.nameKey(p).In("locks").Key(string(r))
 }
@@ -95,6 +101,7 @@ func (l *Library) lockKey(p authz.PolicyID, r RevisionID) admin.Key {
 // present is the write that says that something exists.
 func present(key admin.Key) admin.Put { return admin.Put{Key: key} }
 
+// list reads a whole collection, at one instant.
 func (l *Library) list(ctx context.Context, c admin.Collection) ([]admin.Record, error) {
 	return l.s.List(ctx, admin.Query{Collection: c})
 }
@@ -112,6 +119,8 @@ func (l *Library) named(ctx context.Context, policy authz.PolicyID) ([]admin.Sto
 	}), err
 }
 
+// policiesIn reads policies, those that are soft-deleted or cannot be read included:
+// removals depend on them too.
 func (l *Library) policiesIn(ctx context.Context, q admin.Query) ([]admin.StoredPolicy, error) {
 	records, err := l.s.List(ctx, q)
 	if err != nil {
@@ -124,6 +133,7 @@ func (l *Library) policiesIn(ctx context.Context, q admin.Query) ([]admin.Stored
 	return out, nil
 }
 
+// groupOf is the group of a live policy.
 func groupOf(policy admin.Key) GroupID { return GroupID(admin.Key(policy.Location()).ID()) }
 
 // idOf is the ID of a policy that exists.

@@ -69,6 +69,8 @@ type storedName struct {
 	policies []admin.StoredPolicy
 }
 
+// readName reads what there is of a name, its mark first, so that the condition on the
+// mark finds whatever is added while the rest is read.
 func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, error) {
 	name := l.nameKey(id)
 	marks, err := l.s.Get(ctx, name)
@@ -87,6 +89,8 @@ func (l *Library) readName(ctx context.Context, id authz.PolicyID) (storedName, 
 	return n, err
 }
 
+// exists reports whether there is such a policy, for either API. One that is soft-deleted
+// everywhere, and has no mark, is not there.
 func (n storedName) exists() bool {
 	return n.mark.Key != "" || slices.ContainsFunc(n.policies, admin.StoredPolicy.Live)
 }
@@ -180,6 +184,9 @@ type storedRevision struct {
 	policies []admin.StoredPolicy
 }
 
+// find reads what is known of a revision. The order of the two reads matters: a revision
+// that is made active between them is found in the library, and one that is read as
+// active was so at that instant.
 func (l *Library) find(ctx context.Context, policy authz.PolicyID, revision RevisionID) (storedRevision, error) {
 	// First the policies: what becomes active later is in the library by then.
 	policies, err := l.named(ctx, policy)

@@ -19,6 +19,8 @@ func openACL() map[string]any {
 	return out
 }
 
+// getGroupACL is the list of a group that is there. Of one that is not, it is 404, as
+// every path below it.
 func getGroupACL(c *call) (*reply, error) {
 	if _, err := c.library.Group(c.context, c.group()); err != nil {
 		return nil, orMissing(err, c.noGroup())
@@ -26,6 +28,7 @@ func getGroupACL(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: openACL()}, nil
 }
 
+// getPolicyACL is getGroupACL of a policy.
 func getPolicyACL(c *call) (*reply, error) {
 	if _, err := c.library.Policy(c.context, c.policy()); err != nil {
 		return nil, orMissing(err, c.noPolicy())

@@ -72,6 +72,8 @@ func (c *call) revisionID() (library.RevisionID, error) {
 	return "", invalid("Field 'revision_id' missing")
 }
 
+// readID holds an ID to the grammar of those in a document, for it becomes a part of
+// paths.
 func readID(value json.RawMessage) (library.RevisionID, error) {
 	id, ok := text(value)
 	if !ok || !validRevision(id) {
@@ -80,6 +82,7 @@ func readID(value json.RawMessage) (library.RevisionID, error) {
 	return library.RevisionID(id), nil
 }
 
+// deactivate answers with the lock that was active, so that a client can put it back.
 func deactivate(c *call) (*reply, error) {
 	lock, err := c.library.Deactivate(c.context, c.group(), c.policy())
 	if err != nil {
@@ -88,6 +91,7 @@ func deactivate(c *call) (*reply, error) {
 	return c.reply(http.StatusOK, lock)
 }
 
+// notActive is the text of Chef's server for a policy that is not active in a group.
 func (c *call) notActive() string {
 	return fmt.Sprintf("Cannot load policy %s in policy group %s", c.policy(), c.group())
 }
@@ -96,6 +100,7 @@ func (c *call) notActive() string {
 // enforced in the place of one that is enforced. Its value is true.
 const AllowNoOp = "allow_no_op"
 
+// noOp is true only if the caller says so in full: any other value means no.
 func (c *call) noOp() library.NoOp { return library.NoOp(c.query.Get(AllowNoOp) == "true") }
 
 // orNoOp adds to the error of a lock that enforces nothing, and would take the place of one

@@ -84,6 +84,8 @@ func (a *API) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// serve answers a request in the form of Chef, whatever happens in it. A panic is
+// reported, and the caller learns nothing of its cause.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -183,10 +185,14 @@ type reply struct {
 	header   http.Header
 }
 
+// problemReply is an error in the one form that Chef's clients read: a list of texts,
+// although there is mostly one.
 func problemReply(p *Problem) *reply {
 	return &reply{status: p.Status, value: map[string][]string{"error": p.Texts}}
 }
 
+// write sends a response. No proxy may keep it, for it depends on what is active now, and
+// no browser may take it for anything but JSON.
 func write(w http.ResponseWriter, r *reply) {
 	body := r.document
 	if body == nil {

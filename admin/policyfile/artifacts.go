@@ -27,6 +27,7 @@ type artifactVersions struct {
 	Versions []artifactVersion `json:"versions"`
 }
 
+// artifact is the artifact in the path.
 func (c *call) artifact() library.ArtifactID {
 	return library.ArtifactID{Cookbook: c.parameters[":cookbook"], Identifier: c.parameters[":identifier"]}
 }
@@ -51,6 +52,8 @@ func listArtifacts(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: out}, nil
 }
 
+// getArtifact returns a manifest byte for byte: clients compare its checksums with their
+// files.
 func getArtifact(c *call) (*reply, error) {
 	manifest, err := c.library.Artifact(c.context, c.artifact())
 	if err != nil {
@@ -93,6 +96,7 @@ func putArtifact(c *call) (*reply, error) {
 	return &reply{status: http.StatusCreated, document: c.body}, nil
 }
 
+// deleteArtifact answers with what it has removed, as all deletions of Chef's API do.
 func deleteArtifact(c *call) (*reply, error) {
 	manifest, err := c.library.RemoveArtifact(c.context, c.artifact())
 	if err != nil {
@@ -101,6 +105,7 @@ func deleteArtifact(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, document: manifest}, nil
 }
 
+// noArtifact names both parts of the ID, for either may be the mistake.
 func (c *call) noArtifact() string {
 	return fmt.Sprintf("Cannot find a cookbook artifact named %s with identifier %s", c.parameters[":cookbook"], c.parameters[":identifier"])
 }

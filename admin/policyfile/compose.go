@@ -36,6 +36,7 @@ type document struct {
 	SolutionDependencies solutionDependencies        `json:"solution_dependencies"`
 }
 
+// documentCookbook is a module as a cookbook with one version.
 type documentCookbook struct {
 	Version                 string `json:"version"`
 	Identifier              string `json:"identifier"`
@@ -55,6 +56,8 @@ type solutionDependencies struct {
 	Dependencies map[string][]string `json:"dependencies"`
 }
 
+// newDocument has every field that chef-cli requires of a lock. Lists are empty and not
+// null: readers of a lock go through them.
 func newDocument(name string) document {
 	return document{
 		Name: name, RunList: []string{}, IncludedPolicyLocks: []struct{}{}, Cookbooks: map[string]documentCookbook{},
@@ -133,6 +136,8 @@ func (d document) seal() ([]byte, error) {
 	return d.encode()
 }
 
+// encode indents, for locks are kept in repositories and reviewed there, and leaves <, >
+// and & in modules as they are.
 func (d document) encode() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -173,6 +178,7 @@ func recipeOf(rule string) (Recipe, error) {
 	return r, nil
 }
 
+// cutLast is strings.Cut at the last separator.
 func cutLast(s, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(s, separator)
 	if i < 0 {

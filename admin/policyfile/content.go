@@ -47,6 +47,8 @@ func (l *Lock) Policy() (*adminpb.Policy, error) {
 	return policy, nil
 }
 
+// moduleName is the name of a module in the policy. Errors of the compiler show it, so it
+// is the name that the author knows with the ending of a file.
 func moduleName(cookbook string) string { return cookbook + ".rego" }
 
 // rule asks data.C.R, in which C may have points.

@@ -39,6 +39,7 @@ func (f *format) parse(document []byte) (*Lock, error) {
 	return f.last.lock, f.last.err
 }
 
+// inTurn runs work when fewer than GOMAXPROCS documents are being parsed.
 func (f *format) inTurn(work func()) {
 	f.parsing <- struct{}{}
 	defer func() { <-f.parsing }()

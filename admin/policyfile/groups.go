@@ -19,6 +19,7 @@ type activeRevision struct {
 	RevisionID library.RevisionID `json:"revision_id"`
 }
 
+// activeSet is what is active in a group, as lists and groups show it.
 func activeSet(g library.Group) map[authz.PolicyID]activeRevision {
 	out := make(map[authz.PolicyID]activeRevision)
 	for policy, revision := range g.Active {
@@ -36,6 +37,7 @@ type groupDocument struct {
 	Policies map[authz.PolicyID]activeRevision `json:"policies"`
 }
 
+// document is a group as all calls about one return it.
 func (c *call) document(g library.Group) groupDocument {
 	return groupDocument{g.ID, g.Next, c.uri("policy_groups", string(g.ID)), activeSet(g)}
 }
@@ -57,6 +59,8 @@ func listGroups(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: out}, nil
 }
 
+// getGroup returns a group as it was at one instant: its next group and what is active in
+// it belong together.
 func getGroup(c *call) (*reply, error) {
 	g, err := c.library.Group(c.context, c.group())
 	if err != nil {
@@ -83,6 +87,9 @@ func putGroup(c *call) (*reply, error) {
 	return answer, nil
 }
 
+// nextGroup reads the body of putGroup. It takes uri and policies, which getGroup
+// returns, and refuses all else: a mistyped next_group_name would take the group out of
+// its chain.
 func (c *call) nextGroup() (library.GroupID, error) {
 	fields, err := members(c.body)
 	if err != nil {
@@ -115,6 +122,8 @@ func (c *call) nextGroup() (library.GroupID, error) {
 	return library.GroupID(next), nil
 }
 
+// deleteGroup answers with the group as it was. Its policies are not enforced any more in
+// its location; the documents stay.
 func deleteGroup(c *call) (*reply, error) {
 	g, err := c.library.RemoveGroup(c.context, c.group())
 	if err != nil {
@@ -123,6 +132,7 @@ func deleteGroup(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: c.document(g)}, nil
 }
 
+// listActive is the part of getGroup that RFC-042 has a path of its own for.
 func listActive(c *call) (*reply, error) {
 	g, err := c.library.Group(c.context, c.group())
 	if err != nil {
@@ -148,6 +158,9 @@ func listNodes(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: out}, nil
 }
 
+// promote makes what is active in a group active in its next one, in one step or not at
+// all. The group is read first, for an error that says what is missing: the group, its
+// next one, or a policy in it.
 func promote(c *call) (*reply, error) {
 	policies, err := c.promoted()
 	if err != nil {
@@ -198,4 +211,5 @@ func (c *call) promoted() ([]authz.PolicyID, error) {
 	return policies, nil
 }
 
+// noGroup is the text of Chef's server.
 func (c *call) noGroup() string { return fmt.Sprintf("policy_group '%s' not found", c.group()) }

@@ -24,6 +24,8 @@ type Lock struct {
 // Recipe is an item of a run list.
 type Recipe struct{ Cookbook, Name string }
 
+// String is the recipe in the form that run lists have, which the revision_id is computed
+// from.
 func (r Recipe) String() string { return "recipe[" + r.Cookbook + "::" + r.Name + "]" }
 
 // NamedRunList is another run list of a lock. Nothing here runs it.
@@ -102,6 +104,8 @@ func Parse(document []byte) (*Lock, error) {
 	return l, nil
 }
 
+// readRevisionID checks the form alone. Whether it is the hash of the document is checked
+// when the lock is new (format.Admit).
 func (l *Lock) readRevisionID(value json.RawMessage) error {
 	id, ok := text(value)
 	if !ok || !validRevision(id) {
@@ -111,6 +115,7 @@ func (l *Lock) readRevisionID(value json.RawMessage) error {
 	return nil
 }
 
+// readName holds the name to what can be an ID of the other API.
 func (l *Lock) readName(value json.RawMessage) error {
 	name, ok := text(value)
 	if !ok || !validName(name) {
@@ -120,6 +125,7 @@ func (l *Lock) readName(value json.RawMessage) error {
 	return nil
 }
 
+// readRunList reads the list that decides: its order is that of the rules.
 func (l *Lock) readRunList(value json.RawMessage) (err error) {
 	l.RunList, err = runList("run_list", value)
 	return err
@@ -143,6 +149,8 @@ func runList(field string, value json.RawMessage) ([]Recipe, error) {
 	return out, nil
 }
 
+// readNamedRunLists checks lists that Chef's server does not: they count for the
+// revision_id, so they have to have the form that it is computed from.
 func (l *Lock) readNamedRunLists(value json.RawMessage) error {
 	const field = "named_run_lists"
 	lists, err := members(value)
@@ -162,6 +170,8 @@ func (l *Lock) readNamedRunLists(value json.RawMessage) error {
 	return nil
 }
 
+// readCookbooks keeps the order of the document, so that of two mistakes the first is
+// named.
 func (l *Lock) readCookbooks(value json.RawMessage) error {
 	const field = "cookbook_locks"
 	cookbooks, err := members(value)
@@ -181,6 +191,8 @@ func (l *Lock) readCookbooks(value json.RawMessage) error {
 	return nil
 }
 
+// readCookbook reads what Chef's server requires of an entry, and the module. All other
+// fields, such as scm_info, are kept with the document and mean nothing here.
 func readCookbook(m member) (Cookbook, error) {
 	fields, err := members(m.value)
 	if err != nil {
@@ -222,16 +234,20 @@ func readCookbook(m member) (Cookbook, error) {
 	return c, nil
 }
 
+// readDefaultAttributes keeps the text: attributes count for the revision_id with their
+// numbers as written.
 func (l *Lock) readDefaultAttributes(value json.RawMessage) (err error) {
 	l.DefaultAttributes, err = attributes("default_attributes", value)
 	return err
 }
 
+// readOverrideAttributes is readDefaultAttributes of the others.
 func (l *Lock) readOverrideAttributes(value json.RawMessage) (err error) {
 	l.OverrideAttributes, err = attributes("override_attributes", value)
 	return err
 }
 
+// attributes is an object as it was written; null counts as none.
 func attributes(field string, value json.RawMessage) (json.RawMessage, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(value, &object); err != nil {
@@ -246,4 +262,6 @@ func attributes(field string, value json.RawMessage) (json.RawMessage, error) {
 // invalid is the error of a document or a body, in the words of Chef's server.
 func invalid(text string) error { return &Problem{Status: 400, Texts: []string{text}} }
 
+// invalidField names a field whose value has the wrong type or form; the text has no
+// more, for clients compare it.
 func invalidField(field string) error { return invalid(fmt.Sprintf("Field '%s' invalid", field)) }

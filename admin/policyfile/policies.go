@@ -22,6 +22,7 @@ func revisionList(ids []library.RevisionID) map[string]any {
 	return out
 }
 
+// revisionSet is a set as Chef writes it: an object of empty objects.
 func revisionSet(ids []library.RevisionID) map[string]empty {
 	out := make(map[string]empty)
 	for _, id := range ids {
@@ -49,6 +50,8 @@ func listPolicies(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: out}, nil
 }
 
+// getPolicy lists the revisions of a policy, under two paths: that of Chef's server, and
+// that of RFC-042 with /revisions.
 func getPolicy(c *call) (*reply, error) {
 	revisions, err := c.library.Policy(c.context, c.policy())
 	if err != nil {
@@ -57,6 +60,8 @@ func getPolicy(c *call) (*reply, error) {
 	return &reply{status: http.StatusOK, value: revisionList(revisions)}, nil
 }
 
+// deletePolicy removes all documents and takes the policy out of all groups, in one step;
+// it answers with the revisions that there were.
 func deletePolicy(c *call) (*reply, error) {
 	revisions, err := c.library.RemovePolicy(c.context, c.policy())
 	if err != nil {
@@ -97,6 +102,8 @@ func (c *call) lock() (library.Lock, error) {
 	return library.Lock{Policy: c.policy(), Revision: library.RevisionID(parsed.RevisionID), Document: c.body}, nil
 }
 
+// getRevision adds to the document the groups in which it is active. All else of it stays
+// as it was written, so its hash can be checked.
 func getRevision(c *call) (*reply, error) {
 	lock, groups, err := c.library.Revision(c.context, c.policy(), c.revision())
 	if err != nil {
@@ -123,6 +130,7 @@ func deleteRevision(c *call) (*reply, error) {
 	return c.reply(http.StatusOK, lock)
 }
 
+// listGroupsOfRevision is the part of getRevision that RFC-042 has a path of its own for.
 func listGroupsOfRevision(c *call) (*reply, error) {
 	_, groups, err := c.library.Revision(c.context, c.policy(), c.revision())
 	if err != nil {
@@ -157,8 +165,10 @@ const (
 	OperationHeader = "Understudy-Operation"
 )
 
+// noPolicy is the text of Chef's server.
 func (c *call) noPolicy() string { return fmt.Sprintf("Cannot load policy %s", c.policy()) }
 
+// noRevision is the text of Chef's server.
 func (c *call) noRevision() string {
 	return fmt.Sprintf("Cannot load revision %s of policy %s", c.revision(), c.policy())
 }

@@ -19,8 +19,10 @@ type Problem struct {
 	Texts  []string
 }
 
+// Error joins the texts, for logs and for commands that print one line.
 func (p *Problem) Error() string { return strings.Join(p.Texts, "; ") }
 
+// problem is an error with one text.
 func problem(status int, text string) *Problem { return &Problem{status, []string{text}} }
 
 // statuses :: code of the domain → status of HTTP. A state that forbids a change is a
@@ -71,6 +73,8 @@ func violations(st *status.Status) (texts []string) {
 	return texts
 }
 
+// fieldOf translates the path of a field of the admin API. What a lock consists of is one
+// policy there, of which clients of this API know only the run list and the cookbooks.
 func fieldOf(field string) string {
 	switch {
 	case field == "config.next_location":

@@ -42,6 +42,8 @@ func (l *Lock) canonical(w io.Writer) {
 	fmt.Fprintf(w, "override_attributes:%s\n", canonicalAttributes(l.OverrideAttributes))
 }
 
+// canonicalAttributes is the canonical form of an object; that of none is the same as
+// that of an empty one.
 func canonicalAttributes(object json.RawMessage) string {
 	if object == nil {
 		return "{}"

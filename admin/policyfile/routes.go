@@ -29,6 +29,8 @@ func (c *call) group() library.GroupID       { return library.GroupID(c.paramete
 func (c *call) policy() authz.PolicyID       { return authz.PolicyID(c.parameters[":policy"]) }
 func (c *call) revision() library.RevisionID { return library.RevisionID(c.parameters[":revision"]) }
 
+// uri is an absolute path with the organization, since clients follow the URIs of lists
+// as they are.
 func (c *call) uri(segments ...string) string {
 	uri := c.base
 	for _, s := range segments {
@@ -37,6 +39,8 @@ func (c *call) uri(segments ...string) string {
 	return uri
 }
 
+// handler runs a call whose names, query and body have been checked. Its error becomes a
+// Problem.
 type handler func(*call) (*reply, error)
 
 // routes :: path, in which a segment with a colon is a name → method → handler.
@@ -94,6 +98,7 @@ func checkQuery(route string, query url.Values) error {
 	return nil
 }
 
+// takes says which parameters a call has, for whoever mistyped one.
 func takes(names []string) string {
 	if len(names) == 0 {
 		return "the call takes none, leave it out"
@@ -128,8 +133,10 @@ type found struct {
 // notAllowed is the error of a method that a path does not have.
 type notAllowed struct{ methods string }
 
+// Error is for logs; callers get the Problem of Unwrap, and the header Allow.
 func (e *notAllowed) Error() string { return "the method is not allowed" }
 
+// Unwrap is the error for callers.
 func (e *notAllowed) Unwrap() error {
 	text := "the path does not have this method; it has " + e.methods
 	if e.methods == "" {

@@ -135,6 +135,8 @@ func rawPath(next http.Handler) http.Handler {
 	})
 }
 
+// isGRPC reports whether a request is a call of gRPC, which is HTTP/2 with a content type
+// of its own.
 func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
@@ -147,6 +149,7 @@ func (a *API) recoverREST(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serveOpenAPI sends the document as it was generated.
 func serveOpenAPI(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(adminpb.OpenAPI)

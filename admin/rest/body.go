@@ -98,6 +98,7 @@ func (a *heldResponse) WriteHeader(code int) { a.code = code }
 // Write implements http.ResponseWriter.
 func (a *heldResponse) Write(p []byte) (int, error) { return a.body.Write(p) }
 
+// send writes what was held. A client that went away is no error: the call was made.
 func (a *heldResponse) send() {
 	a.ResponseWriter.WriteHeader(a.code)
 	_, _ = a.ResponseWriter.Write(a.body.Bytes())

@@ -23,6 +23,7 @@ import (
 	"understudy/admin/content"
 )
 
+// invalidJSON is the error of a body that is no JSON, or not that of the call.
 func invalidJSON(description string) error {
 	return apierror.Invalid(apierror.ReasonInvalidJSON, "body", description)
 }
@@ -49,37 +50,51 @@ func bodyError(err error) error {
 	return invalidJSON("The body does not fit the API: " + text + ".")
 }
 
+// unexpectedBody refuses a body where HTTP gives it no meaning: a proxy may drop it, so a
+// call must not depend on it (RFC 9110, section 9.3.1).
 func unexpectedBody(method string) error {
 	return apierror.Invalid(apierror.ReasonUnexpectedBody, "body",
 		method+" has no body. Send the fields as query parameters.")
 }
 
+// bodyTooLarge names the limit, in bytes.
 func bodyTooLarge(limit int) error {
 	return apierror.Invalid(apierror.ReasonBodyTooLarge, "body", fmt.Sprintf("The body is larger than %d bytes.", limit))
 }
 
+// bodyTooSlow says that nothing was changed, for the caller cannot know how far the call
+// came.
 func bodyTooSlow() error {
 	return apierror.New(codes.DeadlineExceeded, apierror.ReasonBodyTooSlow, "The body came too slowly; nothing was changed. Send it again, on a faster link.", nil)
 }
 
+// unsupportedMediaType says what to send, and by which option of curl.
 func unsupportedMediaType() error {
 	return apierror.Invalid(apierror.ReasonUnsupportedMediaType, "body", "The body has to be JSON in UTF-8, without a Content-Encoding: send it with Content-Type: application/json, as `curl --json` does.")
 }
 
+// unknownParameter refuses what would be ignored: a mistyped validateOnly would make a
+// change.
 func unknownParameter(name string) error {
 	return apierror.Invalid(apierror.ReasonUnknownParameter, name,
 		"The call has no such query parameter, or takes it from the path or the body.")
 }
 
+// repeatedParameter refuses what two programs read differently, of which one may
+// authorize the call.
 func repeatedParameter(name string) error {
 	return apierror.Invalid(apierror.ReasonInvalidParameter, name, "The parameter is given more than once.")
 }
 
+// twiceSpelled is repeatedParameter in two spellings, such as validateOnly and
+// validate_only.
 func twiceSpelled(name, other string) error {
 	return apierror.Invalid(apierror.ReasonInvalidParameter, name,
 		"The parameter is given twice, as "+apierror.Shown(other)+" too. Send one of the two spellings.")
 }
 
+// invalidParameter repeats the text of the gateway, cut: it names the parameter and the
+// type.
 func invalidParameter(err error) error {
 	return apierror.Invalid(apierror.ReasonInvalidParameter, "query", "A parameter has a value of the wrong type: "+apierror.Shown(err.Error())+".")
 }
@@ -90,6 +105,7 @@ type carried struct{ err error }
 
 const carriedPrefix = "status:"
 
+// Error is the status as text, which the gateway passes on as it is.
 func (c carried) Error() string {
 	b, err := proto.Marshal(status.Convert(c.err).Proto())
 	if err != nil {
@@ -182,6 +198,8 @@ type envelope struct {
 	} `json:"error"`
 }
 
+// writeStatus sends an error in its envelope. The HTTP code is not always that of the
+// status: 405, 408, 413 and 415 have no code of gRPC.
 func writeStatus(w http.ResponseWriter, httpCode int, err error) {
 	st := status.Convert(err)
 	var e envelope

@@ -49,6 +49,8 @@ func newJSON() jsonBody {
 // jsonBody carries the error of a body through the gateway, which keeps only its text.
 type jsonBody struct{ *runtime.JSONPb }
 
+// NewDecoder implements runtime.Marshaler. An empty body stays io.EOF, by which the
+// gateway knows it.
 func (j jsonBody) NewDecoder(r io.Reader) runtime.Decoder {
 	decoder := j.JSONPb.NewDecoder(r)
 	return runtime.DecoderFunc(func(v any) error {

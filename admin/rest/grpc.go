@@ -79,6 +79,7 @@ func refusedCall(ctx context.Context) error {
 	return err
 }
 
+// refuseUnary returns the refusal of guardedRPC before anything else of the call is run.
 func refuseUnary(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if err := refusedCall(ctx); err != nil {
 		return nil, err
@@ -86,6 +87,7 @@ func refuseUnary(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grp
 	return handle(ctx, r)
 }
 
+// refuseStream is refuseUnary of the streams: health and reflection.
 func refuseStream(s any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if err := refusedCall(stream.Context()); err != nil {
 		return err

@@ -45,6 +45,8 @@ func (queryParser) Parse(m proto.Message, values url.Values, bound *utilities.Do
 	return nil
 }
 
+// isMask reports whether a field is an update mask, whose parameter may be repeated and
+// may be empty.
 func isMask(f protoreflect.FieldDescriptor) bool {
 	return f.Message() != nil && f.Message().FullName() == "google.protobuf.FieldMask"
 }

@@ -26,6 +26,7 @@ var apiRoutes = append(annotatedRoutes(adminpb.File_understudy_admin_v1_admin_pr
 // routes are the methods and path templates of the API.
 type routes []route
 
+// route is one method with the template of its path.
 type route struct {
 	method   string
 	segments []string
@@ -79,6 +80,8 @@ func (r route) matches(path string) bool {
 	return absolute && slices.EqualFunc(r.segments, strings.Split(path, "/"), func(p, s string) bool { return p == s || p == "*" && s != "" })
 }
 
+// annotatedRoutes reads the routes from the annotations of the services, which the
+// gateway is generated from, too: the two cannot differ.
 func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 	var out routes
 	for i := range services.Len() {

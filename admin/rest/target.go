@@ -50,6 +50,7 @@ func hasDotSegment(path string) bool {
 	return false
 }
 
+// invalidPath is the error of a path that has more than one reading.
 func invalidPath(description string) error { return apierror.InvalidName("path", description) }
 
 // Check is what every API on the server's port asks of a request before anything
