@@ -125,6 +125,7 @@ func TestBeyondTheBound(t *testing.T) {
 		"json.match_schema":                `json.match_schema({"a": 1}, {"allOf": [{"$ref": "#"}]})`,
 		"graphql.parse_query":              `graphql.parse_query(input.ascii)`,
 		"sort":                             `sort(array.concat(input.many, [1]))`,
+		"or":                               `{[a, 3000 - a] | some a in numbers.range(1, 3000)} | {1}`,
 		"object.union":                     `object.union({"a": input.many}, {"b": input.many})`,
 		"io.jwt.decode":                    `io.jwt.decode(input.ascii)`,
 		"crypto.x509.parse_certificates":   `crypto.x509.parse_certificates(input.ascii)`,

@@ -10,7 +10,7 @@ var free = setOf(
 	// Constant, or a look-up.
 	"count", "object.get", "rand.intn", "uuid.rfc4122", "uuid.parse", "time.now_ns",
 	"is_array", "is_boolean", "is_null", "is_number", "is_object", "is_set", "is_string", "type_name",
-	"cast_boolean", "cast_null", "cast_object", "cast_string", "cast_array", "cast_set",
+	"cast_boolean", "cast_null", "cast_object", "cast_string", "cast_array",
 	"all", "any",
 	// Text that is looked through once.
 	"contains", "endswith", "startswith", "lower", "upper", "trim_prefix", "trim_suffix", "trim_space",

@@ -21,7 +21,7 @@ const usualNumber = 30
 const maxShift = 1 << 16
 
 var _ = []struct{}{
-	bind(MaxDigits, "digits", digits, "plus", "minus", "mul", "div", "rem", "abs", "ceil", "floor", "round",
+	bind(MaxDigits, "digits", digits, "plus", "mul", "div", "rem", "abs", "ceil", "floor", "round",
 		"bits.and", "bits.negate", "bits.or", "bits.rsh", "bits.xor", "format_int", "to_number"),
 	bind(maxShift, "bits", shifted, "bits.lsh"),
 	bind(50_000, "digits of all numbers together", allDigits, "product"),

@@ -22,8 +22,8 @@ var _ = []struct{}{
 	bind(maxRead, valuesOf, compared, "sum", "max", "min", "internal.member_2", "object.subset", "object.keys"),
 	bind(maxValues, valuesOf, size, "json.marshal", "object.union", "object.union_n", "urlquery.encode_object",
 		"array.concat", "array.flatten", "array.slice", "array.reverse"),
-	bind(maxValues, valuesOf, compared, "json.filter", "json.remove", "object.remove", "object.filter", "and", "or",
-		"intersection", "union", "set_diff"),
+	bind(maxValues, valuesOf, compared, "json.filter", "json.remove", "object.remove", "object.filter"),
+	bind(maxValues, valuesOf, united, "and", "or", "minus", "intersection", "union", "set_diff", "cast_set"),
 	bind(maxValues/8, valuesOf, size, "yaml.marshal", "providers.aws.sign_req", "net.cidr_merge"),
 	bind(maxValues, valuesOf, indented, "json.marshal_with_options"),
 	bind(maxRead*2, "comparisons", sorted, "sort"),
@@ -131,6 +131,54 @@ func size(operands []*ast.Term) int {
 func compared(operands []*ast.Term) int {
 	w := weighed(operands, maxRead)
 	return w.values + w.text/64 + 30*w.fractions + w.digits
+}
+
+// fewElements is how many elements a set may have that are all compared with each other.
+const fewElements = 256
+
+// united is compared, for those who make sets of sets: elements with the same hash are
+// compared one by one. In OPA that of a number is its integral part, and that of an array
+// is a sum, so that a request can have as many of one hash as it likes.
+func united(operands []*ast.Term) int {
+	cost := max(compared(operands), digits(operands)*(maxValues/MaxDigits))
+	for _, o := range operands {
+		if cost > maxValues {
+			return cost
+		}
+		cost += collisions(o)
+		if sets, ok := o.Value.(ast.Set); ok && sets.Len() <= fewElements {
+			for _, inner := range sets.Slice() {
+				cost += collisions(inner)
+			}
+		}
+	}
+	return cost
+}
+
+// collisions is how many elements of a set are compared with each other, each ten times
+// being worth one value.
+func collisions(t *ast.Term) (n int) {
+	var elements []*ast.Term
+	switch v := t.Value.(type) {
+	case ast.Set:
+		if v.Len() > fewElements {
+			elements = v.Slice()
+		}
+	case *ast.Array:
+		if v.Len() > fewElements {
+			v.Foreach(func(e *ast.Term) { elements = append(elements, e) })
+		}
+	}
+	if elements == nil {
+		return 0
+	}
+	of := make(map[int]int, len(elements))
+	for _, e := range elements {
+		hash := e.Hash()
+		n += of[hash]
+		of[hash]++
+	}
+	return n / 10
 }
 
 // indented is how many values json.marshal_with_options writes, with the space before
