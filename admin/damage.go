@@ -19,6 +19,10 @@ import (
 // version wrote it. It is DATA_LOSS to whoever needs its content, and nothing to all others:
 // lists name it in `unreachable` (AIP-217). It can be replaced as a whole, and deleted.
 
+// Nothing here guesses at lost content: a replacement needs all fields from the caller. An
+// etag, if one is given, is compared with that of the record, so that nobody overwrites a
+// version that has been repaired meanwhile.
+
 // damaged is DATA_LOSS of a resource that is stored and cannot be read. The cause is for
 // the log.
 func (s *Server) damaged(ctx context.Context, name Key, cause error) error {

@@ -10,6 +10,12 @@
 // location has applied the change; that is computed on read from what the sidecars
 // report, so there is no background work to lose.
 //
+// The files follow the steps of a call. Names and lists are parsed first (name.go, list.go);
+// a resource is read with its damage, if it has any (policy.go, experiment.go, config.go);
+// what is to become live is checked and compiled (validate.go, compilers.go, selftest.go);
+// the change is made (change.go) and its operation followed (operation.go, node.go). Errors
+// of callers are those of [understudy/admin/apierror].
+//
 // What other packages build on is a [Change]: what a mutation has worked out. They work
 // one out from what they have read (a [StoredPolicy], a [StoredConfig], a [Promotion]), and
 // [Server.Mutate] makes it. So [understudy/admin/library] shows the same policies as

@@ -14,6 +14,11 @@ import (
 	"understudy/authz"
 )
 
+// Lists are filtered and ordered here and not in the stores: a filter (AIP-160) can name any
+// field, and a store never looks into a value. So a list reads its whole collection, at one
+// instant. What makes a page is bounded in bytes as well, for clients of gRPC refuse a
+// larger message.
+
 // listRequest is what the requests of all lists have in common.
 type listRequest interface {
 	GetPageSize() int32

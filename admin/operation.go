@@ -22,6 +22,14 @@ import (
 	"understudy/authz/background"
 )
 
+// An operation is stored together with the change that it is about, by the same Txn, and
+// with its result from the start. What is computed later is only whether it is done:
+// whether every live sidecar of the location has applied the change. That is worked out
+// on each read from what the sidecars report, so nothing has to run in the background,
+// and no server that crashes leaves an operation behind that never ends. Once an
+// operation is seen to be done, that is stored, so that it stays done when a sidecar
+// starts later.
+
 // Verb is the method of an operation, as in OperationMetadata.verb.
 type Verb string
 

@@ -15,6 +15,11 @@ import (
 	"understudy/authz"
 )
 
+// A promotion is worked out from a snapshot: the configuration of the location, the
+// policies there, and those of the next location that they replace. All of it becomes
+// conditions of the one Txn that is made, so that it takes effect for all policies at one
+// instant, or is worked out anew.
+
 // PromotePolicies makes the live revisions of a location's policies live in its next
 // location (RFC-042), of all policies or of those named: by reference, and either all
 // of them or none. Policies that are only in the next location stay as they are, and

@@ -14,6 +14,11 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
+// A revision is a snapshot of a policy under the hash of its content. It is written by
+// the same Txn as the live policy, so what is live always has its revision. Content that
+// was live before has its revision already: that is put again with the snapshot that it
+// had, and only its sequence changes, by which revisions are trimmed.
+
 const (
 	// latestRevision is the alias of the revision that was created last (AIP-162).
 	// No revision has it as its ID: IDs are hashes.

@@ -105,6 +105,8 @@ func (p *project) since(location authz.Location, cursor *authz.Cursor) (map[auth
 	return names, nil
 }
 
+// head is the cursor of the last change of a location; the zero cursor if it never had
+// one. The last change is never trimmed, so it is there as long as the location is.
 func (p *project) head(location authz.Location) authz.Cursor {
 	if p.changes == nil {
 		return authz.Cursor{}

@@ -91,8 +91,11 @@ func checksum(parts ...[]byte) (sum uint32) {
 	return sum
 }
 
+// encodeUint is big endian, so that the order of bytes is the order of numbers: what is
+// oldest is first in its bucket.
 func encodeUint(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
+// decodeUint is the number that encodeUint has written; 0 of what is damaged.
 func decodeUint(b []byte) int64 {
 	if len(b) != 8 {
 		return 0
@@ -122,6 +125,7 @@ func encodeRecord(r admin.Record) []byte {
 // timed is the key of an entry that is found by its time.
 func timed(ms int64, name []byte) []byte { return append(encodeUint(ms), name...) }
 
+// expiry is a time as it is stored; 0 is never.
 func expiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -171,6 +175,8 @@ func decodeRecord(key, b []byte, unsummed bool) admin.Record {
 	return r
 }
 
+// expired reports whether a record has ceased to exist. It is asked on every read, for
+// records are removed from the file only by later writes.
 func expired(r admin.Record, now time.Time) bool {
 	return !r.ExpireTime.IsZero() && !now.Before(r.ExpireTime)
 }

@@ -61,6 +61,8 @@ func readMeta(r io.ReaderAt) (meta, error) {
 	}
 }
 
+// metaAt reads a meta page and reports whether it is whole: it has its magic, its version
+// and its checksum, and a size that a page can have.
 func metaAt(r io.ReaderAt, offset int64) (meta, bool) {
 	b := make([]byte, pageHeader+metaSize)
 	if _, err := r.ReadAt(b, offset); err != nil {
@@ -86,6 +88,7 @@ type page struct {
 	content      []byte
 }
 
+// newPage reads the header of a page. Its elements are not checked yet.
 func newPage(content []byte) page {
 	return page{
 		id: order.Uint64(content), flags: int(order.Uint16(content[8:])), count: int(order.Uint16(content[10:])),
@@ -146,6 +149,7 @@ func (p page) element(b []byte, at, want int) (e element, end int, err error) {
 	return e, end, nil
 }
 
+// damage is an ErrDamaged that says what is wrong.
 func damage(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }

@@ -130,6 +130,8 @@ type pattern struct {
 	prefix string
 }
 
+// newPattern finds the longest beginning that all keys have which can match: a scan reads
+// no others.
 func newPattern(c admin.Collection) pattern {
 	p := pattern{segments: strings.Split(string(c), "/")}
 	for _, s := range p.segments {
@@ -141,6 +143,8 @@ func newPattern(c admin.Collection) pattern {
 	return p
 }
 
+// matches compares segment by segment. A key with more segments is of a collection
+// further down.
 func (p pattern) matches(key string) bool {
 	segments := strings.Split(key, "/")
 	if len(segments) != len(p.segments)+1 {

@@ -183,6 +183,8 @@ func (s *Store) announce() {
 	s.changed = make(chan struct{})
 }
 
+// changes is closed at the next commit with an event. A follower takes it before it
+// reads, so that a change between the two is not missed.
 func (s *Store) changes() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

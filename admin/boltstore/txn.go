@@ -70,6 +70,8 @@ func (p *project) write(txn admin.Txn, sequence int64, now time.Time) error {
 	return p.done.Put(id, encodeUint(sequence))
 }
 
+// holds checks a condition on what the transaction sees. bbolt runs one writing
+// transaction at a time, so what holds here still holds when the writes are made.
 func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 	switch c := c.(type) {
 	case admin.Exists:
@@ -89,6 +91,7 @@ func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 	}
 }
 
+// apply makes one write. Writes that follow see it.
 func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
 	switch w := w.(type) {
 	case admin.Put:

@@ -141,6 +141,8 @@ func (v *verification) tree(id uint64, from, to []byte) error {
 	return nil
 }
 
+// within checks that the keys of a page are in the range that its parent gives it: a page
+// of another tree, at its place, would be whole by itself.
 func within(p page, elements []element, from, to []byte) error {
 	if len(elements) == 0 {
 		return nil

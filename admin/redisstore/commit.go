@@ -44,6 +44,8 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 	return decodeCommit(txn, reply)
 }
 
+// decodeCommit is the result of the script: a sequence, or the condition that does not
+// hold.
 func decodeCommit(txn admin.Txn, reply []any) (int64, error) {
 	if len(reply) == 2 {
 		word, _ := reply[0].(string)
@@ -88,6 +90,7 @@ func (s *Store) encodeTxn(txn admin.Txn) (keys []string, args []any, err error) 
 	return keys, args, nil
 }
 
+// encodeCondition writes a condition as the arguments that commit.lua describes.
 func encodeCondition(c admin.Condition) ([]any, error) {
 	switch c := c.(type) {
 	case admin.Exists:
@@ -104,6 +107,7 @@ func encodeCondition(c admin.Condition) ([]any, error) {
 	}
 }
 
+// encodeWrite writes a write as the arguments that commit.lua describes.
 func encodeWrite(w admin.Write) ([]any, error) {
 	switch w := w.(type) {
 	case admin.Put:
@@ -126,6 +130,7 @@ func encodeWrite(w admin.Write) ([]any, error) {
 	}
 }
 
+// encodeNames joins names by blanks, which no name contains.
 func encodeNames(e admin.Event) string {
 	names := make([]string, len(e.Policies))
 	for i, name := range e.Policies {

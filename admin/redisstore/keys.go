@@ -38,6 +38,8 @@ type keys struct{ prefix string }
 // keysOf returns the keys of the project that a resource name belongs to.
 func keysOf(name string) keys { return projectKeys(authz.ResourceName(name).Project()) }
 
+// projectKeys has the ID in braces: the hash tag that puts all keys of a project into one
+// slot of a cluster, so that one script can use them.
 func projectKeys(project string) keys { return keys{"understudy:{" + project + "}:"} }
 
 func (k keys) sequence() string { return k.prefix + "sequence" }
@@ -125,8 +127,10 @@ func luaLiteral(s string) string {
 	return b.String()
 }
 
+// args are those of read.lua.
 func (s span) args() []any { return []any{s.min, s.max, s.pattern, s.limit} }
 
+// encodeExpiry is a time as it is stored; 0 is never.
 func encodeExpiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

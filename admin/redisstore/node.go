@@ -82,6 +82,9 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 	return reports, nil
 }
 
+// decodeReports decodes what nodes.lua returns, and sorts it: Redis keeps nodes by the
+// time of their reports. One that cannot be decoded is not left out, for operations have
+// to wait for it.
 func decodeReports(reply []any) ([]admin.NodeReport, error) {
 	fields, err := texts(reply)
 	if err != nil || len(fields)%4 != 0 {

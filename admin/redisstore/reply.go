@@ -38,6 +38,7 @@ func decodeHead(reply any) (authz.Cursor, error) {
 	return decodeCursor(fields[0], fields[1])
 }
 
+// decodeCursor reads a cursor of two texts, as scripts and streams have them.
 func decodeCursor(sequence, nonce string) (authz.Cursor, error) {
 	n, err := strconv.ParseInt(sequence, 10, 64)
 	if err != nil {

@@ -150,6 +150,7 @@ type reading struct {
 	records []admin.Record
 }
 
+// read runs read.lua: all that a request wants, at one instant.
 func (s *Store) read(ctx context.Context, doing string, r request) (reading, error) {
 	client := s.short
 	if r.bulk {
@@ -181,6 +182,7 @@ func (s *Store) read(ctx context.Context, doing string, r request) (reading, err
 	return found, nil
 }
 
+// decodeReading decodes what read.lua returns.
 func decodeReading(reply []any) (out reading, err error) {
 	if len(reply) != 2 {
 		return out, errReply

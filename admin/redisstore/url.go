@@ -72,6 +72,7 @@ const never = -1
 
 var noNotifications = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 
+// single is a client of one Redis.
 func single(o redis.Options, timeout time.Duration) redis.UniversalClient {
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = never, 1, true
 	o.MaintNotificationsConfig = noNotifications
@@ -81,6 +82,7 @@ func single(o redis.Options, timeout time.Duration) redis.UniversalClient {
 	return c
 }
 
+// sentinel is a client that follows the primary which the Sentinels name.
 func sentinel(o redis.FailoverOptions, timeout time.Duration) redis.UniversalClient {
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = never, 1, true
 	o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly, o.UseDisconnectedReplicas = false, false, false, false
@@ -107,6 +109,8 @@ type limits struct {
 	size                    *int
 }
 
+// fill sets what the URL leaves open. What it names is left as it is: whoever operates
+// Redis knows more than we do.
 func (l limits) fill(timeout time.Duration) {
 	setDefault(l.dial, dialTimeout)
 	setDefault(l.read, timeout)
@@ -117,6 +121,7 @@ func (l limits) fill(timeout time.Duration) {
 	}
 }
 
+// setDefault sets a duration that is not set.
 func setDefault(d *time.Duration, value time.Duration) {
 	if *d == 0 {
 		*d = value

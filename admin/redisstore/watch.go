@@ -38,6 +38,8 @@ type watch struct {
 	from   int64
 }
 
+// newWatches watches nothing yet. The client has to have a connection for each location
+// that is followed, for a read that waits holds one.
 func newWatches(client redis.UniversalClient) *watches {
 	return &watches{client: client, byLocation: make(map[authz.Location]*watch)}
 }
@@ -53,6 +55,8 @@ func (w *watches) await(ctx context.Context, location authz.Location, after auth
 	}
 }
 
+// join returns the channel that is closed when there is news, and starts the watch of a
+// location if there is none: however many follow it, one connection waits.
 func (w *watches) join(location authz.Location, from int64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,6 +99,8 @@ func (w *watches) begin(location authz.Location, watched *watch) (from int64, wa
 	return watched.from, watched.wanted
 }
 
+// announce wakes all who wait. Each reads for itself, from its own cursor, and waits
+// again if there is nothing behind that.
 func (w *watches) announce(watched *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
