@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -27,6 +28,7 @@ type session struct {
 	input  io.Writer
 	output *bufio.Scanner
 	values values
+	end    func() // ends the shell and all that it has started
 	// serving is the number of servers that were started; the last one runs.
 	serving int
 	// addresses :: an address as documents have it → that of the server that runs.
@@ -51,12 +53,15 @@ func newSession(t *testing.T, folder string) *session {
 	t.Helper()
 	s := &session{T: t, folder: folder, own: t.TempDir(), values: values{}, addresses: map[string]string{}}
 	shell := exec.Command("bash", "--noprofile", "--norc")
-	shell.Dir, shell.Env = folder, []string{"OWN=" + s.own, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOFLAGS=-buildvcs=false"}
-	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"} {
-		if value, ok := os.LookupEnv(name); ok {
-			shell.Env = append(shell.Env, name+"="+value)
+	shell.Dir = folder
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that all that it starts can be ended
+	for _, variable := range os.Environ() {
+		// Settings of whoever runs the tests are none of the reader's.
+		if !strings.HasPrefix(variable, "UNDERSTUDY_") && !strings.HasPrefix(variable, "OTEL_") {
+			shell.Env = append(shell.Env, variable)
 		}
 	}
+	shell.Env = append(shell.Env, "OWN="+s.own, "GOFLAGS=-buildvcs=false")
 	output, err := shell.StdoutPipe()
 	if err == nil {
 		s.input, err = shell.StdinPipe()
@@ -69,9 +74,9 @@ func newSession(t *testing.T, folder string) *session {
 	}
 	s.output = bufio.NewScanner(output)
 	s.output.Buffer(nil, 1<<24)
+	s.end = func() { _ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	t.Cleanup(func() {
-		s.stop()
-		_ = s.input.(io.Closer).Close()
+		s.end()
 		_ = shell.Wait()
 	})
 	s.mustRun(goPaths() + prelude)
@@ -81,7 +86,7 @@ func newSession(t *testing.T, folder string) *session {
 // goPaths keeps what was built and downloaded where it is, though HOME is another one.
 func goPaths() string {
 	var b strings.Builder
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
+	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOPATH"} {
 		fmt.Fprintf(&b, "export %s=$(go env %s)\n", name, name)
 	}
 	return b.String()
@@ -97,7 +102,7 @@ func (s *session) run(commands string) (stdout []string, stderr string, code int
 	if err := os.WriteFile(script, []byte(commands+"\n"), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	watch := time.AfterFunc(patience, func() { s.Errorf("this takes too long: %s", commands); s.stop() })
+	watch := time.AfterFunc(patience, s.end)
 	defer watch.Stop()
 	fmt.Fprintf(s.input, "STATUS='%s'; . '%s' </dev/null 2>'%s.err'; printf '\\n%s%%d\\n' $?\n", "2??", script, script, endOfStep)
 	for s.output.Scan() {
@@ -109,7 +114,7 @@ func (s *session) run(commands string) (stdout []string, stderr string, code int
 		stdout = append(stdout, s.output.Text())
 	}
 	content, _ := os.ReadFile(script + ".err")
-	s.Fatalf("the shell has ended at %s\n%s", commands, content)
+	s.Fatalf("the shell has ended, or was ended after %v, at %s\n%s", patience, commands, content)
 	return nil, "", 0
 }
 
