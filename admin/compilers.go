@@ -6,12 +6,9 @@ import (
 	"runtime"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/background"
 	"understudy/rego"
 )
 
@@ -23,6 +20,8 @@ const maxCompiled = 1024
 // a change that loses races, a promotion and a rollback cost next to nothing. It is safe
 // for concurrent use.
 type compilers struct {
+	// compiler does the work.
+	compiler Compiler
 	// busy has a token for each compilation that is under way.
 	busy chan struct{}
 
@@ -31,8 +30,11 @@ type compilers struct {
 	compiled map[string]bool
 }
 
-func newCompilers() *compilers {
-	return &compilers{busy: make(chan struct{}, runtime.GOMAXPROCS(0)), compiled: make(map[string]bool)}
+func newCompilers(compiler Compiler) *compilers {
+	if compiler == nil {
+		compiler = localCompiler{}
+	}
+	return &compilers{compiler: compiler, busy: make(chan struct{}, runtime.GOMAXPROCS(0)), compiled: make(map[string]bool)}
 }
 
 // run calls work when its turn comes. The error is that of work, or of ctx if that ends
@@ -50,7 +52,7 @@ func (c *compilers) run(ctx context.Context, work func() error) error {
 	}
 }
 
-// compile returns nil if a policy compiles. The error is that of [authz.Compile].
+// compile returns nil if a policy compiles. The error is that of [Compiler.Compile].
 func (c *compilers) compile(ctx context.Context, p *adminpb.Policy) error {
 	content, err := content.RevisionID(p)
 	if err != nil {
@@ -59,11 +61,7 @@ func (c *compilers) compile(ctx context.Context, p *adminpb.Policy) error {
 	if c.known(content) {
 		return nil
 	}
-	err = c.run(ctx, func() error {
-		var err error
-		background.Run(proto.Size(p), func() { _, err = authz.Compile(ctx, p) })
-		return err
-	})
+	err = c.run(ctx, func() error { return c.compiler.Compile(ctx, p) })
 	if err == nil {
 		c.note(content)
 	}

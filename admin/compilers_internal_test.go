@@ -13,7 +13,7 @@ import (
 // TestCompilersWait has as many compilations at once as there are processors. Whoever
 // waits does so no longer than its context.
 func TestCompilersWait(t *testing.T) {
-	c := newCompilers()
+	c := newCompilers(nil)
 	started, release := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
 	work := func() error {
@@ -47,7 +47,7 @@ func TestCompilersWait(t *testing.T) {
 // TestCompiledIsKnown compiles no content twice, forgets what does not compile, and
 // remembers a bounded number.
 func TestCompiledIsKnown(t *testing.T) {
-	c := newCompilers()
+	c := newCompilers(nil)
 	good := &adminpb.Policy{Name: "a", Modules: map[string]string{"web.rego": "package web\n\nallow := true\n"}}
 	bad := &adminpb.Policy{Modules: map[string]string{"web.rego": "package"}}
 	for range 2 {

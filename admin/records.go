@@ -96,6 +96,10 @@ func (s *Server) storeFailed(ctx context.Context, doing string, err error) error
 		return apierror.New(codes.DeadlineExceeded, apierror.ReasonDeadlineExceeded, "The call ran out of time.", nil)
 	case errors.Is(err, context.Canceled):
 		return apierror.New(codes.Canceled, apierror.ReasonCancelled, "The call was cancelled.", nil)
+	case errors.Is(err, ErrNoCompiler):
+		s.log.ErrorContext(ctx, "content could not be compiled", "doing", doing, "error", err)
+		return apierror.New(codes.Unavailable, apierror.ReasonCompilerUnavailable,
+			"The process in which policies are compiled cannot be used at the moment; nothing was changed. Try again later.", nil)
 	}
 	s.log.ErrorContext(ctx, "the store failed", "doing", doing, "error", err)
 	switch {

@@ -34,19 +34,16 @@ func (s *Server) selfTest(ctx context.Context, field string, p *adminpb.Policy) 
 	case <-ctx.Done():
 		return s.storeFailed(ctx, "testing "+p.GetName(), ctx.Err())
 	}
-	limited, cancel := context.WithTimeout(ctx, testTime)
-	defer cancel()
-	report, err := authz.RunTests(limited, p, regotest.Options{Timeout: testTimeout})
+	report, err := s.compilers.compiler.Test(ctx, p, testTime, regotest.Options{Timeout: testTimeout})
 	violations := failures(field, report)
 	switch {
 	case ctx.Err() != nil:
 		return s.storeFailed(ctx, "testing "+p.GetName(), ctx.Err())
 	case len(violations) > 0:
 		return apierror.InvalidFields(apierror.ReasonTestsFailed, violations...)
-	case limited.Err() != nil:
+	case errors.Is(err, context.DeadlineExceeded):
 		return apierror.Invalid(apierror.ReasonTestsFailed, field+".modules", fmt.Sprintf(
 			"The tests take longer than %s. Make them shorter, or run the long ones elsewhere.", testTime))
-
 	case err != nil:
 		return s.refused(ctx, field, p, err)
 	}

@@ -50,6 +50,8 @@ type Config struct {
 	// policy, as a marshalled message, in bytes. Each revision and operation of it is
 	// kept at its size. Zero means DefaultPolicySize.
 	MaxPolicySize int
+	// Compiler compiles and tests what callers send. Nil does so in this process.
+	Compiler Compiler
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time
 }
@@ -79,7 +81,7 @@ func NewServer(config Config) (*Server, error) {
 	}
 	s := &Server{
 		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now,
-		compilers: newCompilers(),
+		compilers: newCompilers(config.Compiler),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
