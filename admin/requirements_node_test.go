@@ -25,6 +25,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/extauthz"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
 )
 
@@ -66,6 +67,7 @@ func (r *row) startNode(name string) {
 	sidecar, err := sidecar.New(sidecar.Config{
 		Feed: r.store, Location: r.locationOf(name), Policy: "web", Node: lastSegment(r.nodeName(name)),
 		Recorder: rehearsal.NewRecorder(records, rehearsal.PreviewLog{}), Logger: r.logs.logger(),
+		Rehearsal: supervisortest.New(r.T),
 	})
 	if err != nil {
 		r.fatalf("starting %s: %v", name, err)

@@ -89,13 +89,3 @@ func (q question) about(rule string) []slog.Attr {
 		slog.String("policy", q.Name), slog.String("rule", rule), slog.String("decision_id", q.request.ID),
 	}
 }
-
-// Rehearse decides a request as an experiment does: nothing is cached, and nobody is
-// notified of the end of a reservation. plain says that no shortcut is taken. It also
-// returns the moment from which the decision may be another one for the same input; that
-// is not after the request's own moment if it is not known. services may be nil: then none
-// is called. It never panics.
-func (p *Policy) Rehearse(ctx context.Context, r *Request, plain bool, services Services) (Decision, time.Time) {
-	d := p.Decide(ctx, r, Conditions{Shadow: true, Plain: plain, Services: services})
-	return d.WithValidUntil(time.Time{}), d.ValidUntil()
-}

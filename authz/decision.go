@@ -99,6 +99,13 @@ func (d Decision) Exempt() bool { return d.exempt }
 // that passed. It is empty if that was a rule of another kind, or none.
 func (d Decision) RulePath() string { return d.rulePath }
 
+// WithRulePath returns the decision with the path of the rule that decided: for who made it
+// elsewhere.
+func (d Decision) WithRulePath(path string) Decision {
+	d.rulePath = path
+	return d
+}
+
 // Rendering is the place for what a front makes of the decision. It is nil if the decision
 // is not kept in a cache, or is large.
 func (d Decision) Rendering() *Rendering { return d.rendering }
@@ -149,6 +156,9 @@ const (
 	// FailureNotCalled: an experiment needs a call to an external service that the live
 	// policy did not make and that is not made for experiments.
 	FailureNotCalled Failure = "EXTERNAL_SERVICE_NOT_CALLED"
+	// FailureRehearsal: an experiment ended the process that evaluates it, with its memory or
+	// by what cannot be cancelled; or did so repeatedly, and is not evaluated any more.
+	FailureRehearsal Failure = "REHEARSAL_PROCESS"
 	// FailureNotReady: the sidecar has not loaded any policy yet.
 	FailureNotReady Failure = "NOT_READY"
 )

@@ -1,6 +1,10 @@
 package authz
 
-import "strings"
+import (
+	"strings"
+
+	adminpb "understudy/admin/v1"
+)
 
 // Project is a tenant of the cloud that a request is made for. What is empty is not
 // known.
@@ -21,9 +25,34 @@ const (
 // name and domain.
 type exemption Project
 
+// Exemptions are the projects that no rule of a policy applies to. They are immutable.
+type Exemptions []exemption
+
+// NewExemptions returns the exemptions of a policy.
+func NewExemptions(p *adminpb.Policy) Exemptions { return newExemptions(p.GetExemptedProjects()) }
+
+// Cover reports whether no rule applies to a request.
+func (e Exemptions) Cover(r *Request) bool {
+	if len(e) == 0 {
+		return false
+	}
+	project := r.tenant()
+	for _, one := range e {
+		if one.covers(project) {
+			return true
+		}
+	}
+	return false
+}
+
+// Decision is that on a request which they cover.
+func (Exemptions) Decision() Decision {
+	return Decision{Verdict: Allow, Plain: true, Value: true, exempt: true}
+}
+
 // newExemptions reads the texts of a policy: an ID, or name@domain. The last @ is before
 // the domain, for a project may be named like an address of mail.
-func newExemptions(texts []string) []exemption {
+func newExemptions(texts []string) Exemptions {
 	var out []exemption
 	for _, text := range texts {
 		if at := strings.LastIndexByte(text, '@'); at >= 0 {
@@ -46,16 +75,7 @@ func (e exemption) covers(p Project) bool {
 
 // Exempts reports whether no rule applies to a request.
 func (p *Policy) Exempts(r *Request) bool {
-	if p == nil || len(p.exempted) == 0 {
-		return false
-	}
-	project := r.tenant()
-	for _, e := range p.exempted {
-		if e.covers(project) {
-			return true
-		}
-	}
-	return false
+	return p != nil && p.exempted.Cover(r)
 }
 
 // tenant returns the project that a request is made for.

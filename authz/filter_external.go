@@ -134,7 +134,7 @@ func (f externalFilter) check(ctx context.Context, q question) Decision {
 	}
 	body, err := externalBody(q)
 	if err != nil {
-		return unreadable(err)
+		return Unreadable(err)
 	}
 	return f.decision(q.ask(ctx, to, body))
 }

@@ -57,7 +57,7 @@ func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path
 func (f regoFilter) check(ctx context.Context, q question) Decision {
 	document, err := q.input(q.Reading)
 	if err != nil {
-		return unreadable(err)
+		return Unreadable(err)
 	}
 	eval := f.program.Eval
 	if q.Plain {

@@ -26,7 +26,7 @@ type Policy struct {
 	// program has the rules for the decision log, of those that the modules define.
 	program *rego.Program
 	// exempted are the projects that no rule applies to.
-	exempted []exemption
+	exempted Exemptions
 	// services is the number of rules that call an external service.
 	services int
 }
@@ -67,7 +67,7 @@ func (p *Policy) Decide(ctx context.Context, r *Request, c Conditions) Decision 
 	case p.NoOp():
 		return Decision{Verdict: r.defaultVerdict(c.Default), Default: true, Plain: true, Reason: "No policy: the default decision."}
 	case p.Exempts(r):
-		return Decision{Verdict: Allow, Plain: true, Value: true, exempt: true}
+		return p.exempted.Decision()
 	}
 	if q.Plain = q.Plain || p.Distrusted(); !q.Plain {
 		if projection := r.project(p.reads); projection != nil {

@@ -94,6 +94,15 @@ func newProjection(projector Projector, set *ReadSet) *projection {
 	return p
 }
 
+// InputOf returns the input document with no more of it than a set takes, or the whole if
+// there is no such; made on first use. The error is as that of a Source.
+func (r *Request) InputOf(reading *Reading, set *ReadSet) (rego.Input, error) {
+	if p := r.project(set); p != nil {
+		return p.document(reading)
+	}
+	return r.Input(reading)
+}
+
 // document returns the input document, made on first use.
 func (p *projection) document(reading *Reading) (rego.Input, error) {
 	return p.input.once(func() (rego.Input, error) { return p.projector.Input(reading, p.set) })
@@ -119,7 +128,7 @@ func (m *madeInput) once(source func() (rego.Input, error)) (rego.Input, error) 
 	// A source that panics leaves this to the policies that ask after it.
 	m.made, m.err = true, errSourcePanicked
 	m.input, m.err = source()
-	m.made = m.err == nil || unreadable(m.err).Failure == FailureRequest
+	m.made = m.err == nil || Unreadable(m.err).Failure == FailureRequest
 	return m.input, m.err
 }
 

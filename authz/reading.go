@@ -108,8 +108,8 @@ func (r *Reading) End() {
 	r.taken = 0
 }
 
-// unreadable is the denial of a request that has no input document.
-func unreadable(err error) Decision {
+// Unreadable is the denial of a request that has no input document, by why it has none.
+func Unreadable(err error) Decision {
 	switch {
 	case errors.Is(err, errBodyMemory):
 		return Failed(FailureOverloaded, reasonBodyMemory)

@@ -79,6 +79,9 @@ func newCallKey(to endpoint, body []byte) callKey {
 // replies are those of the services that were asked about one request. The zero value
 // is empty. They are safe for concurrent use.
 type replies struct {
+	// asking is held by the experiment that asks.
+	asking sync.Mutex
+
 	mu sync.Mutex
 	// known :: call → its reply.
 	known map[callKey]ServiceReply
@@ -103,6 +106,9 @@ func (r *replies) keep(key callKey, reply ServiceReply) {
 // AskForExperiment returns the reply of an external service to a rule of an experiment: the
 // one that the live policy got to the same call about this request, if there is one.
 func AskForExperiment(ctx context.Context, services Services, r *Request, to *url.URL, body []byte) ServiceReply {
+	// Experiments that ask the same at the same time have it called once.
+	r.replies.asking.Lock()
+	defer r.replies.asking.Unlock()
 	q := question{Conditions: Conditions{Services: services, Shadow: true}, request: r}
 	return q.ask(ctx, endpoint{to, to.String()}, body)
 }

@@ -19,6 +19,7 @@ import (
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
 )
 
@@ -144,6 +145,7 @@ func (s *server) startNode(group, node string) *sidecar.Sidecar {
 	s.Helper()
 	sidecar, err := sidecar.New(sidecar.Config{
 		Feed: s.store, Location: authz.Location("projects/" + s.project + "/locations/" + group), Policy: "web", Node: node,
+		Rehearsal: supervisortest.New(s),
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -46,6 +46,14 @@ func (p *Policy) SetSize(size int) error {
 	return err
 }
 
+// Adopt gives the policy, before it is used, the cache of decisions that were made by equal
+// content elsewhere, if they are known by what this policy reads. Nil is none.
+func (p *Policy) Adopt(c *Cache) {
+	if c != nil && p.compiled.Cacheable() && c.reads.String() == p.compiled.Reads().String() {
+		p.cache = c
+	}
+}
+
 // Find returns the decision on a request if it is cached. A hit or a miss is counted in
 // lookups, which may be nil.
 func (p *Policy) Find(r *authz.Request, lookups *Lookups) (authz.Decision, bool) {

@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -39,7 +40,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	m.comparisons, errs[0] = meter.Int64Counter("understudy.preview.comparisons",
 		metric.WithDescription("Requests decided by an experiment too, by difference and the failure of the side that failed."))
 	m.drops, errs[1] = meter.Int64Counter("understudy.preview.dropped",
-		metric.WithDescription("Comparisons that were not made, by reason."))
+		metric.WithDescription("Comparisons that were not made, by reason and experiment."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -57,8 +58,9 @@ func (m *metrics) begin() {
 	}
 	for _, r := range []background.DropReason{
 		background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory,
+		DropChanged, DropUnavailable,
 	} {
-		m.dropped(r, 0)
+		m.drops.Add(context.Background(), 0, diagnostics.Option(&m.options, dropLabels{reason: r}))
 	}
 }
 
@@ -66,6 +68,23 @@ func (m *metrics) compared(ctx context.Context, d authz.Difference, failure auth
 	m.comparisons.Add(ctx, 1, diagnostics.Option(&m.options, comparisonLabels{d, failure}))
 }
 
-func (m *metrics) dropped(why background.DropReason, n int) {
-	m.drops.Add(context.Background(), int64(n), diagnostics.Option(&m.options, why))
+// dropLabels are the labels of a comparison that was not made.
+type dropLabels struct {
+	reason background.DropReason
+	// experiment is the resource name of the experiment; empty for none.
+	experiment string
+}
+
+// Attributes names the experiment as the commands do: policy/experiment. There are as many
+// as the snapshot has.
+func (l dropLabels) Attributes() []attribute.KeyValue {
+	out := l.reason.Attributes()
+	if parts := strings.Split(l.experiment, "/"); len(parts) >= 3 {
+		out = append(out, attribute.String("experiment", parts[len(parts)-3]+"/"+parts[len(parts)-1]))
+	}
+	return out
+}
+
+func (m *metrics) dropped(why background.DropReason, experiment string) {
+	m.drops.Add(context.Background(), 1, diagnostics.Option(&m.options, dropLabels{why, experiment}))
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -14,11 +15,14 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
 )
 
 // Config is what a [Shadow] needs.
 type Config struct {
 	Limits Limits
+	// Process evaluates experiments, and live decisions again. If it is nil, none is.
+	Process *supervisor.Supervisor
 	// Node is the sidecar whose requests are rehearsed.
 	Node authz.Node
 	// Recorder gets each comparison. Nil means that there are no records.
@@ -34,20 +38,17 @@ type Config struct {
 
 // Limits bounds what previews may cost. The zero value has defaults.
 type Limits struct {
-	// Workers decide experiments at the same time. Zero means half the processors.
-	Workers int
-	// Queue is the number of requests that may wait for a worker; more are shed.
+	// Queue is the number of requests that may wait for one experiment; more are dropped.
 	// Zero means 4096.
 	Queue int
-	// QueueBytes bounds the memory of the requests that wait or are worked at, in bytes.
-	// Zero means 64 MiB.
+	// QueueBytes bounds the memory of the requests that wait or are worked at, in bytes; one
+	// experiment may hold half of it. Zero means 64 MiB.
 	QueueBytes int
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
 	Timeout time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
-	l.Workers = cmp.Or(l.Workers, max(1, runtime.GOMAXPROCS(0)/2))
 	l.Queue = cmp.Or(l.Queue, 4096)
 	l.QueueBytes = cmp.Or(l.QueueBytes, 64<<20)
 	l.Timeout = cmp.Or(l.Timeout, time.Second)
@@ -60,7 +61,8 @@ type Version struct {
 	// Name is the resource name of the policy or of the experiment.
 	Name string
 	Etag string
-	// Policy is nil if it did not compile.
+	// Policy is nil if it did not compile, and for an experiment: this process compiles live
+	// policies alone.
 	Policy *cache.Policy
 	// Source is the message that was compiled.
 	Source *adminpb.Policy
@@ -69,25 +71,36 @@ type Version struct {
 // Experiment is an ACTIVE experiment of a live policy. It is safe for concurrent use.
 type Experiment struct {
 	Version
+	Candidate *Candidate
 	// comparisons are those with one live policy.
 	comparisons comparisons
 }
 
 // NewExperiment returns an experiment of a live policy. Another version of either needs
 // another one.
-func NewExperiment(v Version) *Experiment { return &Experiment{Version: v} }
+func NewExperiment(v Version, c *Candidate) *Experiment { return &Experiment{Version: v, Candidate: c} }
 
 // Shadow decides requests by experiments, off the request path, and records how that
-// compares with the live decisions. What does not fit its pool is shed and counted;
-// nothing of it reaches the request. It is safe for concurrent use.
+// compares with the live decisions. The rehearsal process evaluates; here decisions are
+// found that are known, and compared. What does not fit is dropped and counted; nothing of
+// it reaches the request. It is safe for concurrent use.
 type Shadow struct {
 	config  Config
 	metrics *metrics
 	pool    *background.Pool[job]
+	// work ends when there is no more time at shutdown.
+	work    context.Context
+	endWork context.CancelFunc
+	// underWay are the comparisons that the rehearsal process has been asked for.
+	underWay sync.WaitGroup
+	// bytes is the memory of the requests that they are about.
+	bytes atomic.Int64
 }
 
 // job is one request that its live policy has decided.
 type job struct {
+	// ctx has the span of the request; it is set by the worker.
+	ctx         context.Context
 	trace       trace.SpanContext
 	live        *Version
 	experiments []*Experiment
@@ -95,7 +108,21 @@ type job struct {
 	decision    authz.Decision
 	// bytes is about the memory that the request holds.
 	bytes int
+	// held is the part of a job that waits for the rehearsal process.
+	held *held
 }
+
+// held is a request that waits for the rehearsal process.
+type held struct {
+	shadow *Shadow
+	bytes  int64
+	// waiting is how many experiments it waits for.
+	waiting atomic.Int32
+}
+
+// handedOver is how many requests may wait to be handed to the experiments, which takes
+// microseconds.
+const handedOver = 4096
 
 // New returns a shadow that does nothing until Run: up to then requests wait. The error
 // is that of the meters.
@@ -105,73 +132,129 @@ func New(config Config) (*Shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Shadow{config: config, metrics: metrics}
-	r.pool = background.NewPool(background.Jobs[job]{
-		Workers: config.Limits.Workers, Queue: config.Limits.Queue, Bytes: config.Limits.QueueBytes,
+	s := &Shadow{config: config, metrics: metrics}
+	s.work, s.endWork = context.WithCancel(context.Background())
+	s.pool = background.NewPool(background.Jobs[job]{
+		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes,
 		Size: func(j job) int { return j.bytes },
-		Do:   r.rehearse,
-		Shed: func(j job, why background.DropReason) { metrics.dropped(why, len(j.experiments)) },
+		Do:   s.rehearse,
+		Shed: func(j job, why background.DropReason) {
+			for _, e := range j.experiments {
+				metrics.dropped(why, e.Name)
+			}
+		},
 	})
-	return r, nil
+	return s, nil
 }
-
-// DropBodyMemory: there was no memory to read the body.
-const DropBodyMemory background.DropReason = "body_memory"
 
 // Offer hands over a request that the live policy has decided, to be decided by the
 // experiments, which must not be modified. It never waits.
-func (r *Shadow) Offer(ctx context.Context, live *Version, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
-	r.pool.Offer(job{trace.SpanContextFromContext(ctx), live, experiments, request, decision, request.Held()})
+func (s *Shadow) Offer(ctx context.Context, live *Version, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
+	s.pool.Offer(job{
+		trace: trace.SpanContextFromContext(ctx), live: live, experiments: experiments, request: request, decision: decision,
+		bytes: request.Held(),
+	})
 }
+
+// drainTime bounds how long the rehearsal process is waited for at shutdown.
+const drainTime = 2 * time.Second
 
 // Run works until ctx is done, then finishes what waits, for a bounded time. It is called
 // once.
-func (r *Shadow) Run(ctx context.Context) { r.pool.Run(ctx) }
+func (s *Shadow) Run(ctx context.Context) {
+	defer s.endWork()
+	s.pool.Run(ctx)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.underWay.Wait()
+	}()
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	select {
+	case <-finished:
+	case <-timer.C:
+	}
+}
 
-// rehearse decides a request by each experiment and records how that compares.
-func (r *Shadow) rehearse(ctx context.Context, y *background.Yielder, j job) {
-	defer r.survive(ctx, j, len(j.experiments), j.live.Name)
-	reading := r.config.Bodies.ReadOffPath(ctx, j.request)
-	defer reading.End()
-	ctx = trace.ContextWithRemoteSpanContext(ctx, j.request.SpanContext(j.trace))
-	for _, experiment := range j.experiments {
-		r.compare(ctx, j, experiment, reading)
+// rehearse compares the decisions of experiments that are known, and has the rehearsal
+// process make the others.
+func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
+	begun := 0
+	defer func() {
+		if cause := recover(); cause != nil {
+			for _, e := range j.experiments[begun:] {
+				s.metrics.dropped(background.DropPanic, e.Name)
+			}
+			s.config.Output.Panics.Report(context.Background(), diagnostics.PanicPreview, cause,
+				slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
+		}
+	}()
+	j.ctx = trace.ContextWithRemoteSpanContext(context.Background(), j.request.SpanContext(j.trace))
+	j.held = &held{shadow: s, bytes: int64(j.bytes)}
+	for _, e := range j.experiments {
+		begun++
+		s.one(j, e)
 		y.Yield()
 	}
 }
 
-// survive is deferred: what panics costs some comparisons, not the process.
-func (r *Shadow) survive(ctx context.Context, j job, comparisons int, of string) {
-	if cause := recover(); cause != nil {
-		r.metrics.dropped(background.DropPanic, comparisons)
-		r.config.Output.Panics.Report(ctx, diagnostics.PanicPreview, cause, slog.String("of", of), slog.String("decision_id", j.request.ID))
+// one makes one comparison, now or later. What panics here costs this comparison alone.
+func (s *Shadow) one(j job, e *Experiment) {
+	c := &comparing{s, j, e}
+	if d, ok := e.Candidate.find(j.ctx, j.request, s.config.Default); ok {
+		c.know(d)
+		return
+	}
+	if !j.take(e, int64(s.config.Limits.QueueBytes)) {
+		s.metrics.dropped(background.DropQueueBytes, e.Name)
+		return
+	}
+	s.underWay.Add(1)
+	c.ask()
+}
+
+// know makes a comparison with a decision that is known.
+func (c *comparing) know(d authz.Decision) {
+	defer c.survive()
+	if c.experiment.Candidate.closed.Load() {
+		c.shadow.metrics.dropped(DropChanged, c.experiment.Name)
+		return
+	}
+	c.compare(d)
+}
+
+// take holds the request for an experiment, if there is room: limit is for all requests,
+// and an experiment gets half of it.
+func (j job) take(e *Experiment, limit int64) bool {
+	h := j.held
+	if e.Candidate.bytes.Add(h.bytes) > limit/2 {
+		e.Candidate.bytes.Add(-h.bytes)
+		return false
+	}
+	if h.waiting.Add(1) == 1 && h.shadow.bytes.Add(h.bytes) > limit {
+		j.give(e)
+		return false
+	}
+	return true
+}
+
+// give gives back what take took.
+func (j job) give(e *Experiment) {
+	e.Candidate.bytes.Add(-j.held.bytes)
+	if j.held.waiting.Add(-1) == 0 {
+		j.held.shadow.bytes.Add(-j.held.bytes)
 	}
 }
 
-// compare decides by one experiment, and counts and records how that differs. What
-// panics here costs this comparison alone.
-func (r *Shadow) compare(ctx context.Context, j job, experiment *Experiment, reading *authz.Reading) {
-	defer r.survive(ctx, j, 1, experiment.Name)
-	decision := experiment.Policy.Decide(ctx, j.request, authz.Conditions{
-		Name: experiment.Name, Shadow: true, Reading: reading, Timeout: r.config.Limits.Timeout,
-		Default: r.config.Default, Services: r.config.Services, Panics: r.config.Output.Panics,
-	})
-	switch decision.Failure {
-	case authz.FailureOverloaded:
-		r.metrics.dropped(DropBodyMemory, 1)
-		return
-	case authz.FailureCanceled:
-		// The context of the work ends when there is no more time at shutdown.
-		r.metrics.dropped(background.DropShutdown, 1)
-		return
-	}
-	c := experiment.comparisons.of(j.request, j.live, &experiment.Version, j.decision, decision)
-	r.count(ctx, c)
-	r.record(ctx, j.request, c)
+// finish is called when an experiment need not be waited for any more.
+func (j job) finish(e *Experiment) {
+	j.give(e)
+	j.held.shadow.underWay.Done()
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not:
 // it is where the counters of an experiment's Report belong.
-func (r *Shadow) count(ctx context.Context, c *comparison) {
-	r.metrics.compared(ctx, c.difference, c.failure())
+func (s *Shadow) count(ctx context.Context, c *comparison) {
+	s.metrics.compared(ctx, c.difference, c.failure())
 }

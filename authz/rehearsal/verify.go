@@ -12,6 +12,9 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
 )
 
 // verifyEvery is how many decisions by shortcut there are, on average, for one that is
@@ -28,6 +31,8 @@ type Verifier struct {
 	// dice draws the decisions that are verified.
 	dice func() uint64
 	pool *background.Pool[verification]
+	// policies are the live policies in the rehearsal process.
+	policies *verifiedPolicies
 
 	// verifications counts the decisions that were to be decided again; mismatches those
 	// that were not the same.
@@ -66,7 +71,7 @@ func (v verified) Attributes() []attribute.KeyValue {
 // has the timeout of an experiment, and one worker. The error is that of the meters.
 func NewVerifier(config Config) (*Verifier, error) {
 	config.Limits = config.Limits.withDefaults()
-	v := &Verifier{config: config, dice: rand.Uint64}
+	v := &Verifier{config: config, dice: rand.Uint64, policies: &verifiedPolicies{process: config.Process}}
 	v.pool = background.NewPool(background.Jobs[verification]{
 		Workers: 1, Queue: config.Limits.Queue, Bytes: config.Limits.QueueBytes,
 		Size: func(j verification) int { return j.bytes },
@@ -101,7 +106,7 @@ func (v *Verifier) count(outcome verified) {
 // Offer hands over a live decision; one in verifyEvery is verified, unless a second one
 // may be another by right. It never waits.
 func (v *Verifier) Offer(live *Version, r *authz.Request, d authz.Decision) {
-	if v.drawn() && verifiable(live, r, d) {
+	if v.drawn() && verifiable(live, r, d) && v.config.Process != nil {
 		v.pool.Offer(verification{live, r, d, r.Held()})
 	}
 }
@@ -117,21 +122,16 @@ func verifiable(live *Version, r *authz.Request, d authz.Decision) bool {
 
 // Run works until ctx is done, then finishes what waits, for a bounded time. It is called
 // once.
-func (v *Verifier) Run(ctx context.Context) { v.pool.Run(ctx) }
+func (v *Verifier) Run(ctx context.Context) {
+	defer v.policies.close()
+	v.pool.Run(ctx)
+}
 
 // verify decides a request again, in the time that an experiment has.
 func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verification) {
 	defer v.survive(ctx, j)
-	reading := v.config.Bodies.ReadOffPath(ctx, j.request)
-	defer reading.End()
-	ctx, cancel := context.WithTimeout(ctx, v.config.Limits.Timeout)
-	defer cancel()
-	p := j.live.Policy.Compiled()
-	conditions := authz.Conditions{
-		Name: j.live.Name, Shadow: true, Plain: true, Reading: reading, Default: v.config.Default, Panics: v.config.Output.Panics,
-	}
-	again := p.Decide(ctx, j.request, conditions)
-	if !again.Failure.Lasting() {
+	again, err := v.again(ctx, j)
+	if err != nil || !again.Failure.Lasting() {
 		v.count(verifyFailed)
 		return
 	}
@@ -139,18 +139,64 @@ func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verifica
 	if authz.SameDecision(j.decision, again) {
 		return
 	}
-	p.Distrust()
+	j.live.Policy.Compiled().Distrust()
 	v.mismatches.Add(context.Background(), 1)
-	v.logMismatch(ctx, j, again, conditions)
+	v.logMismatch(ctx, j, again)
 }
 
+// again returns the decision of the rehearsal process on the whole input.
+func (v *Verifier) again(ctx context.Context, j verification) (authz.Decision, error) {
+	type answer struct {
+		decision authz.Decision
+		err      error
+	}
+	answers := make(chan answer, 1)
+	err := v.policies.of(j.live).Decide(supervisor.Question{
+		Prepare: func() (wire.Question, bool) {
+			q, err := v.question(j)
+			if err != nil {
+				answers <- answer{err: err}
+			}
+			return q, err == nil
+		},
+		Done: func(d authz.Decision, err error) { answers <- answer{d, err} },
+	})
+	if err != nil {
+		return authz.Decision{}, err
+	}
+	select {
+	case a := <-answers:
+		return a.decision, a.err
+	case <-ctx.Done():
+		return authz.Decision{}, ctx.Err()
+	}
+}
+
+// question is the request with its whole input, of which no shortcut is taken.
+func (v *Verifier) question(j verification) (q wire.Question, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			v.report(cause, j)
+			err = errPanicked
+		}
+	}()
+	q = wire.Question{Facts: wire.FactsOf(j.request, false), Timeout: v.config.Limits.Timeout, Plain: true}
+	return q, encodeInput(v.config, j.request, &q, j.request.Input)
+}
+
+var errPanicked = errors.New("reading the request panicked")
+
 // survive is deferred: what panics costs a verification, not the process.
-func (v *Verifier) survive(ctx context.Context, j verification) {
+func (v *Verifier) survive(_ context.Context, j verification) {
 	if cause := recover(); cause != nil {
 		v.count(verifyFailed)
-		v.config.Output.Panics.Report(ctx, diagnostics.PanicPreview, cause,
-			slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
+		v.report(cause, j)
 	}
+}
+
+func (v *Verifier) report(cause any, j verification) {
+	v.config.Output.Panics.Report(context.Background(), diagnostics.PanicPreview, cause,
+		slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
 }
 
 // The shortcuts that a mismatch is put down to.
@@ -163,16 +209,41 @@ const (
 )
 
 // logMismatch logs which rule decides otherwise by shortcut than from the whole input.
-func (v *Verifier) logMismatch(ctx context.Context, j verification, again authz.Decision, c authz.Conditions) {
-	rule, path, found := j.live.Policy.Compiled().Mismatch(ctx, j.request, c)
-	shortcut := shortcutEvaluation
-	if !found {
+func (v *Verifier) logMismatch(ctx context.Context, j verification, again authz.Decision) {
+	blamed, shortcut := v.blame(ctx, j), shortcutEvaluation
+	if blamed.Rule == "" {
 		shortcut = shortcutCache
 	}
 	v.config.Output.Logger.LogAttrs(ctx, slog.LevelError, "a decision is not the one that the whole input gives; the policy takes no "+
 		"shortcuts any more; this is a bug: please report it with the rule",
 		slog.String("policy", j.live.Name), slog.String("etag", j.live.Etag),
-		slog.String("rule", rule), slog.String("path", path), slog.String("shortcut", shortcut),
+		slog.String("rule", blamed.Rule), slog.String("path", blamed.Path), slog.String("shortcut", shortcut),
 		slog.String("decision_id", j.request.ID), slog.String("decided", j.decision.Result()),
 		slog.String("decided_by", j.decision.Rule), slog.String("again", again.Result()), slog.String("again_by", again.Rule))
+}
+
+// blame asks the rehearsal process which rule it is.
+func (v *Verifier) blame(ctx context.Context, j verification) wire.Blamed {
+	answers := make(chan wire.Blamed, 1)
+	err := v.policies.of(j.live).Blame(func() (wire.Question, bool) {
+		q, err := v.question(j)
+		narrow := q
+		if err == nil {
+			set := j.live.Policy.Compiled().Reads()
+			err = encodeInput(v.config, j.request, &narrow, func(r *authz.Reading) (rego.Input, error) { return j.request.InputOf(r, set) })
+		}
+		if q.Narrow = narrow.Input; err != nil {
+			answers <- wire.Blamed{}
+		}
+		return q, err == nil
+	}, func(blamed wire.Blamed, _ error) { answers <- blamed })
+	if err != nil {
+		return wire.Blamed{}
+	}
+	select {
+	case blamed := <-answers:
+		return blamed
+	case <-ctx.Done():
+		return wire.Blamed{}
+	}
 }

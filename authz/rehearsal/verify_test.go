@@ -15,6 +15,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/rego"
 )
 
@@ -58,7 +59,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 	reader := sdkmetric.NewManualReader()
 	v, err := NewVerifier(Config{
 		// Nothing here is decided by the time that it takes; see TestVerifyingEndsInTime.
-		Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0),
+		Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0), Process: supervisortest.New(t),
 		Output: diagnostics.Output{Logger: logger, Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))},
 	})
 	if err != nil {
@@ -69,7 +70,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := &Version{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled)}
+	live := &Version{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: policy}
 	if err := live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/decisionlog"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/reservation"
 	"understudy/authz/sidecar"
 )
@@ -141,6 +142,7 @@ func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
 		Recorder:    rehearsal.NewRecorder(provider(previews), rehearsal.PreviewLog{}),
 		DecisionLog: decisionlog.Config{Provider: provider(decisions)},
+		Rehearsal:   supervisortest.New(t),
 	}
 	for _, change := range changes {
 		change(&config)

@@ -13,6 +13,7 @@ import (
 	"understudy/authz/decisionlog"
 	"understudy/authz/extservice"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/supervisor"
 )
 
 // Config is what a Sidecar needs. Feed, Location and Node are required; the zero
@@ -35,6 +36,9 @@ type Config struct {
 	// DecisionTimeout bounds a live evaluation beside the deadline of the call.
 	// Zero means no further bound.
 	DecisionTimeout time.Duration
+	// Rehearsal compiles and evaluates experiments, and live decisions again, in another
+	// process. Nil means that neither is done. It has to outlive the sidecar.
+	Rehearsal *supervisor.Supervisor
 	// Preview bounds the shadow evaluations.
 	Preview rehearsal.Limits
 	// Recorder gets each comparison. Nil means that there are no records.

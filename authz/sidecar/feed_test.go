@@ -16,6 +16,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
 	"understudy/rego"
 )
@@ -290,7 +291,8 @@ func startWith(
 	t.Helper()
 	config := sidecar.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1",
-		Recorder: rehearsal.NewRecorder(recordingProvider(exporter), rehearsal.PreviewLog{}),
+		Recorder:  rehearsal.NewRecorder(recordingProvider(exporter), rehearsal.PreviewLog{}),
+		Rehearsal: supervisortest.New(t),
 	}
 	if change != nil {
 		change(&config)

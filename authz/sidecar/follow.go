@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"sync"
@@ -136,7 +135,7 @@ func (s *Sidecar) keepReadable(ctx context.Context, on *snapshot, known, update 
 			readable[name] = last
 		}
 	}
-	maps.Copy(on.policies, (&snapshot{}).with(ctx, authz.Update{Policies: readable}).policies)
+	maps.Copy(on.policies, s.with(ctx, &snapshot{}, authz.Update{Policies: readable}).policies)
 }
 
 // next applies changes as they come, until everything has to be loaded again.
@@ -173,12 +172,17 @@ func (s *Sidecar) next(ctx context.Context, cursor authz.Cursor) {
 // apply compiles an update off the request path, on top of a snapshot, and makes the
 // result what requests are decided by.
 func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) {
-	next := on.with(ctx, update)
+	next := s.with(ctx, on, update)
 	if ctx.Err() != nil {
 		return
 	}
 	s.resizeCaches(next)
+	s.applying.Lock()
 	before := s.current.Swap(next)
+	s.applying.Unlock()
+	// What waits for experiments that are gone is dropped before the change counts as applied.
+	s.candidates.closeExcept(next)
+	s.settlePending(next)
 	s.logFailures(next, update)
 	s.logMissing(before, next)
 	if before == nil {
@@ -196,11 +200,8 @@ func (s *Sidecar) logFailures(next *snapshot, update authz.Update) {
 		if e == nil {
 			continue
 		}
-		for _, r := range e.failures {
-			s.metrics.notApplied()
-			s.panics.ReportCompiler(context.Background(), r.err, slog.String("resource", r.resource))
-			s.log.Error("a policy could not be applied; the last good one stays",
-				"resource", r.resource, "sequence", r.sequence, "error", r.err)
+		for _, f := range e.failures {
+			s.logFailure(f)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/rego"
 )
 
@@ -20,12 +21,12 @@ func holding(t *testing.T, policy *adminpb.Policy) (*Sidecar, *entry, *sdkmetric
 	reader := sdkmetric.NewManualReader()
 	s, err := New(Config{
 		Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n",
-		Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+		Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Rehearsal: supervisortest.New(t),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := (&snapshot{}).with(t.Context(), authz.Update{Policies: map[authz.PolicyName]authz.PolicyState{web: state(policy)}})
+	next := s.with(t.Context(), &snapshot{}, authz.Update{Policies: map[authz.PolicyName]authz.PolicyState{web: state(policy)}})
 	s.resizeCaches(next)
 	s.current.Store(next)
 	return s, next.policies[web], reader

@@ -45,7 +45,7 @@ func TestChangesForgetNothing(t *testing.T) {
 	same := allowing("1", "input.x")
 	change := func(etag string) *entry {
 		same.Etag = etag
-		next := s.current.Load().with(t.Context(), authz.Update{
+		next := s.with(t.Context(), s.current.Load(), authz.Update{
 			Policies: map[authz.PolicyName]authz.PolicyState{web: state(same, trial("e", same))},
 		})
 		s.resizeCaches(next)
@@ -54,7 +54,7 @@ func TestChangesForgetNothing(t *testing.T) {
 	}
 	before := change("2")
 	after := change("3")
-	if after.live.Policy != before.live.Policy || after.experiments[0].Policy != after.live.Policy || !after.live.Policy.Caching() {
+	if after.live.Policy != before.live.Policy || after.experiments[0].Candidate != before.experiments[0].Candidate || !after.live.Policy.Caching() {
 		t.Error("what is cached is forgotten")
 	}
 }

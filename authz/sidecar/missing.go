@@ -82,7 +82,7 @@ func (s *Sidecar) keepMissing(ctx context.Context, on *snapshot, missing map[aut
 	snap := s.current.Load()
 	if snap == nil {
 		// They come from the snapshot file.
-		snap = (&snapshot{}).with(ctx, authz.Update{Policies: missing})
+		snap = s.with(ctx, &snapshot{}, authz.Update{Policies: missing})
 		s.logFailures(snap, authz.Update{Policies: missing})
 	}
 	for name := range missing {

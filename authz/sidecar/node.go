@@ -76,7 +76,7 @@ func (s *Sidecar) askForHeartbeat() {
 func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
 	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing}
 	if snap != nil {
-		n.AppliedSequence = snap.cursor.Sequence
+		n.AppliedSequence = snap.applied()
 		for name := range snap.policies {
 			n.Policies = append(n.Policies, string(name))
 		}

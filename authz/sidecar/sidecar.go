@@ -34,9 +34,13 @@ type Sidecar struct {
 	conditions authz.Conditions
 	started    time.Time
 
-	// current is nil until the first snapshot.
-	current atomic.Pointer[snapshot]
-	ready   chan struct{}
+	// current is nil until the first snapshot. It is set while applying is held.
+	current  atomic.Pointer[snapshot]
+	applying sync.Mutex
+	// candidates are those of experiments, and settling waits until they have compiled.
+	candidates candidates
+	settling   sync.WaitGroup
+	ready      chan struct{}
 
 	// beat asks for a heartbeat at once.
 	beat chan struct{}
@@ -91,7 +95,7 @@ func (s *Sidecar) prepare() (err error) {
 	c := s.config
 	output := diagnostics.Output{Logger: c.Logger, Meters: c.Meters, Panics: s.panics}
 	config := rehearsal.Config{
-		Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
+		Process: c.Rehearsal, Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
 	}
 	if s.shadow, err = rehearsal.New(config); err != nil {
 		return fmt.Errorf("making the shadow: %w", err)
@@ -116,6 +120,8 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	running.Go(func() { s.verifier.Run(ctx) })
 	s.shadow.Run(ctx)
 	running.Wait()
+	s.candidates.closeExcept(nil)
+	s.settling.Wait()
 	s.services.client.Close()
 	s.places.close()
 	return s.leave(context.WithoutCancel(ctx))

@@ -174,8 +174,9 @@ func TestAPolicyThatNeverCompiledDenies(t *testing.T) {
 		r.attributes["understudy.policy.result"] != "ERROR" || r.attributes["understudy.experiment.etag"] != "good" {
 		t.Errorf("the record is %v", r.attributes)
 	}
-	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error != nil })
-	if details := status.FromProto(n.Error).Details(); n.Error.Code != 9 || len(details) != 2 {
+	// The change counts as applied when it is known that the experiment cannot be.
+	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == 1 })
+	if details := status.FromProto(n.Error).Details(); n.Error.GetCode() != 9 || len(details) != 2 {
 		t.Errorf("the node's error is %v; want both resources in it", n.Error)
 	}
 }
@@ -316,7 +317,8 @@ func TestNoRecordPairsANewEtagWithAnOldDecision(t *testing.T) {
 	}
 	feed := newFeed()
 	feed.put(webName, state(0))
-	s, rec := start(t, feed, func(c *sidecar.Config) { c.Preview.Queue = 100_000 })
+	m := newMeter()
+	s, rec := start(t, feed, func(c *sidecar.Config) { c.Meters, c.Preview.Queue = m, 100_000 })
 	<-s.Ready()
 	const requests = 500
 	var load sync.WaitGroup
@@ -331,8 +333,14 @@ func TestNoRecordPairsANewEtagWithAnOldDecision(t *testing.T) {
 		feed.awaitApplied(t, feed.put(webName, state(i+1)))
 	}
 	load.Wait()
+	s.Check(t.Context(), request("GET", nil))
+	// What waited for an experiment that was changed is dropped, and counted.
+	const all = 4*requests + 1
+	until(t, "making all comparisons", func() bool {
+		return m.count(t, "understudy.preview.comparisons")+m.count(t, "understudy.preview.dropped", label("reason", "changed")) == all
+	})
 	says := map[string]string{"allows": "ALLOW", "denies": "DENY"}
-	for _, r := range rec.await(t, 4*requests) {
+	for _, r := range rec.await(t, int(m.count(t, "understudy.preview.comparisons"))) {
 		for _, side := range []string{"policy", "experiment"} {
 			etag, result := r.attributes["understudy."+side+".etag"], r.attributes["understudy."+side+".result"]
 			if says[etag] != result {

@@ -32,6 +32,8 @@ type entry struct {
 	// missing says that the store has lost the policy.
 	missing     bool
 	experiments []*rehearsal.Experiment
+	// pending are those of the experiments of which it is not known yet whether they compile.
+	pending []pending
 	// failures lists resources of this entry that did not compile, or cannot be read. They
 	// stay until a later change of the policy can be applied. They are part of the snapshot
 	// so that no report has the change without its failure.
@@ -52,18 +54,18 @@ type failure struct {
 	err      error
 }
 
-// with returns a new snapshot in which the update's policies are replaced. A live
-// policy that cannot be decoded or compiled keeps its last good version; an experiment
-// that cannot is left out.
-func (s *snapshot) with(ctx context.Context, update authz.Update) *snapshot {
-	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(s.policies))}
-	maps.Copy(next.policies, s.policies)
+// with returns a snapshot on top of another, in which the update's policies are replaced. A
+// live policy that cannot be decoded or compiled keeps its last good version. Experiments
+// are compiled elsewhere, and nothing waits for that: see settle.
+func (s *Sidecar) with(ctx context.Context, on *snapshot, update authz.Update) *snapshot {
+	next := &snapshot{cursor: update.Cursor, policies: make(map[authz.PolicyName]*entry, len(on.policies))}
+	maps.Copy(next.policies, on.policies)
 	for name, state := range update.Policies {
 		if state.Gone() {
 			delete(next.policies, name)
 			continue
 		}
-		next.policies[name] = compileEntry(ctx, name, state, s.policies[name], update.Cursor.Sequence)
+		next.policies[name] = s.newEntry(ctx, name, state, on.policies[name], update.Cursor.Sequence)
 	}
 	return next
 }
@@ -77,9 +79,9 @@ func (s *snapshot) update() authz.Update {
 	return u
 }
 
-// compileEntry makes the entry of a policy that is there, on top of the one before, which
+// newEntry makes the entry of a policy that is there, on top of the one before, which
 // is nil if there was none. sequence is that of the change.
-func compileEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
+func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
 	if old == nil {
 		old = &entry{broken: true, lookups: &cache.Lookups{}}
 	}
@@ -93,12 +95,7 @@ func compileEntry(ctx context.Context, name authz.PolicyName, state authz.Policy
 	}
 	e.compileLive(ctx, old, sequence)
 	for _, experiment := range state.Experiments {
-		v, err := old.compile(ctx, experiment.Name, experiment.Etag, experiment.Policy)
-		if err != nil {
-			e.failures = append(e.failures, failure{experiment.Name, sequence, err})
-			continue
-		}
-		e.experiments = append(e.experiments, rehearsal.NewExperiment(v))
+		s.addExperiment(e, old, experiment, sequence)
 	}
 	return e
 }
@@ -123,8 +120,9 @@ func (e *entry) compileLive(ctx context.Context, old *entry, sequence int64) {
 	}
 }
 
-// compile compiles a policy. What the entry has compiled already, under whichever name or
-// etag, is not compiled again: a commit makes an experiment live.
+// compile compiles a live policy. What the entry has compiled already, under whichever etag,
+// is not compiled again. An experiment that is committed brings its cache along: its
+// decisions are those of the same content.
 func (e *entry) compile(ctx context.Context, name, etag string, source *adminpb.Policy) (rehearsal.Version, error) {
 	v := rehearsal.Version{Name: name, Etag: etag, Source: source}
 	if v.Policy = e.compiled(source); v.Policy != nil {
@@ -137,18 +135,25 @@ func (e *entry) compile(ctx context.Context, name, etag string, source *adminpb.
 	background.Run(proto.Size(source), func() { compiled, err = authz.Compile(ctx, source) })
 	if err == nil {
 		v.Policy = cache.NewPolicy(compiled)
+		v.Policy.Adopt(e.rehearsed(source))
 	}
 	return v, err
 }
 
-// compiled returns the policy of a content that the entry has compiled; nil if it has not.
+// compiled returns the live policy of a content; nil if it is not that of the entry.
 func (e *entry) compiled(source *adminpb.Policy) *cache.Policy {
 	if e.live.Policy != nil && sameContent(e.live.Source, source) {
 		return e.live.Policy
 	}
+	return nil
+}
+
+// rehearsed returns the decisions that are cached of an experiment of a content; nil if
+// there are none.
+func (e *entry) rehearsed(source *adminpb.Policy) *cache.Cache {
 	for _, experiment := range e.experiments {
-		if experiment.Policy != nil && sameContent(experiment.Source, source) {
-			return experiment.Policy
+		if sameContent(experiment.Source, source) {
+			return experiment.Candidate.Cache()
 		}
 	}
 	return nil
@@ -166,19 +171,12 @@ func compiledPart(p *adminpb.Policy) *adminpb.Policy {
 	}
 }
 
-// resizeCaches gives each policy of a snapshot its part of the decision cache. An
-// experiment that becomes the live policy keeps what is cached: it is the same policy. One
-// that is equal to the live policy shares its cache.
+// resizeCaches gives each live policy of a snapshot its part of the decision cache.
 func (s *Sidecar) resizeCaches(next *snapshot) {
 	if s.config.Cache < 0 {
 		return
 	}
 	for _, e := range next.policies {
-		for _, experiment := range e.experiments {
-			if experiment.Policy != e.live.Policy {
-				s.resizeCache(experiment.Policy, max(1, s.config.Cache/4))
-			}
-		}
 		s.resizeCache(e.live.Policy, s.config.Cache)
 	}
 }

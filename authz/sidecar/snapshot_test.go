@@ -3,9 +3,11 @@ package sidecar
 import (
 	"strings"
 	"testing"
+	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/rego"
 )
 
 const web = authz.PolicyName("projects/p1/locations/l1/policies/web")
@@ -27,30 +29,52 @@ func trial(etag string, p *adminpb.Policy) *adminpb.PolicyExperiment {
 	return &adminpb.PolicyExperiment{Name: string(web) + "/experiments/e", Etag: etag, Policy: p}
 }
 
-// TestNothingIsCompiledTwice applies changes that leave content as it was.
+// TestNothingIsCompiledTwice applies changes that leave content as it was. What is committed
+// is compiled by this process for the first time, and has the decisions that the experiment
+// has made.
 func TestNothingIsCompiledTwice(t *testing.T) {
+	sidecar, _, _ := holding(t, allowing("0", "true"))
 	apply := func(s *snapshot, st authz.PolicyState) (*snapshot, *entry) {
-		next := s.with(t.Context(), authz.Update{
+		next := sidecar.with(t.Context(), s, authz.Update{
 			Cursor: authz.Cursor{Sequence: s.cursor.Sequence + 1}, Policies: map[authz.PolicyName]authz.PolicyState{web: st},
 		})
 		return next, next.policies[web]
 	}
-	s, begin := apply(&snapshot{}, state(allowing("1", "true"), trial("e1", allowing("", "false"))))
-	s, annotated := apply(s, state(allowing("2", "true"), trial("e2", allowing("", "false"))))
-	if annotated.live.Policy != begin.live.Policy || annotated.experiments[0].Policy != begin.experiments[0].Policy {
+	const candidate = `input.x == "a"`
+	s, begin := apply(&snapshot{}, state(allowing("1", "true"), trial("e1", allowing("", candidate))))
+	<-begin.experiments[0].Candidate.Ready()
+	s, annotated := apply(s, state(allowing("2", "true"), trial("e2", allowing("", candidate))))
+	if annotated.live.Policy != begin.live.Policy || annotated.experiments[0].Candidate != begin.experiments[0].Candidate {
 		t.Error("equal content under another etag was compiled again")
 	}
 	if annotated.live.Etag != "2" || annotated.experiments[0].Etag != "e2" {
 		t.Error("an etag is an old one")
 	}
-	s, committed := apply(s, state(allowing("3", "false")))
-	if committed.live.Policy != begin.experiments[0].Policy {
-		t.Error("the content of a committed experiment was compiled again")
+	begin.experiments[0].Candidate.Cache().Keep(projected("a"), authz.Decision{Reason: "known"}.WithValidUntil(authz.Forever))
+	s, committed := apply(s, state(allowing("3", candidate)))
+	if d, ok := committed.live.Policy.Find(projected("a"), nil); !ok || d.Reason != "known" {
+		t.Errorf("of a committed experiment, %+v is cached, want what it has decided", d)
 	}
 	_, changed := apply(s, state(allowing("4", "input.x")))
 	if changed.live.Policy == committed.live.Policy {
 		t.Error("another content was not compiled")
 	}
+}
+
+// keyed is a projection that is its own key.
+type keyed string
+
+func (k keyed) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) { return append(b, k...), true }
+
+func (k keyed) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
+	return rego.NewInput(map[string]any{"x": string(k)})
+}
+
+// projected is a request of which policies read one text.
+func projected(x string) *authz.Request {
+	r := documentRequest(map[string]any{"x": x}, time.Unix(1, 0))
+	r.Projector = keyed(x)
+	return r
 }
 
 // TestLargePoliciesCompileAlike compiles one in the background, and one that does not

@@ -6,6 +6,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
 )
 
@@ -45,6 +46,9 @@ func Sidecar(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *sidecar
 // Run runs a sidecar until the test ends.
 func Run(t testing.TB, config sidecar.Config) *sidecar.Sidecar {
 	t.Helper()
+	if config.Rehearsal == nil {
+		config.Rehearsal = supervisortest.New(t)
+	}
 	s, err := sidecar.New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -16,16 +16,16 @@ func (l *lane) evaluate(w *work) {
 	defer cancel()
 	w.ctx = ctx
 	l.begin(w)
-	d := wire.Decided{Decision: unable("The question cannot be read.")}
+	d := unable("The question cannot be read.")
 	switch {
 	case err != nil:
 	case l.policy == nil:
-		d.Decision = unable("The policy has not been compiled.")
+		d = unable("The policy has not been compiled.")
 	default:
 		if l.child.options.Before != nil {
 			l.child.options.Before(ctx, q.Facts)
 		}
-		d.Decision, d.Until = l.policy.Rehearse(ctx, request(q, q.Input), q.Plain, services{l, w.frame})
+		d = l.policy.Decide(ctx, request(q, q.Input), authz.Conditions{Shadow: true, Plain: q.Plain, Services: services{l, w.frame}})
 	}
 	if l.ctx.Err() != nil {
 		return // nobody waits for it
@@ -34,15 +34,14 @@ func (l *lane) evaluate(w *work) {
 }
 
 // encode returns the payload of a decision, which is good until the next one.
-func (l *lane) encode(d wire.Decided) []byte {
+func (l *lane) encode(d authz.Decision) []byte {
 	payload, err := wire.AppendDecided(l.buffer[:0], d)
 	if err != nil {
-		d = wire.Decided{Decision: unable("The decision cannot be sent: it has a value that JSON does not have.")}
+		d = unable("The decision cannot be sent: it has a value that JSON does not have.")
 		payload, _ = wire.AppendDecided(l.buffer[:0], d)
 	}
 	if len(payload) > wire.MaxDecided {
-		d = wire.Decided{Decision: unable(fmt.Sprintf(
-			"The decision has %d bytes; that of an experiment may have %d.", len(payload), wire.MaxDecided))}
+		d = unable(fmt.Sprintf("The decision has %d bytes; that of an experiment may have %d.", len(payload), wire.MaxDecided))
 		payload, _ = wire.AppendDecided(l.buffer[:0], d)
 	}
 	l.buffer = payload

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -21,16 +22,27 @@ type Candidate struct {
 	err    error
 }
 
-// NewCandidate begins to compile a policy. name is that of its resource, for logs. keeps
-// says that the process stays while the candidate is there.
-func (s *Supervisor) NewCandidate(name string, p *adminpb.Policy, keeps bool) *Candidate {
+// Options say how a candidate is asked.
+type Options struct {
+	// Name is that of the resource, for logs.
+	Name string
+	// Keeps says that the process stays while the candidate is there.
+	Keeps bool
+	// Queue is the number of questions that may wait. Zero means 4096.
+	Queue int
+}
+
+// NewCandidate begins to compile a policy.
+func (s *Supervisor) NewCandidate(p *adminpb.Policy, options Options) *Candidate {
 	c := &Candidate{ready: make(chan struct{})}
 	source, err := marshal(p)
 	if err != nil {
 		c.resolve(authz.Facts{}, fmt.Errorf("encoding the policy: %w", err))
 		return c
 	}
-	l, err := s.newLane(&lane{name: name, source: source, compiled: c.compiled, keeps: keeps})
+	l, err := s.newLane(&lane{
+		name: options.Name, source: source, compiled: c.compiled, keeps: options.Keeps, room: cmp.Or(options.Queue, defaultQueue),
+	})
 	if err != nil {
 		c.resolve(authz.Facts{}, err)
 		return c
@@ -85,9 +97,7 @@ type Question struct {
 	Call func(wire.Call) wire.Answer
 	// Done is called once with the decision, or with why there is none: one of the errors of
 	// this package, or a *Guilt. It must not wait.
-	Done func(wire.Decided, error)
-	// Bytes is about the memory that the request holds.
-	Bytes int
+	Done func(authz.Decision, error)
 }
 
 // Decide asks the candidate for a decision, without waiting. The error says why it is not
@@ -97,10 +107,10 @@ func (c *Candidate) Decide(q Question) error {
 		return c.err
 	}
 	return c.lane.offer(&task{
-		kind: wire.KindEvaluate, bytes: int64(q.Bytes), call: q.Call,
-		prepare: func() ([]byte, bool) { return encode(q) },
+		kind: wire.KindEvaluate, call: q.Call,
+		prepare: func() ([]byte, bool) { return encode(q.Prepare, func(err error) { q.Done(unsent(err), nil) }) },
 		done: func(answer []byte, err error) {
-			var d wire.Decided
+			var d authz.Decision
 			if err == nil {
 				d, err = wire.ParseDecided(answer)
 			}
@@ -109,9 +119,33 @@ func (c *Candidate) Decide(q Question) error {
 	})
 }
 
-// encode makes the payload of a question.
-func encode(q Question) ([]byte, bool) {
-	question, ok := q.Prepare()
+// Blame asks the candidate which rule decides otherwise by shortcut than without, without
+// waiting. done is called as that of a Question; the rule is empty if there is none.
+func (c *Candidate) Blame(prepare func() (wire.Question, bool), done func(wire.Blamed, error)) error {
+	if c.lane == nil {
+		return c.err
+	}
+	return c.lane.offer(&task{
+		kind:    wire.KindBlame,
+		prepare: func() ([]byte, bool) { return encode(prepare, func(err error) { done(wire.Blamed{}, err) }) },
+		done: func(answer []byte, err error) {
+			var blamed wire.Blamed
+			if err == nil {
+				err = wire.Unmarshal(answer, &blamed)
+			}
+			done(blamed, err)
+		},
+	})
+}
+
+// unsent is the decision on a request that cannot be sent.
+func unsent(err error) authz.Decision {
+	return authz.Failed(authz.FailureError, "The evaluation failed: "+err.Error()+".")
+}
+
+// encode makes the payload of a question. What cannot be sent is the end of it.
+func encode(prepare func() (wire.Question, bool), failed func(error)) ([]byte, bool) {
+	question, ok := prepare()
 	if !ok {
 		return nil, false
 	}
@@ -120,7 +154,7 @@ func encode(q Question) ([]byte, bool) {
 		err = fmt.Errorf("what it reads of the request has %d bytes; an experiment may read %d", len(payload), wire.MaxQuestion)
 	}
 	if err != nil {
-		q.Done(wire.Decided{Decision: authz.Decision{Failure: authz.FailureError, Reason: "The evaluation failed: " + err.Error()}}, nil)
+		failed(err)
 		return nil, false
 	}
 	return payload, true

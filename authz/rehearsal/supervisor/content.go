@@ -91,7 +91,7 @@ func (s *Supervisor) ask(ctx context.Context, kind wire.Kind, payload []byte) ([
 	if guilt := s.refused.find(key); guilt != nil {
 		return nil, guilt
 	}
-	l, err := s.newLane(&lane{name: apiName})
+	l, err := s.newLane(&lane{name: apiName, room: 1})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

@@ -34,11 +34,12 @@ type lane struct {
 	// changed is signalled when the lane may go on.
 	changed *sync.Cond
 
+	// room is how many tasks may wait in queue.
+	room  int
 	queue []*task
 	// underWay are the tasks that the session is asked, in order.
 	underWay []*task
 	sent     int64
-	bytes    int64
 	// at is the session in which source was sent to be compiled.
 	at *session
 	// wanted says that source is to be compiled even if no task waits.
@@ -81,13 +82,9 @@ func (l *lane) offer(t *task) error {
 		return ErrChanged
 	case l.suspended != nil:
 		return l.suspended
-	case len(l.queue) >= s.config.Queue:
+	case len(l.queue) >= l.room:
 		return ErrQueueFull
-	case t.bytes > 0 && (s.bytes+t.bytes > s.config.QueueBytes || l.bytes+t.bytes > s.config.QueueBytes/4 && len(l.queue) > 0):
-		return ErrQueueBytes
 	}
-	s.bytes += t.bytes
-	l.bytes += t.bytes
 	l.queue = append(l.queue, t)
 	if s.session == nil {
 		s.need()
@@ -123,17 +120,8 @@ func (l *lane) close() []*task {
 func (l *lane) takeAll() []*task {
 	all := slices.Concat(l.underWay, l.queue)
 	all = slices.DeleteFunc(all, func(t *task) bool { return t.internal })
-	for _, t := range all {
-		l.release(t)
-	}
 	l.queue, l.underWay, l.sent = nil, nil, 0
 	return all
-}
-
-// release gives back what a task that has left the lane took. The mutex is held.
-func (l *lane) release(t *task) {
-	l.bytes -= t.bytes
-	l.s.bytes -= t.bytes
 }
 
 // run sends the lane's tasks until it is closed. Then it has the child forget it: nobody
@@ -228,7 +216,6 @@ func (l *lane) send(session *session, t *task) {
 	s.mu.Lock()
 	switch {
 	case l.closed:
-		l.release(t)
 		s.mu.Unlock()
 		if !t.internal {
 			t.finish(nil, ErrChanged)
@@ -261,7 +248,6 @@ func (l *lane) send(session *session, t *task) {
 func (l *lane) leave(t *task) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	l.release(t)
 	l.s.acquit(func(suspect suspect) bool { return suspect.task == t })
 }
 
@@ -277,8 +263,6 @@ func (l *lane) answered(job uint64) *task {
 	l.sent -= int64(len(t.payload))
 	if t.internal {
 		l.wanted = false
-	} else {
-		l.release(t)
 	}
 	l.s.acquit(func(suspect suspect) bool {
 		return suspect.task == t || suspect.task == nil && suspect.lane == l && t.internal

@@ -27,12 +27,6 @@ type Config struct {
 	// Share is the part of the container's quota of processors that the child gets, from 0
 	// to 1. Without a quota the operating system's priorities do. Zero means a quarter.
 	Share float64
-	// Queue is the number of tasks of one lane that may wait; more are dropped. Zero means
-	// 4096.
-	Queue int
-	// QueueBytes bounds the memory of all tasks that wait or are under way, in bytes; one
-	// lane gets a quarter of it. Zero means 64 MiB.
-	QueueBytes int64
 	// CompileTime bounds a compilation in processor time of the child. Zero means 10 s.
 	CompileTime time.Duration
 	// StuckTime bounds how long an evaluation goes on after it was cancelled, in processor
@@ -45,6 +39,9 @@ type Config struct {
 	// Meters makes the metrics. Nil means none.
 	Meters metric.MeterProvider
 }
+
+// defaultQueue is how many tasks of a lane may wait unless it is said otherwise.
+const defaultQueue = 4096
 
 // DefaultMemory is how much memory the child may use unless it is said otherwise.
 const DefaultMemory = 256 << 20
@@ -61,8 +58,6 @@ func (c Config) withDefaults() Config {
 	}
 	c.Memory = cmp.Or(c.Memory, DefaultMemory)
 	c.Share = cmp.Or(c.Share, 0.25)
-	c.Queue = cmp.Or(c.Queue, 4096)
-	c.QueueBytes = cmp.Or(c.QueueBytes, 64<<20)
 	c.CompileTime = cmp.Or(c.CompileTime, 10*time.Second)
 	c.StuckTime = cmp.Or(c.StuckTime, 2*time.Second)
 	c.Idle = cmp.Or(c.Idle, 3*time.Minute)
@@ -101,7 +96,6 @@ type Supervisor struct {
 	lanes    map[uint64]*lane
 	lastLane uint64
 	lastJob  uint64
-	bytes    int64
 	// session is the present child; nil if there is none.
 	session *session
 	// suspects are to be tried alone, the first one now.
@@ -154,8 +148,6 @@ var (
 	ErrShutdown = errors.New("the rehearsal process is being shut down")
 	// ErrQueueFull: too many tasks of the lane wait.
 	ErrQueueFull = errors.New("too much waits for the rehearsal process")
-	// ErrQueueBytes: what waits takes too much memory.
-	ErrQueueBytes = errors.New("what waits for the rehearsal process takes too much memory")
 	// ErrChanged: the experiment was stopped, changed or deleted.
 	ErrChanged = errors.New("the experiment was stopped, changed or deleted")
 	// ErrUnavailable: the process cannot be started.

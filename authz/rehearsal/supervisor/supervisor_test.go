@@ -104,7 +104,7 @@ func policy(body string) *adminpb.Policy {
 
 // asked is how a question ended.
 type asked struct {
-	decided wire.Decided
+	decided authz.Decision
 	err     error
 }
 
@@ -126,7 +126,7 @@ func ask(c *supervisor.Candidate, x string, timeout time.Duration) <-chan asked 
 				Timeout: timeout, Input: encoded,
 			}, true
 		},
-		Done: func(d wire.Decided, err error) { out <- asked{d, err} },
+		Done: func(d authz.Decision, err error) { out <- asked{d, err} },
 	})
 	if err != nil {
 		out <- asked{err: err}
@@ -147,13 +147,13 @@ func ready(t testing.TB, c *supervisor.Candidate) *supervisor.Candidate {
 
 func TestDecisionsOfAnotherProcess(t *testing.T) {
 	s, _, _ := start(t)
-	c := ready(t, s.NewCandidate("a", policy(`input.x == "yes"`), true))
+	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 	facts, _ := c.Facts()
 	if got, want := facts.Reads.String(), `{"x"*}`; got != want {
 		t.Errorf("it reads %s, want %s", got, want)
 	}
 	for x, want := range map[string]authz.Verdict{"yes": authz.Allow, "no": authz.Deny} {
-		if got := <-ask(c, x, time.Minute); got.err != nil || got.decided.Decision.Verdict != want {
+		if got := <-ask(c, x, time.Minute); got.err != nil || got.decided.Verdict != want {
 			t.Errorf("x = %s is %+v, want %v", x, got, want)
 		}
 	}
@@ -186,8 +186,8 @@ const bomb = `input.x == "bomb"; n := numbers.range(1, 2000); l := [[i, j, k] | 
 // the first is not asked any more.
 func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 	s, _, log := start(t)
-	good := ready(t, s.NewCandidate("good", policy(`input.x != "no"`), true))
-	bad := ready(t, s.NewCandidate("bad", policy(bomb), true))
+	good := ready(t, s.NewCandidate(policy(`input.x != "no"`), supervisor.Options{Name: "good", Keeps: true}))
+	bad := ready(t, s.NewCandidate(policy(bomb), supervisor.Options{Name: "bad", Keeps: true}))
 	var others []<-chan asked
 	for range 4 {
 		doomed := ask(bad, "bomb", time.Hour)
@@ -201,7 +201,7 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 		}
 	}
 	for _, other := range others {
-		if got := <-other; got.err != nil || got.decided.Decision.Verdict != authz.Allow {
+		if got := <-other; got.err != nil || got.decided.Verdict != authz.Allow {
 			t.Errorf("a question to the other ended with %+v, want ALLOW", got)
 		}
 	}
@@ -211,7 +211,7 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 	if strings.Contains(log.String(), "charged=good") {
 		t.Error("a death was charged to the wrong experiment")
 	}
-	changed := ready(t, s.NewCandidate("bad", policy(bomb+"\n true"), true))
+	changed := ready(t, s.NewCandidate(policy(bomb+"\n true"), supervisor.Options{Name: "bad", Keeps: true}))
 	if got := <-ask(changed, "harmless", time.Hour); got.err != nil {
 		t.Errorf("with other content it is %+v, want a decision", got)
 	}
@@ -220,12 +220,12 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 // TestKilledFromOutside shows that questions are asked again when somebody kills the child.
 func TestKilledFromOutside(t *testing.T) {
 	s, kids, _ := start(t)
-	a := ready(t, s.NewCandidate("a", policy(`input.x == "yes"`), true))
-	b := ready(t, s.NewCandidate("b", policy(`input.x == "yes"`), true))
+	a := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	b := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
 	kids.last().Kill()
 	for _, c := range []*supervisor.Candidate{a, b} {
 		got := <-ask(c, "yes", time.Hour)
-		if got.err == nil && got.decided.Decision.Verdict == authz.Allow {
+		if got.err == nil && got.decided.Verdict == authz.Allow {
 			continue
 		}
 		// It may have been under way alone, and is charged with it.
@@ -238,8 +238,8 @@ func TestKilledFromOutside(t *testing.T) {
 // TestSlowIsNotCharged has an evaluation run out of time.
 func TestSlowIsNotCharged(t *testing.T) {
 	s, kids, _ := start(t)
-	c := ready(t, s.NewCandidate("slow", policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; i + j < 0]) == 1`), true))
-	if got := <-ask(c, "x", time.Millisecond); got.err != nil || got.decided.Decision.Failure != authz.FailureDeadline {
+	c := ready(t, s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; i + j < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
+	if got := <-ask(c, "x", time.Millisecond); got.err != nil || got.decided.Failure != authz.FailureDeadline {
 		t.Errorf("it ended with %+v, want a deadline", got)
 	}
 	if got := len(kids.all); got != 1 {
@@ -250,7 +250,7 @@ func TestSlowIsNotCharged(t *testing.T) {
 // TestClosingDropsWhatWaits closes a candidate whose evaluation lasts.
 func TestClosingDropsWhatWaits(t *testing.T) {
 	s, _, _ := start(t)
-	c := ready(t, s.NewCandidate("slow", policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), true))
+	c := ready(t, s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
 	var all []<-chan asked
 	for i := range 100 {
 		all = append(all, ask(c, fmt.Sprint(i), time.Hour))
@@ -261,7 +261,7 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 			t.Errorf("a question ended with %+v, want ErrChanged", got)
 		}
 	}
-	other := ready(t, s.NewCandidate("other", policy(`true`), true))
+	other := ready(t, s.NewCandidate(policy(`true`), supervisor.Options{Name: "other", Keeps: true}))
 	if got := <-ask(other, "x", time.Hour); got.err != nil {
 		t.Errorf("another candidate: %v", got.err)
 	}
@@ -270,12 +270,12 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 // TestQueueIsBounded asks more than may wait.
 func TestQueueIsBounded(t *testing.T) {
 	kids := &children{}
-	s, err := supervisor.New(supervisor.Config{Start: kids.start, Build: "test", Queue: 3})
+	s, err := supervisor.New(supervisor.Config{Start: kids.start, Build: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c := s.NewCandidate("slow", policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), true)
+	c := s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; some k in n; i + j + k < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true, Queue: 3})
 	full := 0
 	for i := range 200 {
 		select {
@@ -302,7 +302,7 @@ func TestNoProcess(t *testing.T) {
 	if err := s.Compile(t.Context(), policy(`true`)); !errors.Is(err, supervisor.ErrUnavailable) {
 		t.Errorf("compiling: %v, want ErrUnavailable", err)
 	}
-	c := s.NewCandidate("a", policy(`true`), true)
+	c := s.NewCandidate(policy(`true`), supervisor.Options{Name: "a", Keeps: true})
 	if got := <-ask(c, "x", time.Hour); !errors.Is(got.err, supervisor.ErrUnavailable) {
 		t.Errorf("a question ended with %+v, want ErrUnavailable", got)
 	}

@@ -18,8 +18,6 @@ type task struct {
 	done func(payload []byte, err error)
 	// call answers a call of an external service for the task; nil answers none.
 	call func(wire.Call) wire.Answer
-	// bytes is about the memory that the task holds.
-	bytes int64
 
 	// payload is kept until there is an answer, since the task may have to be sent again.
 	payload []byte

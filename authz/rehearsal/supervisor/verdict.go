@@ -144,12 +144,9 @@ func (s *Supervisor) charge(guilty suspect, e end) verdict {
 	l := guilty.lane
 	v := verdict{guilty: l, guilt: &Guilt{e.cause, e.detail, s.config.Memory, s.config.CompileTime}, task: guilty.task}
 	if v.task == nil {
-		if v.compiled = l.compiled; l.wanted {
-			l.wanted = false
-		}
+		v.compiled, l.wanted = l.compiled, false
 	} else {
 		l.queue = slices.DeleteFunc(l.queue, func(t *task) bool { return t == v.task })
-		l.release(v.task)
 	}
 	now := time.Now()
 	l.charges = append(slices.DeleteFunc(l.charges, func(at time.Time) bool { return now.Sub(at) > chargePeriod }), now)

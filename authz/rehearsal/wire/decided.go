@@ -7,14 +7,6 @@ import (
 	"understudy/authz"
 )
 
-// Decided is the decision of a lane's policy on a request.
-type Decided struct {
-	Decision authz.Decision
-	// Until is the moment from which it may be another one for the same input, as far as
-	// that is known.
-	Until time.Time
-}
-
 // The flags of a decision.
 const (
 	flagAllow = 1 << iota
@@ -25,28 +17,30 @@ const (
 )
 
 // AppendDecided appends the form of a decision, which ParseDecided reads.
-func AppendDecided(b []byte, d Decided) ([]byte, error) {
+func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
 	var flags byte
-	if d.Decision.Verdict == authz.Allow {
+	if d.Verdict == authz.Allow {
 		flags |= flagAllow
 	}
-	if d.Decision.Default {
+	if d.Default {
 		flags |= flagDefault
 	}
-	if d.Decision.Plain {
+	if d.Plain {
 		flags |= flagPlain
 	}
-	answers := hasAnswer(d.Decision)
+	answers := hasAnswer(d)
 	if answers {
 		flags |= flagAnswer
 	}
-	b = binary.AppendVarint(append(b, flags), d.Until.UnixNano())
-	b = appendText(appendText(appendText(b, string(d.Decision.Failure)), d.Decision.Rule), d.Decision.Reason)
-	b, err := appendAny(b, d.Decision.Value)
+	b = binary.AppendVarint(append(b, flags), nanoseconds(d.ValidUntil()))
+	for _, text := range []string{string(d.Failure), d.Rule, d.RulePath(), d.Reason} {
+		b = appendText(b, text)
+	}
+	b, err := appendAny(b, d.Value)
 	if err != nil || !answers {
 		return b, err
 	}
-	return appendAnswer(b, d.Decision)
+	return appendAnswer(b, d)
 }
 
 func hasAnswer(d authz.Decision) bool {
@@ -74,20 +68,32 @@ func appendAnswer(b []byte, d authz.Decision) ([]byte, error) {
 	return appendMap(b, d.Metadata)
 }
 
-// ParseDecided reads what AppendDecided made.
-func ParseDecided(payload []byte) (Decided, error) {
-	d := decoder{rest: string(payload)}
-	var out Decided
-	flags := d.byte()
-	out.Until = time.Unix(0, d.varint())
-	if flags&flagAllow != 0 {
-		out.Decision.Verdict = authz.Allow
+// nanoseconds is a moment since 1970; 0 for the zero moment, which is before all others.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	out.Decision.Default, out.Decision.Plain = flags&flagDefault != 0, flags&flagPlain != 0
-	out.Decision.Failure, out.Decision.Rule, out.Decision.Reason = authz.Failure(d.text()), d.text(), d.text()
-	out.Decision.Value = d.any(0)
+	return t.UnixNano()
+}
+
+// ParseDecided reads what AppendDecided made.
+func ParseDecided(payload []byte) (authz.Decision, error) {
+	d := decoder{rest: string(payload)}
+	var out authz.Decision
+	flags := d.byte()
+	if until := d.varint(); until != 0 {
+		out = out.WithValidUntil(time.Unix(0, until))
+	}
+	if flags&flagAllow != 0 {
+		out.Verdict = authz.Allow
+	}
+	out.Default, out.Plain = flags&flagDefault != 0, flags&flagPlain != 0
+	out.Failure, out.Rule = authz.Failure(d.text()), d.text()
+	out = out.WithRulePath(d.text())
+	out.Reason = d.text()
+	out.Value = d.any(0)
 	if flags&flagAnswer != 0 {
-		d.answer(&out.Decision)
+		d.answer(&out)
 	}
 	if flags >= flagAnswer<<1 {
 		d.fail()

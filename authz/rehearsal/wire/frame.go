@@ -44,7 +44,7 @@ const (
 	KindCompiled
 	// KindTested has a Tested.
 	KindTested
-	// KindDecided has a Decided.
+	// KindDecided has a decision.
 	KindDecided
 	// KindBlamed has a Blamed.
 	KindBlamed

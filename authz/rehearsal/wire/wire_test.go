@@ -10,23 +10,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
 )
 
 // decisions are some of all kinds.
-var decisions = []wire.Decided{
-	{Until: time.Unix(0, 0), Decision: authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}},
-	{Until: time.Unix(7, 1), Decision: authz.Decision{Failure: authz.FailureUndefined, Rule: "rules[0]", Reason: "\xff"}},
-	{Until: time.Unix(0, 1<<62), Decision: authz.Decision{
+var decisions = []authz.Decision{
+	{Verdict: authz.Allow, Plain: true, Value: true},
+	authz.Decision{Failure: authz.FailureUndefined, Rule: "rules[0]", Reason: "\xff"}.WithValidUntil(time.Unix(7, 1)).WithRulePath("a/b"),
+	authz.Decision{
 		HTTPStatus: 429, Body: "later", Headers: []authz.Field{{Name: "a", Value: "b"}}, ResponseHeaders: []authz.Field{{Name: "c", Value: ""}},
 		RemoveHeaders: []string{"d"}, SetQuery: []authz.Field{{Name: "e", Value: "f"}}, RemoveQuery: []string{"g", "h"},
 		Metadata: map[string]any{"n": json.Number("1e400"), "list": []any{nil, true, "x", map[string]any{}}},
 		Value:    map[string]any{"allowed": false, "n": json.Number("0.10")},
-	}},
-	{Until: time.Unix(0, 0), Decision: authz.Decision{Default: true, Metadata: map[string]any{}}},
+	}.WithValidUntil(authz.Forever),
+	{Default: true, Metadata: map[string]any{}},
 }
 
 func TestDecidedIsExact(t *testing.T) {
@@ -39,7 +38,7 @@ func TestDecidedIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatalf("decision %d: %v", i, err)
 		}
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(authz.Decision{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(authz.Decision{})); diff != "" {
 			t.Errorf("decision %d is another one (-want +got):\n%s", i, diff)
 		}
 	}

@@ -1,0 +1,160 @@
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+
+	"understudy/authz"
+	"understudy/authz/background"
+	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+)
+
+// comparing is one comparison that is being made.
+type comparing struct {
+	shadow     *Shadow
+	job        job
+	experiment *Experiment
+}
+
+// ask asks the rehearsal process for the decision of the experiment.
+func (c *comparing) ask() {
+	err := errUnavailable
+	if c.experiment.Candidate.remote != nil {
+		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: c.call, Done: c.done})
+	}
+	if err != nil {
+		c.done(authz.Decision{}, err)
+	}
+}
+
+// errUnavailable is of a process that was never there.
+var errUnavailable = supervisor.ErrUnavailable
+
+// prepare makes the question. What the request cannot be asked about is the decision.
+func (c *comparing) prepare() (q wire.Question, ok bool) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			c.report(cause, diagnostics.PanicEvaluation)
+			c.done(authz.Failed(authz.FailurePanic, "Reading the request panicked."), nil)
+			q, ok = wire.Question{}, false
+		}
+	}()
+	candidate, request, config := c.experiment.Candidate, c.job.request, c.shadow.config
+	<-candidate.settled
+	k := candidate.known.Load()
+	if k == nil {
+		c.done(authz.Decision{}, supervisor.ErrChanged)
+		return q, false
+	}
+	q = wire.Question{Facts: wire.FactsOf(request, k.services), Timeout: config.Limits.Timeout}
+	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, k.reads) })
+	if err != nil {
+		c.done(authz.Unreadable(err), nil)
+		return q, false
+	}
+	return q, true
+}
+
+// encodeInput sets the input of a question, within the bounds of reading off the request
+// path. A request that has none is asked about as such.
+func encodeInput(
+	config Config, r *authz.Request, q *wire.Question, source func(*authz.Reading) (rego.Input, error),
+) error {
+	ctx, cancel := context.WithTimeout(context.Background(), config.Limits.Timeout)
+	defer cancel()
+	reading := config.Bodies.ReadOffPath(ctx, r)
+	defer reading.End()
+	input, err := source(reading)
+	var bad *authz.BadRequest
+	switch {
+	case errors.As(err, &bad):
+		q.InputError = bad.Reason
+		return nil
+	case err != nil && authz.Unreadable(err).Failure == authz.FailureRequest:
+		q.InputError = authz.Unreadable(err).Reason
+		return nil
+	case err != nil:
+		return err
+	}
+	q.Input, err = rego.AppendInput(make([]byte, 0, 1024), input)
+	return err
+}
+
+// call answers a call of an external service: as the live policy was answered, if it asked
+// the same.
+func (c *comparing) call(call wire.Call) wire.Answer {
+	to, err := url.Parse(call.URL)
+	if err != nil {
+		return wire.Answer{Outcome: uint8(authz.ServiceFailed)}
+	}
+	reply := authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, call.Body)
+	return wire.Answer{Outcome: uint8(reply.Outcome), Message: reply.Message}
+}
+
+// done ends the comparison: with the decision of the experiment, or with why there is none.
+func (c *comparing) done(d authz.Decision, err error) {
+	defer c.job.finish(c.experiment)
+	defer c.survive()
+	if guilt := (*supervisor.Guilt)(nil); errors.As(err, &guilt) {
+		d, err = authz.Failed(authz.FailureRehearsal, "The experiment is not evaluated: "+guilt.Error()+"."), nil
+	}
+	switch {
+	case err != nil:
+		c.shadow.metrics.dropped(reasonOf(err), c.experiment.Name)
+	case d.Failure == authz.FailureOverloaded:
+		c.shadow.metrics.dropped(DropBodyMemory, c.experiment.Name)
+	case d.Failure == authz.FailureCanceled:
+		// The candidate was closed, or there is no more time at shutdown.
+		c.shadow.metrics.dropped(DropChanged, c.experiment.Name)
+	default:
+		c.compare(c.experiment.Candidate.Cache().Keep(c.job.request, d))
+	}
+}
+
+// survive is deferred: what panics costs this comparison alone.
+func (c *comparing) survive() {
+	if cause := recover(); cause != nil {
+		c.shadow.metrics.dropped(background.DropPanic, c.experiment.Name)
+		c.report(cause, diagnostics.PanicPreview)
+	}
+}
+
+func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
+	c.shadow.config.Output.Panics.Report(context.Background(), place, cause,
+		slog.String("of", c.experiment.Name), slog.String("decision_id", c.job.request.ID))
+}
+
+// compare counts and records how a decision of the experiment differs from the live one.
+func (c *comparing) compare(d authz.Decision) {
+	compared := c.experiment.comparisons.of(c.job.request, c.job.live, &c.experiment.Version, c.job.decision, d)
+	c.shadow.count(c.job.ctx, compared)
+	c.shadow.record(c.job.ctx, c.job.request, compared)
+}
+
+// The reasons for which a comparison is not made, beside those of a pool.
+const (
+	// DropBodyMemory: there was no memory to read the body.
+	DropBodyMemory background.DropReason = "body_memory"
+	// DropChanged: the experiment was stopped, changed or deleted in the meantime.
+	DropChanged background.DropReason = "changed"
+	// DropUnavailable: the rehearsal process cannot be started.
+	DropUnavailable background.DropReason = "unavailable"
+)
+
+// reasonOf returns the reason that an error of the supervisor is.
+func reasonOf(err error) background.DropReason {
+	switch {
+	case errors.Is(err, supervisor.ErrQueueFull):
+		return background.DropQueueFull
+	case errors.Is(err, supervisor.ErrShutdown):
+		return background.DropShutdown
+	case errors.Is(err, supervisor.ErrUnavailable):
+		return DropUnavailable
+	}
+	return DropChanged
+}

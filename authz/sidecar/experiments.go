@@ -1,0 +1,160 @@
+package sidecar
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz/rehearsal"
+)
+
+// pendingTime bounds how long a change is not reported as applied because an experiment of
+// it is being compiled.
+const pendingTime = 15 * time.Second
+
+// pending is an experiment that is being compiled.
+type pending struct {
+	experiment *rehearsal.Experiment
+	// sequence is the change that brought it, and since when that came here.
+	sequence int64
+	since    time.Time
+}
+
+// candidates are those that the sidecar has begun and not closed. They are safe for
+// concurrent use.
+type candidates struct {
+	mu  sync.Mutex
+	all map[*rehearsal.Candidate]bool
+}
+
+func (c *candidates) add(one *rehearsal.Candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = make(map[*rehearsal.Candidate]bool)
+	}
+	c.all[one] = true
+}
+
+// closeExcept closes those that a snapshot does not have; all if it is nil.
+func (c *candidates) closeExcept(snap *snapshot) {
+	c.mu.Lock()
+	gone := maps.Clone(c.all)
+	if snap != nil {
+		for _, e := range snap.policies {
+			for _, experiment := range e.experiments {
+				delete(gone, experiment.Candidate)
+			}
+		}
+	}
+	for one := range gone {
+		delete(c.all, one)
+	}
+	c.mu.Unlock()
+	for one := range gone {
+		one.Close()
+	}
+}
+
+// addExperiment adds an experiment to an entry. One that was there before, and was not
+// started again since, stays what it is if its content does.
+func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperiment, sequence int64) {
+	v := rehearsal.Version{Name: experiment.Name, Etag: experiment.Etag, Source: experiment.Policy}
+	if i := slices.IndexFunc(old.experiments, func(before *rehearsal.Experiment) bool {
+		return before.Name == v.Name && sameContent(before.Source, v.Source) && proto.Equal(old.started(v.Name), e.started(v.Name))
+	}); i >= 0 {
+		next := rehearsal.NewExperiment(v, old.experiments[i].Candidate)
+		e.experiments = append(e.experiments, next)
+		for _, p := range old.pending {
+			if p.experiment == old.experiments[i] {
+				e.pending = append(e.pending, pending{next, p.sequence, p.since})
+			}
+		}
+		return
+	}
+	c := s.shadow.NewCandidate(v.Name, v.Source, s.config.Cache/4)
+	s.candidates.add(c)
+	next := rehearsal.NewExperiment(v, c)
+	e.experiments = append(e.experiments, next)
+	e.pending = append(e.pending, pending{next, sequence, time.Now()})
+}
+
+// started returns since when an experiment of the entry is previewed.
+func (e *entry) started(name string) proto.Message {
+	for _, experiment := range e.state.Experiments {
+		if experiment.Name == name {
+			return experiment.GetPreviewMetadata().GetStartTime()
+		}
+	}
+	return nil
+}
+
+// settlePending makes a new snapshot as soon as it is known whether the experiments of one
+// that are pending compile.
+func (s *Sidecar) settlePending(snap *snapshot) {
+	for _, e := range snap.policies {
+		for _, p := range e.pending {
+			s.settling.Go(func() {
+				<-p.experiment.Candidate.Ready()
+				s.settle(p.experiment.Candidate)
+			})
+		}
+	}
+}
+
+// settle notes in the present snapshot that a candidate has compiled, or that it has not:
+// then the experiment is left out.
+func (s *Sidecar) settle(c *rehearsal.Candidate) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	snap := s.current.Load()
+	for name, e := range snap.policies {
+		i := slices.IndexFunc(e.pending, func(p pending) bool { return p.experiment.Candidate == c })
+		if i < 0 {
+			continue
+		}
+		next := &snapshot{cursor: snap.cursor, policies: maps.Clone(snap.policies)}
+		settled := *e
+		next.policies[name] = &settled
+		p := e.pending[i]
+		settled.pending = slices.Delete(slices.Clone(e.pending), i, i+1)
+		if err := c.Err(); err != nil {
+			f := failure{p.experiment.Name, p.sequence, err}
+			settled.failures = append(slices.Clone(e.failures), f)
+			settled.experiments = slices.DeleteFunc(slices.Clone(e.experiments), func(x *rehearsal.Experiment) bool { return x == p.experiment })
+			s.logFailure(f)
+		}
+		s.current.Store(next)
+		s.candidates.closeExcept(next)
+		s.askForHeartbeat()
+		return
+	}
+}
+
+// applied returns the sequence number of the last change that a snapshot has with all of its
+// experiments.
+func (s *snapshot) applied() int64 {
+	sequence := s.cursor.Sequence
+	for _, e := range s.policies {
+		for _, p := range e.pending {
+			if time.Since(p.since) < pendingTime {
+				sequence = min(sequence, p.sequence-1)
+			}
+		}
+	}
+	return max(sequence, 0)
+}
+
+// logFailure logs and counts a resource that could not be applied.
+func (s *Sidecar) logFailure(f failure) {
+	s.metrics.notApplied()
+	s.panics.ReportCompiler(context.Background(), f.err, slog.String("resource", f.resource))
+	s.log.Error("a policy could not be applied; the last good one stays",
+		"resource", f.resource, "sequence", f.sequence, "error", f.err)
+}
