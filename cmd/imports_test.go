@@ -22,7 +22,9 @@ var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
 		"admin", "admin/content", "admin/policyfile", "admin/rest", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
-		"authz/extservice", "authz/rehearsal", "authz/reservation", "authz/sidecar",
+		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
+		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
+		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
 		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/lifecycle",
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
@@ -77,11 +79,14 @@ var graph = map[string][]string{
 	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
 	"authz/diagnostics": {},
 	"authz/extservice":  {"authz/diagnostics"},
-	"authz/rehearsal":   {"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics"},
+	"authz/rehearsal": {
+		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/rehearsal/supervisor",
+		"authz/rehearsal/wire", "rego", // the input that the rehearsal process is sent
+	},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/extservice",
-		"authz/rehearsal", "rego", // rego to hold an evaluation that lasts long
+		"authz/rehearsal", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
 	},
 	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/regotest"}, // the parent never imports it
 	"authz/rehearsal/process":                   {},
@@ -106,8 +111,8 @@ var graph = map[string][]string{
 		"authz/extauthz/body", "authz/extauthz/input", // the names of a header and of an extension
 	},
 	"authz/extauthz/input":      {"authz", "authz/extauthz/body", "rego"},
-	"authz/extauthz/body":       {"authz"},                                                                                                 // memory for a body is asked of authz.Reading
-	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest", "authz/sidecar"}, // for tests
+	"authz/extauthz/body":       {"authz"},                                                                                                                                              // memory for a body is asked of authz.Reading
+	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest", "authz/rehearsal/supervisor/supervisortest", "authz/sidecar"}, // for tests
 	// For tests. It imports nothing of ours, so that its reading of the specification is independent.
 	"authz/extauthz/checktest": {},
 

@@ -58,7 +58,7 @@ func (c *adminConfig) check(check rule) {
 func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	server, err := admin.NewServer(admin.Config{
 		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests,
-		MaxPolicySize: s.config.maxPolicySize,
+		MaxPolicySize: s.config.maxPolicySize, Compiler: compiler{s.rehearsals},
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@ type config struct {
 	previewConsole bool
 	// preview is what shadow evaluations may cost; the live ones have decisionsConfig.
 	preview      previewConfig
+	rehearsal    rehearsalConfig
 	decisionLog  telemetry.DecisionLog
 	external     externalConfig
 	reservations reservationConfig
@@ -60,6 +61,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.enable, "enable", []string{"authz", "admin"}, "what to serve: authz, admin or both")
 	f.BoolVar(&c.previewConsole, "preview-console", false, "print preview records for people on standard output")
 	c.preview.bind(f)
+	c.rehearsal.bind(f)
 	c.decisionLog.Bind(f)
 	c.external.bind(f)
 	c.reservations.bind(f)
@@ -85,6 +87,7 @@ func (c *config) finish() error {
 	c.shutdownConfig.check(check)
 	c.logConfig.check(check)
 	c.preview.check(check)
+	c.rehearsal.check(check)
 	c.decisionLog.Check(c.previewConsole, check)
 	c.external.check(check)
 	c.reservations.check(c.enabled("authz"), check)
@@ -182,7 +185,7 @@ var serveFlags = []command.FlagGroup{
 	}},
 	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-cache"}},
 	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
-	{Title: "Previews", Names: []string{"preview-console", "preview-*"}},
+	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},
 	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},
 	{Title: "External services that policies name", Names: []string{"external-*"}},
 	{Title: "Reservations of OpenStack Blazar", Names: []string{"reservation-policy", "reservation-addr", "reservation-*"}},

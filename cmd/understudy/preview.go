@@ -14,11 +14,8 @@ type previewConfig struct {
 	log string
 	// which is what log says. It is set when that is checked; until then it is all.
 	which rehearsal.PreviewLog
-	// workers is how many experiments are evaluated at a time; 0 is half the processors,
-	// so that the live decisions always find one.
-	workers int
-	// queue is how many requests may wait. Beyond it previews are dropped, and live
-	// decisions are not.
+	// queue is how many requests may wait for one experiment. Beyond it previews are dropped,
+	// and live decisions are not.
 	queue int
 	// queueBytes is what they may hold, in bytes: requests are as large as their bodies.
 	queueBytes int
@@ -31,9 +28,8 @@ type previewConfig struct {
 func (c *previewConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.log, "preview-log", "all", "which comparisons are recorded, besides those that differ: all, "+
 		"differing (none of the others), or sampled:RATE for a part of the others, such as sampled:0.01; all are counted")
-	f.IntVar(&c.workers, "preview-workers", 0, "how many experiments are evaluated at the same time (default half the processors)")
-	f.IntVar(&c.queue, "preview-queue", 4096, "how many requests may wait for their previews; more are shed and counted")
-	f.IntVar(&c.queueBytes, "preview-queue-bytes", 64<<20, "the memory that waiting requests may hold, in bytes")
+	f.IntVar(&c.queue, "preview-queue", 4096, "how many requests may wait for the preview of one experiment; more are dropped and counted")
+	f.IntVar(&c.queueBytes, "preview-queue-bytes", 64<<20, "the memory that waiting requests may hold, in bytes; those of one experiment half of it")
 	f.DurationVar(&c.timeout, "preview-timeout", time.Second,
 		"the longest time for one evaluation of an experiment; past it the experiment has failed to decide")
 }
@@ -44,7 +40,6 @@ func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
 	if c.which, err = rehearsal.ParsePreviewLog(c.log); err != nil {
 		check(false, "preview-log", err.Error())
 	}
-	check(c.workers >= 0, "preview-workers", "it is a number, or 0 for half the processors")
 	check(c.queue > 0, "preview-queue", "it is a number above zero, such as 4096")
 	check(c.queueBytes > 0, "preview-queue-bytes", "it is a number of bytes above zero, such as 67108864")
 	check(c.timeout > 0, "preview-timeout", "it is a duration above zero, such as 1s")
@@ -52,5 +47,5 @@ func (c *previewConfig) check(check func(ok bool, flag, rule string)) {
 
 // bounds returns what the evaluations may take.
 func (c *previewConfig) bounds() rehearsal.Limits {
-	return rehearsal.Limits{Workers: c.workers, Queue: c.queue, QueueBytes: c.queueBytes, Timeout: c.timeout}
+	return rehearsal.Limits{Queue: c.queue, QueueBytes: c.queueBytes, Timeout: c.timeout}
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/process"
 	"understudy/cmd/understudy/author"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/command"
@@ -29,6 +31,10 @@ var version = "dev"
 // ends the process as the system does. The exit code is that of command.ExitError, and 1
 // without one.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == process.Argument {
+		// It is no command for people, and has no need of what they need.
+		return child.Main(version)
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// A second signal ends the process at once.

@@ -18,11 +18,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"understudy/admin/storetest"
+	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/process"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port/certtest"
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == process.Argument {
+		os.Exit(child.Main(version)) // a server in this process has started it
+	}
 	testscript.Main(m, map[string]func(){
 		"understudy": func() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})

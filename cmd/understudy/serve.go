@@ -16,6 +16,7 @@ import (
 
 	"understudy/admin/rest"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/sidecar"
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/port"
@@ -76,6 +77,9 @@ type server struct {
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 
+	// rehearsals is the process in which all is compiled and evaluated that is not live.
+	rehearsals *supervisor.Supervisor
+
 	// The sidecar and its ports, nil unless authz is enabled.
 	sidecar *sidecar.Sidecar
 	// The port for Envoy, all nil unless authz is enabled.
@@ -123,6 +127,9 @@ func newServer(
 		config: c, log: logger, telemetry: tel, store: st, bound: make(map[string]string), listening: make(chan struct{}),
 	}
 	if s.panics, err = diagnostics.NewPanics(logger, tel.Meters); err != nil {
+		return nil, err
+	}
+	if err := s.startRehearsals(closers); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx, st); err != nil {

@@ -27,8 +27,8 @@ Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
 wins over its variable. Preview records, metrics and traces are exported as the
 standard OTEL_* variables say; without them nothing is exported.
 
-GOGC is 400 unless the environment sets it; in a container, set GOMEMLIMIT to
-about nine tenths of its memory limit.
+GOGC is 400 unless the environment sets it, and GOMEMLIMIT nine tenths of what a
+container's limit leaves beside --rehearsal-memory.
 
 It stops on SIGTERM or SIGINT: readiness goes first, then, after --drain-delay,
 the ports close and requests under way are answered. A second signal ends it at once.`,
@@ -53,7 +53,7 @@ the ports close and requests under way are answered. A second signal ends it at 
 			for _, name := range command.StrayVariables(cmd.Flags()) {
 				logger.Warn("no flag has this variable; it is ignored", "variable", name)
 			}
-			lifecycle.TuneGC(logger)
+			lifecycle.TuneGC(logger, lifecycle.RehearsalMemory(c.rehearsal.memory))
 			return serve(cmd.Context(), c, console, cmd.ErrOrStderr(), nil)
 		},
 	}

@@ -30,6 +30,7 @@ func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 		Observing:       s.config.observe,
 		Default:         s.config.verdict(),
 		DecisionTimeout: s.config.decisionTimeout,
+		Rehearsal:       s.rehearsals,
 		Preview:         s.config.preview.bounds(),
 		Recorder:        rehearsal.NewRecorder(s.telemetry.Logs, s.config.preview.which),
 		Cache:           s.config.cacheSize(),

@@ -23,19 +23,41 @@ const (
 )
 
 // TuneGC collects garbage as above, and more often when 90 % of the container's memory
-// are used: a sidecar that is killed for its memory denies everything. GOGC and
-// GOMEMLIMIT win.
-func TuneGC(log *slog.Logger) {
+// are used: a sidecar that is killed for its memory denies everything. The memory of the
+// rehearsal process, in bytes, is not this one's. GOGC and GOMEMLIMIT win.
+func TuneGC(log *slog.Logger, rehearsal int64) {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(mostPercent)
 		afterCollection(mostPercent)
 	}
-	limit, err := memlimit.Set()
+	limit, err := memlimit.Set(memlimit.WithProvider(func() (uint64, error) {
+		limit, err := memlimit.FromCgroup()
+		return limit - min(uint64(rehearsal), limit/2), err
+	}))
 	if err != nil {
 		log.Debug("the container's memory limit is not known", "error", err)
 		return
 	}
 	log.Debug("memory is limited", "bytes", limit)
+}
+
+const (
+	// mostRehearsal is the memory of the rehearsal process on a machine that has enough, in
+	// bytes, and rehearsalPart is its part of a container's.
+	mostRehearsal = 256 << 20
+	rehearsalPart = 3
+)
+
+// RehearsalMemory is how much memory the rehearsal process may use, in bytes: what is
+// configured or, if that is 0, what fits the container.
+func RehearsalMemory(configured int64) int64 {
+	if configured > 0 {
+		return configured
+	}
+	if limit, err := memlimit.FromCgroup(); err == nil {
+		return int64(min(mostRehearsal, limit/rehearsalPart))
+	}
+	return mostRehearsal
 }
 
 // afterCollection sets the growth of the heap after the next collection, and after
