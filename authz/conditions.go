@@ -50,8 +50,8 @@ type Pacer interface {
 type Pace interface {
 	// Leave is called when a rule has been evaluated. A later rule may follow.
 	Leave()
-	// TimedOut is called when an evaluation ran out of time. It returns which failure that
-	// is, and why.
+	// TimedOut is called when an evaluation ran out of time, or was stopped by who paces
+	// it. It returns which failure that is, and why.
 	TimedOut() (Failure, string)
 }
 

@@ -72,7 +72,7 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 // decision reads the outcome of an evaluation.
 func (f regoFilter) decision(result rego.Result, err error, p Pace) Decision {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, rego.ErrStopped):
 		return timedOut(p)
 	case errors.Is(err, context.Canceled):
 		return Failed(FailureCanceled, reasonCanceled)

@@ -2,19 +2,27 @@ package rego
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 )
 
 // stepsPerPace is how many steps of an evaluation there are between two calls of its
 // pace: a step takes about a microsecond, so that a call costs little beside them.
-const stepsPerPace = 64
+const stepsPerPace = 16
 
 type paceKey struct{}
 
+// Stopper ends one evaluation, which then fails with [ErrStopped] soon after. It is safe
+// for concurrent use, and does nothing to an evaluation that is over.
+type Stopper interface{ Cancel() }
+
+// ErrStopped is the error of an evaluation that a Stopper ended.
+var ErrStopped = errors.New("the evaluation was stopped")
+
 // WithPace has evaluations with the context call pace now and then, in the goroutine of
-// the evaluation: it may wait there, and so let others go first. One built-in is one step,
-// or a few, however long it takes.
-func WithPace(ctx context.Context, pace func()) context.Context {
+// the evaluation: it may wait there, and so let others go first, and may keep what stops
+// the evaluation. One built-in is one step, or a few, however long it takes.
+func WithPace(ctx context.Context, pace func(Stopper)) context.Context {
 	return context.WithValue(ctx, paceKey{}, pace)
 }
 
@@ -24,11 +32,11 @@ type cancel struct {
 	ended atomic.Bool
 	steps uint
 	// pace is nil if nobody paces the evaluation.
-	pace func()
+	pace func(Stopper)
 }
 
 func newCancel(ctx context.Context) *cancel {
-	pace, _ := ctx.Value(paceKey{}).(func())
+	pace, _ := ctx.Value(paceKey{}).(func(Stopper))
 	return &cancel{pace: pace}
 }
 
@@ -39,7 +47,7 @@ func (c *cancel) Cancel() { c.ended.Store(true) }
 func (c *cancel) Cancelled() bool {
 	if c.pace != nil {
 		if c.steps++; c.steps%stepsPerPace == 0 {
-			c.pace()
+			c.pace(c)
 		}
 	}
 	return c.ended.Load()

@@ -130,6 +130,8 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
 		return result, compile.Ended(ctx)
+	case topdown.IsCancel(err):
+		return result, fmt.Errorf("evaluating %s: %w", path, ErrStopped)
 	case err != nil:
 		return result, evalError(path, err)
 	case found == nil:

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"understudy/authz"
@@ -14,9 +15,9 @@ const (
 	// longAfter is the time from which on an evaluation is long: it gives way to those that
 	// are short, which is nearly all of them.
 	longAfter = 10 * time.Millisecond
-	// leastStep is less than a step of an evaluation takes on average, in steps of 64: an
+	// leastStep is less than a step of an evaluation takes on average, in steps of 16: an
 	// evaluation that took fewer of them than its time has room for was mostly waiting.
-	leastStep = 64 * 5 * time.Microsecond
+	leastStep = 16 * 5 * time.Microsecond
 )
 
 // places has one place for each evaluation that may be long at the same time: one for each
@@ -54,6 +55,8 @@ type pace struct {
 	// ctx is that of the evaluation.
 	ctx    context.Context
 	places places
+	// memory is nil if nobody watches it.
+	memory *memoryGuard
 	begin  time.Time
 	// place is nil while the evaluation is not long.
 	place *background.Yielder
@@ -61,36 +64,49 @@ type pace struct {
 	waited time.Duration
 	// calls is how often it was called.
 	calls int
+	// stopper ends the evaluation that has the place. It and stopped are the guard's.
+	stopper rego.Stopper
+	// stopped says that the guard has ended an evaluation, for want of memory.
+	stopped atomic.Bool
 }
 
 func newPace(ctx context.Context, places places) *pace {
 	return &pace{ctx: ctx, places: places, begin: time.Now()}
 }
 
+// pacer bounds what long evaluations cost: it has the places, and watches the memory
+// while there is one in a place. It implements authz.Pacer.
+type pacer struct {
+	places places
+	memory *memoryGuard
+}
+
 // Pace returns how one decision takes part, and the context of its evaluation.
-func (l places) Pace(ctx context.Context) (context.Context, authz.Pace) {
-	p := newPace(ctx, l)
+func (l pacer) Pace(ctx context.Context) (context.Context, authz.Pace) {
+	p := newPace(ctx, l.places)
+	p.memory = l.memory
 	return rego.WithPace(ctx, p.next), p
 }
 
 // next is called now and then by the evaluation. It returns when that may go on, or has to
 // end.
-func (p *pace) next() {
+func (p *pace) next(stopper rego.Stopper) {
 	p.calls++
 	switch {
 	case p.place != nil:
 		p.place.Yield()
 	case time.Since(p.begin) >= longAfter:
-		p.enter()
+		p.enter(stopper)
 	}
 }
 
 // enter waits for a place.
-func (p *pace) enter() {
+func (p *pace) enter(stopper rego.Stopper) {
 	since := time.Now()
 	select {
 	case p.place = <-p.places:
 		p.place.Begin()
+		p.memory.add(p, stopper)
 	case <-p.ctx.Done():
 	}
 	p.waited += time.Since(since)
@@ -99,6 +115,7 @@ func (p *pace) enter() {
 // Leave gives the place back. A later evaluation of the same decision takes one again.
 func (p *pace) Leave() {
 	if p.place != nil {
+		p.memory.remove(p)
 		p.places <- p.place
 		p.place = nil
 	}
@@ -108,6 +125,8 @@ func (p *pace) Leave() {
 func (p *pace) TimedOut() (authz.Failure, string) {
 	took := time.Since(p.begin)
 	switch {
+	case p.stopped.Load():
+		return authz.FailureOverloaded, "The memory of the sidecar is nearly used up, and this evaluation lasted longest."
 	case p.waited > took/2:
 		return authz.FailureOverloaded, "The evaluation is a long one, and waited for other long ones until its time was over."
 	case time.Duration(p.calls)*leastStep < (took-p.waited)/2:

@@ -18,17 +18,17 @@ func TestALongEvaluationWaitsForAPlace(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		first, second, short := newPace(ctx, all), newPace(ctx, all), newPace(ctx, all)
-		short.next()
+		short.next(nil)
 		if short.place != nil {
 			t.Error("what has just begun is taken for long")
 		}
 		time.Sleep(longAfter)
-		first.next()
+		first.next(nil)
 		if first.place == nil {
 			t.Fatal("a long evaluation has no place, though one is free")
 		}
 		waiting := make(chan struct{})
-		go func() { second.next(); close(waiting) }()
+		go func() { second.next(nil); close(waiting) }()
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
 		select {
@@ -42,7 +42,7 @@ func TestALongEvaluationWaitsForAPlace(t *testing.T) {
 			t.Errorf("the second one has waited %s, and its place is %v", second.waited, second.place)
 		}
 		// It is never kept beyond its time.
-		first.next()
+		first.next(nil)
 		if failure, _ := first.TimedOut(); failure != authz.FailureOverloaded {
 			t.Errorf("got %s; want that there was no place", failure)
 		}

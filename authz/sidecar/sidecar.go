@@ -84,8 +84,12 @@ func New(config Config) (*Sidecar, error) {
 	if s.services.client, err = extservice.New(config.External, config.Meters, config.Logger); err != nil {
 		return nil, fmt.Errorf("making the client of external services: %w", err)
 	}
+	memory, err := newMemoryGuard(config.Logger, config.Meters)
+	if err != nil {
+		return nil, err
+	}
 	s.conditions = authz.Conditions{
-		Default: config.Default, Bodies: s.bodies, Pacer: s.places, Services: s.services, NotifyFailed: s.notifyFailed, Panics: s.panics,
+		Default: config.Default, Bodies: s.bodies, Pacer: pacer{s.places, memory}, Services: s.services, NotifyFailed: s.notifyFailed, Panics: s.panics,
 	}
 	return s, s.prepare()
 }

@@ -1,0 +1,92 @@
+package sidecar
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"understudy/authz"
+)
+
+// TestMemoryThatRunsOut has one request take memory by many small steps, as much as there
+// is time for, while others are decided: it is ended, and they are not.
+func TestMemoryThatRunsOut(t *testing.T) {
+	const hungry = `{ input.x == "hungry"; count({s | some i in numbers.range(1, 100000); s := sprintf("%0100000d", [i])}) > 0 }
+allow if { input.x == "modest"; count([1 | some a in numbers.range(1, 300); some b in numbers.range(1, 300); a + b > 1]) > 0 }`
+	s, e, _ := holding(t, allowing("1", hungry))
+	s.config.DecisionTimeout = time.Minute
+	runtime.GC()
+	debug.SetMemoryLimit(int64(readMemory().used) + 200<<20)
+	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
+	done := make(chan authz.Decision)
+	now := time.Unix(1_700_000_000, 0)
+	go func() { done <- s.decide(t.Context(), e, documentRequest(map[string]any{"x": "hungry"}, now)) }()
+	for ended := false; !ended; {
+		select {
+		case d := <-done:
+			if d.Failure != authz.FailureOverloaded || d.Verdict != authz.Deny || !strings.Contains(d.Reason, "memory") {
+				t.Errorf("the hungry one gets %+v", d)
+			}
+			ended = true
+		default:
+			if d := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "modest"}, now)); d.Verdict != authz.Allow {
+				t.Errorf("a modest one gets %+v", d)
+			}
+		}
+	}
+	if n := len(s.conditions.Pacer.(pacer).memory.long); n != 0 {
+		t.Errorf("%d evaluations are watched in the end", n)
+	}
+}
+
+// TestTheLongestIsEndedFirst, and the next one only when that is gone and its memory free.
+func TestTheLongestIsEndedFirst(t *testing.T) {
+	g, err := newMemoryGuard(nil, noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.watching = true // by nobody
+	now := time.Now()
+	old, young := &pace{begin: now}, &pace{begin: now.Add(time.Second)}
+	var endedOld, endedYoung stopped
+	g.add(young, &endedYoung)
+	g.add(old, &endedOld)
+	full := memory{used: 1000, live: 950, limit: 1000, cycles: 1 << 40}
+	for _, step := range []struct {
+		name       string
+		memory     memory
+		old, young bool
+	}{
+		{"there is enough", memory{used: 990, live: 500, limit: 1000, cycles: 1 << 40}, false, false},
+		{"there is no limit", memory{used: 1000, live: 1000, limit: math.MaxInt64}, false, false},
+		{"it is scarce", full, true, false},
+		{"it is still scarce", full, true, false},
+	} {
+		if !g.look(step.memory) || bool(endedOld) != step.old || bool(endedYoung) != step.young {
+			t.Errorf("%s: the old one was ended: %v, the young one: %v", step.name, endedOld, endedYoung)
+		}
+	}
+	g.remove(old)
+	full.cycles = g.after - 1
+	if g.look(full); endedYoung {
+		t.Error("the young one was ended before the garbage of the old one was collected")
+	}
+	full.cycles = g.after
+	if g.look(full); !endedYoung {
+		t.Error("the young one was not ended")
+	}
+	g.remove(young)
+	if g.look(full) {
+		t.Error("it is looked at for nobody")
+	}
+}
+
+// stopped is a rego.Stopper.
+type stopped bool
+
+func (s *stopped) Cancel() { *s = true }
