@@ -11,7 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuList is some processors, as taskset writes them: 0,2-3.
+// cpuList is a set of processors, written as taskset writes them: 0,2-3. It is a flag
+// value (pflag.Value); the zero value is "not given".
+//
+// Servers and generator are kept on different processors, since otherwise the generator
+// takes time that the figures would blame on the server. Affinity is per thread in
+// Linux and is inherited by threads and children, which is what stayOn and onProcessors
+// build on.
 type cpuList struct {
 	set unix.CPUSet
 }
@@ -27,7 +33,7 @@ func (l *cpuList) String() string {
 // Type implements pflag.Value.
 func (l *cpuList) Type() string { return "processors" }
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. 1023 is the largest number that unix.CPUSet can hold.
 func (l *cpuList) Set(text string) error {
 	l.set.Zero()
 	for part := range strings.SplitSeq(text, ",") {
@@ -47,6 +53,7 @@ func (l *cpuList) Set(text string) error {
 	return nil
 }
 
+// numbers returns the processors in ascending order.
 func (l *cpuList) numbers() (out []int) {
 	for cpu := range 1024 {
 		if l.set.IsSet(cpu) {
@@ -56,8 +63,13 @@ func (l *cpuList) numbers() (out []int) {
 	return out
 }
 
-// splitProcessors fills in what was not given: servers get one of the processors
-// of this process, the generator the others; or both all, if there is but one.
+// splitProcessors fills in what was not given: servers get one of the processors of
+// this process, the generator the others; or both all, if there is but one. One for the
+// servers, since a ratio on one processor depends neither on how a server spreads its
+// work nor on how many processors the machine has.
+//
+// It looks at the processors that this process may use, not at those of the machine: in
+// a container, or under taskset, these differ.
 func splitProcessors(servers, generator *cpuList) error {
 	var all cpuList
 	if err := unix.SchedGetaffinity(0, &all.set); err != nil {
@@ -81,7 +93,9 @@ func splitProcessors(servers, generator *cpuList) error {
 	return nil
 }
 
-// stayOn keeps all threads of this process, and those to come, on some processors.
+// stayOn keeps all threads of this process, and those to come, on some processors. Each
+// thread has to be moved by itself; one that ends meanwhile (ESRCH) needs no place.
+// GOMAXPROCS follows, since the Go runtime counted the processors when it started.
 func stayOn(cpus cpuList) error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -100,8 +114,10 @@ func stayOn(cpus cpuList) error {
 	return nil
 }
 
-// onProcessors starts a child that stays on some processors. The calling goroutine
-// is locked to its thread.
+// onProcessors starts a child that stays on some processors: the thread takes them for
+// a moment, and the child inherits them. So the child reads them when it starts, and a
+// Go server sets its GOMAXPROCS by them; taskset on a running process would come too
+// late for that. The calling goroutine is locked to its thread.
 func onProcessors(cpus cpuList, start func() error) error {
 	var before unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {

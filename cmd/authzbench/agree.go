@@ -15,50 +15,59 @@ import (
 )
 
 const (
-	// agreementChecks are sent to all servers before any is measured.
+	// agreementChecks are sent to all servers before any is measured: enough to meet
+	// all methods, roles and expired tokens, and done in a fraction of a second.
 	agreementChecks = 400
 	// leastMixed is how many of them must be allowed, and how many denied: a policy
 	// that always says the same would measure nothing.
 	leastMixed = agreementChecks / 20
 )
 
-// answer is what of a CheckResponse has to be the same everywhere. Metadata is not
-// in it: servers put IDs of their own there.
-type answer struct {
+// effect is the part of a CheckResponse that has to be the same for all servers: what
+// Envoy acts on. Metadata is not in it: servers put IDs of their own there.
+type effect struct {
 	allowed bool
 	status  int32
 	headers string // name: value, in order, the removed ones last
 	body    string
 }
 
-func (a answer) String() string {
-	verdict := map[bool]string{true: "ALLOW", false: "DENY"}[a.allowed]
-	return fmt.Sprintf("%s %d %q %q", verdict, a.status, a.headers, a.body)
+func (e effect) String() string {
+	verdict := map[bool]string{true: "ALLOW", false: "DENY"}[e.allowed]
+	return fmt.Sprintf("%s %d %q %q", verdict, e.status, e.headers, e.body)
 }
 
-func answerOf(r *authv3.CheckResponse) answer {
-	a := answer{allowed: codes.Code(r.GetStatus().GetCode()) == codes.OK}
+// effectOf takes it from a response. Headers are sorted, since their order comes from
+// the iteration of a map in some servers. Those for the request and those for the
+// response count alike.
+func effectOf(r *authv3.CheckResponse) effect {
+	e := effect{allowed: codes.Code(r.GetStatus().GetCode()) == codes.OK}
 	var headers []*corev3.HeaderValueOption
-	if a.allowed {
+	if e.allowed {
 		headers = append(r.GetOkResponse().GetHeaders(), r.GetOkResponse().GetResponseHeadersToAdd()...)
 	} else {
 		headers = r.GetDeniedResponse().GetHeaders()
-		a.body = r.GetDeniedResponse().GetBody()
-		// Envoy's own choice where there is none.
-		a.status = cmp.Or(int32(r.GetDeniedResponse().GetStatus().GetCode()), 403)
+		e.body = r.GetDeniedResponse().GetBody()
+		// A denial without a status is 403 in Envoy (ext_authz.proto,
+		// DeniedHttpResponse.status).
+		e.status = cmp.Or(int32(r.GetDeniedResponse().GetStatus().GetCode()), 403)
 	}
 	var lines []string
 	for _, h := range headers {
 		lines = append(lines, h.GetHeader().GetKey()+": "+h.GetHeader().GetValue()+string(h.GetHeader().GetRawValue()))
 	}
 	slices.Sort(lines)
-	a.headers = strings.Join(append(lines, r.GetOkResponse().GetHeadersToRemove()...), "\n")
-	return a
+	e.headers = strings.Join(append(lines, r.GetOkResponse().GetHeadersToRemove()...), "\n")
+	return e
 }
 
-// agree sends the same requests to all servers but the no-op, and fails at the
-// first that two answer differently. Each request is sent twice: a server may
-// remember.
+// agree sends the same requests to all servers but the no-op, and fails at the first
+// that two answer differently. Without it a server that misreads the policy would look
+// fast. Each request is sent twice, since the second answer may come from a cache.
+//
+// It also fails if nearly all requests have the same verdict: then the servers could
+// agree while one of them is not evaluating the policy at all. Foreign servers
+// (--target) are compared like the others.
 func (f *fleet) agree(ctx context.Context, t *traffic) error {
 	requests := t.newStream(0)
 	var deciding []*target
@@ -83,8 +92,9 @@ func (f *fleet) agree(ctx context.Context, t *traffic) error {
 	return nil
 }
 
-// agreeOn returns the answer that all servers give.
-func agreeOn(ctx context.Context, deciding []*target, request []byte) (want answer, err error) {
+// agreeOn returns what all servers answer to one request. The error names both servers,
+// both answers and the request as JSON, so that it can be sent again by hand.
+func agreeOn(ctx context.Context, deciding []*target, request []byte) (want effect, err error) {
 	for i, t := range slices.Concat(deciding, deciding) {
 		var content []byte
 		if err := t.client.check(ctx, 0, &request, &content); err != nil {
@@ -94,7 +104,7 @@ func agreeOn(ctx context.Context, deciding []*target, request []byte) (want answ
 		if err := proto.Unmarshal(content, response); err != nil {
 			return want, fmt.Errorf("%s sent no CheckResponse: %w", t.name, err)
 		}
-		switch got := answerOf(response); {
+		switch got := effectOf(response); {
 		case i == 0:
 			want = got
 		case got != want:
@@ -105,6 +115,7 @@ func agreeOn(ctx context.Context, deciding []*target, request []byte) (want answ
 	return want, nil
 }
 
+// shown is a request as a person reads it.
 func shown(request []byte) string {
 	r := &authv3.CheckRequest{}
 	if err := proto.Unmarshal(request, r); err != nil {

@@ -162,14 +162,14 @@ func differ(t *testing.T, a, b *stock, traffic *traffic) bool {
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
-		if answerOf(first) != answerOf(second) {
+		if effectOf(first) != effectOf(second) {
 			return true
 		}
 	}
 	return false
 }
 
-func TestAnswerOf(t *testing.T) {
+func TestEffectOf(t *testing.T) {
 	header := func(name, value string) *corev3.HeaderValueOption {
 		return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}}
 	}
@@ -179,16 +179,16 @@ func TestAnswerOf(t *testing.T) {
 		}}
 	}
 	plain := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: 7}}
-	if answerOf(plain) != answerOf(denial(403)) {
+	if effectOf(plain) != effectOf(denial(403)) {
 		t.Error("a plain denial is not one with 403")
 	}
-	if answerOf(denial(403)) == answerOf(denial(401)) {
+	if effectOf(denial(403)) == effectOf(denial(401)) {
 		t.Error("401 is 403")
 	}
-	if answerOf(denial(401, header("a", "1"), header("b", "2"))) != answerOf(denial(401, header("b", "2"), header("a", "1"))) {
+	if effectOf(denial(401, header("a", "1"), header("b", "2"))) != effectOf(denial(401, header("b", "2"), header("a", "1"))) {
 		t.Error("the order of headers counts")
 	}
-	if answerOf(denial(401, header("a", "1"))) == answerOf(denial(401, header("a", "2"))) {
+	if effectOf(denial(401, header("a", "1"))) == effectOf(denial(401, header("a", "2"))) {
 		t.Error("the value of a header does not count")
 	}
 	for _, r := range []*authv3.CheckResponse{plain, {}, {Status: &rpcstatus.Status{}}, denial(401)} {
@@ -196,7 +196,7 @@ func TestAnswerOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if allowed(content) != answerOf(r).allowed {
+		if allowed(content) != effectOf(r).allowed {
 			t.Errorf("read from the wire, %v is allowed: %v", r, allowed(content))
 		}
 	}

@@ -62,7 +62,7 @@ func TestPreview(t *testing.T) {
 	table, r := execute[struct{ Policies []previewPolicy }](t, "preview", "--policy", "rbac", "--experiments", "0,2", "--otlp",
 		"--rounds", "1", "--duration", "200ms", "--warmup", "10ms", "--rate", "100")
 	if !strings.Contains(table, "Each record is exported over OTLP.") {
-		t.Errorf("the table does not tell of the export:\n%s", table)
+		t.Errorf("the table does not mention the export:\n%s", table)
 	}
 	series := r.Policies[0].Series
 	if len(series) != 3 || series[0].Samples[0].Full <= 0 {

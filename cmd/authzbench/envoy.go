@@ -10,6 +10,15 @@ import (
 )
 
 // throughEnvoy measures what a check costs where it is made: in a real Envoy.
+//
+// The servers alone (run) do not show the whole price of a check: Envoy encodes the
+// request, waits, decodes the response and applies it, and pays for the protocol, such
+// as for each HTTP/2 PING. Of each server there is one chain:
+//
+//	clients --HTTP/1.1--> Envoy (one worker) --ext_authz--> server
+//
+// An Envoy without the filter shows what remains if no check is made; one that calls
+// the no-op is the unit of the ratios, as in run.
 type throughEnvoy struct {
 	comparison
 	envoy       string
@@ -40,12 +49,16 @@ The policy claims is decided by what Envoy's jwt_authn filter has verified.`,
 	cmd.Flags().IntSliceVar(&e.experiments, "experiments", []int{0, 1, 10}, "numbers of ACTIVE experiments")
 	cmd.Flags().Lookup("connections").Usage = "connections of clients to Envoy, each with one request under way"
 	cmd.Flags().Lookup("rate").Usage = "of the open loop: requests per second, or a part of what goes through with the no-op"
+	// The defaults of run suit gRPC. Over HTTP/1.1 a connection carries one request at
+	// a time, so that connections are what --inflight is elsewhere; that flag would do
+	// nothing here.
 	e.Connections, cmd.Flags().Lookup("connections").DefValue = 16, "16"
 	e.policies, cmd.Flags().Lookup("policy").DefValue = []string{"prefix", "rbac"}, "[prefix,rbac]"
 	_ = cmd.Flags().MarkHidden("inflight")
 	return cmd
 }
 
+// do runs the command: all policies one after the other, then one report.
 func (e *throughEnvoy) do(cmd *cobra.Command) error {
 	if err := e.validate(); err != nil {
 		return err
@@ -73,7 +86,9 @@ func (e *throughEnvoy) do(cmd *cobra.Command) error {
 	return e.publish(result.write, result)
 }
 
-// proxied is a server behind an Envoy of its own.
+// proxied is a server behind an Envoy of its own. A shared Envoy would mix the
+// processor time of all servers, and its connection pools would let one disturb the
+// other.
 type proxied struct {
 	name  string
 	proxy *proxy
@@ -83,20 +98,27 @@ type proxied struct {
 	send []sender
 }
 
-// envoySample is what one round says of one of them.
+// envoySample is what one round says of one proxied server. The field names of its JSON
+// are read by those who keep results, so they stay.
 type envoySample struct {
 	// Envoy and Server are the processor time for one request in the closed loop.
 	Envoy  time.Duration `json:"envoy_cpu_ns"`
 	Server time.Duration `json:"server_cpu_ns"`
 	// Throughput is in requests per second, in the closed loop.
-	Throughput float64       `json:"throughput"`
-	P50        time.Duration `json:"p50_ns"`
-	P99        time.Duration `json:"p99_ns"`
-	Allowed    float64       `json:"allowed"`
-	Errors     int           `json:"errors"`
+	Throughput float64 `json:"throughput"`
+	// P50 and P99 are those of the open loop, seen by the clients: Envoy and server
+	// together.
+	P50 time.Duration `json:"p50_ns"`
+	P99 time.Duration `json:"p99_ns"`
+	// Allowed is the part of answered requests with status 200, from 0 to 1.
+	Allowed float64 `json:"allowed"`
+	Errors  int     `json:"errors"`
 }
 
-// policy measures all servers with one policy.
+// policy measures all servers with one policy. The rate of the open loop comes from
+// what goes through with the no-op (all[1]): one rate for all, so that latencies are
+// compared under the same load. There is no agreement check, since `run` makes it for
+// the same servers.
 func (e *throughEnvoy) policy(ctx context.Context, start *starter, k *keys, name string) (r envoyPolicy, err error) {
 	policy, err := newPolicy(name, k)
 	if err != nil {
@@ -120,8 +142,8 @@ func (e *throughEnvoy) policy(ctx context.Context, start *starter, k *keys, name
 	return r, e.rounds(ctx, all, &r)
 }
 
-// startAll starts the servers and an Envoy for each; the first has no filter, the second
-// asks the no-op.
+// startAll starts the servers and an Envoy for each; the first has no filter, the
+// second calls the no-op. policy and envoyReport.writeRows rely on that order.
 func (e *throughEnvoy) startAll(
 	ctx context.Context, start *starter, f *fleet, policy policySpec, k *keys, t *traffic,
 ) (all []proxied, err error) {
@@ -133,6 +155,8 @@ func (e *throughEnvoy) startAll(
 			return nil, err
 		}
 	}
+	// Only claims is decided by what Envoy verified; with the other policies jwt_authn
+	// would add its own cost to every request.
 	keys := ""
 	if policy.Name == "claims" {
 		if keys, err = k.keySet(); err != nil {
@@ -159,7 +183,8 @@ func (e *throughEnvoy) startAll(
 	return all, nil
 }
 
-// startUnderstudies starts one for each number of experiments.
+// startUnderstudies starts one for each number of experiments: a server of its own, so
+// that the caches and the memory of one number do not help the next.
 func (e *throughEnvoy) startUnderstudies(ctx context.Context, start *starter, f *fleet, u understudy, policy policySpec) error {
 	name := u.name
 	for _, n := range e.experiments {
@@ -175,7 +200,8 @@ func (e *throughEnvoy) startUnderstudies(ctx context.Context, start *starter, f 
 	return nil
 }
 
-// rounds measures all in turn.
+// rounds measures all in turn. Each round begins with another one, so that none is
+// always the first after a pause.
 func (e *throughEnvoy) rounds(ctx context.Context, all []proxied, r *envoyPolicy) error {
 	for i, p := range all {
 		r.Series[i] = envoySeries{Server: p.name, Samples: make([]envoySample, e.Rounds)}
@@ -194,7 +220,9 @@ func (e *throughEnvoy) rounds(ctx context.Context, all []proxied, r *envoyPolicy
 	return nil
 }
 
-// measure measures one of them once.
+// measure measures one of them once: the closed loop for processor time and throughput,
+// the open loop for latencies. The time of the server is read around that of Envoy, and
+// so includes two reads of a clock more: microseconds in two seconds.
 func (p *proxied) measure(ctx context.Context, plan plan, rate float64) (s envoySample, err error) {
 	closedLoop(ctx, p.send, plan.Warmup)
 	through := &target{name: "envoy", pid: p.proxy.pid()}
@@ -219,8 +247,11 @@ func (p *proxied) measure(ctx context.Context, plan plan, rate float64) (s envoy
 	requests := time.Duration(o.checks())
 	s.Envoy, s.Server = s.Envoy/requests, s.Server/requests
 	s.Throughput, s.Allowed, s.Errors = o.throughput(), float64(o.allowed)/float64(o.checks()), o.errors
+	// The latencies of the open loop take the place of the closed loop's, which are
+	// those of full queues.
 	if rate > 0 {
-		o = openLoop(ctx, p.send, rate, plan.Duration, precisely)
+		// A rate of zero (--rate 0) leaves the closed loop's.
+		o = openLoop(ctx, p.send, rate, plan.Duration, sleepPrecisely)
 		s.Errors += o.errors
 	}
 	s.P50, s.P99 = o.latency.percentile(.5), o.latency.percentile(.99)

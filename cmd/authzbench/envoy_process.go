@@ -19,13 +19,14 @@ import (
 //go:embed envoy.tmpl
 var envoyTemplate string
 
-// proxy is an Envoy that runs.
+// proxy is an Envoy process and the address, host:port, of its only listener.
 type proxy struct {
 	*process
 	address string
 }
 
-// envoySettings are the places of envoy.tmpl.
+// envoySettings are the values that envoy.tmpl asks for. The template, not Go structs:
+// what is measured should read like the configuration of an operator.
 type envoySettings struct {
 	Port int
 	// Server is the port of who is asked; empty without the filter.
@@ -34,7 +35,8 @@ type envoySettings struct {
 	Keys string
 }
 
-// findEnvoy returns the program: what was named, $ENVOY, or that of the PATH.
+// findEnvoy returns the program: what was named, $ENVOY, or that of the PATH. What the
+// user named has to be there; the other places may be empty. Nothing is downloaded.
 func findEnvoy(named string) (string, error) {
 	for _, candidate := range []string{named, os.Getenv("ENVOY"), "envoy"} {
 		if candidate == "" {
@@ -48,8 +50,10 @@ func findEnvoy(named string) (string, error) {
 	return "", errors.New("there is no Envoy: name it with --envoy or $ENVOY; .ci/envoy prints one and says how to get it")
 }
 
-// startEnvoy starts an Envoy that asks the server at an address, or nobody, and waits
-// until it answers.
+// startEnvoy starts an Envoy that calls the server at an address, or none if that is
+// empty, and waits until it answers. One worker thread (--concurrency 1), so that its
+// processor time is that of one processor as the servers' is. Hot restart is off
+// because it uses shared memory by a number that all Envoys of a machine would share.
 func startEnvoy(ctx context.Context, program string, cpus cpuList, folder, name, server, keys string) (*proxy, error) {
 	settings := envoySettings{Keys: keys}
 	if server != "" {
@@ -81,6 +85,7 @@ func startEnvoy(ctx context.Context, program string, cpus cpuList, folder, name,
 	return out, nil
 }
 
+// write makes the configuration file of one Envoy in a folder.
 func (s envoySettings) write(folder, name string) (string, error) {
 	t, err := template.New("envoy").Parse(envoyTemplate)
 	if err != nil {
@@ -95,7 +100,8 @@ func (s envoySettings) write(folder, name string) (string, error) {
 }
 
 // freePort returns a port that was free a moment ago. Envoy cannot say which port it
-// chose without an admin page.
+// chose without an admin page. Another process may take the port meanwhile; then Envoy
+// ends at once, and startEnvoy fails with what it wrote.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +111,9 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// await waits until Envoy answers, or ends.
+// await waits until Envoy answers over HTTP, or ends. Any status is an answer: a server
+// that denies is ready as well. 30 s are far more than Envoy needs, a second on a busy
+// machine.
 func (p *proxy) await(ctx context.Context) error {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		response, err := http.Get("http://" + p.address + "/")

@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// envoyReport is everything that was measured through Envoy.
+// envoyReport is everything that was measured through Envoy: what --json writes, and
+// the source of the table.
 type envoyReport struct {
 	reportHead
 	Policies []envoyPolicy `json:"policies"`
 }
 
+// envoyPolicy is the result of one policy.
 type envoyPolicy struct {
 	Policy string `json:"policy"`
 	// Rate is that of the open loop, in requests per second.
@@ -19,11 +21,14 @@ type envoyPolicy struct {
 	Series []envoySeries `json:"series"` // no filter, the no-op, then the others
 }
 
+// envoySeries is all rounds of one chain, in order. Round i of every series was
+// measured at nearly the same time, which is why ratios are taken round by round.
 type envoySeries struct {
 	Server  string        `json:"server"`
 	Samples []envoySample `json:"samples"`
 }
 
+// write writes the report as Markdown.
 func (r *envoyReport) write(w io.Writer) {
 	r.writeTo(w)
 	fmt.Fprintf(w, "Through Envoy with one worker: %d rounds of %s, in turn; %d connections; %s traffic.\n",
@@ -37,6 +42,7 @@ func (r *envoyReport) write(w io.Writer) {
 	}
 }
 
+// writeRows writes one row for each chain. The second series is the no-op (startAll).
 func (p envoyPolicy) writeRows(w io.Writer) {
 	noop := p.Series[1].Samples
 	for _, s := range p.Series {

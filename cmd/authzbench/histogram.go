@@ -6,14 +6,24 @@ import (
 )
 
 const (
-	// precisionBits: a bucket is at most 1/128 of its value wide.
+	// precisionBits: a bucket is at most 1/128 of its value wide, 0.8 %. That is far
+	// less than rounds differ, and the array stays at 36 KiB for each sender.
 	precisionBits = 7
-	// maxDuration is the largest value that is told apart, about 73 minutes.
+	// maxDuration is the largest value that has a bucket of its own, in nanoseconds:
+	// about 73 minutes. What is longer counts as that.
 	maxDuration = 1<<42 - 1
 )
 
-// histogram counts durations in buckets that grow with their value: exact below
-// 256 ns, within 0.8 % above. The zero value is empty. It is for one goroutine.
+// histogram counts durations in buckets that grow with their value: exact below 256 ns,
+// within 0.8 % above. The zero value is empty. It is for one goroutine; each sender
+// fills its own, and merge adds them at the end.
+//
+// Keeping every duration instead would take memory that grows with the throughput, and
+// sorting them would be work beside the next server's measurement. For example 1,000
+// ns:
+//
+//	1000 = 1111101000b, 10 bits; its first 8 bits are 250, the shift is 2
+//	bucket = 2<<7 + 250 = 506, which holds 1000 to 1003 ns
 type histogram struct {
 	counts [bucketCount]uint64
 	total  uint64
@@ -33,8 +43,9 @@ func (h *histogram) merge(other *histogram) {
 	h.total += other.total
 }
 
-// percentile returns a duration that a part p, from 0 to 1, of all durations does
-// not exceed; 0 if there are none.
+// percentile returns a duration that a part p, from 0 to 1, of all durations does not
+// exceed; 0 if there are none. It is the upper bound of a bucket, so never less than
+// the true value. The rank is rounded up: with 10 values, .99 is the largest one.
 func (h *histogram) percentile(p float64) time.Duration {
 	if h.total == 0 {
 		return 0
@@ -49,15 +60,16 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return maxDuration
 }
 
-// bucketOf: the first 256 values have their own bucket; then each power of two has
-// 128.
+// bucketOf returns the bucket of a duration: the first 256 values have their own, then
+// each power of two has 128. The leading bit of v>>shift adds 128 by itself, so that
+// the buckets of neighbouring powers of two follow one another without a gap.
 func bucketOf(d time.Duration) int {
 	v := uint64(min(max(d, 0), maxDuration))
 	shift := max(bits.Len64(v)-precisionBits-1, 0)
 	return shift<<precisionBits + int(v>>shift)
 }
 
-// upperBound is the largest duration of a bucket.
+// upperBound is the largest duration of a bucket: the inverse of bucketOf.
 func upperBound(bucket int) time.Duration {
 	if bucket < 2<<precisionBits {
 		return time.Duration(bucket)

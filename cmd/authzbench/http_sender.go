@@ -11,8 +11,12 @@ import (
 	"strconv"
 )
 
-// newHTTPSenders makes senders of the same requests as plain HTTP/1.1, each on a
-// connection of its own. close closes these.
+// newHTTPSenders makes n senders of the same requests as plain HTTP/1.1, each on a
+// connection of its own, which it keeps for all requests. closeAll closes the
+// connections.
+//
+// net/http.Client is not used: its connection pool and its two goroutines for each
+// connection take more processor time than Envoy needs for the request.
 func newHTTPSenders(address string, t *traffic, n int) (senders []sender, closeAll func(), err error) {
 	var connections []net.Conn
 	closeAll = func() {
@@ -32,8 +36,9 @@ func newHTTPSenders(address string, t *traffic, n int) (senders []sender, closeA
 	return senders, closeAll, nil
 }
 
-// newHTTPSender sends on one connection. 200 is an allow and any other status below 500
-// a denial; above that nobody decided.
+// newHTTPSender sends on one connection: one request, then its answer. 200 is an allow
+// and any other status below 500 a denial; from 500 on nobody decided, such as when the
+// filter timed out, and that is an error. A sender is for one goroutine.
 func newHTTPSender(conn net.Conn, s *stream) sender {
 	var request []byte
 	answers := bufio.NewReader(conn)
@@ -46,6 +51,8 @@ func newHTTPSender(conn net.Conn, s *stream) sender {
 		if err != nil {
 			return false, err
 		}
+		// The body has to be read to its end, or the next answer would begin in the
+		// middle of it.
 		_, err = io.Copy(io.Discard, response.Body)
 		if err = errors.Join(err, response.Body.Close()); err == nil && response.StatusCode >= http.StatusInternalServerError {
 			err = fmt.Errorf("status %s of Envoy", response.Status)

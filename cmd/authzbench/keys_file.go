@@ -16,12 +16,15 @@ import (
 const keysFile = "keys.json"
 
 // storedKeys is the content of keysFile. They sign nothing but the traffic of a
-// measurement.
+// measurement, so that a file readable by its owner is enough care.
 type storedKeys struct {
 	Secret string `json:"secret"`
 	RSA    []byte `json:"rsa"` // PKCS #8
 }
 
+// newPolicies is the command for servers that this program cannot start, such as
+// opa-envoy-plugin: they need the data as files, and traffic signed by the keys that
+// are in it.
 func newPolicies() *cobra.Command {
 	return &cobra.Command{
 		Use:   "policies DIRECTORY",
@@ -64,6 +67,7 @@ func writePolicies(folder string) error {
 	return k.write(filepath.Join(folder, keysFile))
 }
 
+// write writes keysFile.
 func (k *keys) write(file string) error {
 	der, err := x509.MarshalPKCS8PrivateKey(k.rsa)
 	if err != nil {

@@ -10,24 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sender sends one request and says whether it was allowed. Each worker has its
-// own.
+// sender sends one request, waits for the answer and reports whether it was allowed. An
+// error means that there was no decision. Each worker has its own; a sender is for one
+// goroutine, so that it can use its buffers again.
 type sender func(ctx context.Context) (allowed bool, err error)
 
-// outcome is what a load saw. For one goroutine, until it is merged.
+// outcome is what a load measured. Each worker fills its own without locks; each merges
+// them when all are done. Errors have no latency: one that fails at once would look
+// fast.
 type outcome struct {
 	latency         histogram
 	allowed, denied int
 	errors          int
-	firstError      error
-	elapsed         time.Duration
+	// firstError is kept because a count does not say what to fix.
+	firstError error
+	elapsed    time.Duration
 }
 
+// checks is the number of requests with a decision.
 func (o *outcome) checks() int { return o.allowed + o.denied }
 
 // throughput is in checks per second.
 func (o *outcome) throughput() float64 { return float64(o.checks()) / o.elapsed.Seconds() }
 
+// count adds one request.
 func (o *outcome) count(allowed bool, err error, latency time.Duration) {
 	switch {
 	case err != nil:
@@ -54,8 +60,9 @@ func (o *outcome) merge(other *outcome) {
 	}
 }
 
-// closedLoop keeps every sender busy for a time: as much load as the server takes.
-// Its latencies are those of a server that is full.
+// closedLoop keeps every sender busy for a time: as much load as the server takes. Its
+// latencies are those of a server that is full; processor time and throughput are what
+// it is for. It ends early when ctx is done; the caller looks at ctx.Err.
 func closedLoop(ctx context.Context, senders []sender, duration time.Duration) *outcome {
 	begin := time.Now()
 	deadline := begin.Add(duration)
@@ -80,6 +87,8 @@ func openLoop(
 	requests := int(rate * duration.Seconds())
 	// All that is due fits: the clock never waits for a sender.
 	due := make(chan time.Time, requests)
+	// One goroutine is the clock for all senders, so that requests are evenly spaced
+	// whatever the number of senders.
 	go func() {
 		defer close(due)
 		for i := range requests {
@@ -103,7 +112,7 @@ func openLoop(
 	return total
 }
 
-// each runs a loop for each sender at the same time.
+// each runs a loop for each sender at the same time and returns all that they counted.
 func each(senders []sender, loop func(sender, *outcome)) *outcome {
 	var wait sync.WaitGroup
 	outcomes := make([]outcome, len(senders))
@@ -118,19 +127,23 @@ func each(senders []sender, loop func(sender, *outcome)) *outcome {
 	return total
 }
 
-// precisely sleeps in the system: the timers of Go may be a millisecond late, which
-// is more than what is measured here.
-func precisely(d time.Duration) {
+// sleepPrecisely sleeps in the system: the timers of Go may be a millisecond late,
+// which is more than what is measured here. It holds a thread for as long, so it is for
+// the one goroutine that is the clock of a loop. A signal may end the sleep early; a
+// request that is sent a little too soon does no harm.
+func sleepPrecisely(d time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&t, nil)
 }
 
-// seeds gives each sender of a process another stream.
+// seeds gives each sender of a process another stream, so that two loops never repeat
+// each other's paths and tokens where nothing may come twice (unique).
 var seeds atomic.Uint64
 
-// newSenders makes senders for a server.
+// newSenders makes n senders for a server over gRPC. Buffers grow to the largest
+// message and are used again: a check allocates nothing of ours.
 func newSenders(c *client, t *traffic, n int) []sender {
 	senders := make([]sender, n)
 	for i := range senders {

@@ -27,6 +27,8 @@ func main() {
 	}
 }
 
+// newRoot is the command line. `server` and `sidecars` are hidden: they are how the
+// program starts itself, so that a comparison needs no second binary.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "authzbench",

@@ -6,19 +6,27 @@ import (
 	"time"
 )
 
-// plan is how servers are measured.
+// plan is how servers are measured: the same for all servers of a run, and part of its
+// report. The order for each server is Prime once; then in each round Warmup, the
+// closed loop, the open loop.
 type plan struct {
-	Connections int           `json:"connections"`
-	Inflight    int           `json:"inflight"`
-	Duration    time.Duration `json:"duration_ns"`
-	Prime       time.Duration `json:"prime_ns"`
-	Warmup      time.Duration `json:"warmup_ns"`
-	Rounds      int           `json:"rounds"`
-	Rate        rate          `json:"rate"`
-	Traffic     trafficKind   `json:"traffic"`
+	// Connections is the number of connections to a server; Inflight how many requests
+	// are under way at once in the closed loop, over all connections.
+	Connections int `json:"connections"`
+	Inflight    int `json:"inflight"`
+	// Duration is that of each loop in a round.
+	Duration time.Duration `json:"duration_ns"`
+	// Prime is the load before the first round, which fills the caches of a server;
+	// Warmup is before each loop, after the other servers have used the processor.
+	Prime  time.Duration `json:"prime_ns"`
+	Warmup time.Duration `json:"warmup_ns"`
+	Rounds int           `json:"rounds"`
+	// Rate is that of the open loop; zero leaves it out.
+	Rate    rate        `json:"rate"`
+	Traffic trafficKind `json:"traffic"`
 }
 
-// sample is what one round says of one server.
+// sample is what one round measured of one server. All costs are for one check.
 type sample struct {
 	// CPU is the processor time for one check in the closed loop, CPUOpen in the
 	// open loop; 0 if the process is not known.
@@ -35,7 +43,7 @@ type sample struct {
 	P90  time.Duration `json:"p90_ns"`
 	P99  time.Duration `json:"p99_ns"`
 	P999 time.Duration `json:"p999_ns"`
-	// Allocations and Bytes are for one check, 0 if the server does not tell.
+	// Allocations and Bytes are for one check, 0 if the server has no metrics page.
 	Allocations float64 `json:"allocations"`
 	Bytes       float64 `json:"bytes"`
 	// Memory is what the process holds after the round, in bytes.
@@ -45,11 +53,14 @@ type sample struct {
 	Errors  int     `json:"errors"`
 }
 
-// openSenders is how many requests of an open loop may be under way: enough to
-// queue at a server that stalls for a moment.
+// openSenders is how many requests of an open loop may be under way: enough to queue at
+// a server that stalls for a moment. Beyond that requests wait here, and the wait
+// counts, since latencies begin when a request was due (openLoop).
 const openSenders = 256
 
-// measure measures one server once.
+// measure measures one server once. The rate of the open loop is a part of this
+// server's own throughput in the same round: at one absolute rate a slow server would
+// be full and a fast one idle, and their latencies would say no more than that.
 func (p plan) measure(ctx context.Context, t *target, traffic *traffic) (sample, error) {
 	closed := newSenders(t.client, traffic, p.Inflight)
 	closedLoop(ctx, closed, p.Warmup)
@@ -67,7 +78,9 @@ func (p plan) measure(ctx context.Context, t *target, traffic *traffic) (sample,
 	return s, err
 }
 
-// closed runs the closed loop between two looks at the server's counters.
+// closed runs the closed loop between two reads of the server's counters. Allocations
+// come from counters that only grow, so their difference is exact; what the read itself
+// allocates is divided by tens of thousands of checks. cpu is that of one check.
 func (p plan) closed(ctx context.Context, t *target, senders []sender) (s sample, cpu time.Duration, err error) {
 	before, err := readMetrics(ctx, t.metrics)
 	if err != nil {
@@ -95,10 +108,12 @@ func (p plan) closed(ctx context.Context, t *target, senders []sender) (s sample
 	return s, cpu / time.Duration(o.checks()), nil
 }
 
-// open adds what the open loop says.
+// open adds what the open loop measured. Its latencies take the place of the closed
+// loop's; its processor time stays beside it, since a server that is not full also pays
+// for waking up.
 func (s *sample) open(ctx context.Context, t *target, senders []sender, duration time.Duration) error {
 	var o *outcome
-	cpu, err := t.charge(func() { o = openLoop(ctx, senders, s.Rate, duration, precisely) })
+	cpu, err := t.charge(func() { o = openLoop(ctx, senders, s.Rate, duration, sleepPrecisely) })
 	if err != nil {
 		return err
 	}
@@ -116,8 +131,9 @@ func (s *sample) latencies(o *outcome) {
 	s.P99, s.P999 = o.latency.percentile(.99), o.latency.percentile(.999)
 }
 
-// charge returns the processor time that a server uses while something is done; 0
-// if its process is not known.
+// charge returns the processor time that a server and its children use while something
+// is done; 0 if its process is not known. It is what the system charged, user and
+// system time, so that other programs on the machine do not count.
 func (t *target) charge(do func()) (time.Duration, error) {
 	if t.pid == 0 {
 		do()
@@ -138,9 +154,10 @@ type series struct {
 	Samples []sample `json:"samples"`
 }
 
-// compare measures all servers of a policy in turn, so that what disturbs a
-// machine for a while disturbs all of them. Each round begins with another one.
-// Before the first, every server gets some load to warm up and to remember.
+// compare measures all servers of a policy in turn, so that what disturbs a machine for
+// a while (another program, the clock of a warm processor) disturbs all of them. Each
+// round begins with another one. Before the first, every server gets some load to warm
+// up and to fill its caches. progress gets a line for a person who waits.
 func (p plan) compare(ctx context.Context, f *fleet, traffic *traffic, progress func(string)) ([]series, error) {
 	out := make([]series, len(f.targets))
 	for i, t := range f.targets {

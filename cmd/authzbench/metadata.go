@@ -8,11 +8,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// metadata is what Envoy's jwt_authn says of a verified token: the encoded entries of the
-// Struct with its claims. Envoy writes them in another order with nearly every message.
+// metadata is what Envoy's jwt_authn filter makes of a verified token: the encoded
+// entries of the Struct with its claims. Envoy writes them in another order with nearly
+// every message, because a map in protobuf has none; so a server that caches by the
+// bytes of a request would never hit, and the generator must not spare it that.
+//
+//	metadata_context.filter_metadata["envoy.filters.http.jwt_authn"].payload = {"sub": "user-00017", ...}
 type metadata []byte
 
-// newMetadata encodes claims as Envoy does: numbers are doubles.
+// newMetadata encodes claims as Envoy does: numbers are doubles, as in all of
+// google.protobuf.Struct. They go through JSON, since that is where Envoy reads them.
 func newMetadata(id string, c claims) (metadata, error) {
 	content, err := json.Marshal(c)
 	if err != nil {
@@ -31,6 +36,8 @@ func newMetadata(id string, c claims) (metadata, error) {
 }
 
 // encodeValue encodes a google.protobuf.Value of what encoding/json makes of a claim.
+// The claims here are strings, numbers and lists; anything else would be no value at
+// all.
 func encodeValue(value any) []byte {
 	switch v := value.(type) {
 	case string:
@@ -57,7 +64,8 @@ func (m metadata) append(dst []byte, r *rand.Rand) []byte {
 	return appendField(dst, attributesMetadata, filters)
 }
 
-// appendShuffled appends encoded fields in a random order, as maps have none.
+// appendShuffled appends encoded fields in a random order, as maps have none. 32 fields
+// fit on the stack: a request has 15 to 17 headers, a token 11 claims.
 func appendShuffled(dst, encoded []byte, r *rand.Rand) []byte {
 	var scratch [32][]byte
 	fields := scratch[:0]

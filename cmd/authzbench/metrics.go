@@ -10,10 +10,14 @@ import (
 	"strings"
 )
 
-// metricsPage :: a series, with its labels as they are written → its value.
+// metricsPage is a Prometheus page: a series, with its labels as they are written → its
+// value.
+//
+//	understudy_preview_dropped_total{reason="busy"} → 12
 type metricsPage map[string]float64
 
-// readMetrics reads a Prometheus page. Without a URL it is empty.
+// readMetrics reads a Prometheus page. Without a URL it is empty, and so are the
+// figures that come from it: a foreign server need not have one.
 func readMetrics(ctx context.Context, url string) (metricsPage, error) {
 	if url == "" {
 		return metricsPage{}, nil
@@ -33,6 +37,8 @@ func readMetrics(ctx context.Context, url string) (metricsPage, error) {
 	return parseMetrics(response.Body)
 }
 
+// parseMetrics reads the text format. A line is `series value`; comments, and what has
+// a time stamp after its value, are no series that is looked for here.
 func parseMetrics(r io.Reader) (metricsPage, error) {
 	page := metricsPage{}
 	lines := bufio.NewScanner(r)
@@ -48,6 +54,8 @@ func parseMetrics(r io.Reader) (metricsPage, error) {
 	return page, lines.Err()
 }
 
+// cutLast is strings.Cut at the last separator: values of labels may have blanks in
+// them.
 func cutLast(s, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(s, separator)
 	if i < 0 {
@@ -59,7 +67,8 @@ func cutLast(s, separator string) (before, after string, found bool) {
 // sum adds all series of a name.
 func (p metricsPage) sum(name string) float64 { return p.sumWith(name, "") }
 
-// sumWith adds the series of a name that have a label, written as name="value".
+// sumWith adds the series of a name that have a label, written as name="value". An
+// empty label is in every series.
 func (p metricsPage) sumWith(name, label string) float64 {
 	var total float64
 	for series, value := range p {

@@ -9,7 +9,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// receiver is a collector of OpenTelemetry logs that counts the records.
+// receiver is a collector of OpenTelemetry logs that counts the records and drops them.
+// It runs in the generator's process, on the generator's processors: what a real
+// collector does with a record must not show in what the export costs the sidecar.
 type receiver struct {
 	collogspb.UnimplementedLogsServiceServer
 	server  *grpc.Server
@@ -17,7 +19,8 @@ type receiver struct {
 	records atomic.Int64
 }
 
-// startReceiver listens on any port until stop.
+// startReceiver listens on any port until stop. A batch may have 64 MiB: a limit that
+// is reached would make the sidecar send it again, and count as cost.
 func startReceiver() (*receiver, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +34,8 @@ func startReceiver() (*receiver, error) {
 
 func (r *receiver) stop() { r.server.Stop() }
 
-// environment makes a process export its logs here.
+// environment makes a process export its logs here: the variables of the OpenTelemetry
+// specification, which the sidecar reads as any program does.
 func (r *receiver) environment() []string {
 	return []string{
 		"OTEL_LOGS_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=http://" + r.address,

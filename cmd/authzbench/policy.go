@@ -10,7 +10,8 @@ import (
 //go:embed policies/*.rego
 var policyFiles embed.FS
 
-// policySpec is a policy as every server gets it.
+// policySpec is a policy as every server gets it. Its JSON is also the file from which
+// the stock server reads it; what has no place in JSON is for the generator.
 type policySpec struct {
 	Name   string         `json:"name"`
 	Module string         `json:"module"`
@@ -29,7 +30,9 @@ type policySpec struct {
 // policyNames are the policies in the order of the report.
 var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "quickstart"}
 
-// newPolicy reads a policy and makes its data.
+// newPolicy reads a policy and makes its data. The keys are those that sign the
+// traffic: policies that verify tokens have the matching secret or public key in their
+// data.
 func newPolicy(name string, k *keys) (policySpec, error) {
 	module, err := policyFiles.ReadFile("policies/" + name + ".rego")
 	if err != nil {
@@ -61,8 +64,9 @@ func unknownPolicy(name string) error {
 	return fmt.Errorf("--policy: there is no %q; there are %s", name, strings.Join(policyNames, ", "))
 }
 
-// candidates :: policy → what its experiments change: a rule that really decides
-// some requests otherwise, mostly those whose path ends in one digit.
+// candidates :: policy → what its experiments change: a rule that really decides some
+// requests otherwise, mostly those whose path ends in one digit. An experiment that
+// never differs would make no records, which are most of what a preview costs.
 var candidates = map[string][2]string{
 	"prefix":     {`"/api/v1/search/"`, `"/api/v1/search/00000000000%d"`},
 	"rbac":       {`permission.resource == input.parsed_path[2]`, "permission.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%d\")"},
@@ -73,7 +77,10 @@ var candidates = map[string][2]string{
 	"quickstart": {`input.parsed_path[2] != "reports"`, "input.parsed_path[2] != \"reports\"\n\tnot endswith(http.path, \"%d\")"},
 }
 
-// candidate returns the module of an experiment.
+// candidate returns the module of experiment n. Up to ten of them differ from each
+// other, since equal experiments could share one compiled policy and one evaluation. It
+// fails if the text to be changed is not in the module, so that an edit of a policy
+// cannot silently leave its experiments without a change.
 func (p policySpec) candidate(n int) (string, error) {
 	changed := strings.Replace(p.Module, p.Candidate[0], fmt.Sprintf(p.Candidate[1], n%10), 1)
 	if changed == p.Module {
@@ -82,9 +89,12 @@ func (p policySpec) candidate(n int) (string, error) {
 	return changed, nil
 }
 
-// resources are the second part of every path.
+// resources are the third segment of every path, /api/v1/RESOURCE/NUMBER; permissions
+// and rules use them.
 var resources = []string{"catalog", "orders", "prices", "stock", "reviews", "search", "refunds", "reports", "users", "invoices"}
 
+// roleNames are the roles of users; the last, which may do everything, is the rarest
+// (newUser).
 var roleNames = []string{"viewer", "clerk", "admin"}
 
 // permissions :: role → what it may do.
@@ -102,10 +112,12 @@ func permissions() map[string]any {
 	}
 }
 
+// memberCount is ten times the users of the traffic: a table has mostly entries that
+// are not asked for.
 const memberCount = 10_000
 
-// members :: user → the groups it belongs to. The first are the users of the
-// traffic.
+// members :: user → the groups it belongs to. The first are the users of the traffic.
+// The seed is fixed, here and in rules, so that two runs measure the same policy.
 func members() map[string]any {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make(map[string]any, memberCount)
@@ -123,10 +135,12 @@ const (
 	groupCount = 30
 )
 
+// groupName has two digits, so that all groups take the same space.
 func groupName(i int) string { return fmt.Sprintf("group-%02d", i) }
 
-// rules are tried one by one. Those of the traffic's resources are spread among
-// others that never match.
+// rules are tried one by one by a server that has no index. Those of the traffic's
+// resources are spread among others that never match, so that the average request
+// passes many.
 func rules() []any {
 	r := rand.New(rand.NewPCG(3, 4))
 	out := make([]any, ruleCount)

@@ -9,14 +9,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// previewing measures what experiments add.
+// previewing measures what experiments add to a check of the live policy. That has two
+// parts: what live callers wait longer (the open loop's p50 and p99), and what the
+// processor does for experiments after the answer was sent. The second has no request
+// to be seen in, so it is measured as the server's processor time until its counters
+// stand still:
+//
+//	settle -- open loop -- settle
+//	       |<---- processor time ---->|
 type previewing struct {
 	comparison
 	experiments []int
-	otlp        bool
+	// otlp exports the records to a receiver in this process.
+	otlp bool
 }
 
-// subject is an understudy with a number of experiments.
+// subject is an understudy with a number of ACTIVE experiments: a process for each
+// number.
 type subject struct {
 	*target
 	experiments int
@@ -70,6 +79,7 @@ With --otlp each record is exported to a collector in this process, over gRPC.`,
 	return cmd
 }
 
+// do runs the command: all policies one after the other, then one report.
 func (p *previewing) do(cmd *cobra.Command) error {
 	if err := errors.Join(p.validate(), p.validateExperiments()); err != nil {
 		return err
@@ -93,6 +103,8 @@ func (p *previewing) do(cmd *cobra.Command) error {
 	return p.publish(result.write, result)
 }
 
+// validateExperiments also refuses a rate of zero: without an open loop there is
+// nothing to measure here. Ten is the limit of the admin API for one policy.
 func (p *previewing) validateExperiments() error {
 	for _, n := range p.experiments {
 		if n < 0 || n > 10 {
@@ -105,7 +117,10 @@ func (p *previewing) validateExperiments() error {
 	return nil
 }
 
-// policy measures all subjects with one policy.
+// policy measures all subjects with one policy. All get the same rate, a part of what
+// the first of them (without experiments, by default) takes: a rate of their own would
+// be lower for those with experiments, and hide what these cost. All are primed at that
+// rate.
 func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name string) (r previewPolicy, err error) {
 	policy, err := newPolicy(name, k)
 	if err != nil {
@@ -131,14 +146,15 @@ func (p *previewing) policy(ctx context.Context, start *starter, k *keys, name s
 		return r, err
 	}
 	for _, one := range f.targets {
-		openLoop(ctx, newSenders(one.client, t, openSenders), p.Rate.of(capacity.Throughput), p.Prime, precisely)
+		openLoop(ctx, newSenders(one.client, t, openSenders), p.Rate.of(capacity.Throughput), p.Prime, sleepPrecisely)
 	}
 	r = previewPolicy{Policy: name, Rate: p.Rate.of(capacity.Throughput)}
 	return r, p.rounds(ctx, f.targets[len(f.targets)-1], subjects, t, &r)
 }
 
-// startSubjects starts an understudy for each number of experiments, and at last
-// the no-op.
+// startSubjects starts an understudy for each number of experiments, and at last the
+// no-op: policy takes the last target of the fleet for it. Each has a receiver of its
+// own, so that records are counted by subject.
 func (p *previewing) startSubjects(
 	ctx context.Context, start *starter, f *fleet, policy policySpec,
 ) (subjects []subject, err error) {
@@ -151,6 +167,8 @@ func (p *previewing) startSubjects(
 				return nil, err
 			}
 			f.closers = append(f.closers, s.receiver.stop)
+			// The slice is cut to its length, so that append copies: all subjects share
+			// the array below.
 			u.environment = append(u.environment[:len(u.environment):len(u.environment)], s.receiver.environment()...)
 		}
 		node, err := start.startUnderstudy(ctx, f, u, policy)
@@ -166,7 +184,9 @@ func (p *previewing) startSubjects(
 	return subjects, start.startOwn(ctx, f, "noop", "server", "noop")
 }
 
-// rounds measures the no-op and all subjects in turn.
+// rounds measures the no-op and all subjects in turn. The no-op comes first in the
+// series, and has a closed loop as well, whose cost for a check is the unit of the
+// report.
 func (p *previewing) rounds(ctx context.Context, noop *target, subjects []subject, t *traffic, r *previewPolicy) error {
 	all := append([]subject{{target: noop}}, subjects...)
 	r.Series = make([]previewSeries, len(all))
@@ -190,10 +210,12 @@ func (p *previewing) rounds(ctx context.Context, noop *target, subjects []subjec
 	return nil
 }
 
-// rehearse measures one subject once: an open loop, and what comes of it later.
+// rehearse measures one subject once: an open loop, and the work that follows its
+// answers. settle is within what is charged, since experiments are decided and records
+// exported after the answer.
 func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate float64) (out previewSample, err error) {
 	senders := newSenders(s.client, t, openSenders)
-	openLoop(ctx, senders, rate, p.Warmup, precisely)
+	openLoop(ctx, senders, rate, p.Warmup, sleepPrecisely)
 	before, err := s.settle(ctx)
 	if err != nil {
 		return out, err
@@ -202,7 +224,7 @@ func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate f
 	var after previewCounters
 	var settled error
 	cpu, err := s.charge(func() {
-		o = openLoop(ctx, senders, rate, p.Duration, precisely)
+		o = openLoop(ctx, senders, rate, p.Duration, sleepPrecisely)
 		after, settled = s.settle(ctx)
 	})
 	if err = errors.Join(err, settled); err != nil {
@@ -219,17 +241,20 @@ func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate f
 	}, nil
 }
 
-// previewCounters are totals since a subject started.
+// previewCounters are totals since a subject started. What a round did is a difference.
 type previewCounters struct{ compared, dropped, records, lost int }
 
 const (
 	// settlePause is longer than the export of records waits for a batch to fill.
 	settlePause = 1200 * time.Millisecond
-	settleTime  = 20 * time.Second
+	// settleTime bounds the wait. Queues are bounded too, so work that lasts longer
+	// than this is a fault of the server, and the measurement fails.
+	settleTime = 20 * time.Second
 )
 
-// settle waits until nothing is counted any more, so that all work of a load is
-// done, and returns the counters.
+// settle waits until the counters stand still for one settlePause, so that all work of
+// a load is done, and returns them. Without experiments nothing follows an answer, and
+// nothing is waited for.
 func (s *subject) settle(ctx context.Context) (previewCounters, error) {
 	deadline := time.Now().Add(settleTime)
 	last, err := s.counters(ctx)
@@ -250,6 +275,8 @@ func (s *subject) settle(ctx context.Context) (previewCounters, error) {
 	return last, err
 }
 
+// counters reads them from the server's Prometheus page, and what arrived at the
+// receiver.
 func (s *subject) counters(ctx context.Context) (c previewCounters, err error) {
 	page, err := readMetrics(ctx, s.metrics)
 	if err != nil {

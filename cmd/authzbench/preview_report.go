@@ -6,25 +6,30 @@ import (
 	"time"
 )
 
-// previewReport is everything that previewing found.
+// previewReport is everything that previewing found: what --json writes, and the source
+// of the table.
 type previewReport struct {
 	reportHead
 	OTLP     bool            `json:"otlp"`
 	Policies []previewPolicy `json:"policies"`
 }
 
+// previewPolicy is the result of one policy. Rate is that of the open loop, in checks
+// per second.
 type previewPolicy struct {
 	Policy string          `json:"policy"`
 	Rate   float64         `json:"rate"`
 	Series []previewSeries `json:"series"` // the no-op first
 }
 
+// previewSeries is all rounds of one subject, in order.
 type previewSeries struct {
 	Server      string          `json:"server"`
 	Experiments int             `json:"experiments"`
 	Samples     []previewSample `json:"samples"`
 }
 
+// write writes the report as Markdown.
 func (r *previewReport) write(w io.Writer) {
 	r.writeTo(w)
 	export := "Records are not exported."
@@ -43,6 +48,8 @@ func (r *previewReport) write(w io.Writer) {
 	}
 }
 
+// writeRows writes one row for each subject. The series begin with the no-op and then
+// the subject that the others are compared with (previewing.rounds).
 func (p previewPolicy) writeRows(w io.Writer) {
 	noop, first := p.Series[0], p.Series[1]
 	for _, s := range p.Series {
@@ -61,6 +68,7 @@ func (p previewPolicy) writeRows(w io.Writer) {
 	}
 }
 
+// total adds the counts of all rounds.
 func (s previewSeries) total(of func(previewSample) int) (total int) {
 	for _, sample := range s.Samples {
 		total += of(sample)
@@ -68,15 +76,21 @@ func (s previewSeries) total(of func(previewSample) int) (total int) {
 	return total
 }
 
+// cpuTimes is the cost of a check, experiments included, as a ratio to the no-op at the
+// same rate.
 func (s previewSeries) cpuTimes(noop previewSeries) spread {
 	return s.ratios(func(i int) float64 { return float64(s.Samples[i].CPU) / float64(noop.Samples[i].CPU) })
 }
 
+// p99Times is the p99 of live callers as a ratio to that of the first subject.
 func (s previewSeries) p99Times(first previewSeries) spread {
 	return s.ratios(func(i int) float64 { return float64(s.Samples[i].P99) / float64(first.Samples[i].P99) })
 }
 
-// perExperiment is what one experiment adds to a check, in checks of the no-op.
+// perExperiment is what one experiment adds to a check, in checks of the no-op. It is
+// an empty spread for the subject that the others are compared with, and for the no-op.
+// The unit is the no-op in a closed loop: at half load it spends time on waking up, and
+// any addition would look small against that.
 func (s previewSeries) perExperiment(first, noop previewSeries) spread {
 	added := s.Experiments - first.Experiments
 	if added <= 0 {
@@ -88,6 +102,7 @@ func (s previewSeries) perExperiment(first, noop previewSeries) spread {
 	})
 }
 
+// ratios takes one number of each round.
 func (s previewSeries) ratios(of func(round int) float64) spread {
 	numbers := make([]float64, len(s.Samples))
 	for i := range numbers {

@@ -18,16 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a server that was started here.
+// process is a server that was started here. It is safe for concurrent use.
 type process struct {
-	name   string
-	cmd    *exec.Cmd
+	name string
+	cmd  *exec.Cmd
+	// output is standard error. Its last lines are the reason in the error of a server
+	// that ended or did not start.
 	output *tail
+	// exited is closed when the process has ended and was waited for.
 	exited chan struct{}
 }
 
 // startProcess starts a command on some processors. Each line that it writes on
-// standard error goes to line.
+// standard error goes to line, from a goroutine of os/exec; line may be nil.
 func startProcess(name string, cpus cpuList, cmd *exec.Cmd, line func(string)) (*process, error) {
 	p := &process{name: name, cmd: cmd, output: &tail{line: line}, exited: make(chan struct{})}
 	cmd.Stderr = p.output
@@ -54,6 +57,9 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // stopTime is how long a server may take to end by itself.
 const stopTime = 15 * time.Second
 
+// stop asks the server to end by itself, as it would be stopped in production, so that
+// its files are closed; then it is killed. It returns when the process has ended, and
+// may be called twice.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -64,11 +70,13 @@ func (p *process) stop() {
 	}
 }
 
-// await waits for something that a server tells, or for its end.
-func await[T any](ctx context.Context, p *process, told <-chan T) (T, error) {
+// await waits for what a starting server reports, such as its addresses, or for its
+// end. Without the second, a server that refuses its flags would cost 30 s and a
+// useless message.
+func await[T any](ctx context.Context, p *process, reported <-chan T) (T, error) {
 	var none T
 	select {
-	case v := <-told:
+	case v := <-reported:
 		return v, nil
 	case <-p.exited:
 		return none, fmt.Errorf("%s ended: %s", p.name, p.output.last())
@@ -79,7 +87,9 @@ func await[T any](ctx context.Context, p *process, told <-chan T) (T, error) {
 	}
 }
 
-// tail hands over the lines that are written to it and keeps the last.
+// tail is the writer of a child's output: it splits it into lines, hands each over and
+// keeps the last ten. os/exec writes from one goroutine; last may be called from
+// another.
 type tail struct {
 	line func(string)
 
@@ -88,6 +98,8 @@ type tail struct {
 	lines   []string
 }
 
+// Write takes bytes as they come. A line may come in several writes, so the end without
+// a newline is kept for the next.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,6 +117,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	}
 }
 
+// last returns the last lines, for error messages.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +126,14 @@ func (t *tail) last() string {
 
 var _ io.Writer = (*tail)(nil)
 
-// cpuTime returns the processor time that a process and its children have used
-// since they started.
+// cpuTime returns the processor time that a process and its children have used since
+// they started: user and system time. The clock of the process is read instead of
+// /proc/PID/stat, which counts in hundredths of a second; a loop of two seconds needs
+// more exactness.
+//
+// Children count, since a server may be a script that starts the real one, and since a
+// sidecar rehearses in a child. The time of children that have ended is lost, so a
+// server must not replace its children while it is measured.
 func cpuTime(pid int) (time.Duration, error) {
 	var total time.Duration
 	for _, p := range family(pid) {
@@ -131,7 +150,10 @@ func cpuTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// residentMemory returns the memory of a process and its children, in bytes.
+// residentMemory returns the resident memory of a process and its children, in bytes.
+// Pages that they share count once for each. It is what a container's limit is compared
+// with, more or less; Go's own statistics leave out stacks, code and what was freed but
+// not given back.
 func residentMemory(pid int) (int64, error) {
 	var total int64
 	for _, p := range family(pid) {
@@ -142,6 +164,7 @@ func residentMemory(pid int) (int64, error) {
 			}
 			return 0, fmt.Errorf("reading the memory of process %d: %w", pid, err)
 		}
+		// The second field of statm is the resident set, in pages (proc_pid_statm(5)).
 		fields := strings.Fields(string(statm))
 		if len(fields) < 2 {
 			return 0, fmt.Errorf("/proc/%d/statm is %q", p, statm)
@@ -155,7 +178,8 @@ func residentMemory(pid int) (int64, error) {
 	return total, nil
 }
 
-// family returns a process and all that descend from it.
+// family returns a process and all that descend from it. Each thread has a list of its
+// own of the children that it started, hence the star.
 func family(pid int) []int {
 	out := []int{pid}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

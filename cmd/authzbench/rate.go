@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// rate is requests per second, or a part of what a server takes in the closed loop.
+// rate is requests per second, or a part of what a server takes in the closed loop. It
+// is a flag value: 2000, or 50%. The zero value means no open loop.
 type rate struct {
 	perSecond float64
-	part      float64
+	// part is above 0 and below 1.
+	part float64
 }
 
 // of returns the requests per second for a server with a capacity.
@@ -37,7 +39,8 @@ func (r *rate) UnmarshalText(text []byte) error { return r.Set(string(text)) }
 // Type implements pflag.Value.
 func (r *rate) Type() string { return "rate" }
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. A part of 100 % is refused: at the whole capacity the
+// queue only grows, and latencies would say how long the loop was.
 func (r *rate) Set(text string) error {
 	number, isPart := strings.CutSuffix(text, "%")
 	value, err := strconv.ParseFloat(number, 64)

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// reportHead says where and how it was measured.
+// reportHead says where and how it was measured. Figures without it cannot be judged:
+// most differences between two reports are differences between machines.
 type reportHead struct {
 	Machine machine `json:"machine"`
 	Command string  `json:"command"`
@@ -28,18 +29,22 @@ func (h *reportHead) writeTo(w io.Writer) {
 	fmt.Fprintf(w, "Command: `%s`.\n", h.Command)
 }
 
-// report is everything that a run found.
+// report is everything that a run found: what --json writes, and the source of the
+// table.
 type report struct {
 	reportHead
 	Policies []policyReport `json:"policies"`
 }
 
+// policyReport is the result of one policy: a series for each server, in the order of
+// --servers.
 type policyReport struct {
 	Policy string   `json:"policy"`
 	Series []series `json:"series"`
 }
 
-// machine is where it was measured.
+// machine is where it was measured. Cores counts all processors; Servers and Generator
+// are those that were used.
 type machine struct {
 	CPU       string `json:"cpu"`
 	Cores     int    `json:"cores"`
@@ -56,6 +61,8 @@ func newMachine(servers, generator *cpuList) machine {
 	}
 }
 
+// processorName is the model of the first processor, or the architecture where Linux
+// does not name one (arm64).
 func processorName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -91,6 +98,8 @@ func (r *report) write(w io.Writer) {
 	}
 }
 
+// writeRows writes one row for each server. Without a no-op the ratios are to the
+// first.
 func (p policyReport) writeRows(w io.Writer) {
 	base := p.Series[0].Samples // the no-op, if there is one
 	for _, s := range p.Series {
@@ -111,6 +120,7 @@ func (p policyReport) writeRows(w io.Writer) {
 	}
 }
 
+// Units of the table: µs for processor time, ms for latencies.
 func cpuOf(s sample) float64        { return float64(s.CPU) / float64(time.Microsecond) }
 func throughputOf(s sample) float64 { return s.Throughput }
 
@@ -120,10 +130,12 @@ func millis(of func(sample) time.Duration) func(sample) float64 {
 	return func(s sample) float64 { return float64(of(s)) / float64(time.Millisecond) }
 }
 
-// spread is the ratios of several rounds.
+// spread is the least, the median and the most of the ratios of several rounds. Least
+// and most are shown because a median alone does not say whether the rounds agree.
 type spread struct{ least, middle, most float64 }
 
-// spreadOf divides round by round.
+// spreadOf divides round by round: what slowed one round down slowed both numbers.
+// Rounds in which the base has no value (its processor time is not known) are left out.
 func spreadOf(samples, base []sample, of func(sample) float64) spread {
 	ratios := make([]float64, 0, len(samples))
 	for i, s := range samples {
@@ -141,6 +153,7 @@ func spreadOfNumbers(numbers []float64) spread {
 	return spread{slices.Min(numbers), medianOf(numbers), slices.Max(numbers)}
 }
 
+// String is the median and, in brackets, least and most; a dash if there is nothing.
 func (s spread) String() string {
 	if s == (spread{}) {
 		return "–"
@@ -148,6 +161,8 @@ func (s spread) String() string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.middle, s.least, s.most)
 }
 
+// median is that of one figure over all rounds. The mean would follow the one round in
+// which the machine did something else.
 func median(samples []sample, of func(sample) float64) float64 {
 	numbers := make([]float64, len(samples))
 	for i, s := range samples {
@@ -165,7 +180,10 @@ func medianOf[N cmp.Ordered](numbers []N) (none N) {
 	return sorted[len(sorted)/2]
 }
 
-// warnings are what makes one doubt the figures.
+// warnings are reasons to doubt the figures: requests that failed, and servers that
+// allowed clearly different parts of the traffic. All had agreed on the verdicts
+// before, so a server with more denials is one that denies because it is full, and such
+// denials are cheap. The no-op allows all, and does not count.
 func (p policyReport) warnings() (out []string) {
 	var shares []float64
 	fewest := math.MaxInt

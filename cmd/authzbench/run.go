@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// run is the comparison of servers.
+// run is the comparison of servers: the main measurement.
+//
+//	for each policy: start all servers -> they agree -> prime -> rounds -> stop
 type run struct {
 	comparison
 	kinds   []string
@@ -47,6 +49,7 @@ allocations from its Prometheus page.`,
 	return cmd
 }
 
+// do runs the command: all policies one after the other, then one report.
 func (r *run) do(cmd *cobra.Command) error {
 	if err := errors.Join(r.validate(), r.validateServers()); err != nil {
 		return err
@@ -77,6 +80,8 @@ func (r *run) do(cmd *cobra.Command) error {
 	return r.finish(result)
 }
 
+// validateServers finds mistakes before anything is built or started, which takes half
+// a minute.
 func (r *run) validateServers() error {
 	for _, k := range r.kinds {
 		if k != "noop" && k != "stock" && k != "understudy" {
@@ -91,7 +96,8 @@ func (r *run) validateServers() error {
 	return nil
 }
 
-// policy measures all servers with one policy.
+// policy measures all servers with one policy. Servers are started anew for each, so
+// that caches and memory are of this policy alone.
 func (r *run) policy(ctx context.Context, start *starter, k *keys, name string) ([]series, error) {
 	p, err := newPolicy(name, k)
 	if err != nil {
@@ -112,7 +118,8 @@ func (r *run) policy(ctx context.Context, start *starter, k *keys, name string) 
 	return r.compare(ctx, f, t, func(what string) { r.progress(name + ", " + what) })
 }
 
-// finish publishes, and tells what makes one doubt.
+// finish publishes the report, and then shows the warnings on standard error: last,
+// where they are seen.
 func (r *run) finish(result *report) error {
 	if err := r.publish(result.write, result); err != nil {
 		return err

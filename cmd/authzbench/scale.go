@@ -13,20 +13,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// scaling measures what does not happen on every request.
+// scaling measures what does not happen on every request: commits on many sidecars,
+// large policies, and starts. These are measured as times; only processor time per
+// check is a ratio.
 type scaling struct {
 	comparison
 	only     []string
 	sidecars []int
-	each     int
-	commits  int
-	starts   int
-	redis    string
-	module   int
-	data     int
+	// each is the number of sidecars in one process: 100 processes would measure the
+	// scheduler of one machine, while real sidecars run on 100 machines.
+	each    int
+	commits int
+	starts  int
+	redis   string
+	// module and data are the sizes of the large policy, in bytes.
+	module int
+	data   int
 }
 
-// scaleReport is everything that scaling found.
+// scaleReport is everything that scaling found. Parts left out by --only are empty.
 type scaleReport struct {
 	reportHead
 	Commits []commitReport `json:"commits"`
@@ -67,6 +72,7 @@ func newScale() *cobra.Command {
 	return cmd
 }
 
+// do runs the parts one after the other, then writes one report.
 func (s *scaling) do(cmd *cobra.Command) error {
 	if err := errors.Join(s.validate(), s.validateParts()); err != nil {
 		return err
@@ -104,6 +110,7 @@ func (s *scaling) validateParts() error {
 	return nil
 }
 
+// part runs one part and puts what it found into result.
 func (s *scaling) part(ctx context.Context, name string, start *starter, p policySpec, k *keys, result *scaleReport) (err error) {
 	switch name {
 	case "commits":
@@ -121,7 +128,8 @@ type startReport struct {
 	Ready []time.Duration `json:"ready_ns"`
 }
 
-// measureStarts starts the server on a file with a policy.
+// measureStarts starts the server again and again on one file. The first start makes
+// the policy and is not counted: an empty store is not what a sidecar starts with.
 func (s *scaling) measureStarts(ctx context.Context, start *starter, p policySpec) (*startReport, error) {
 	folder, err := os.MkdirTemp(s.folder, "start-")
 	if err != nil {
@@ -150,9 +158,11 @@ func (s *scaling) measureStarts(ctx context.Context, start *starter, p policySpe
 	return out, nil
 }
 
-// ready waits until a server is ready and returns for how long it has been running.
+// ready waits until a server is ready and returns for how long it has been running. It
+// asks every millisecond, so the result is at most that much too large. Ready means
+// that the first snapshot is compiled (/readyz).
 func (n *node) ready(ctx context.Context) (time.Duration, error) {
-	for deadline := time.Now().Add(crowdTime); time.Now().Before(deadline); precisely(lookEvery) {
+	for deadline := time.Now().Add(groupTimeout); time.Now().Before(deadline); sleepPrecisely(lookEvery) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.health+"/readyz", nil)
 		if err != nil {
 			return 0, err
@@ -166,9 +176,10 @@ func (n *node) ready(ctx context.Context) (time.Duration, error) {
 			return time.Since(n.started), nil
 		}
 	}
-	return 0, fmt.Errorf("%s is not ready after %s", n.name, crowdTime)
+	return 0, fmt.Errorf("%s is not ready after %s", n.name, groupTimeout)
 }
 
+// write writes the report as Markdown.
 func (r *scaleReport) write(w io.Writer) {
 	r.writeTo(w)
 	if len(r.Commits) > 0 {

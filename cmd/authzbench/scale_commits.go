@@ -22,6 +22,7 @@ type commitReport struct {
 	Answered []time.Duration `json:"answered_ns"`
 }
 
+// measureCommits measures each number of sidecars, each on a Redis that begins empty.
 func (s *scaling) measureCommits(ctx context.Context, start *starter, p policySpec) (out []commitReport, err error) {
 	for _, n := range s.sidecars {
 		r, err := s.commitOn(ctx, start, p, n)
@@ -34,13 +35,19 @@ func (s *scaling) measureCommits(ctx context.Context, start *starter, p policySp
 	return out, nil
 }
 
-// commitOn commits again and again on a Redis of its own. All processors are for
-// all: this is about time, not about who uses it.
+// commitOn commits again and again on a Redis of its own. All processors are for all:
+// this is about time, not about who uses it.
+//
+//	control (admin only) --> Redis --> sidecars of this program, a few in each process
+//
+// The API runs in a process without a sidecar, since a sidecar in it would see its own
+// commits sooner than any other.
 func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, sidecars int) (r commitReport, err error) {
 	everywhere := cpuList{}
 	for _, cpu := range append(s.servers.numbers(), s.generator.numbers()...) {
 		everywhere.set.Set(cpu)
 	}
+	// One letter: the path of a unix socket must be short.
 	folder, err := os.MkdirTemp(s.folder, "r")
 	if err != nil {
 		return r, err
@@ -59,7 +66,7 @@ func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, si
 		return r, err
 	}
 	s.progress(fmt.Sprintf("starting %d sidecars", sidecars))
-	c, err := startCrowd(ctx, everywhere, url, sidecars, s.each)
+	c, err := startSidecarGroup(ctx, everywhere, url, sidecars, s.each)
 	if err != nil {
 		return r, err
 	}
@@ -73,8 +80,10 @@ func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, si
 	return r, nil
 }
 
-// commit makes an experiment, waits until all know it, and commits it.
-func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p policySpec, i int) error {
+// commit makes an experiment, waits until all sidecars have it, and commits it. Only
+// the commit is timed. Waiting before is what makes the commit the next change,
+// known+1; a sidecar that is still behind would count the time of the experiment too.
+func (r *commitReport) commit(ctx context.Context, control *node, c *sidecarGroup, p policySpec, i int) error {
 	module, err := p.candidate(i)
 	if err != nil {
 		return err
@@ -87,7 +96,7 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 	if err != nil {
 		return err
 	}
-	known, err := c.quiet(ctx)
+	known, err := c.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,6 +114,8 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 	}
 	var last time.Duration
 	for _, t := range at {
+		// Round(0) takes the monotonic clock away (package time): t comes from another
+		// process, and has the wall clock only.
 		d := t.Round(0).Sub(begin.Round(0))
 		r.Each.add(d)
 		last = max(last, d)
@@ -113,7 +124,8 @@ func (r *commitReport) commit(ctx context.Context, control *node, c *crowd, p po
 	return nil
 }
 
-// etagged is the body of a commit.
+// etagged is the body of a commit: the API commits exactly the version whose etag it is
+// given.
 type etagged struct {
 	Etag string `json:"etag"`
 }

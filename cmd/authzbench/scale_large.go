@@ -10,20 +10,27 @@ import (
 	"time"
 )
 
-// largeReport is what a large policy costs.
+// largeReport is what a large policy costs, beside live traffic of a small one.
 type largeReport struct {
 	Name string `json:"name"`
 	// Refused is why the API did not take it.
-	Refused string          `json:"refused,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	// Applied is the time of each change, from asking until the sidecar enforces it.
 	Applied []time.Duration `json:"applied_ns"`
-	Before  int64           `json:"memory_before"`
-	After   int64           `json:"memory_after"`
-	Quiet   []time.Duration `json:"p99_quiet_ns"`
-	Busy    []time.Duration `json:"p99_busy_ns"`
+	// Before and After are the resident memory of the server, in bytes: with the small
+	// policy alone, and after the last change.
+	Before int64 `json:"memory_before"`
+	After  int64 `json:"memory_after"`
+	// Quiet and Busy are the p99 of live checks by round, without and with changes of
+	// the large policy.
+	Quiet []time.Duration `json:"p99_quiet_ns"`
+	Busy  []time.Duration `json:"p99_busy_ns"`
 }
 
-// measureLarge puts a large module and large data. Data beyond what the API takes
-// is told, and halved until it is taken.
+// measureLarge puts a large module, then large data: a module is compiled, data is
+// decoded and indexed, so their costs have nothing in common. A size beyond what the
+// API takes is reported as refused and halved until it is taken, down to 64 KiB: so the
+// report also says where the limit is.
 func (s *scaling) measureLarge(ctx context.Context, start *starter, small policySpec, k *keys) (out []largeReport, err error) {
 	t, err := newTraffic(s.Traffic, small, k)
 	if err != nil {
@@ -44,8 +51,12 @@ func (s *scaling) measureLarge(ctx context.Context, start *starter, small policy
 	return out, nil
 }
 
+// largePolicy is beside the policy of the traffic, in the same location: every sidecar
+// follows all policies of its location, so a change of one is work for all.
 const largePolicy = "policies/large"
 
+// large measures one size, with a server of its own. A refusal by the API is a result;
+// any other error ends it.
 func (s *scaling) large(
 	ctx context.Context, start *starter, small policySpec, t *traffic, module, data int,
 ) (r largeReport, err error) {
@@ -83,12 +94,15 @@ func (s *scaling) large(
 	return r, err
 }
 
-// besideLarge measures live latency without and with replacing the large policy.
+// besideLarge measures live latency without and with replacing the large policy, at the
+// same rate, one directly after the other. Changes follow each other without a pause:
+// the worst that an administrator can do. The last change may end after the loop; it is
+// waited for.
 func (s *scaling) besideLarge(
 	ctx context.Context, live *target, n *node, t *traffic, rate float64, module, data, round int, r *largeReport,
 ) error {
 	senders := newSenders(live.client, t, openSenders)
-	r.Quiet = append(r.Quiet, openLoop(ctx, senders, rate, s.Duration, precisely).latency.percentile(.99))
+	r.Quiet = append(r.Quiet, openLoop(ctx, senders, rate, s.Duration, sleepPrecisely).latency.percentile(.99))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
@@ -100,22 +114,27 @@ func (s *scaling) besideLarge(
 				done <- err
 				return
 			}
+			// Only this goroutine writes Applied, and <-done below orders it before any
+			// reader.
 			r.Applied = append(r.Applied, time.Since(begin))
 		}
 		done <- nil
 	}()
-	o := openLoop(ctx, senders, rate, s.Duration, precisely)
+	o := openLoop(ctx, senders, rate, s.Duration, sleepPrecisely)
 	r.Busy = append(r.Busy, o.latency.percentile(.99))
 	return <-done
 }
 
-// putLarge makes or replaces the large policy; each version is another text.
+// putLarge makes or replaces the large policy and returns when it is enforced. Each
+// version is another text, since content that is compiled already would not be compiled
+// again.
 func (n *node) putLarge(ctx context.Context, module, data, version int) error {
 	return n.mutate(ctx, http.MethodPatch, largePolicy+"?allowMissing=true&updateMask=rules,modules,data",
 		policyBody(largeModule(module, version), largeData(data, version)))
 }
 
-// largeModule has as many rules as fit, as those of a generator look.
+// largeModule has as many rules as fit into size bytes. They look like those of a
+// generator: many small rules of one name, no loop over data.
 func largeModule(size, version int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "package envoy.authz\n\nversion := %d\n\ndefault allow := false\n", version)
@@ -144,6 +163,7 @@ func largeData(size, version int) map[string]any {
 
 func inBytes(n int) string { return fmt.Sprintf("%.2g MiB", float64(n)/(1<<20)) }
 
+// writeRow writes one row; × is the ratio busy to quiet of each round.
 func (l largeReport) writeRow(w io.Writer) {
 	if l.Refused != "" {
 		fmt.Fprintf(w, "| %s | refused: %s | | | | |\n", l.Name, l.Refused)

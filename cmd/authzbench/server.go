@@ -14,14 +14,16 @@ import (
 	"google.golang.org/grpc"
 )
 
-// listening is what a server of this program says of itself, as one line of JSON on
-// standard error.
+// listening is what a server of this program reports of itself, as one line of JSON on
+// standard error. Ports are chosen by the system, so that runs do not collide; startOwn
+// reads the line. The names are those of understudy's own line.
 type listening struct {
 	Authz   string `json:"authz"`
 	Metrics string `json:"health"`
 }
 
-// newServer is how this program starts itself as the servers to compare with.
+// newServer is how this program starts itself as the servers to compare with. They are
+// processes of their own, since processor time and memory are measured by process.
 func newServer() *cobra.Command {
 	return &cobra.Command{
 		Use:    "server noop | server stock POLICY",
@@ -44,8 +46,10 @@ func newServer() *cobra.Command {
 	}
 }
 
-// serveCheck serves ext_authz with the defaults of grpc-go, and the metrics of the
-// Go runtime, on any ports, until ctx is done.
+// serveCheck serves ext_authz with the defaults of grpc-go, and the metrics of the Go
+// runtime, on any ports, until ctx is done. No option of gRPC is set on purpose: it is
+// what anybody gets who registers a service. The allocations of a check come from these
+// metrics.
 func serveCheck(ctx context.Context, s authv3.AuthorizationServer) error {
 	rpc, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,8 +8,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// noop allows everything and looks at nothing. It is what all others are measured
-// by: stock grpc-go, generated protos.
+// noop allows everything and looks at nothing. It is what all others are measured by:
+// stock grpc-go, generated protos. So a ratio of 1 is the price of receiving and
+// answering a message, and a server below 1 receives it with less work than grpc-go
+// does.
 type noop struct {
 	authv3.UnimplementedAuthorizationServer
 }

@@ -19,7 +19,8 @@ import (
 )
 
 // stock is what one would write in an afternoon: the whole request becomes JSON, a
-// prepared query of OPA decides, with its defaults.
+// prepared query of OPA decides, with its defaults. It shares no code with understudy,
+// and so also is the independent opinion in the agreement check (fleet.agree).
 type stock struct {
 	authv3.UnimplementedAuthorizationServer
 	query rego.PreparedEvalQuery
@@ -46,6 +47,8 @@ func newStock(ctx context.Context, file string) (*stock, error) {
 	return &stock{query: query}, nil
 }
 
+// Check evaluates the policy. An error becomes a gRPC error, which the generator counts
+// as one.
 func (s *stock) Check(ctx context.Context, request *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	input, err := inputOf(request)
 	if err != nil {
@@ -55,6 +58,7 @@ func (s *stock) Check(ctx context.Context, request *authv3.CheckRequest) (*authv
 	if err != nil {
 		return nil, err
 	}
+	// No result is an undefined rule: a denial, as in opa-envoy-plugin.
 	if len(results) == 0 {
 		return denied(nil), nil
 	}
@@ -75,7 +79,8 @@ func (s *stock) Check(ctx context.Context, request *authv3.CheckRequest) (*authv
 	return denied(nil), nil
 }
 
-// inputOf makes the input document with the fields that opa-envoy-plugin has.
+// inputOf makes the input document with the fields that opa-envoy-plugin has, as far as
+// the policies read them: protojson of the request, the parsed path, query and body.
 func inputOf(request *authv3.CheckRequest) (map[string]any, error) {
 	document, err := protojson.Marshal(request)
 	if err != nil {
@@ -105,6 +110,8 @@ func inputOf(request *authv3.CheckRequest) (map[string]any, error) {
 	return input, nil
 }
 
+// denied makes a denial from the object of a rule, or a bare one from nil. An object's
+// status is 403 unless it has http_status.
 func denied(result map[string]any) *authv3.CheckResponse {
 	response := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: int32(codes.PermissionDenied)}}
 	if result == nil {
@@ -124,6 +131,8 @@ func denied(result map[string]any) *authv3.CheckResponse {
 	return response
 }
 
+// headersOf takes the headers of a rule's object. Values of other types become empty,
+// which would fail the agreement check.
 func headersOf(result map[string]any) []*corev3.HeaderValueOption {
 	headers, _ := result["headers"].(map[string]any)
 	var out []*corev3.HeaderValueOption

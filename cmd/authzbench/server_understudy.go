@@ -15,11 +15,15 @@ import (
 )
 
 const (
+	// benchLocation and benchPolicy are the only location and live policy of a
+	// measurement; the policy is the sidecar's own (--policy), so that no route has to
+	// name it.
 	benchLocation = "projects/bench/locations/local"
 	benchPolicy   = "bench"
 )
 
-// understudy is a binary of it, and how it is started.
+// understudy is a binary of it, the name in the report, and variables for its
+// environment. With several binaries, versions are compared in the same run.
 type understudy struct {
 	name, binary string
 	environment  []string
@@ -32,7 +36,8 @@ func (u understudy) takingLarge() understudy {
 	return u
 }
 
-// buildUnderstudy builds the binary of the tree around this module into a folder.
+// buildUnderstudy builds the binary of the tree around this module into a folder, with
+// the flags of a release, so that what is measured is what is shipped.
 func buildUnderstudy(ctx context.Context, folder string) (string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -48,7 +53,8 @@ func buildUnderstudy(ctx context.Context, folder string) (string, error) {
 	return binary, nil
 }
 
-// moduleRoot finds the tree of understudy from a folder inside of it.
+// moduleRoot finds the tree of understudy from a folder inside of it. This module has a
+// replace directive for it, so the go command knows where it is.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "understudy").Output()
 	if err != nil {
@@ -57,7 +63,7 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// node is a running understudy.
+// node is a running understudy and the addresses that it reported.
 type node struct {
 	*process
 	authz, admin, health string
@@ -65,8 +71,9 @@ type node struct {
 	started time.Time
 }
 
-// start starts the server with a store of its own below folder, unless the
-// arguments name one, and waits until it listens.
+// start starts the server with a store of its own below folder, unless the arguments
+// name one (the last of two equal flags wins), and waits until it listens. All ports
+// are chosen by the system and read from its log line "understudy is listening".
 func (u understudy) start(ctx context.Context, cpus cpuList, folder string, arguments ...string) (*node, error) {
 	folder, err := os.MkdirTemp(folder, u.name+"-")
 	if err != nil {
@@ -99,20 +106,22 @@ func (u understudy) start(ctx context.Context, cpus cpuList, folder string, argu
 	return n, nil
 }
 
-// policyBody is a policy as the REST API takes it.
+// policyBody is a policy as the REST API takes it: one Rego rule with the default path.
 func policyBody(module string, data map[string]any) map[string]any {
 	return map[string]any{
 		"rules": []any{map[string]any{"rego": map[string]any{}}}, "modules": map[string]any{"policy.rego": module}, "data": data,
 	}
 }
 
-// putPolicy makes or replaces the policy of all requests.
+// putPolicy makes or replaces the policy of all requests, and returns when it is
+// enforced.
 func (n *node) putPolicy(ctx context.Context, module string, data map[string]any) error {
 	const mutation = "policies/" + benchPolicy + "?allowMissing=true&updateMask=rules,modules,data"
 	return n.mutate(ctx, http.MethodPatch, mutation, policyBody(module, data))
 }
 
-// startExperiment makes an experiment and begins its preview.
+// startExperiment makes an experiment and begins its preview (AIP-236): from then on it
+// is ACTIVE, and decides in shadow what the live policy decides.
 func (n *node) startExperiment(ctx context.Context, id, module string, data map[string]any) error {
 	policy := policyBody(module, data)
 	policy["name"] = benchLocation + "/policies/" + benchPolicy
@@ -137,7 +146,9 @@ func (n *node) startExperiments(ctx context.Context, p policySpec, count int) er
 	return nil
 }
 
-// mutate makes a change by the REST API and waits until it is applied.
+// mutate makes a change by the REST API and waits until it is applied. Every change is
+// a long-running operation (AIP-151) that is done when all live sidecars enforce it. A
+// wait may end before that, so it is asked again.
 func (n *node) mutate(ctx context.Context, method, path string, body any) error {
 	var operation struct {
 		Name  string
@@ -158,6 +169,8 @@ func (n *node) mutate(ctx context.Context, method, path string, body any) error 
 	return nil
 }
 
+// call makes one request of the REST API. A status other than 200 is an *apiError,
+// which has the API's own message. answer is a pointer for the decoded body.
 func (n *node) call(ctx context.Context, method, path string, body, answer any) error {
 	var content []byte
 	if body != nil {
@@ -186,7 +199,8 @@ func (n *node) call(ctx context.Context, method, path string, body, answer any) 
 	return json.Unmarshal(received, answer)
 }
 
-// apiError is an answer of the API that is not the one hoped for.
+// apiError is a refusal by the API. measureLarge needs to distinguish it from a server
+// that does not answer.
 type apiError struct {
 	call    string
 	status  int
@@ -197,6 +211,8 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s answered %d: %s", e.call, e.status, e.message)
 }
 
+// newAPIError takes the message of an error body (AIP-193), or the beginning of a body
+// that is none.
 func newAPIError(call string, status int, body []byte) *apiError {
 	var answer struct{ Error struct{ Message string } }
 	if json.Unmarshal(body, &answer) != nil || answer.Error.Message == "" {

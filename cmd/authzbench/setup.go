@@ -16,16 +16,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setup is what all measurements can be told.
+// setup holds the flags of all measurements, and what they make while they run.
 type setup struct {
-	servers       cpuList
-	generator     cpuList
-	understudies  []string
-	environment   []string
-	markdown      string
-	jsonFile      string
+	servers      cpuList
+	generator    cpuList
+	understudies []string
+	environment  []string
+	markdown     string
+	jsonFile     string
+	// stdout gets the report, shown what a person who waits wants to see.
 	stdout, shown io.Writer
-	folder        string
+	// folder is temporary: stores, sockets, files of policies, the binary. end removes
+	// it.
+	folder string
 }
 
 func (s *setup) bind(f *pflag.FlagSet) {
@@ -38,7 +41,8 @@ func (s *setup) bind(f *pflag.FlagSet) {
 	f.StringVar(&s.jsonFile, "json", "", "write every sample to this file")
 }
 
-// begin prepares processors and a temporary folder; the caller removes that.
+// begin chooses processors and makes a temporary folder. After it, end has to be
+// called.
 func (s *setup) begin(cmd *cobra.Command) error {
 	s.stdout, s.shown = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if err := splitProcessors(&s.servers, &s.generator); err != nil {
@@ -76,10 +80,12 @@ func (s *setup) binaries(ctx context.Context) ([]understudy, error) {
 	return out, nil
 }
 
-// progress tells a person who waits.
+// progress shows a line to a person who waits: minutes pass without any other output.
 func (s *setup) progress(what string) { fmt.Fprintln(s.shown, what) }
 
-// publish writes the report where it was asked for.
+// publish writes the report where it was asked for: --json with every sample, and the
+// tables as --markdown or on standard output. It tries both, since a measurement of
+// minutes should not be lost to one wrong path.
 func (s *setup) publish(write func(io.Writer), everything any) error {
 	var errs []error
 	if s.jsonFile != "" {
@@ -95,7 +101,8 @@ func (s *setup) publish(write func(io.Writer), everything any) error {
 	return errors.Join(append(errs, os.WriteFile(s.markdown, []byte(b.String()), 0o644))...)
 }
 
-// comparison is what measurements under load can be told.
+// comparison holds the flags of measurements under load: run, envoy, preview and scale
+// embed it. A flag means the same in all of them.
 type comparison struct {
 	setup
 	plan
@@ -116,12 +123,12 @@ func (c *comparison) bind(f *pflag.FlagSet) {
 	f.Var(&c.Rate, "rate", "of the open loop: requests per second, or a part of the server's own throughput")
 	f.DurationVar(&c.Duration, "duration", 2*time.Second, "of each loop in a round")
 	f.DurationVar(&c.Prime, "prime", 2*time.Second,
-		"of load for each server before the first round, so that what it remembers is there")
+		"of load for each server before the first round, so that its caches are filled")
 	f.DurationVar(&c.Warmup, "warmup", 300*time.Millisecond, "before each loop")
 	f.IntVar(&c.Rounds, "rounds", 5, "how often every server is measured")
 }
 
-// validate tells every mistake at once.
+// validate reports every mistake at once, before anything is started.
 func (c *comparison) validate() error {
 	c.Traffic = trafficKind(c.traffic)
 	var errs []error
@@ -139,7 +146,9 @@ func (c *comparison) validate() error {
 	return errors.Join(errs...)
 }
 
-// prepare makes everything that all policies share, for some kinds of servers.
+// prepare makes everything that all policies share, for some kinds of servers. From
+// here on this process stays on the generator's processors; the build of the binary
+// comes before that, since it may use all.
 func (c *comparison) prepare(ctx context.Context, kinds []string) (*starter, *keys, error) {
 	s := &starter{cpus: c.servers, folder: c.folder, connections: c.Connections, servers: kinds}
 	if slices.Contains(kinds, "understudy") {
@@ -155,6 +164,9 @@ func (c *comparison) prepare(ctx context.Context, kinds []string) (*starter, *ke
 	return s, k, err
 }
 
+// keys are new for each run, so that no key that signs anything is ever in this
+// repository, unless --policies names those whose public parts a foreign server already
+// has.
 func (c *comparison) keys() (*keys, error) {
 	if c.keysFrom != "" {
 		return readKeys(c.keysFrom)
@@ -167,4 +179,5 @@ func (c *comparison) head() reportHead {
 	return reportHead{Machine: newMachine(&c.servers, &c.generator), Command: commandLine(), Plan: c.plan}
 }
 
+// commandLine is what the report shows, so that a table can be measured again.
 func commandLine() string { return strings.Join(append([]string{"authzbench"}, os.Args[1:]...), " ") }

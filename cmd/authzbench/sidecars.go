@@ -18,8 +18,8 @@ import (
 	"understudy/authz/sidecar"
 )
 
-// applied is what a process of sidecars says whenever one of them enforces a newer
-// change: one line of JSON on standard output.
+// applied is one event of a process of sidecars: one of them enforces a newer change.
+// It is one line of JSON on standard output.
 type applied struct {
 	Node     int   `json:"node"`
 	Sequence int64 `json:"sequence"`
@@ -27,17 +27,19 @@ type applied struct {
 	At int64 `json:"at"`
 }
 
-// lookEvery is how exactly the moment of a change is told.
+// lookEvery is how often the state of a sidecar is read, and so the precision of every
+// time that is derived from it.
 const lookEvery = time.Millisecond
 
-// sidecarFlags is what a process of sidecars is told.
+// sidecarFlags are the flags of a process of sidecars.
 type sidecarFlags struct {
 	store        string
 	first, count int
 }
 
 // newSidecars is how this program starts itself as a number of sidecars. Each has
-// connections of its own to the store, as if it were alone.
+// connections of its own to the store, as if it were alone. They serve no checks: a
+// commit is enforced when the snapshot is swapped, whether there is traffic or not.
 func newSidecars() *cobra.Command {
 	f := &sidecarFlags{}
 	cmd := &cobra.Command{
@@ -50,6 +52,7 @@ func newSidecars() *cobra.Command {
 	return cmd
 }
 
+// run follows the store until ctx is done, or until standard output cannot be written.
 func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
 	sidecars := make([]*sidecar.Sidecar, f.count)
 	ctx, cancel := context.WithCancel(ctx)
@@ -79,7 +82,9 @@ func (f *sidecarFlags) run(ctx context.Context, stdout io.Writer) error {
 	return f.watch(ctx, sidecars, json.NewEncoder(stdout))
 }
 
-// watch tells of each change that a sidecar enforces.
+// watch writes an event for each change that a sidecar enforces. It reads their status
+// again and again: a sidecar has no hook for this, and needs none for anything else. A
+// sidecar that applies two changes within lookEvery has one event, for the later.
 func (f *sidecarFlags) watch(ctx context.Context, sidecars []*sidecar.Sidecar, out *json.Encoder) error {
 	seen := make([]int64, len(sidecars))
 	for ctx.Err() == nil {
@@ -93,32 +98,39 @@ func (f *sidecarFlags) watch(ctx context.Context, sidecars []*sidecar.Sidecar, o
 				return err
 			}
 		}
-		precisely(lookEvery)
+		sleepPrecisely(lookEvery)
 	}
 	return nil
 }
 
-// crowd is sidecars in a few processes.
-type crowd struct {
+// sidecarGroup is sidecars in a few processes, and the reader of their events:
+//
+//	sidecars in processes --lines of JSON--> events --> until, settled
+//
+// until and settled are for one goroutine.
+type sidecarGroup struct {
 	size      int
 	processes []*process
-	events    chan applied
-	// latest :: number of a sidecar → what it enforces. Of the reader of events.
+	// events has room for several from each sidecar, so that processes are not held up
+	// while nobody reads, as between two commits.
+	events chan applied
+	// latest :: number of a sidecar → what it enforces. Only until and settled touch
+	// it.
 	latest []int64
 }
 
-// startCrowd starts sidecars, some in each process, and waits until all have
+// startSidecarGroup starts size sidecars, `each` in a process, and waits until all have
 // policies.
-func startCrowd(ctx context.Context, cpus cpuList, store string, size, each int) (*crowd, error) {
+func startSidecarGroup(ctx context.Context, cpus cpuList, store string, size, each int) (*sidecarGroup, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{size: size, events: make(chan applied, 16*size), latest: make([]int64, size)}
+	c := &sidecarGroup{size: size, events: make(chan applied, 16*size), latest: make([]int64, size)}
 	for first := 0; first < size; first += each {
 		cmd := exec.Command(self, "sidecars", "--store", store,
 			"--first", fmt.Sprint(first), "--count", fmt.Sprint(min(each, size-first)))
-		cmd.Stdout = &tail{line: c.tell}
+		cmd.Stdout = &tail{line: c.receive}
 		p, err := startProcess("sidecars", cpus, cmd, nil)
 		if err != nil {
 			return nil, errors.Join(err, c.stop())
@@ -131,14 +143,18 @@ func startCrowd(ctx context.Context, cpus cpuList, store string, size, each int)
 	return c, nil
 }
 
-func (c *crowd) tell(line string) {
+// receive takes one line of a process. It blocks when events is full, and the process
+// waits then.
+func (c *sidecarGroup) receive(line string) {
 	var a applied
 	if json.Unmarshal([]byte(line), &a) == nil {
 		c.events <- a
 	}
 }
 
-func (c *crowd) stop() error {
+// stop ends all processes at the same time: each leaves the store in order, which takes
+// a moment.
+func (c *sidecarGroup) stop() error {
 	var wait sync.WaitGroup
 	for _, p := range c.processes {
 		wait.Go(p.stop)
@@ -147,15 +163,15 @@ func (c *crowd) stop() error {
 	return nil
 }
 
-// crowdTime bounds the wait for all sidecars.
-const crowdTime = time.Minute
+// groupTimeout bounds the wait for all sidecars.
+const groupTimeout = time.Minute
 
 // until waits until every sidecar enforces a change that none has enforced yet, and
 // returns when each first enforced it or a later one.
-func (c *crowd) until(ctx context.Context, sequence int64) ([]time.Time, error) {
+func (c *sidecarGroup) until(ctx context.Context, sequence int64) ([]time.Time, error) {
 	at := make([]time.Time, c.size)
 	missing := c.size
-	deadline := time.After(crowdTime)
+	deadline := time.After(groupTimeout)
 	for missing > 0 {
 		select {
 		case a := <-c.events:
@@ -165,7 +181,7 @@ func (c *crowd) until(ctx context.Context, sequence int64) ([]time.Time, error) 
 			}
 			c.latest[a.Node] = a.Sequence
 		case <-deadline:
-			return nil, fmt.Errorf("%d of %d sidecars do not have change %d after %s", missing, c.size, sequence, crowdTime)
+			return nil, fmt.Errorf("%d of %d sidecars do not have change %d after %s", missing, c.size, sequence, groupTimeout)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -173,23 +189,25 @@ func (c *crowd) until(ctx context.Context, sequence int64) ([]time.Time, error) 
 	return at, nil
 }
 
-// quietTime is how long no sidecar may have told anything for a crowd to be quiet.
-const quietTime = 50 * time.Millisecond
+// settledAfter is how long no sidecar may have reported a change for a group to be
+// settled.
+const settledAfter = 50 * time.Millisecond
 
-// quiet waits until all sidecars enforce the same change and nothing more comes,
-// and returns that change.
-func (c *crowd) quiet(ctx context.Context) (int64, error) {
-	deadline := time.After(crowdTime)
+// settled waits until all sidecars enforce the same change and nothing more comes, and
+// returns that change. It drains events, so that `until` sees those of the next change
+// only.
+func (c *sidecarGroup) settled(ctx context.Context) (int64, error) {
+	deadline := time.After(groupTimeout)
 	for {
 		select {
 		case a := <-c.events:
 			c.latest[a.Node] = a.Sequence
-		case <-time.After(quietTime):
+		case <-time.After(settledAfter):
 			if slices.Min(c.latest) == slices.Max(c.latest) {
 				return c.latest[0], nil
 			}
 		case <-deadline:
-			return 0, fmt.Errorf("the sidecars enforce changes %d to %d after %s", slices.Min(c.latest), slices.Max(c.latest), crowdTime)
+			return 0, fmt.Errorf("the sidecars enforce changes %d to %d after %s", slices.Min(c.latest), slices.Max(c.latest), groupTimeout)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

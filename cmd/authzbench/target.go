@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// target is a server that is measured.
+// target is a server that is measured, and the connections to it.
 type target struct {
 	name    string
 	address string
@@ -53,12 +53,16 @@ func parseTarget(text string) (target, error) {
 	return t, nil
 }
 
-// fleet is the servers of one policy.
+// fleet is the servers of one policy, all running at the same time: they are measured
+// in turn, and those that wait take next to nothing.
 type fleet struct {
 	targets []*target
+	// closers end what belongs to the servers, such as their Envoys. They run after the
+	// servers.
 	closers []func()
 }
 
+// stop ends all servers at the same time. Foreign ones go on.
 func (f *fleet) stop() {
 	var wait sync.WaitGroup
 	for _, t := range f.targets {
@@ -73,7 +77,8 @@ func (f *fleet) stop() {
 	}
 }
 
-// add connects to a server that runs.
+// add connects to a server that runs. The target is in the fleet even if that fails, so
+// that stop ends its process.
 func (f *fleet) add(t target, connections int) error {
 	f.targets = append(f.targets, &t)
 	var err error
@@ -81,17 +86,20 @@ func (f *fleet) add(t target, connections int) error {
 	return err
 }
 
-// starter starts servers for a policy.
+// starter starts the servers of a run, again for each policy.
 type starter struct {
-	cpus         cpuList
-	folder       string
-	connections  int
+	cpus        cpuList
+	folder      string
+	connections int
+	// servers are kinds: noop, stock, understudy. There is one target for each binary
+	// of understudies.
 	servers      []string
 	understudies []understudy
 	foreign      []target
 }
 
-// start starts all servers with a policy and connects to them.
+// start starts all servers with a policy and connects to them. If one fails, those that
+// run are stopped.
 func (s *starter) start(ctx context.Context, p policySpec) (*fleet, error) {
 	f := &fleet{}
 	file, err := writePolicy(s.folder, p)
@@ -124,6 +132,8 @@ func (s *starter) start(ctx context.Context, p policySpec) (*fleet, error) {
 	return f, nil
 }
 
+// writePolicy writes the file that `server stock` reads: data may be megabytes, too
+// long for an argument.
 func writePolicy(folder string, p policySpec) (string, error) {
 	content, err := json.Marshal(p)
 	if err != nil {
@@ -133,7 +143,7 @@ func writePolicy(folder string, p policySpec) (string, error) {
 	return file, os.WriteFile(file, content, 0o600)
 }
 
-// startOwn starts this program as a server.
+// startOwn starts this program as a server: the no-op or stock.
 func (s *starter) startOwn(ctx context.Context, f *fleet, name string, arguments ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -159,7 +169,8 @@ func (s *starter) startOwn(ctx context.Context, f *fleet, name string, arguments
 	}, s.connections)
 }
 
-// startUnderstudy starts a binary and puts the policy.
+// startUnderstudy starts a binary and puts the policy by its API, as an administrator
+// would: what is measured has gone through the store and the compiler.
 func (s *starter) startUnderstudy(ctx context.Context, f *fleet, u understudy, p policySpec) (*node, error) {
 	n, err := u.start(ctx, s.cpus, s.folder)
 	if err != nil {

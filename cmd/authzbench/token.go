@@ -24,15 +24,19 @@ const (
 	rs256 algorithm = "RS256"
 )
 
-// tokenSize is the length of a token in bytes, or up to three less.
+// tokenSize is the length of a token in bytes, or up to three less: base64 has no
+// lengths between. It is what tokens of common identity providers have; both algorithms
+// get the same size, so that only the signature makes the difference.
 const tokenSize = 800
 
-// keys sign tokens. They are made for each run, unless one brings its own.
+// keys sign tokens. They are made for each run, unless --policies names others.
 type keys struct {
 	secret string
 	rsa    *rsa.PrivateKey
 }
 
+// newKeys makes an RSA key of 2048 bits, the usual size for RS256, and a secret of 52
+// letters.
 func newKeys() (*keys, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -60,7 +64,8 @@ func (k *keys) keySet() (string, error) {
 	return string(set), err
 }
 
-// claims are what a token says.
+// claims are the content of a token, all that is the same for one user. The ID (jti) is
+// not among them: it is written in front of them, at a place that renew knows.
 type claims struct {
 	Issuer   string   `json:"iss"`
 	Subject  string   `json:"sub"`
@@ -81,7 +86,11 @@ const (
 	idOffset = 12
 )
 
-// token is a signed token, in the parts that it is changed by.
+// token is a signed token, and where its parts are that change. With HS256, a new ID
+// needs a new signature; both are written over the old ones, in place:
+//
+//	header . {"jti":"x<ID>","iss":... . signature
+//	          id ----^                   ^---- signature
 type token struct {
 	text []byte
 	// id is where the encoded ID begins, signature where the signature does.
@@ -121,6 +130,7 @@ func payloadOf(id [idSize]byte, c claims, size int) ([]byte, error) {
 	}
 }
 
+// signature signs `header.payload` (RFC 7515, HMAC or PKCS #1 v1.5).
 func (k *keys) signature(a algorithm, text string) ([]byte, error) {
 	if a == hs256 {
 		mac := hmac.New(sha256.New, []byte(k.secret))
@@ -131,9 +141,13 @@ func (k *keys) signature(a algorithm, text string) ([]byte, error) {
 	return rsa.SignPKCS1v15(rand.Reader, k.rsa, crypto.SHA256, digest[:])
 }
 
+// encode is base64url without padding, as JSON Web Tokens have it (RFC 7515, section
+// 2).
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// renewer gives tokens new IDs. It is for one goroutine.
+// renewer gives tokens new IDs, so that no two requests have the same token. It keeps
+// the state of the HMAC, since making one for each request would cost more than the
+// signature. It is for one goroutine.
 type renewer struct {
 	mac hash.Hash // nil if tokens are not signed anew
 	sum []byte

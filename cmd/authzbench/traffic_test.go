@@ -85,7 +85,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// TestClaims: with the policy claims, Envoy tells what a token says, in an order that
+// TestClaims: with the policy claims, Envoy sends the claims of a token, in an order that
 // changes with each message.
 func TestClaims(t *testing.T) {
 	k, err := newKeys()
