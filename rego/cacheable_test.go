@@ -298,7 +298,7 @@ func TestUntilOfExtremes(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		number string
-		// known says that the moment of the change can be told.
+		// known says that the moment of the change is known.
 		known bool
 	}{
 		{"0", true}, {"-1", true}, {"-9223372036854775808", true}, {"-1e300", true}, {"1e300", true}, {"9223372036854775806", true},

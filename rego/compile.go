@@ -21,9 +21,14 @@ type Problem = compile.Problem
 // CompileError is the error of a Source that does not compile.
 type CompileError = compile.Error
 
-// Compile compiles a Source under restricted capabilities: no network, no access
-// to the environment of the process. The error is a *CompileError or that of ctx,
-// which is looked at between the steps of the compilation.
+// Compile compiles a Source under restricted capabilities: no network, no access to the
+// environment of the process. The error is a *CompileError or that of ctx, which is
+// looked at between the steps of the compilation; a step may take seconds (see package
+// rego/compile for what bounds it).
+//
+// The steps depend on each other: parse, refuse what would take too long, compile, find
+// what each path depends on, and only then rewrite loops, since the analysis reads the
+// modules as their author wrote them. The Program keeps source.Data without a copy.
 func Compile(ctx context.Context, source Source) (*Program, error) {
 	modules, err := compile.Parse(ctx, source.Modules)
 	if err != nil {
@@ -53,7 +58,9 @@ func Compile(ctx context.Context, source Source) (*Program, error) {
 	return p, nil
 }
 
-// prepare makes the query of each path, and finds out what it reads.
+// prepare makes the query of each path, finds out what it reads, and instruments the
+// modules. Nothing may change the modules after it: evaluations read them without a
+// lock.
 func (p *Program) prepare(ctx context.Context, source Source) error {
 	refs, problems := source.refs(p.compiler)
 	if len(problems) > 0 {
@@ -79,8 +86,9 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 	return nil
 }
 
-// usesLocalNames reports whether a module may name a variable as the compiler names
-// its own, which the analysis takes for unique.
+// usesLocalNames reports whether a module may name a variable as the compiler names its
+// own, which the analysis takes for unique. A text search is enough: it may say yes for
+// a comment or a string, and then the policy is only slower.
 func usesLocalNames(modules map[string]string) bool {
 	for _, text := range modules {
 		if strings.Contains(text, ast.LocalVarPrefix) {

@@ -10,12 +10,15 @@ import (
 	"understudy/rego/compile"
 )
 
-// decisionNames are what people call the rule that decides.
+// decisionNames are the usual names of rules that decide, in published policies and in
+// OPA's own documentation. Only `understudy import` and previews of files use them, to
+// propose a path.
 var decisionNames = []string{"allow", "allowed", "authz", "decision", "main", "response", "result"}
 
-// Decisions returns the paths of the rules that look like decisions, in order:
-// they have one value, take no arguments, are no tests, and have a default or a
-// telling name. The error is a *CompileError or that of ctx.
+// Decisions returns the paths of the rules that look like decisions, in order: they
+// have one value, take no arguments, are no tests, and have a default or a usual name.
+// It is a guess for the user to confirm, and nothing is compiled for it. The error is a
+// *CompileError or that of ctx.
 func Decisions(ctx context.Context, modules map[string]string) ([]string, error) {
 	parsed, err := compile.Parse(ctx, modules)
 	if err != nil {
@@ -33,6 +36,7 @@ func Decisions(ctx context.Context, modules map[string]string) ([]string, error)
 	return slices.Compact(out), nil
 }
 
+// decides leaves out package system, which is OPA's configuration of itself.
 func decides(rule *ast.Rule, path string) bool {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
@@ -44,7 +48,8 @@ func decides(rule *ast.Rule, path string) bool {
 	return rule.Default || slices.Contains(decisionNames, name)
 }
 
-// pathOf turns data.a.b into a/b. A reference that no path can name has none.
+// pathOf turns data.a.b into a/b. A reference that no path can name has none: one with
+// a variable or a number in it, or with a name that has a slash.
 func pathOf(ref ast.Ref) (string, bool) {
 	var segments []string
 	for _, term := range ref[1:] {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestEffortIsBounded: the compiler cannot be interrupted, so a policy that would keep
-// it busy is refused before, with the rule that is to blame.
+// it busy is refused before, with the name of the rule.
 func TestEffortIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"comprehensions": {"allow if count(" + nested("[1 | x := ", "1", "]", 20) + ") > 0", "too long to compile"},
@@ -69,7 +69,7 @@ func nested(open, inner, end string, depth int) string {
 	return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
 }
 
-// longBody has a body that the compiler has to turn round.
+// longBody has a body that the compiler has to put in another order.
 func longBody(length int) string {
 	var b strings.Builder
 	for i := length; i > 0; i-- {

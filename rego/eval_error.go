@@ -10,11 +10,11 @@ import (
 	"understudy/rego/bounds"
 )
 
-// EvalError is the error of an evaluation that gave no result, though it had the
-// time. It tells of the policy alone: OPA quotes values in its messages, which may
-// be those of a request, a token among them.
+// EvalError is the error of an evaluation that gave no result, though it had the time.
+// It describes the policy alone, since it is logged and recorded: OPA quotes values in
+// its messages, which may be those of a request, a token among them.
 type EvalError struct {
-	// Path is the rule that was asked.
+	// Path is the rule that was evaluated.
 	Path string
 	// File and Row say where in the modules; empty and 0 if unknown.
 	File string

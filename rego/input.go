@@ -9,7 +9,9 @@ import (
 	"understudy/rego/bounds"
 )
 
-// Input is an input document. It is immutable and safe for concurrent use.
+// Input is an input document. It is immutable and safe for concurrent use: one document
+// is evaluated by the live policy and all its experiments at the same time. The zero
+// Input is no document at all, for which `input` is undefined.
 type Input struct{ value ast.Value }
 
 // NewInput makes an Input of a document in the types of encoding/json, with
@@ -41,6 +43,8 @@ var errLongNumber = fmt.Errorf("its long numbers have more than %d digits", boun
 // a single comparison may take too long.
 func hasLongNumber(document any) bool { return longDigits(document) > bounds.MaxDigits }
 
+// longDigits counts the digits of long numbers. Short ones count nothing: however many
+// there are, comparing one costs little.
 func longDigits(document any) (n int) {
 	switch v := document.(type) {
 	case json.Number:

@@ -32,7 +32,8 @@ const (
 // room for what fronts put around a body.
 const maxInputDepth = 10_100
 
-// errInputForm says that bytes are no encoded input document.
+// errInputForm says that bytes are no encoded input document. It does not say where:
+// the bytes are a request's, and whoever logs the error must not log them.
 var errInputForm = errors.New("rego: these bytes are no encoded input document")
 
 // AppendInput appends the encoded form of an input document, which [ParseInput] reads. It
@@ -76,6 +77,8 @@ func appendArray(b []byte, array *ast.Array) ([]byte, error) {
 	return b, nil
 }
 
+// appendObject writes fields in the order of ast.Object, which is sorted by key, so
+// that equal documents have equal bytes.
 func appendObject(b []byte, object ast.Object) ([]byte, error) {
 	b = binary.AppendUvarint(append(b, tagObject), uint64(object.Len()))
 	err := object.Iter(func(key, value *ast.Term) (err error) {
@@ -93,7 +96,10 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// ParseInput reads what [AppendInput] made. All of b has to be the document.
+// ParseInput reads what [AppendInput] made. All of b has to be the document. It copies
+// b once, and all strings of the document are parts of that copy. Bytes from anywhere
+// do no harm: nesting and counts are bounded by what is there, so that a wrong length
+// cannot make it allocate much.
 func ParseInput(b []byte) (Input, error) {
 	if len(b) == 1 && b[0] == tagNone {
 		return Input{}, nil
@@ -139,6 +145,8 @@ func (p *inputParser) value(depth int) (ast.Value, error) {
 	return nil, errInputForm
 }
 
+// number accepts what JSON accepts: arithmetic on any other text would panic inside of
+// OPA.
 func (p *inputParser) number() (ast.Value, error) {
 	text, err := p.text()
 	if err != nil {

@@ -21,13 +21,16 @@ var ErrStopped = errors.New("the evaluation was stopped")
 
 // WithPace has evaluations with the context call pace now and then, in the goroutine of
 // the evaluation: it may wait there, and so let others go first, and may keep what stops
-// the evaluation. One built-in is one step, or a few, however long it takes.
+// the evaluation. The pace is called from OPA's check for cancellation, the only hook
+// that it has in its evaluation loop. One built-in is one step, or a few, however long
+// it takes; package rego/bounds limits that.
 func WithPace(ctx context.Context, pace func(Stopper)) context.Context {
 	return context.WithValue(ctx, paceKey{}, pace)
 }
 
-// cancel ends an evaluation, which asks at each step. Apart from Cancel it is called by
-// the goroutine of the evaluation alone.
+// cancel ends an evaluation: OPA asks it at each step. Cancel may be called by any
+// goroutine (that of the context's end); everything else belongs to the goroutine of
+// the evaluation.
 type cancel struct {
 	ended atomic.Bool
 	steps uint

@@ -6,9 +6,9 @@ import (
 	"understudy/rego/compile"
 )
 
-// Packages returns the package of each module, as a path such as envoy/authz. A
-// package that no path can name is empty. The error is a *CompileError or that of
-// ctx.
+// Packages returns the package of each module, as a path such as envoy/authz. A package
+// that no path can name is empty. Nothing is compiled. The error is a *CompileError or
+// that of ctx.
 func Packages(ctx context.Context, modules map[string]string) (map[string]string, error) {
 	parsed, err := compile.Parse(ctx, modules)
 	if err != nil {

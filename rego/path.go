@@ -11,9 +11,9 @@ import (
 // codePath is the Problem.Code of a path that names no rule.
 const codePath = "path_error"
 
-// asked returns the paths to prepare: all that are required, and of the others those
+// wantedPaths returns the paths to prepare: all that are required, and of the others those
 // that are there.
-func (s Source) asked(compiler *ast.Compiler) []string {
+func (s Source) wantedPaths(compiler *ast.Compiler) []string {
 	paths := slices.Clone(s.Paths)
 	for _, path := range s.Optional {
 		if ref, ok := parsePath(path); ok && exists(compiler, s.Data, ref) {
@@ -23,12 +23,12 @@ func (s Source) asked(compiler *ast.Compiler) []string {
 	return paths
 }
 
-// refs returns the references of all paths that are asked :: path → reference, and the
+// refs returns the references of all paths to prepare :: path → reference, and the
 // problems of those that name nothing.
 func (s *Source) refs(compiler *ast.Compiler) (map[string]ast.Ref, []Problem) {
 	out := make(map[string]ast.Ref)
 	var problems []Problem
-	for _, path := range s.asked(compiler) {
+	for _, path := range s.wantedPaths(compiler) {
 		ref, problem := resolve(compiler, s.Data, path)
 		if problem != nil {
 			problems = append(problems, *problem)
@@ -39,7 +39,8 @@ func (s *Source) refs(compiler *ast.Compiler) (map[string]ast.Ref, []Problem) {
 	return out, problems
 }
 
-// exists reports whether there is a rule, a package or a document.
+// exists reports whether there is a rule, a package or a document. A package counts:
+// its value is the object of all its rules, as in OPA's data API.
 func exists(compiler *ast.Compiler, data map[string]any, ref ast.Ref) bool {
 	return len(compiler.GetRules(ref)) > 0 || inData(data, ref)
 }
@@ -76,7 +77,8 @@ func parsePath(path string) (ast.Ref, bool) {
 	return ref, true
 }
 
-// inData reports whether a path leads into the data.
+// inData reports whether a path leads into the data. Elements of arrays cannot be
+// named.
 func inData(data map[string]any, ref ast.Ref) bool {
 	var node any = data
 	for _, term := range ref[1:] {
@@ -91,15 +93,17 @@ func inData(data map[string]any, ref ast.Ref) bool {
 	return true
 }
 
-// isFunction reports whether the reference is that of a function, which has no
-// value without arguments.
+// isFunction reports whether the reference is that of a function, which has no value
+// without arguments. Asked for one, OPA would say "undefined", and every request would
+// be denied.
 func isFunction(rules []*ast.Rule, ref ast.Ref) bool {
 	return slices.ContainsFunc(rules, func(r *ast.Rule) bool {
 		return len(r.Head.Args) > 0 && r.Ref().GroundPrefix().Equal(ref)
 	})
 }
 
-// packagesHint says which packages there are, written as paths.
+// packagesHint names the packages there are, written as paths: the usual mistake is a
+// path that lacks its package or has one of another file.
 func packagesHint(compiler *ast.Compiler) string {
 	var packages []string
 	for _, m := range compiler.Modules {

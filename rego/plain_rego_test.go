@@ -59,7 +59,7 @@ func TestPlainRego(t *testing.T) {
 	}
 }
 
-// plainInputs are inputs that the policies tell apart.
+// plainInputs are inputs for which the policies decide differently.
 func plainInputs() []map[string]any {
 	token := signedToken(map[string]any{"exp": epoch + 5, "nbf": epoch + 2}, "s")
 	return []map[string]any{

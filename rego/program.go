@@ -16,19 +16,23 @@ import (
 	"understudy/rego/instrument"
 )
 
-// Program is a compiled Source. It is immutable and safe for concurrent use.
+// Program is a compiled Source. It is immutable and safe for concurrent use: every
+// evaluation has its own query, and shares compiled modules, data and one read
+// transaction.
 type Program struct {
 	compiler *ast.Compiler
 	store    storage.Store
 	txn      storage.Transaction
 	// builtins :: name → the instrumented built-ins that stand in the modules.
 	builtins map[string]*topdown.Builtin
-	// queries :: path → how it is asked.
+	// queries :: path → how it is evaluated.
 	queries map[string]query
 }
 
-// query is how a path is asked.
+// query is what is evaluated for a path.
 type query struct {
+	// body is `value = data.a.b`, made once: parsing it would cost more than evaluating
+	// it.
 	body ast.Body
 	// dependencies are what its value depends on.
 	dependencies dependencies.Dependencies
@@ -59,7 +63,9 @@ type Result struct {
 	ValidUntil time.Time
 }
 
-// Reads returns what the rule at path, one of Source.Paths, can read of its input.
+// Reads returns what the rule at path, one of Source.Paths, can read of its input. An
+// input that lacks everything else gives the same value. It is the whole input for a
+// path that the program does not have, the safe answer.
 func (p *Program) Reads(path string) *Reads {
 	if q, ok := p.queries[path]; ok {
 		return q.dependencies.Reads
@@ -68,21 +74,22 @@ func (p *Program) Reads(path string) *Reads {
 }
 
 // Cacheable reports whether the rule at path, one of Source.Paths, has the same value
-// for inputs that are equal in what Reads names, up to a moment that Eval tells.
+// for inputs that are equal in what Reads names, up to the ValidUntil of its [Result].
 func (p *Program) Cacheable(path string) bool { return p.queries[path].dependencies.Cacheable }
 
 // Deterministic reports whether the rule at path, one of Source.Paths, always has the
-// same value for the same input at the same moment. It may say no too often.
+// same value for the same input at the same moment. It may say no too often. Only such
+// rules can be verified by a second evaluation.
 func (p *Program) Deterministic(path string) bool { return p.queries[path].dependencies.Deterministic }
 
-// Has reports whether the rule at path can be asked: it is one of Source.Paths, or
+// Has reports whether the rule at path can be evaluated: it is one of Source.Paths, or
 // one of Source.Optional that is there.
 func (p *Program) Has(path string) bool {
 	_, ok := p.queries[path]
 	return ok
 }
 
-// Eval asks the rule at path, one that the program has, for its value. All built-ins
+// Eval evaluates the rule at path, one that the program has. All built-ins
 // see the clock stand at now. An evaluation stops soon after ctx is done, with
 // the error of ctx. An error of a built-in makes the expression undefined, as Rego
 // has it; other errors, such as two values for one rule or a call that package bounds
@@ -101,8 +108,9 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 	return result, nil
 }
 
-// EvalPlain is Eval as OPA alone does it: no index of the data is used, and no result
-// about a token that is cached. It tells nothing of the time after now.
+// EvalPlain is Eval as OPA alone does it: no index of the data is used, and no cached
+// result about a token. It is what samples of live decisions are verified by, and what
+// tests compare with. The result is valid for the moment now only.
 func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
 	result, err := p.eval(ctx, path, input, now)
 	if err != nil {
@@ -112,7 +120,9 @@ func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now t
 	return result, nil
 }
 
-// eval leaves ValidUntil to its callers.
+// eval leaves ValidUntil to its callers. A context that can end is watched from the
+// side, since OPA looks at Cancel, not at contexts; stop ends the watch, so that
+// nothing of a request remains.
 func (p *Program) eval(ctx context.Context, path string, input Input, now time.Time) (result Result, err error) {
 	q, ok := p.queries[path]
 	if !ok {
@@ -126,7 +136,7 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 		stop := context.AfterFunc(ctx, cancel.Cancel)
 		defer stop()
 	}
-	found, err := p.ask(ctx, q.body, input, now, cancel)
+	found, err := p.evaluate(ctx, q.body, input, now, cancel)
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
 		return result, compile.Ended(ctx)
@@ -137,6 +147,7 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	case found == nil:
 		return result, nil
 	}
+	// Turning it into Go values would take several times its size in memory.
 	if bounds.TooLarge(found) {
 		return result, &EvalError{Path: path, Code: bounds.Code, Message: "the value is too large"}
 	}
@@ -147,8 +158,8 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	return result, nil
 }
 
-// ask evaluates a query; the value is nil if it is undefined.
-func (p *Program) ask(
+// evaluate runs a query; the value is nil if it is undefined.
+func (p *Program) evaluate(
 	ctx context.Context, body ast.Body, input Input, now time.Time, cancel topdown.Cancel,
 ) (*ast.Term, error) {
 	q := topdown.NewQuery(body).

@@ -1,10 +1,10 @@
-// Package rego is the policy decision point: it compiles Rego modules and asks
-// their rules for a value. It is the only importer of OPA.
+// Package rego is the policy decision point: it compiles Rego modules and evaluates
+// their rules. It is the only importer of OPA.
 //
 // A [Source] is compiled once into an immutable [Program], under restricted
 // capabilities: a policy reaches nothing but its input, its data and the clock it
 // is given. What one call of a built-in may cost is bounded; see package
-// rego/bounds. A Program is then asked for the value of a rule by any number of
+// rego/bounds. A Program is then evaluated by any number of
 // goroutines. What a value means is left to the caller.
 package rego
 
@@ -15,9 +15,9 @@ type Source struct {
 	// Data is the document that the modules read as `data`, in the types of
 	// encoding/json. The Program keeps it: it must not be modified any more.
 	Data map[string]any
-	// Paths are the rules that will be asked, as paths below data, such as
+	// Paths are the rules that will be evaluated, as paths below data, such as
 	// envoy/authz/allow. Each has to exist in the modules or in the data.
 	Paths []string
-	// Optional are rules that may be asked if they are there; see [Program.Has].
+	// Optional are rules that may be evaluated if they are there; see [Program.Has].
 	Optional []string
 }

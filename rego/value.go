@@ -8,11 +8,13 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// Value is a part of an input document, for who makes one piece by piece rather than
-// from a map. It is immutable and safe for concurrent use. The zero Value is absent.
+// Value is a part of an input document, for callers that make one piece by piece rather
+// than from a map: the lazy decoder of a request builds only what a policy reads, and a
+// map in between would be most of its cost. It is immutable and safe for concurrent
+// use. The zero Value is absent.
 type Value struct{ term *ast.Term }
 
-// String returns a string, which has to be UTF-8.
+// String returns a string, which has to be UTF-8. It shares the memory of s.
 func String(s string) Value { return Value{ast.StringTerm(s)} }
 
 // Integer returns a number.
@@ -42,7 +44,7 @@ func Array(values []Value) Value {
 	return Value{ast.ArrayTerm(terms...)}
 }
 
-// Boolean returns true or false.
+// Boolean returns true or false. It does not allocate.
 func Boolean(b bool) Value { return Value{ast.InternedTerm(b)} }
 
 // Strings returns an array of strings.
@@ -68,7 +70,8 @@ func ValueOf(document any) (Value, error) {
 	return Value{ast.NewTerm(v)}, nil
 }
 
-// Name is the name of an object's field, made once for many objects.
+// Name is the name of an object's field, made once for many objects: the names of an
+// input document are the same in every request.
 type Name struct{ term *ast.Term }
 
 // NewName returns a Name.
@@ -80,7 +83,7 @@ type Object struct{ object ast.Object }
 // NewObject returns an empty object with room for n fields.
 func NewObject(n int) Object { return Object{ast.NewObjectWithCapacity(n)} }
 
-// Set sets a field. An absent value sets nothing.
+// Set sets a field. An absent value sets nothing, so that callers need not test for it.
 func (o Object) Set(name Name, v Value) {
 	if v.term != nil {
 		o.object.Insert(name.term, v.term)

@@ -13,9 +13,13 @@ import (
 )
 
 // constants are those of the packages that check requests, by name. The generator reads
-// their source: it cannot import what imports the code that it makes.
+// their source: it cannot import what imports the code that it makes. Limits in the
+// OpenAPI document so are the limits of the server, and cannot be forgotten when one
+// changes.
 type constants struct {
-	scopes  []*types.Scope
+	scopes []*types.Scope
+	// missing collects names that were not found, so that the generator can report all
+	// of them at once (err), and callers need not check each look-up.
 	missing []error
 }
 
@@ -33,7 +37,8 @@ func readConstants(admin string) (*constants, error) {
 }
 
 // readScope checks the types of a package without what it imports: a constant that
-// needs that is not there.
+// needs that is not there. Errors of the type checker are expected for that reason, and
+// dropped; bodies of functions are skipped, since no limit is declared in one.
 func readScope(folder string) (*types.Scope, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -56,6 +61,7 @@ func readScope(folder string) (*types.Scope, error) {
 	return checked.Scope(), nil
 }
 
+// value returns a constant of the first package that has one with the name.
 func (c *constants) value(name string) constant.Value {
 	for _, scope := range c.scopes {
 		if found, ok := scope.Lookup(name).(*types.Const); ok && found.Val().Kind() != constant.Unknown {
@@ -66,13 +72,13 @@ func (c *constants) value(name string) constant.Value {
 	return constant.MakeUnknown()
 }
 
-// number returns a constant's integer.
+// number returns a constant's integer, 0 if there is none; err reports that.
 func (c *constants) number(name string) int64 {
 	n, _ := constant.Int64Val(constant.ToInt(c.value(name)))
 	return n
 }
 
-// text returns a constant's string.
+// text returns a constant's string, empty if there is none; err reports that.
 func (c *constants) text(name string) string {
 	if v := c.value(name); v.Kind() == constant.String {
 		return constant.StringVal(v)

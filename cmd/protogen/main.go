@@ -57,15 +57,22 @@ const (
 	adminPackage    = "understudy/admin/v1;adminpb"
 )
 
-// plugin is one run of a protoc plugin: a pinned tool, what it generates from
-// and its parameter.
+// plugin is one run of a protoc plugin: a pinned tool, what it generates from and its
+// parameter. A plugin is a program that reads a CodeGeneratorRequest from standard
+// input and writes a CodeGeneratorResponse (google/protobuf/compiler/plugin.proto);
+// protoc is not needed for it.
 type plugin struct {
 	tool      string
 	files     []string
 	parameter string
 }
 
-// plugins lists every run, in the order of their output.
+// plugins lists every run, in the order of their output. The gateway of
+// google.longrunning is a run of its own: its HTTP rules are not in its proto but in
+// operations.yaml, and it is generated into our package, since no other Go package has
+// it with these paths. PATCH is without the gateway's own update mask: an absent mask
+// has a meaning here (AIP-134), which the gateway would fill in before the server sees
+// it.
 func plugins(root string) []plugin {
 	const module = "module=understudy"
 	rest := "grpc_api_configuration=" + filepath.Join(root, operationsREST)
@@ -86,6 +93,7 @@ func main() {
 	}
 }
 
+// run is main with its arguments. args[0] is the name of the program.
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	descriptors := flags.String("descriptors", "", "write a FileDescriptorSet to this `file`, below ROOT, and generate nothing")
@@ -122,6 +130,8 @@ func generateAll(ctx context.Context, root string, files []*descriptorpb.FileDes
 	return nil
 }
 
+// writeDescriptors writes a FileDescriptorSet, with comments (source info), which
+// api-linter needs to find its exceptions.
 func writeDescriptors(path string, files []*descriptorpb.FileDescriptorProto) error {
 	content, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: files})
 	if err != nil {
@@ -133,8 +143,10 @@ func writeDescriptors(path string, files []*descriptorpb.FileDescriptorProto) er
 	return os.WriteFile(path, content, 0o644)
 }
 
-// compile returns the descriptors of admin.proto and of all it imports, each
-// after its own imports, as plugins want them.
+// compile returns the descriptors of admin.proto and of all it imports, each after its
+// own imports, as plugins want them. Only our proto is read from disk. Its imports are
+// the descriptors of the Go packages that the server is built with, so generated code
+// and linked code cannot be of different versions.
 func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorProto, error) {
 	linked := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
 		fd, err := protoregistry.GlobalFiles.FindFileByPath(path)
@@ -164,6 +176,8 @@ func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorPr
 	return all, nil
 }
 
+// appendFile appends a file after its imports, once. A file compiled here keeps its
+// comments, which become the comments of the generated code; a linked one has none.
 func appendFile(
 	all []*descriptorpb.FileDescriptorProto, f protoreflect.FileDescriptor, seen map[string]bool,
 ) []*descriptorpb.FileDescriptorProto {
@@ -180,7 +194,8 @@ func appendFile(
 	return append(all, protodesc.ToFileDescriptorProto(f))
 }
 
-// generate runs one plugin and writes what it answers below root.
+// generate runs one plugin and writes the files that it returns below root. The tool's
+// version is pinned by this module's go.mod (`go tool`).
 func generate(ctx context.Context, root string, p plugin, files []*descriptorpb.FileDescriptorProto) error {
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: p.files,
@@ -218,7 +233,7 @@ func outputPath(root, path string) string {
 	return filepath.Join(root, filepath.FromSlash(strings.TrimPrefix(path, importRoot)))
 }
 
-// importOperations mends the import of google.longrunning in generated code.
+// importOperations corrects the import of google.longrunning in generated code.
 // The gateway of that foreign proto belongs into our package, but the plugin has
 // one setting for the package it writes and the package it imports.
 func importOperations(code string) string {

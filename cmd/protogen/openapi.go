@@ -24,6 +24,10 @@ var OpenAPI []byte
 `
 )
 
+// object is a JSON object. The document is changed as plain JSON: types for OpenAPI 3.1
+// would be a large dependency for few changes. A type assertion that fails is a panic
+// on purpose: the plugin writes another document than this code knows, and a person has
+// to look.
 type object = map[string]any
 
 // finishOpenAPI makes the plugin's document one that clients can be generated from:
@@ -66,8 +70,9 @@ func finishOpenAPI(admin string) error {
 	return os.WriteFile(filepath.Join(admin, "v1", "openapi.go"), []byte(openAPIEmbed), 0o644)
 }
 
-// describe says what the document is about, where the server is, and that it asks
-// nobody who he is; and it gives each call a short name, a summary and a description.
+// describe sets title and license, where the server is, and that it has no
+// authentication; and it gives each call a short name, a summary and a description.
+// Generated clients name their methods after operationId, and show the summary.
 func describe(document object) {
 	document["info"] = object{
 		"title":       "Understudy admin API",
@@ -76,12 +81,12 @@ func describe(document object) {
 		"license":     object{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 	}
 	document["servers"] = []any{
-		object{"url": "http://localhost:8181", "description": "Where `understudy serve` listens unless it is told otherwise."},
+		object{"url": "http://localhost:8181", "description": "Where `understudy serve` listens by default."},
 		object{"url": "/", "description": "The server that this document comes from."},
 	}
 	document["security"] = []any{}
 	document["tags"] = append(document["tags"].([]any), object{
-		"name": "Operations", "description": "Tells how far the sidecars have applied a change.",
+		"name": "Operations", "description": "Shows how far the sidecars have applied a change.",
 	})
 	for _, o := range operationsOf(document) {
 		_, id, found := strings.Cut(o["operationId"].(string), "_")
@@ -110,6 +115,8 @@ func operationsOf(document object) []object {
 	return out
 }
 
+// marshal writes a document as it is checked in: indented, keys in order (encoding/json
+// sorts maps), so that generating twice makes no difference.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -119,7 +126,11 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// merged returns the paths under their canonical templates.
+// merged returns the paths under their canonical templates:
+//
+//	/v1/{name}, /v1/{name_1}, /v1/{policy.name}  →  /v1/projects/{project}/…/policies/{policy}
+//
+// Methods that the plugin wrote under different templates come together at one path.
 func merged(paths object) object {
 	out := make(object)
 	for template, item := range paths {
@@ -153,6 +164,7 @@ func canonicalTemplate(template string) (string, map[string]string) {
 	return canonical, renamed
 }
 
+// singular is enough English for our collections: policies, experiments, locations.
 func singular(collection string) string {
 	if stem, ok := strings.CutSuffix(collection, "ies"); ok {
 		return stem + "y"
@@ -160,6 +172,8 @@ func singular(collection string) string {
 	return strings.TrimSuffix(collection, "s")
 }
 
+// renameParameters follows a renamed template: the parameter of a path must have the
+// name that is in the path.
 func renameParameters(operation object, renamed map[string]string) {
 	parameters, _ := operation["parameters"].([]any)
 	for _, p := range parameters {

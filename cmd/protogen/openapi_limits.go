@@ -35,6 +35,9 @@ func addLimits(document object, admin string) error {
 func limitParameter(p object, limits *constants) {
 	schema, name := p["schema"].(object), p["name"].(string)
 	switch {
+	// The server checks these IDs strictly because it creates something under them. An
+	// ID that only looks something up may be any that can exist, hence the loose
+	// pattern for the other paths.
 	case name == "project", strings.HasSuffix(name, "Id"):
 		schema["pattern"] = limits.text("strictIDPattern")
 	case p["in"] == "path":
@@ -55,6 +58,7 @@ func limitProperties(schema object, limits *constants) {
 	properties, _ := schema["properties"].(object)
 	for name, p := range properties {
 		property := p.(object)
+		// The server sets these; limits are for what clients send.
 		if property["readOnly"] == true {
 			if name == "uid" {
 				property["format"] = "uuid"

@@ -4,8 +4,9 @@ package main
 const operationFilter = "Optional. An AIP-160 filter over `name`, `metadata`, `done`, `error` and `response`. " +
 	"A word alone searches `name`.\nExample: `metadata.verb = commit AND NOT done = true`"
 
-// addOperations adds google.longrunning.Operations as admin/v1/operations.yaml
-// maps it.
+// addOperations adds google.longrunning.Operations as admin/v1/operations.yaml maps it:
+// the plugin reads HTTP rules only from the proto itself, and that one is Google's. A
+// test compares these paths with those that the server serves.
 func addOperations(paths object) {
 	const location = "/v1/projects/{project}/locations/{location}/operations"
 	paths[location] = object{"get": operation("ListOperations", "Lists operations.", "location",
@@ -29,8 +30,9 @@ func addOperations(paths object) {
 			"description": "Optional. At most a minute, which is also the default."}}})}
 }
 
-// addErrors makes the error of every method the JSON that the server sends
-// (AIP-193).
+// addErrors makes the error of every method the JSON that the server sends (AIP-193).
+// The plugin would declare google.rpc.Status, which the gateway sends by default; ours
+// stands below the key "error", as Google's REST APIs have it.
 func addErrors(document object) {
 	schemas := document["components"].(object)["schemas"].(object)
 	schemas["ErrorResponse"] = object{"type": "object", "properties": object{
@@ -55,10 +57,14 @@ func addErrors(document object) {
 	}
 }
 
+// operationRef refers to the schema that the plugin wrote: our own methods return
+// operations.
 func operationRef() object {
 	return object{"$ref": "#/components/schemas/google.longrunning.Operation"}
 }
 
+// operation is one method of google.longrunning.Operations. last is the last variable
+// of its path; more are its query parameters.
 func operation(id, summary, last string, response object, more ...any) object {
 	parameters := []any{pathParameter("project"), pathParameter("location")}
 	if last == "operation" {
@@ -84,6 +90,7 @@ func pathParameter(name string) object {
 		"description": "The ID of the " + name + ".", "schema": object{"type": "string"}}
 }
 
+// query is an optional query parameter.
 func query(name, kind, description string) object {
 	return object{"name": name, "in": "query", "description": description, "schema": object{"type": kind}}
 }

@@ -9,7 +9,7 @@
 //     byte, and the result is not larger than the operands. OPA's function is called.
 //   - bounded: a cost is computed from the operands before the call, and beyond a limit
 //     there is no call. The tables in text.go, values.go and so on are those limits.
-//   - replaced: the work cannot be told from the operands. A function of ours does the
+//   - replaced: the work cannot be estimated from the operands. A function of ours does the
 //     same and looks at the deadline (templates, graphs), or takes smaller steps with a
 //     limit between them (JSON patches).
 //
@@ -46,7 +46,9 @@ import (
 // an error names the built-in and the limit, and quotes no operand.
 const Code = "eval_bound_error"
 
-// bound is the limit of one built-in.
+// bound is the limit of one built-in. For example concat: the cost is the sum of the
+// lengths of the parts and separators, the unit is bytes of the result, and the most is
+// 4 MiB.
 type bound struct {
 	// cost returns about how much a call needs, in the unit. It is called before each
 	// call: it has to be fast and must not allocate where operands are small. It stops
@@ -61,7 +63,9 @@ type bound struct {
 // bounded :: name → limit.
 var bounded = make(map[string]bound)
 
-// bind gives several built-ins one limit. It is called before init.
+// bind gives several built-ins one limit. It is called by the initialisers of package
+// variables, which Go runs before init. It returns a value only so that it can stand in
+// a variable declaration.
 func bind(most int, unit string, cost func(operands []*ast.Term) int, names ...string) struct{} {
 	for _, name := range names {
 		bounded[name] = bound{cost, most, unit}
@@ -90,7 +94,8 @@ func init() {
 	}
 }
 
-// guard calls a built-in if that costs no more than its bound.
+// guard calls a built-in if that costs no more than its bound. The result is not looked
+// at: what cannot be estimated from the operands belongs to the third group.
 func (b bound) guard(name string, original topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		if b.cost(operands) > b.most {

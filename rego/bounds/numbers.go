@@ -28,8 +28,9 @@ var _ = []struct{}{
 	bind(maxValues, "numbers", ranged, "numbers.range", "numbers.range_step"),
 }
 
-// Digits returns how many digits a number has if it is a long one, with those that stand
-// in its exponent; otherwise 0.
+// Digits returns how many digits a number has if it is a long one, with those that
+// stand in its exponent; otherwise 0. Short numbers count nothing, so that any number
+// of them may be in a document: only long ones make arithmetic and comparisons slow.
 func Digits(number string) int {
 	n := exponent(number)
 	if len(number) <= usualNumber && n <= 300 {
@@ -38,7 +39,9 @@ func Digits(number string) int {
 	return len(number) + n
 }
 
-// exponent returns the size of the exponent of a number, whatever its sign.
+// exponent returns the size of the exponent of a number, whatever its sign: 1e-400 is
+// as long to write as 1e400. It looks at the last twelve characters, which is where an
+// exponent that OPA accepts has to be.
 func exponent(number string) (n int) {
 	for i := len(number) - 1; i > 0 && i >= len(number)-12; i-- {
 		if c := number[i]; c == 'e' || c == 'E' {
@@ -94,7 +97,8 @@ func shifted(operands []*ast.Term) int {
 	return int(shift)
 }
 
-// ranged is how many numbers there are in a range.
+// ranged is how many numbers there are in a range. The distance is computed without a
+// sign, since that of the two ends may not fit into 63 bits.
 func ranged(operands []*ast.Term) int {
 	step := int64(1)
 	from, ok1 := int64Of(operands[0])
@@ -114,7 +118,9 @@ func ranged(operands []*ast.Term) int {
 	return int(min(distance/uint64(step), maxValues)) + 1
 }
 
-// rangedBig is ranged for numbers that do not fit into 64 bits.
+// rangedBig is ranged for numbers that do not fit into 64 bits. It first looks at how
+// long they are: to compute the distance of two numbers with a huge exponent is what
+// has to be prevented.
 func rangedBig(operands []*ast.Term) int {
 	if digits(operands) > MaxDigits {
 		return maxValues + 1
@@ -160,7 +166,8 @@ func int64Of(t *ast.Term) (int64, bool) {
 }
 
 // digitsIn is how many digits the long numbers in a text have together, or what may be
-// such.
+// such: it looks at characters only, since the text is not parsed yet. Too many is on
+// the safe side.
 func digitsIn(s string) (total int) {
 	begin := -1
 	for i := range len(s) {

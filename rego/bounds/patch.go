@@ -38,7 +38,8 @@ func patch(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 	}
 }
 
-// once returns what a built-in gives; nil if it is undefined.
+// once returns what a built-in gives; nil if it is undefined. The built-ins here give
+// one value at most.
 func once(f topdown.BuiltinFunc, bctx topdown.BuiltinContext, operands ...*ast.Term) (out *ast.Term, err error) {
 	err = f(bctx, operands, func(t *ast.Term) error {
 		out = t

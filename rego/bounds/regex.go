@@ -35,8 +35,9 @@ var _ = []struct{}{
 		"regex.template_match"),
 }
 
-// stepsToMatch is at most about how many steps it takes to compile a pattern and to match so
-// much text.
+// stepsToMatch is at most about how many steps it takes to compile a pattern and to
+// match so much text. The length of the pattern gives a first, too high number without
+// parsing it; most calls are within the limit by that already.
 func stepsToMatch(pattern string, text int) int {
 	most := 2 * len(pattern) * repetitions(pattern)
 	if cost := most * (text + compiling); cost <= maxSteps {
@@ -67,8 +68,9 @@ func atMost(n *ast.Term, otherwise int) int {
 	return otherwise
 }
 
-// repetitions is how often counted repetitions can make a part of the pattern appear. Go
-// refuses patterns in which that is more than 1,000.
+// repetitions is how often counted repetitions can make a part of the pattern appear:
+// (a{10}){20} has 200 times `a`. Go refuses patterns in which that is more than 1,000.
+// Every number in the pattern counts, also one that is no repetition.
 func repetitions(pattern string) int {
 	const most = 1000
 	if !strings.Contains(pattern, "{") {
@@ -86,7 +88,7 @@ func repetitions(pattern string) int {
 }
 
 // instructions is the size of the program that a pattern is compiled to, as far as it can
-// be told without that.
+// be known without that.
 func instructions(pattern string) int {
 	if len(pattern) > maxSteps/compiling {
 		return len(pattern)
@@ -98,6 +100,8 @@ func instructions(pattern string) int {
 	return 1 + instructionsOf(tree)
 }
 
+// instructionsOf follows how Go compiles a pattern: a counted repetition is written out
+// as often as it counts.
 func instructionsOf(e *syntax.Regexp) int {
 	n := 1
 	if e.Op == syntax.OpLiteral {

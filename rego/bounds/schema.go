@@ -42,7 +42,8 @@ func matched(schema, document *ast.Term) int {
 	return m.checks
 }
 
-// documentOf returns an operand in the types of encoding/json: a JSON text or a document.
+// documentOf returns an operand in the types of encoding/json: a JSON text or a
+// document. OPA's functions take either.
 func documentOf(t *ast.Term) (out any, ok bool) {
 	if s, isText := t.Value.(ast.String); isText {
 		return out, util.UnmarshalJSON([]byte(s), &out) == nil
@@ -61,6 +62,8 @@ type matching struct {
 	checks int
 }
 
+// collect notes every part of the schema by its pointer, whether it is a schema or not:
+// what a reference may name is known only when it is followed.
 func (m *matching) collect(v any, pointer string) {
 	m.nodes[pointer] = v
 	switch v := v.(type) {

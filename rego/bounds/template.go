@@ -21,7 +21,7 @@ const (
 
 // renderTemplate does what strings.render_template does, with the same package of Go, and
 // looks at the deadline in each round of a loop and each call of a template. What OPA
-// does can neither be cancelled nor told from its operands: three nested loops over two
+// does can neither be cancelled nor estimated from its operands: three nested loops over two
 // thousand numbers, in a template of a hundred bytes, write some gigabytes.
 func renderTemplate(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
@@ -78,7 +78,9 @@ func (r *rendering) Write(p []byte) (int, error) {
 	return r.out.Write(p)
 }
 
-// look ends the rendering when the evaluation is cancelled.
+// look ends the rendering when the evaluation is cancelled. The error stops the
+// template; why it stopped is in halt, since the package template wraps what it is
+// given.
 func (r *rendering) look() error {
 	if r.halt == nil && isCancelled(r.bctx) {
 		r.halt = cancelled(r.bctx, ast.RenderTemplate.Name)

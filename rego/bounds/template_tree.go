@@ -17,7 +17,10 @@ const (
 	leaveName = "understudyLeave"
 )
 
-// ticks are nodes of a template: calls of the functions above, which write nothing.
+// ticks are nodes of a template: calls of the functions above, which write nothing. A
+// loop of a template becomes, in effect:
+//
+//	{{range .numbers}}{{understudyRound}} … {{end}}
 type ticks struct{ round, enter, leave parse.Node }
 
 // functions are those of a template. Those that make text stand in for the ones of the
@@ -40,6 +43,8 @@ func (r *rendering) functions() template.FuncMap {
 	}
 }
 
+// enter counts how deep templates call one another. The stack of a goroutine has a
+// limit, and beyond it the process ends; no recover helps.
 func (r *rendering) enter() (string, error) {
 	if r.calls++; r.calls > maxCalls && r.halt == nil {
 		r.halt = exceeded(r.bctx, ast.RenderTemplate.Name, maxCalls, "templates within one another")
@@ -55,6 +60,8 @@ func (r *rendering) making(factor int, f func(...any) string) func(...any) (stri
 	}
 }
 
+// make makes a text, unless it would be too long. It asks before it calls f: one printf
+// with a width of a million would be enough otherwise.
 func (r *rendering) make(cost int, f func() string) (string, error) {
 	if cost > 8*maxOutput || r.made > 8*maxOutput {
 		return "", r.tooLong()

@@ -64,7 +64,8 @@ func str(t *ast.Term) string {
 	return string(s)
 }
 
-// text is the length of all operands that are strings. The last may be the result.
+// text is the length of all operands that are strings. The last may be the result: an
+// operand that an expression compares the value with.
 func text(operands []*ast.Term) (n int) {
 	for _, o := range operands {
 		n += length(o)
@@ -93,7 +94,9 @@ func joined(operands []*ast.Term) int {
 	return total
 }
 
-// formatted is at least the length of what sprintf makes.
+// formatted is at least the length of what sprintf makes. It cannot be exact without
+// formatting; each verb gets 400 bytes for whatever a number may become, and what may
+// be escaped counts ten times.
 func formatted(operands []*ast.Term) int {
 	format := str(operands[0])
 	args, ok := operands[1].Value.(*ast.Array)

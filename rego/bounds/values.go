@@ -33,7 +33,8 @@ var _ = []struct{}{
 }
 
 // weight is how much is in values, counted as a tree: what is in two places counts
-// twice, as it does for those who walk or write it.
+// twice, as it does for those who walk or write it. A request can so make a small
+// document heavy by naming one part many times; its true size would not show that.
 type weight struct {
 	values, text, depth int
 	// fractions are the numbers that are compared about thirty times as slowly as others:
@@ -41,7 +42,8 @@ type weight struct {
 	fractions, digits int
 }
 
-// scale walks values until they are heavier than a limit.
+// scale walks values until they are heavier than a limit. Scales are pooled, as their
+// two closures would otherwise be allocated for each call of a built-in.
 type scale struct {
 	weight
 	most, depth int
@@ -192,7 +194,7 @@ func indented(operands []*ast.Term) int {
 	return w.values + w.text/64 + w.values*space*(w.depth+1)/64
 }
 
-// sorted is how many values are compared to sort.
+// sorted is how many values are compared to sort: n × log n of them.
 func sorted(operands []*ast.Term) int {
 	n := lengthOf(operands[0])
 	return compared(operands[:1]) * bits.Len(uint(n))

@@ -21,11 +21,12 @@ const (
 	maxBundleFiles = 10_000
 )
 
-// Error is the error of a bundle that is refused.
+// Error is the error of a bundle that is refused. It is the importer's to correct; an
+// error of the reader is not an Error.
 type Error struct {
-	// File is the file that is to blame; empty if no single one is.
+	// File is the file with the fault; empty if no single one is.
 	File string
-	// Message says what is wrong and how to mend it.
+	// Message says what is wrong and how to fix it.
 	Message string
 }
 
@@ -45,7 +46,9 @@ var errTooLarge = refuse("", "The bundle has more than %d MiB unpacked. Leave ou
 // files are the files of a bundle :: path without a leading slash → content.
 type files map[string][]byte
 
-// add takes a file whose name is not taken yet.
+// add takes a file whose name is not taken yet. Tar allows two entries of one name, and
+// tools differ in which one they take: a reviewer could read one file and the server
+// enforce the other.
 func (f files) add(name string, content []byte) error {
 	if _, taken := f[name]; taken {
 		return refuse(name, "The bundle has two files of this name.")
@@ -54,8 +57,10 @@ func (f files) add(name string, content []byte) error {
 	return nil
 }
 
-// readArchive reads a tar archive, compressed by gzip or not, within bounds. It
-// writes nothing anywhere.
+// readArchive reads a tar archive, compressed by gzip or not, within bounds. Everything
+// stays in memory and nothing is written anywhere, so that no entry can name a place on
+// disk. The bounds hold for what comes out of gzip, so that a small file which unpacks
+// to gigabytes ends early.
 func readArchive(r io.Reader) (files, error) {
 	unpacked, err := unpack(r)
 	if err != nil {
@@ -81,7 +86,9 @@ func readArchive(r io.Reader) (files, error) {
 	}
 }
 
-// take reads one entry of an archive. Folders and the like are passed over.
+// take reads one entry of an archive. Folders and the like are passed over. A link
+// where a policy or data file is expected is refused instead, since leaving it out
+// would leave out rules.
 func (f files) take(header *tar.Header, from io.Reader) error {
 	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
 	if header.Name != "" && climbs(header.Name) {
@@ -102,7 +109,8 @@ func (f files) take(header *tar.Header, from io.Reader) error {
 	return nil
 }
 
-// climbs reports whether a name has a segment that leads upwards.
+// climbs reports whether a name has a segment that leads upwards. Backslashes count as
+// slashes, for archives made on Windows.
 func climbs(name string) bool {
 	for segment := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
 		if segment == ".." {
@@ -112,7 +120,8 @@ func climbs(name string) bool {
 	return false
 }
 
-// unpack takes the compression away, if there is one.
+// unpack takes the compression away, if there is one. It looks at the first two bytes
+// (RFC 1952, section 2.3.1), not at a name, which a stream does not have.
 func unpack(r io.Reader) (io.Reader, error) {
 	packed := bufio.NewReader(&bounded{from: r, left: maxBundleSize})
 	magic, err := packed.Peek(2)

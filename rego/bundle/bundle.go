@@ -75,7 +75,7 @@ func ReadFolder(ctx context.Context, folder fs.FS, options Options) (*Bundle, er
 	return openBundle(ctx, content, options)
 }
 
-// fileKind is what a file means in a bundle, told by its name.
+// fileKind is what a file means in a bundle. Its name decides.
 type fileKind int
 
 const (
@@ -106,7 +106,8 @@ func kindOfFile(name string) fileKind {
 	return fileKinds[path.Base(name)]
 }
 
-// ofKind returns the names of one kind, in order.
+// ofKind returns the names of one kind, in order, so that errors and translations are
+// the same each time.
 func (f files) ofKind(kind fileKind) []string {
 	var names []string
 	for name := range f {
@@ -118,7 +119,11 @@ func (f files) ofKind(kind fileKind) []string {
 	return names
 }
 
-// openBundle makes a Bundle of files.
+// openBundle makes a Bundle of files. The order matters: what a policy cannot hold is
+// refused first, the signature is verified before any content is parsed, and the
+// manifest says which version of Rego the modules are. OPA's code for bundles has
+// panicked on malformed ones; a panic becomes a refusal, as the server must not end by
+// an import.
 func openBundle(ctx context.Context, content files, options Options) (_ *Bundle, err error) {
 	defer func() {
 		if recover() != nil {
@@ -176,6 +181,8 @@ func manifestOf(content files) (*opabundle.Manifest, error) {
 	return manifest, nil
 }
 
+// decodeManifest reads either form of a manifest: JSON, or the protobuf that newer
+// versions of opa build write.
 func decodeManifest(name string, content []byte) (*opabundle.Manifest, error) {
 	if path.Base(name) == opabundle.ManifestExt {
 		manifest := &opabundle.Manifest{}
@@ -188,7 +195,8 @@ func decodeManifest(name string, content []byte) (*opabundle.Manifest, error) {
 	return opabundle.ManifestFromProto(message)
 }
 
-// readModules takes the modules, as they are or translated.
+// readModules takes the modules, as they are or translated. Every one is parsed here,
+// so that an import fails with file and row rather than later at the API, without them.
 func (b *Bundle) readModules(ctx context.Context, content files, manifest *opabundle.Manifest, options Options) error {
 	var old []string
 	for _, name := range content.ofKind(moduleFile) {
@@ -214,14 +222,15 @@ func (b *Bundle) readModules(ctx context.Context, content files, manifest *opabu
 	return err
 }
 
-// declaredVersion returns what the manifest says of a file. Its patterns begin with
-// a slash or do not, as the names in an archive do.
+// declaredVersion returns what the manifest says of a file. Its patterns begin with a
+// slash or do not, as the names in an archive do, so both forms are tried. A pattern
+// for the file wins over the version of the whole manifest.
 func declaredVersion(manifest *opabundle.Manifest, name string) (ast.RegoVersion, error) {
 	version := ast.RegoUndefined
 	for _, written := range []string{name, "/" + name} {
 		v, err := manifest.RegoVersionForFile(written)
 		if err != nil {
-			return v, refuse(name, "The manifest does not tell its Rego version: %s", err)
+			return v, refuse(name, "The manifest does not say its Rego version: %s", err)
 		}
 		if own := manifest.RegoVersion == nil || v.Int() != *manifest.RegoVersion; own || version == ast.RegoUndefined {
 			version = v
@@ -233,8 +242,11 @@ func declaredVersion(manifest *opabundle.Manifest, name string) (ast.RegoVersion
 	return version, nil
 }
 
-// readData lets OPA's own reader nest the data and hold everything to the roots of
-// the manifest.
+// readData lets OPA's own reader nest the data and hold everything to the roots of the
+// manifest: that data lies below the folder of its file, and nothing outside of the
+// roots, is OPA's rule, and should stay as OPA has it. The signature was verified
+// before, and all modules are v1 by now, so the manifest that it gets is changed in
+// these two points.
 func (b *Bundle) readData(content files, manifest *opabundle.Manifest) (map[string]any, error) {
 	v1 := manifest.Copy()
 	v1.FileRegoVersions, v1.WasmResolvers = nil, nil
@@ -263,7 +275,8 @@ func (b *Bundle) readData(content files, manifest *opabundle.Manifest) (map[stri
 	return read.Data, nil
 }
 
-// memoryLoader hands files to OPA's reader. It implements opabundle.DirectoryLoader.
+// memoryLoader gives files in memory to OPA's reader, each once and in order. It
+// implements opabundle.DirectoryLoader.
 type memoryLoader struct {
 	content files
 	names   []string

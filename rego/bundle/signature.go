@@ -20,7 +20,9 @@ type VerificationKey struct {
 // keyID names the one key there is, whatever the signature says of it.
 const keyID = "key"
 
-// verify holds a bundle to its signature.
+// verify holds a bundle to its signature. A signed bundle without a key is refused, not
+// taken as it is: whoever signed it expects that somebody looks. So is an unsigned one
+// with a key, or removing the signature would be the way around it.
 func verify(content files, options Options) error {
 	names := content.ofKind(signaturesFile)
 	switch {
@@ -43,7 +45,9 @@ func verify(content files, options Options) error {
 	return compare(content, signed)
 }
 
-// signedFiles returns what a signature vouches for, by name.
+// signedFiles returns the files that a signature covers, with their digests, by name.
+// The key is used whatever key ID the signature names: a bundle must not choose how it
+// is verified.
 func signedFiles(signatures []byte, key VerificationKey) (map[string]opabundle.FileInfo, error) {
 	var config opabundle.SignaturesConfig
 	if err := json.Unmarshal(signatures, &config); err != nil {
@@ -53,7 +57,8 @@ func signedFiles(signatures []byte, key VerificationKey) (map[string]opabundle.F
 	return opabundle.VerifyBundleSignature(config, opabundle.NewVerificationConfig(keys, keyID, "", nil))
 }
 
-// compare holds every file to its digest, and every digest to a file.
+// compare holds every file to its digest, and every digest to a file: neither a changed
+// file nor an added or a removed one passes.
 func compare(content files, signed map[string]opabundle.FileInfo) error {
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		if kindOfFile(name) == signaturesFile {

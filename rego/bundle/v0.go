@@ -13,7 +13,7 @@ import (
 
 // isV0 reports whether a module has to be translated: it is declared to be Rego v0
 // and does not import rego.v1, or it is v0 and no v1. What is neither stays for
-// the parser to blame.
+// the parser to report.
 func isV0(file, text string, declared ast.RegoVersion) bool {
 	if declared != ast.RegoV0 {
 		if _, err := parseAs(ast.RegoV1, file, text); err == nil || declared == ast.RegoV1 {
@@ -30,6 +30,8 @@ func parseAs(version ast.RegoVersion, file, text string) (*ast.Module, error) {
 	return ast.ParseModuleWithOpts(file, text, ast.ParserOptions{RegoVersion: version})
 }
 
+// refuseV0 names some of the modules; the first five are enough to recognize the
+// bundle.
 func refuseV0(old []string) error {
 	const shown = 5
 	list := strings.Join(old[:min(len(old), shown)], ", ")
@@ -39,7 +41,9 @@ func refuseV0(old []string) error {
 	return refuse(list, "This is Rego v0, and a policy is Rego v1. Pass --v0-compatible to have it translated.")
 }
 
-// translate replaces modules of Rego v0 by what they are in v1.
+// translate replaces modules of Rego v0 by what they are in v1, with OPA's formatter
+// (`opa fmt --v0-v1`). Comments stay. All modules are tried, so that all problems are
+// shown at once.
 func (b *Bundle) translate(old []string) error {
 	var problems []compile.Problem
 	for _, name := range old {

@@ -44,7 +44,9 @@ type scan struct {
 	places map[ast.Var]*ast.Term
 }
 
-// expr looks at one expression that has to hold.
+// expr looks at one expression that has to hold. A negated one says what an entry is
+// not, by which none can be looked up. Of the built-ins, those three are conditions
+// that an index by strings can answer.
 func (s *scan) expr(e *ast.Expr) {
 	if e.Negated {
 		return
@@ -85,6 +87,8 @@ func (s *scan) name(variable, value *ast.Term) {
 	}
 }
 
+// condition adds one, if one side is a field of the entry and the other is known before
+// the loop.
 func (s *scan) condition(kind fieldKind, compared, with *ast.Term) {
 	field, ok := s.field(compared)
 	if !ok {
@@ -95,7 +99,9 @@ func (s *scan) condition(kind fieldKind, compared, with *ast.Term) {
 	}
 }
 
-// field returns the way from the entry to a term that is a part of it.
+// field returns the way from the entry to a term that is a part of it:
+// rule.match.method is ["match", "method"] below the entry, also if the policy goes
+// there by variables (m := rule.match; m.method == …).
 func (s *scan) field(t *ast.Term) (ast.Ref, bool) {
 	switch x := t.Value.(type) {
 	case ast.Var:
@@ -120,7 +126,8 @@ func isPosition(t *ast.Term) bool {
 	return !ok || s != "" && strings.Trim(string(s), "+-0123456789") == ""
 }
 
-// key returns what a term is before the loop begins, nil if that is not known.
+// key returns what a term is before the loop begins, nil if that is not known. A key
+// must not depend on the entry: the look-up happens before there is one.
 func (s *scan) key(t *ast.Term) *ast.Term {
 	switch x := t.Value.(type) {
 	case ast.String:

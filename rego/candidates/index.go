@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// indexFrom is how many entries a collection has to have: fewer are tried sooner
-	// than looked up.
+	// indexFrom is how many entries a collection has to have: with fewer, trying them
+	// is faster than a look-up.
 	indexFrom = 16
 	// indexKeys is how many conditions of a loop are looked up. Each costs an
 	// expression.
@@ -23,8 +23,8 @@ const (
 )
 
 // index finds the candidates of a loop: the entries of collections that can fulfil its
-// conditions.
-// It is immutable.
+// conditions. One loop may run over several collections (data.rules[tenant], for each
+// tenant). It is immutable, and is used by evaluations in any number of goroutines.
 type index struct {
 	conditions []condition
 	// in :: collection, by identity → what is known of it. A document that is not here,
@@ -40,7 +40,8 @@ type indexed struct {
 }
 
 // indexOf returns the index that leaves out the most entries of a loop, nil if none
-// leaves out half of them.
+// leaves out half of them: the look-up costs some expressions, which have to pay off.
+// An index beyond the budget is not made, and its loop stays as it is.
 func (x *indexer) indexOf(l *loop) *index {
 	collections := x.collections(l.collection())
 	useful := x.useful(collections, l.conditions)
@@ -58,7 +59,8 @@ func (x *indexer) indexOf(l *loop) *index {
 	return out
 }
 
-// useful returns the conditions that leave out the most.
+// useful returns the conditions that leave out the most, best first. It compares what
+// is expected of the indexes, summed over all collections of the loop.
 func (x *indexer) useful(collections []*collection, conditions []condition) []condition {
 	entries := 0
 	for _, c := range collections {
@@ -93,13 +95,16 @@ func (x *indexer) useful(collections []*collection, conditions []condition) []co
 	return best
 }
 
-// expression binds its last operand to the candidates of the collection that is its first.
+// expression binds its last operand to the candidates of the collection that is its
+// first. The operands between them are the keys, in the order of the conditions.
 func (x *index) expression(builtins *instrument.Builtins, operands []*ast.Term) *ast.Expr {
 	args := slices.Repeat([]types.Type{types.A}, len(operands)-1)
 	return builtins.Add(types.NewFunction(args, types.A), x.candidates).Expr(operands...)
 }
 
-// candidates implements topdown.BuiltinFunc.
+// candidates implements topdown.BuiltinFunc: it calls iter for the key of each
+// candidate, in the order of the collection. Where nothing can be said, it calls it for
+// every key: that is always right, only slower.
 func (x *index) candidates(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 	collection := operands[0].Value
 	var known indexed
@@ -118,7 +123,9 @@ func (x *index) candidates(bctx topdown.BuiltinContext, operands []*ast.Term, it
 	return nil
 }
 
-// find returns what is known of a collection: nothing if it is not indexed.
+// find returns what is known of a collection: nothing if it is not indexed. Look-up is
+// by identity, so it costs nothing for large collections, and a copy is never taken for
+// the original.
 func (x *index) find(collection ast.Value) indexed {
 	switch collection.(type) {
 	case *ast.Array, ast.Object: // which are pointers, and can be looked up
@@ -127,7 +134,9 @@ func (x *index) find(collection ast.Value) indexed {
 	return indexed{}
 }
 
-// fewest returns a short list of entries to try, false if all have to be.
+// fewest returns a short list of entries to try, false if all have to be. Every list
+// has all entries that can fulfil the loop, so any one of them will do; the shortest
+// spares the most.
 func (x *index) fewest(of indexed, keys []*ast.Term) (best []int, found bool) {
 	for i, f := range of.fields {
 		entries, ok := f.candidates(x.conditions[i].kind, keys[i].Value)

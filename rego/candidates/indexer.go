@@ -3,10 +3,13 @@ package candidates
 import "github.com/open-policy-agent/opa/v1/ast"
 
 // indexUpTo is how much of the data is looked at to make the indexes of a program, in
-// entries and strings: they cost memory, and time of every compilation.
+// entries and strings: they cost memory, and time of every compilation. Beyond it,
+// loops stay as they are; so data of any size compiles in bounded time.
 const indexUpTo = 500_000
 
-// indexer makes the indexes of a program's data. What one loop needs serves the others.
+// indexer makes the indexes of a program's data. What one loop needs serves the others:
+// rules often loop over the same table by the same fields. It is used by one goroutine,
+// while a program is compiled; the postings that it makes are immutable afterwards.
 type indexer struct {
 	data ast.Value
 	// budget is how much may still be looked at.
@@ -39,7 +42,8 @@ func (x *indexer) spend(n int) bool {
 }
 
 // collections returns the collections that a reference can lead to, without those that
-// are too small. Each of its variables can be anything.
+// are too small. Each of its variables can be anything, so data.rules[tenant] leads to
+// the table of every tenant.
 func (x *indexer) collections(ref ast.Ref) []*collection {
 	pattern, name := patternOf(ref)
 	out, ok := x.at[name]
@@ -66,7 +70,7 @@ func patternOf(ref ast.Ref) (ast.Ref, string) {
 	return pattern, nameOfPath(pattern)
 }
 
-// nameOfPath tells apart what a reference writes alike, such as x[0] and x["0"].
+// nameOfPath distinguishes what a reference writes alike, such as x[0] and x["0"].
 func nameOfPath(path ast.Ref) string { return ast.NewArray(path...).String() }
 
 // documents returns what of the data is at a reference, in which a wildcard is
@@ -97,6 +101,7 @@ func (x *indexer) documents(pattern ast.Ref) []ast.Value {
 	return at
 }
 
+// collection returns what is known of an array or object, made at the first time.
 func (x *indexer) collection(document ast.Value) *collection {
 	c, ok := x.known[document]
 	if !ok {

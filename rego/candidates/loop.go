@@ -26,7 +26,8 @@ import (
 	"understudy/rego/dependencies"
 )
 
-// loop is an iteration over a collection of the data, in the body of a rule.
+// loop is an iteration over a collection of the data, in the body of a rule. For `some
+// rule in data.rules` the compiler wrote data.rules[i], which is the element.
 type loop struct {
 	// element is the reference to an entry: the collection, and the variable.
 	element    ast.Ref
@@ -37,7 +38,14 @@ func (l *loop) collection() ast.Ref { return l.element[:len(l.element)-1] }
 
 func (l *loop) variable() *ast.Term { return l.element[len(l.element)-1] }
 
-// rewriter finds loops and puts the look-up of their candidates before them.
+// rewriter finds loops and puts the look-up of their candidates before them. The
+// example of the package becomes, in effect:
+//
+//	c = data.rules
+//	understudy_built_in(c, http.method, http.path, i)   # i is the key of a candidate
+//	rule = data.rules[i]
+//	rule.method == http.method
+//	startswith(http.path, rule.prefix)
 type rewriter struct {
 	analysis *dependencies.Analysis
 	indexer  *indexer
@@ -87,6 +95,9 @@ func (w *rewriter) rule(rule *ast.Rule) {
 	}
 }
 
+// body returns a body with the look-ups in it; the same one if there are none. Each is
+// put directly before the loop's first expression, where everything that its keys need
+// is bound.
 func (w *rewriter) body(body ast.Body, known bindings) ast.Body {
 	var out []*ast.Expr
 	for i, e := range body {
@@ -144,7 +155,8 @@ func loopOver(e *ast.Expr, known bindings) ast.Ref {
 	return nil
 }
 
-// farthest is how many expressions after its beginning belong to a loop.
+// farthest is how many expressions after its beginning belong to a loop: it bounds the
+// work on long bodies, in which every expression could begin a loop.
 const farthest = 32
 
 // isSimple reports whether an expression can do nothing but pass or fail. Of others the

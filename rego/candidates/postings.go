@@ -8,13 +8,21 @@ import (
 
 const (
 	// mostLengths is how many lengths of prefixes are looked up for one key, and
-	// mostWanted how many keys together.
+	// mostWanted how many keys together. Beyond these, trying the entries is as fast as
+	// the look-ups.
 	mostLengths, mostWanted = 64, 16
-	// mostMerged is how many entries are put in order for one loop.
+	// mostMerged is how many entries are put in order for one loop: a loop that ends at
+	// its first entry should not pay for sorting thousands.
 	mostMerged = 64
 )
 
-// postings are the entries of a collection by the strings that a field of them has.
+// postings are the entries of a collection by the strings that a field of them has. An
+// entry is its position in the order of the collection.
+//
+//	rules: [{"method": "GET"}, {"method": "PUT"}, {"method": "GET"}]
+//	by:    "GET" → [0, 2], "PUT" → [1]
+//
+// A prefix is found by cutting the key to each length that a prefix has.
 type postings struct {
 	// by :: string → entries.
 	by map[string][]int
@@ -27,6 +35,7 @@ type postings struct {
 	expected float64
 }
 
+// add takes the field of one entry. Entries are added in order, so each list is sorted.
 func (f *postings) add(entry int, field ast.Value, kind fieldKind) {
 	if kind != fieldMember {
 		if s, ok := field.(ast.String); ok {
@@ -46,7 +55,8 @@ func (f *postings) add(entry int, field ast.Value, kind fieldKind) {
 	}
 }
 
-// measure finds out what a look-up costs, once all of so many entries are added.
+// measure finds out what a look-up costs, once all of so many entries are added. A
+// string with n entries is asked for n times as often and gives n: hence the squares.
 func (f *postings) measure(of int) {
 	squares, total := 0, 0
 	for s, entries := range f.by {
@@ -63,7 +73,7 @@ func (f *postings) measure(of int) {
 }
 
 // candidates returns the entries that can fulfil the condition, in their order. It
-// returns false if that cannot be told of a key, or not at little cost.
+// returns false if that is not known of a key, or not at little cost.
 func (f *postings) candidates(kind fieldKind, key ast.Value) (entries []int, ok bool) {
 	if kind == fieldIn {
 		if size(key) > mostWanted {
@@ -126,7 +136,8 @@ func (f *postings) merged(strings []string, others []int) ([]int, bool) {
 	return slices.Compact(all), true
 }
 
-// stringsOf returns the elements of a collection, if all are strings.
+// stringsOf returns the elements of a collection, if all are strings. Another element
+// could equal a key that is not a string, which no index by strings finds.
 func stringsOf(v ast.Value) (out []string, ok bool) {
 	switch v.(type) {
 	case *ast.Array, ast.Object, ast.Set:

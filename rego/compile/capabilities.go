@@ -7,8 +7,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// forbidden are the built-ins that reach out of the evaluation: to the network, or
-// into the environment of the process.
+// forbidden are the built-ins that reach out of the evaluation: to the network, or into
+// the environment of the process, where secrets of the operator are. Policies are
+// written by others than those who run the server. They fail to compile with one of
+// these, rather than at the first request.
 var forbidden = []string{
 	ast.HTTPSend.Name,
 	ast.NetLookupIPAddr.Name,
@@ -26,9 +28,9 @@ func insteadOf(message string) string {
 		"or ask a service by a rule of the kind externalService"
 }
 
-// capabilities are what a policy may use: this version of OPA less the forbidden
+// Capabilities are what a policy may use: this version of OPA less the forbidden
 // built-ins, and no host to fetch from. AllowNet is empty, not nil: nil would mean
-// every host.
+// every host. It must not be changed: the compilers of all goroutines share it.
 var Capabilities = restricted()
 
 func restricted() *ast.Capabilities {

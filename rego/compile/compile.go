@@ -4,7 +4,7 @@
 // network nor what reads the environment of the process. What the built-ins of OPA do
 // beyond that (a panic for a token, a schema that names a file) is put right here as well.
 // The stages of OPA's compiler cannot be interrupted, so the effort of compiling is
-// estimated first. What is wrong with a policy is told as [Problem]s, which name a file, a
+// estimated first. What is wrong with a policy is reported as [Problem]s, which name a file, a
 // row and what to do.
 package compile
 
@@ -22,8 +22,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/tester"
 )
 
-// New returns a compiler that drops print statements and stops after the
-// stage in which ctx ends.
+// New returns a compiler that drops print statements and stops after the stage in which
+// ctx ends: a check of its own is put after each stage, since OPA has no other way to
+// interrupt a compilation. Dropped prints can neither fail nor slow down an evaluation,
+// and no header or token gets into a log by one.
 func New(ctx context.Context) *ast.Compiler {
 	compiler := ast.NewCompiler().
 		WithCapabilities(Capabilities).
@@ -44,7 +46,9 @@ func New(ctx context.Context) *ast.Compiler {
 	return compiler
 }
 
-// NewStore returns an immutable store: nothing here ever writes to it.
+// NewStore returns an immutable store: nothing here ever writes to it. The data is
+// converted to OPA's values once, on writing it (OptReturnASTValuesOnRead), so that
+// evaluations read it without a conversion; it is not copied through JSON first.
 func NewStore(data map[string]any) storage.Store {
 	if data == nil {
 		data = map[string]any{}
@@ -52,7 +56,9 @@ func NewStore(data map[string]any) storage.Store {
 	return inmem.NewFromObjectWithOpts(data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
 }
 
-// Parse parses every module, so that the problems of all are told at once.
+// Parse parses every module, so that the problems of all are reported at once. Modules
+// are parsed in the order of their names, so that the same source has the same problems
+// each time.
 func Parse(ctx context.Context, sources map[string]string) (map[string]*ast.Module, error) {
 	modules := make(map[string]*ast.Module, len(sources))
 	var problems []Problem
@@ -87,7 +93,8 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// IsTestName reports whether a rule of this name is a test, or one that is skipped.
+// IsTestName reports whether a rule of this name is a test, or one that is skipped
+// (todo_test_).
 func IsTestName(name string) bool {
 	return strings.HasPrefix(name, tester.TestPrefix) || strings.HasPrefix(name, tester.SkipTestPrefix)
 }

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// maxProblems bounds the problems that a Error tells.
+	// maxProblems bounds the problems in an Error.
 	maxProblems = 10
 	// MaxMessage bounds the message of a problem, in bytes: OPA quotes the source.
 	MaxMessage = 500
 )
 
-// Problem is one reason for which a Source does not compile.
+// Problem is one reason for which a Source does not compile, for its author: with the
+// place, and with what to do where that is known. The API shows it as it is.
 type Problem struct {
-	// File is the name of the module; empty if no single one is to blame.
+	// File is the name of the module; empty if it is not about a single one.
 	File string
-	// Path is the rule of Source.Paths that is to blame; empty if none is.
+	// Path is the rule of Source.Paths that is meant; empty if none is.
 	Path string
 	// Row and Column count from 1; 0 means unknown.
 	Row, Column int
@@ -39,6 +40,7 @@ func (e *Error) Error() string {
 	return "the policy does not compile: " + e.Problems[0].Message
 }
 
+// NewError puts problems, at least one, in order and within bounds. It keeps the slice.
 func NewError(problems []Problem) *Error {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if (a.File == "") != (b.File == "") {
@@ -75,6 +77,8 @@ func emptyModule(file string) Problem {
 	return Problem{File: file, Code: ast.ParseErr, Message: "The module is empty. Write a package and its rules, or leave the module out."}
 }
 
+// ProblemsOf turns errors of OPA into problems, with advice for the mistakes that
+// newcomers make: a forbidden built-in, and Rego v0.
 func ProblemsOf(errs ast.Errors) []Problem {
 	var out []Problem
 	for _, e := range errs {
@@ -87,7 +91,9 @@ func ProblemsOf(errs ast.Errors) []Problem {
 	return out
 }
 
-// aboutV0 says what to do with Rego v0, if a message of OPA is one that it causes.
+// aboutV0 says what to do with Rego v0, if a message of OPA is one that it causes. It
+// looks at the text, since OPA has no code for it; a test fails if a new version of OPA
+// words it otherwise.
 func aboutV0(message string) string {
 	if !strings.Contains(message, "keyword is required before") && !strings.Contains(message, "keyword is required for") {
 		return ""

@@ -52,6 +52,9 @@ func refuseOutsideReferences(schema ast.Value) error {
 	return found
 }
 
+// outsideReference looks at the fields that a reference can be in: $ref itself, and
+// those that set the base which a relative reference is resolved by ($id; id before
+// draft 6).
 func outsideReference(object ast.Object) error {
 	for _, key := range []string{"$ref", "$id", "id"} {
 		term := object.Get(ast.StringTerm(key))
@@ -65,6 +68,8 @@ func outsideReference(object ast.Object) error {
 	return nil
 }
 
+// hasFileScheme is true for what cannot be parsed as well: who knows what another
+// parser makes of it.
 func hasFileScheme(reference string) bool {
 	u, err := url.Parse(strings.TrimSpace(reference))
 	return err != nil || strings.EqualFold(u.Scheme, "file")

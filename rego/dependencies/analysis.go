@@ -20,6 +20,9 @@ import (
 // Analysis is what is known of the compiled modules, rule by rule. It is made once,
 // before the modules are evaluated for the first time, and is not safe for concurrent
 // use.
+//
+// It looks at compiled modules since there every expression is simple: calls are not
+// nested, every local variable has a unique name, and references are complete.
 type Analysis struct {
 	compiler *ast.Compiler
 	// units :: rule → what is known of its variables.
@@ -99,7 +102,8 @@ func (a *Analysis) RulesAt(ref ast.Ref) []*ast.Rule {
 }
 
 // alone reports whether a rule is the only one at its reference: a complete rule with
-// one definition, no arguments and no else.
+// one definition, no arguments and no else. Only then its reference stands for its
+// value, and for nothing else.
 func (a *Analysis) alone(rule *ast.Rule) bool {
 	head, ref := rule.Head, rule.Ref()
 	return !rule.Default && rule.Else == nil && a.definitions[ref.String()] == 1 &&
@@ -136,7 +140,8 @@ func (a *Analysis) inputRule(ref ast.Ref) ([]string, int) {
 	return nil, 0
 }
 
-// aliasesOf finds the local variables that are set to a path of the input, once.
+// aliasesOf finds the local variables that are set to a path of the input, once. A
+// variable that two expressions set may be either, and is none.
 func aliasesOf(rule *ast.Rule) map[ast.Var]alias {
 	out := make(map[ast.Var]alias)
 	twice := make(map[ast.Var]bool)
@@ -156,7 +161,8 @@ func aliasesOf(rule *ast.Rule) map[ast.Var]alias {
 	return out
 }
 
-// aliasIn recognises `local = input.a.b`.
+// aliasIn recognises `local = input.a.b`. Either side may be the variable: the compiler
+// turns expressions around.
 func aliasIn(e *ast.Expr) (ast.Var, []string, bool) {
 	if !e.IsEquality() || e.Negated || len(e.With) > 0 {
 		return "", nil, false

@@ -36,7 +36,8 @@ func (a *Analysis) findClockRules(rules []*ast.Rule) {
 	}
 }
 
-// clockRule returns the form of a rule's value, if all of the rule is there to make it.
+// clockRule returns the form of a rule's value, if all of the rule is there to make it:
+// a further condition could make it undefined at times, which is no linear function.
 func (a *Analysis) clockRule(rule *ast.Rule) (clockForm, bool) {
 	value, ok := rule.Head.Value.Value.(ast.Var)
 	if !ok {
@@ -75,7 +76,11 @@ func (a *Analysis) clock(rule *ast.Rule) {
 	}
 }
 
-// compareClock instruments a comparison of a function of the clock with a value.
+// compareClock instruments a comparison of a function of the clock with a value. The
+// comparison itself stays OPA's; before it, the moment is noted at which it would
+// change.
+//
+//	time.now_ns() / 1000000000 < token.exp     # changes when the clock reaches exp seconds
 func (a *Analysis) compareClock(e *ast.Expr, u *clockUnit) {
 	terms := e.Terms.([]*ast.Term)
 	original := ast.BuiltinMap[terms[0].Value.String()]
@@ -95,8 +100,9 @@ func (a *Analysis) compareClock(e *ast.Expr, u *clockUnit) {
 	})
 }
 
-// escapes reports whether the clock is in the unit anywhere but where it defines a
-// form and where one is compared.
+// escapes reports whether the clock is in the unit anywhere but where it defines a form
+// and where one is compared. It counts instead of following values: if all places
+// together are as many as the allowed ones, there is no other place.
 func (u *clockUnit) escapes(compared []*ast.Expr) bool {
 	allowed := occurrences{analysis: u.analysis, forms: u.forms}
 	for e := range u.defining {

@@ -7,10 +7,12 @@ import (
 )
 
 // clockForm is a value as a function of the clock: factor × nanoseconds + offset.
+// Seconds are {1e-9, 0}; "five minutes ago" in seconds is {1e-9, -300}.
 type clockForm struct{ factor, offset float64 }
 
 // sound reports whether moments can be computed from the form exactly enough: well
-// within the margin of a validity.
+// within the margin of a validity. A double has 53 bits, and today's nanoseconds need
+// 61: they are exact to some hundred, far less than the margin of a millisecond.
 func (f clockForm) sound() bool {
 	size := math.Abs(f.factor)
 	return size >= 1e-15 && size <= 1e3 && math.Abs(f.offset) <= 1e19*size
@@ -39,7 +41,8 @@ func (a *Analysis) clockForms(rule *ast.Rule) *clockUnit {
 	return u
 }
 
-// define reports whether an expression gives a variable a form, and notes it.
+// define reports whether an expression gives a variable a form, and notes it. A form is
+// given once: a second definition would be a comparison of the two.
 func (u *clockUnit) define(e *ast.Expr) bool {
 	if e.Negated || len(e.With) > 0 {
 		return false
@@ -169,7 +172,9 @@ func isCall(e *ast.Expr, name string, n int) bool {
 	return ok && ref.String() == name
 }
 
-// comparisons :: name of a built-in that compares two values by their order.
+// comparisons :: name of a built-in that compares two values by their order. Equality
+// is not among them: the compiler uses it for unification too, and a rule that waits
+// for one exact nanosecond has no use.
 var comparisons = map[string]bool{
 	ast.LessThan.Name: true, ast.LessThanEq.Name: true, ast.GreaterThan.Name: true,
 	ast.GreaterThanEq.Name: true, ast.NotEqual.Name: true,

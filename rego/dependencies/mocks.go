@@ -21,7 +21,7 @@ func (a *Analysis) mocks(from []ast.Ref) bool {
 	visitor := ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
 		case *ast.With:
-			found = found || substitutable(x.Target)
+			found = found || instrumentable(x.Target)
 			a.replaced = a.replaced || !IsDocument(x.Target)
 		case ast.Ref:
 			follow(x)
@@ -50,9 +50,9 @@ func (a *Analysis) mocks(from []ast.Ref) bool {
 // expression might mean something else than it says, or fail with an error.
 func (a *Analysis) Mocked() bool { return a.mocked || a.replaced }
 
-// substitutable reports whether the target of a modifier is a built-in that one of
+// instrumentable reports whether the target of a modifier is a built-in that one of
 // ours may stand in for.
-func substitutable(target *ast.Term) bool {
+func instrumentable(target *ast.Term) bool {
 	name := target.String()
 	return comparisons[name] || instrument.IsToken(name)
 }

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// Reads is the read set of a rule: the paths below `input` that its evaluation can
-// look at. Whatever else stands in the input document, the value of the rule is the
-// same. It is a tree of names, immutable once it is handed out, and safe for
-// concurrent use.
+// Reads is the read set of a rule: the paths below `input` that its evaluation can look
+// at. Whatever else stands in the input document, the value of the rule is the same. It
+// is a tree of names, immutable once it is handed out, and safe for concurrent use.
 //
-// Its soundness is what cached decisions rest on: a path that is missing here
-// would be a wrong answer. What the analysis does not understand widens the set.
+//	input.attributes.request.http.method == "GET"; input.parsed_path[0] == "api"
+//	{"attributes": {"request": {"http": {"method": whole}}}, "parsed_path": {0: whole}}
+//
+// Its soundness is what cached decisions rest on: a path that is missing here would be
+// a wrong decision. What the analysis does not understand widens the set.
 type Reads struct {
 	// whole says that everything at and below this path is read.
 	whole bool
@@ -84,7 +86,9 @@ func (r *Reads) Indexes() ([]int, bool) {
 	return out, true
 }
 
-// String returns a canonical form: two sets are equal exactly if their strings are.
+// String returns a canonical form: two sets are equal exactly if their strings are. It
+// is a key of caches, and the form in which a read set goes to another process
+// ([ParseReads]).
 func (r *Reads) String() string {
 	var b strings.Builder
 	r.write(&b)
@@ -109,7 +113,8 @@ func (r *Reads) write(b *strings.Builder) {
 	}
 }
 
-// Union returns the read set of rules that are evaluated on one input.
+// Union returns the read set of rules that are evaluated on one input, such as all Rego
+// rules of one policy.
 func (r *Reads) Union(other *Reads) *Reads {
 	out := &Reads{}
 	out.merge(r)

@@ -9,7 +9,11 @@ import (
 // errReadsForm says that a text is no read set.
 var errReadsForm = errors.New("this text is no read set")
 
-// ParseReads returns the read set whose String is the text.
+// ParseReads returns the read set whose String is the text. Only the canonical form is
+// accepted, since texts are compared as sets.
+//
+//	set  = "*" | ["?"] ["{" { name set } "}"]
+//	name = a string as strconv.Quote writes it
 func ParseReads(text string) (*Reads, error) {
 	p := readsParser{rest: text}
 	reads, err := p.node(0)
@@ -22,10 +26,11 @@ func ParseReads(text string) (*Reads, error) {
 	return reads, nil
 }
 
-// maxReadsDepth bounds the nesting of a read set that is parsed.
+// maxReadsDepth bounds the nesting of a read set that is parsed: the parser calls
+// itself.
 const maxReadsDepth = 10_000
 
-// readsParser takes read sets from the front of what is left.
+// readsParser takes read sets from the front of the text that is left.
 type readsParser struct{ rest string }
 
 func (p *readsParser) skip(mark string) (found bool) {

@@ -33,7 +33,9 @@ type walker struct {
 	unit *unit
 }
 
-// Of returns what the value of the rule or document at ref depends on.
+// Of returns what the value of the rule or document at ref depends on. It walks
+// everything that ref can lead to, each rule once, so its time grows with the policy
+// and not with the ways through it.
 func (a *Analysis) Of(ref ast.Ref) Dependencies {
 	w := &walker{
 		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]bool), followed: make(map[string]bool),
@@ -122,8 +124,8 @@ func (w *walker) expr(e *ast.Expr) bool {
 	return true
 }
 
-// builtin notes a call of a built-in. The clock and tokens that are checked against
-// it are the unit's affair.
+// builtin notes a call of a built-in. The clock and tokens that are checked against it
+// are judged for the unit as a whole (clock.go).
 func (w *walker) builtin(name string) {
 	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.Builtins.Has(name) {
 		w.found.Cacheable, w.found.Deterministic = false, false
@@ -235,7 +237,9 @@ func (w *walker) operands(terms []*ast.Term) {
 	}
 }
 
-// rules follows a reference to all rules that it may touch.
+// rules follows a reference to all rules that it may touch: data.a[x] may be any rule
+// below data.a. The text of a reference is the key, since equal references touch equal
+// rules.
 func (w *walker) rules(ref ast.Ref) {
 	if name := ref.String(); !w.followed[name] {
 		w.followed[name] = true

@@ -14,8 +14,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/types"
 )
 
-// Builtins are the instrumented built-ins of one program. The zero value has none. It is
-// not safe for concurrent use while built-ins are added.
+// Builtins are the instrumented built-ins of one program. The zero value has none. It
+// is not safe for concurrent use while built-ins are added; after that evaluations only
+// read it.
 type Builtins struct {
 	// byName :: name → built-in.
 	byName map[string]*topdown.Builtin
@@ -33,14 +34,17 @@ func (b *Builtins) Has(name string) bool {
 	return ok
 }
 
-// Replace puts a built-in in the place of an expression's operator.
+// Replace puts a built-in in the place of an expression's operator. The declared types
+// stay those of the original, since later steps of the compiler may look at them.
 func (b *Builtins) Replace(e *ast.Expr, original *ast.Builtin, f topdown.BuiltinFunc) {
 	ours := b.Add(types.NewFunction(original.Decl.FuncArgs().Args, original.Decl.Result()), f)
 	terms := e.Terms.([]*ast.Term)
 	terms[0] = ast.NewTerm(ours.Ref()).SetLocation(terms[0].Location)
 }
 
-// Add makes a built-in with a name of its own.
+// Add makes a built-in with a name of its own. Names are numbered by program, so two
+// programs may use the same name for different functions: each query gets its own
+// program's.
 func (b *Builtins) Add(decl *types.Function, f topdown.BuiltinFunc) *ast.Builtin {
 	if b.byName == nil {
 		b.byName = make(map[string]*topdown.Builtin)

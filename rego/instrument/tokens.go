@@ -29,8 +29,9 @@ var tokenCache = otter.Must(&otter.Options[[sha256.Size]byte, tokenResult]{
 	Weigher:       func(_ [sha256.Size]byte, r tokenResult) uint32 { return r.weight },
 })
 
-// tokenResult is what a built-in returned. It would return it again from one moment until
-// another, in nanoseconds since 1970.
+// tokenResult is what a built-in returned, and for how long it would return it again:
+// from (inclusive) until (exclusive), in nanoseconds since 1970. The value is shared by
+// evaluations, none of which changes it: terms of OPA are immutable.
 type tokenResult struct {
 	value       *ast.Term
 	from, until int64
@@ -38,6 +39,8 @@ type tokenResult struct {
 	weight uint32
 }
 
+// newTokenResult weighs a value: an estimate is enough to bound the memory of the
+// cache.
 func newTokenResult(value *ast.Term, from, until int64) tokenResult {
 	weight := 0
 	ast.WalkTerms(value, func(t *ast.Term) bool {
@@ -72,7 +75,8 @@ func tokenNames() map[string]bool {
 	return out
 }
 
-// CacheToken instruments an expression that calls a built-in for tokens.
+// CacheToken instruments an expression that calls a built-in for tokens; it leaves
+// others alone.
 func (b *Builtins) CacheToken(e *ast.Expr) {
 	terms, ok := e.Terms.([]*ast.Term)
 	if !ok || len(terms) < 2 {
@@ -87,7 +91,11 @@ func (b *Builtins) CacheToken(e *ast.Expr) {
 }
 
 // cached returns the built-in of a name with a cache of its results. It notes on the
-// validity when they end.
+// validity when they end. Errors are not cached: a token that fails to decode is cheap
+// to refuse.
+//
+// Only io.jwt.decode_verify reads the clock (exp, nbf). The others are functions of
+// their operands for all time.
 func cached(name string) topdown.BuiltinFunc {
 	original := topdown.GetBuiltin(name)
 	timed := name == ast.JWTDecodeVerify.Name

@@ -16,9 +16,11 @@ const margin = float64(time.Millisecond)
 // Forever is a validity that no moment bounds.
 const Forever = math.MaxInt64
 
-// Validity tracks the earliest time at which the result of an evaluation could change; the
-// result may be cached until then. Times are nanoseconds since 1970. It is the context of
-// one evaluation and is used by its goroutine alone.
+// Validity tracks the earliest time at which the result of an evaluation could change;
+// the result may be cached until then. Times are nanoseconds since 1970. It is the
+// context of one evaluation and is used by its goroutine alone: OPA hands a context to
+// every built-in, and has no other way to get from a built-in to the evaluation around
+// it.
 type Validity struct {
 	context.Context
 	// Now is where the clock stands.
@@ -29,7 +31,8 @@ type Validity struct {
 
 type validityKey struct{}
 
-// Value makes the validity itself known below it.
+// Value makes the validity itself known below it, as context.WithValue would, without
+// the allocation for each evaluation.
 func (v *Validity) Value(key any) any {
 	if key == (validityKey{}) {
 		return v

@@ -33,14 +33,15 @@ const (
 	maxTests = 10_000
 )
 
-// Options choose tests and say how they are run. Their zero value runs all, one
-// after the other.
+// Options choose tests and say how they are run. Their zero value runs all, one after
+// the other, with a timeout of 5 s for each.
 type Options struct {
 	// Run chooses the tests whose names match. Nil means all.
 	Run *regexp.Regexp
 	// Timeout bounds each test; the context bounds all. Zero means 5 s.
 	Timeout time.Duration
-	// Parallel is the number of tests at a time. Zero means 1.
+	// Parallel is the number of tests at a time. Zero means 1. Where decisions are made
+	// by the same process, more would take processors from them.
 	Parallel int
 	// Print keeps what the tests print.
 	Print bool
@@ -81,7 +82,8 @@ type Test struct {
 // Bad reports whether the test failed or erred.
 func (t Test) Bad() bool { return t.Outcome == Failed || t.Outcome == Errored }
 
-// Report is what Run found out.
+// Report is what Run found out. It may be incomplete if Run returns the error of its
+// context.
 type Report struct {
 	// Tests are in the order of files and rows.
 	Tests []Test
@@ -113,7 +115,8 @@ func Run(ctx context.Context, source rego.Source, options Options) (Report, erro
 	return report, nil
 }
 
-// suite is a rego.Source that was compiled with its tests.
+// suite is a rego.Source that was compiled with its tests. Tests only read it, so any
+// number run at the same time; the watcher has its own lock.
 type suite struct {
 	options  Options
 	compiler *ast.Compiler
@@ -125,7 +128,7 @@ type suite struct {
 // never matches no name.
 const never = `[^\x00-\x{10FFFF}]`
 
-// newSuite compiles a rego.Source as OPA's runner does, which tells rules of one name
+// newSuite compiles a rego.Source as OPA's runner does, which separates rules of one name
 // apart and marks the cases of a test. The runner itself is made to run nothing: in
 // its goroutines a panic of the evaluation would end the process.
 func newSuite(ctx context.Context, source rego.Source, options Options) (*suite, error) {
@@ -244,7 +247,9 @@ func (s *suite) runAll(ctx context.Context, tests []testRule) []Test {
 	return slices.DeleteFunc(out, func(t Test) bool { return t.Outcome == "" })
 }
 
-// run runs one test. A panic is an error of the test.
+// run runs one test. A panic is an error of the test: policies are checked by their
+// tests in the process that serves the API. The zero Test means that ctx ended first,
+// and is left out of the report.
 func (s *suite) run(ctx context.Context, t testRule) (out Test) {
 	out = Test{Name: testName(t.ref), File: t.rule.Location.File, Row: t.rule.Location.Row}
 	if strings.HasPrefix(segment(t.ref[len(t.ref)-1]), tester.SkipTestPrefix) {
@@ -278,7 +283,9 @@ func (s *suite) run(ctx context.Context, t testRule) (out Test) {
 	return out
 }
 
-// eval asks a test for its value; nil if it has none.
+// eval evaluates a test; nil if it has no value, which is a failure. Unlike a decision
+// it goes through OPA's rego package, since that has hooks for print, cases and
+// coverage; speed is no matter here.
 func (s *suite) eval(ctx context.Context, t testRule, printed *printout, cases *caseTracer) (any, error) {
 	cancel := topdown.NewCancel()
 	stop := context.AfterFunc(ctx, cancel.Cancel)
@@ -299,8 +306,9 @@ func (s *suite) eval(ctx context.Context, t testRule, printed *printout, cases *
 	return results[0].Expressions[0].Value, nil
 }
 
-// judge tells how a test ended by its value, and so its cases: those that were
-// begun and those that have a value.
+// judge derives the outcome of a test from its value, and so that of its cases: those
+// that were begun and those that have a value. A case that was begun and has no value
+// failed.
 func judge(value any, begun []string) (Outcome, map[string]Outcome) {
 	values, isCases := value.(map[string]any)
 	if !isCases {

@@ -17,7 +17,7 @@ import (
 const (
 	// maxPrinted bounds what is kept of the output of one test, in bytes.
 	maxPrinted = 64 << 10
-	// maxCases bounds the cases that are told apart in one test.
+	// maxCases bounds the cases that are distinguished in one test.
 	maxCases = 10_000
 )
 
@@ -28,7 +28,8 @@ type watcher struct {
 	cover *cover.Cover
 
 	mu sync.Mutex
-	// tests :: file → row → the row in which the test around it begins.
+	// tests :: file → row → the row in which the test around it begins. An event names
+	// the place of an expression, not the test that it belongs to.
 	tests map[string]map[int]int
 	// failed :: file and row of a test → its expression that failed last.
 	failed map[place]*ast.Expr
@@ -95,7 +96,9 @@ func (w *watcher) failure(rule *ast.Rule) string {
 	return fmt.Sprintf("%s:%d: %s", expr.Location.File, expr.Location.Row, text)
 }
 
-// caseTracer notes the cases of one test as they begin.
+// caseTracer notes the cases of one test as they begin. Each test has its own, since
+// the names are read from the values of variables, which the shared watcher does not
+// ask for.
 type caseTracer struct{ names []string }
 
 // Enabled is always true.
