@@ -76,11 +76,12 @@ const (
 )
 
 // How long things take: a recording is read, so a chapter stays for as long as its
-// lines need.
+// lines need, and a short one no longer.
 const (
 	perLine    = 70 * time.Millisecond
 	perRead    = 260 * time.Millisecond
 	perChapter = 900 * time.Millisecond
+	fewLines   = 4
 	atTheEnd   = 5 * time.Second
 )
 
@@ -98,10 +99,14 @@ func timeline(lines []line) (moments []moment, total time.Duration) {
 		moments = append(moments, moment{at: total, lines: i + 1})
 		total += perLine
 		chapter++
-		if len(l) == 0 {
-			total += perChapter + time.Duration(chapter)*perRead
-			chapter = 0
+		if len(l) > 0 {
+			continue
 		}
+		total += time.Duration(chapter) * perRead
+		if chapter > fewLines {
+			total += perChapter
+		}
+		chapter = 0
 	}
 	return moments, total + atTheEnd
 }

@@ -105,14 +105,19 @@ func TestParseLine(t *testing.T) {
 }
 
 func TestTimeline(t *testing.T) {
-	moments, total := timeline([]line{{{"1. A", "bold"}}, {{"x", ""}}, nil, {{"2. B", "bold"}}})
-	if len(moments) != 4 || moments[3].lines != 4 {
+	x := line{{"x", ""}}
+	moments, total := timeline([]line{x, x, nil, x, x, x, x, nil, x})
+	if len(moments) != 9 || moments[8].lines != 9 {
 		t.Fatalf("got %v, want a moment for each line", moments)
 	}
-	if pause := moments[3].at - moments[2].at; pause <= perChapter {
-		t.Errorf("the chapter stays for %v, want more than %v", pause, perChapter)
+	short, long := moments[3].at-moments[2].at, moments[8].at-moments[7].at
+	if want := perLine + 3*perRead; short != want {
+		t.Errorf("a short chapter stays for %v, want %v", short, want)
 	}
-	if total < moments[3].at+atTheEnd {
-		t.Errorf("the end stays for %v, want %v", total-moments[3].at, atTheEnd)
+	if want := perLine + 5*perRead + perChapter; long != want {
+		t.Errorf("a long chapter stays for %v, want %v", long, want)
+	}
+	if want := moments[8].at + perLine + atTheEnd; total != want {
+		t.Errorf("all takes %v, want %v", total, want)
 	}
 }
