@@ -69,7 +69,7 @@ func (p *Process) wait() {
 		p.state = err.Error()
 	}
 	if line := p.stderr.crash(); line != "" {
-		p.state += ": " + line
+		p.state += separator + line
 	}
 }
 
@@ -86,8 +86,14 @@ func (p *Process) Wait() string {
 	return p.state
 }
 
-// Crashed reports whether a state that Wait returned is that of a crash.
-func Crashed(state string) bool { return strings.Contains(state, ": ") }
+// separator is between the exit status and the first line of a crash.
+const separator = ": "
+
+// Crashed reports whether a state that Wait returned is that of a crash, and not that of a
+// process which somebody ended with a signal.
+func Crashed(state string) bool {
+	return strings.Contains(strings.TrimPrefix(state, "signal"+separator), separator)
+}
 
 // maxHead is how much of the standard error is looked at, in bytes.
 const maxHead = 16 << 10

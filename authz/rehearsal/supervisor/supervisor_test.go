@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,13 @@ func (c *children) last() *process.Process {
 		return nil
 	}
 	return c.all[len(c.all)-1]
+}
+
+// started are all of them, so far.
+func (c *children) started() []*process.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
 }
 
 // start returns a supervisor with real processes of little memory.
@@ -232,6 +240,19 @@ func TestKilledFromOutside(t *testing.T) {
 		if guilt := (*supervisor.Guilt)(nil); !errors.As(got.err, &guilt) {
 			t.Errorf("the question ended with %+v, want a decision", got)
 		}
+	}
+}
+
+// TestKilledIsNoCrash has somebody kill a child: the cause says so.
+func TestKilledIsNoCrash(t *testing.T) {
+	s, kids, log := start(t)
+	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	kids.last().Kill()
+	for len(kids.started()) < 2 {
+		<-ask(c, "yes", time.Hour)
+	}
+	if got := log.String(); !strings.Contains(got, "cause=killed") {
+		t.Errorf("the log is %q, want the cause killed", got)
 	}
 }
 
