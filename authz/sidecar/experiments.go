@@ -42,6 +42,14 @@ func (c *candidates) add(one *rehearsal.Candidate) {
 	c.all[one] = true
 }
 
+// close closes one.
+func (c *candidates) close(one *rehearsal.Candidate) {
+	c.mu.Lock()
+	delete(c.all, one)
+	c.mu.Unlock()
+	one.Close()
+}
+
 // closeExcept closes those that a snapshot does not have; all if it is nil.
 func (c *candidates) closeExcept(snap *snapshot) {
 	c.mu.Lock()
@@ -131,7 +139,10 @@ func (s *Sidecar) settle(c *rehearsal.Candidate) {
 			s.logFailure(f)
 		}
 		s.current.Store(next)
-		s.candidates.closeExcept(next)
+		if c.Err() != nil {
+			// That one alone: the candidates of a snapshot that is being made are in none yet.
+			s.candidates.close(c)
+		}
 		s.askForHeartbeat()
 		return
 	}
