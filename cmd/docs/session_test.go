@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// patience bounds how long one command of a document may take, on a busy machine too.
-const patience = 2 * time.Minute
+// patience bounds how long one command of a document may take: make build compiles all anew,
+// on a machine that runs other tests too.
+const patience = 6 * time.Minute
 
 // session is a reader who follows a document in a shell, in a copy of the repository.
 type session struct {
