@@ -25,7 +25,8 @@ var credentialHeaders = []string{
 	"x-csrf-token", "x-xsrf-token",
 }
 
-// credentials are the names of the headers that are hidden in events.
+// credentials are the names of the headers that are hidden in events. It is immutable
+// once made, and shared by all events.
 type credentials map[string]bool
 
 func newCredentials(show []string) credentials {
@@ -78,7 +79,8 @@ func (c credentials) named(object map[string]any) bool {
 }
 
 // hide replaces the credentials of an event, and those that were known before in what
-// the policy made of them.
+// the policy made of them. It runs after the masks: what a mask put in place of a value
+// stays, and what it left is hidden.
 func (c credentials) hide(e *event, known secrets) {
 	tree := e.tree()
 	c.visit(tree, nil, func(holder map[string]any, key string, at pointer) {
@@ -98,11 +100,17 @@ func (c credentials) hide(e *event, known secrets) {
 	}
 }
 
-// secrets replaces known credentials in texts. It is for what a policy says, not for
-// the request: a client would choose what is hidden of his own request.
+// secrets replaces known credentials in texts. It is for what a policy returns, not for
+// the request: a client would choose what is hidden of its own request. The zero value
+// replaces nothing.
+//
+// For example a policy that denies with {"reason": "bad token eyJhbGciOi…"} is logged
+// with "bad token ***".
 type secrets struct{ replacer *strings.Replacer }
 
-// in returns the credentials in a tree.
+// in returns the credentials in a tree. It is called before the masks, since a mask may
+// remove the header while the policy has repeated its value elsewhere. Raw headers are
+// base64 in the input document.
 func (c credentials) in(tree map[string]any) secrets {
 	var texts []string
 	c.visit(tree, nil, func(holder map[string]any, key string, _ pointer) {

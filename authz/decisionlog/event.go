@@ -47,7 +47,9 @@ type eventError struct {
 	Message string `json:"message"`
 }
 
-// newEvent returns the event of a decision with everything in it.
+// newEvent returns the event of a decision with everything in it. Nothing of it is
+// shared with the decision, which may be in the cache and be answered again while masks
+// change the event.
 func (l *Log) newEvent(d Decided, reading *authz.Reading) *event {
 	e := &event{
 		Labels:     l.labels,
@@ -76,7 +78,8 @@ func traceIDs(span trace.SpanContext) (traceID, spanID string) {
 }
 
 // addInput adds a copy of the whole input document, of which the policy may have looked
-// at a part only; nothing if there is none. A body that cannot be read, or only at too
+// at a part only; nothing if there is none. It is made from the request anew, since a
+// decision from the cache never had one. A body that cannot be read, or only at too
 // high a cost, is left out of it.
 func (e *event) addInput(r *authz.Request, reading *authz.Reading) {
 	input, err := r.Input(reading)
@@ -193,7 +196,8 @@ func (e *event) requestIDFields() (out []any) {
 	return out
 }
 
-// tooLarge is what an event loses if it is too large, in this order.
+// tooLarge is what an event loses if it is too large, in this order: first what is
+// large most often and explains a decision least.
 var tooLarge = [][]string{
 	{
 		"/input/attributes/request/http/rawBody", "/input/attributes/request/http/body", parsedBody,
@@ -202,7 +206,8 @@ var tooLarge = [][]string{
 	{"/result"},
 }
 
-// encode returns the event as one line of JSON of at most limit bytes.
+// encode returns the event as one line of JSON of at most limit bytes. Collectors drop
+// or cut records above a size of theirs, and a cut line of JSON is no event.
 func (e *event) encode(limit int) (string, error) {
 	text, err := e.json()
 	for _, pointers := range tooLarge {

@@ -22,9 +22,10 @@ import (
 // EventDecision is the event name of an entry of the decision log.
 const EventDecision = "understudy.decision"
 
-// Config says how live decisions are logged: each as one event in the
-// shape of OPA's decision log. It has the request whole, but for the credentials in
-// its headers and for what the policy's own rules mask.
+// Config says how live decisions are logged: each as one event in the shape of OPA's
+// decision log. It has the whole request, but for the credentials in its headers and
+// for what the policy's own rules mask. The zero value logs nothing; every other zero
+// is a default.
 type Config struct {
 	// Provider gets the events: their JSON is the body of a record. Nil means that
 	// decisions are not logged. While it is slow or blocks, events are shed; at the end
@@ -85,6 +86,10 @@ type Decided struct {
 
 // Log logs live decisions off the request path. A nil one logs nothing. It is safe for
 // concurrent use.
+//
+//	Offer (request path) --> bounded queue --> worker: newEvent, rules and masks, credentials, encode --> OTel
+//
+// Everything after the queue may be slow or fail without an effect on a decision.
 type Log struct {
 	config      Config
 	labels      map[string]string
@@ -104,7 +109,7 @@ type Log struct {
 // DropEncoding: the event has a value that JSON does not know. None is known that has.
 const DropEncoding background.DropReason = "encoding"
 
-// outcome says what became of a decision in the log. It is a metric label.
+// outcome is what became of a decision in the log. It is a metric label.
 type outcome string
 
 const (
@@ -149,7 +154,8 @@ func New(c Config, node authz.Node, bodies *authz.BodyMemory, out diagnostics.Ou
 	return l, l.measure(out.Meters)
 }
 
-// measure makes the counters, visible from the beginning.
+// measure makes the counters. Each series begins at zero: an alert on dropped events
+// needs a first value.
 func (l *Log) measure(provider metric.MeterProvider) (err error) {
 	meter := provider.Meter("understudy/authz")
 	l.events, err = meter.Int64Counter("understudy.decision_log.events",
@@ -179,8 +185,9 @@ func (l *Log) dropped(why background.DropReason, n int64) {
 	l.drops.Add(context.Background(), n, diagnostics.Option(&l.options, why))
 }
 
-// Offer hands a decision over without ever waiting. It costs one comparison if the
-// log is off.
+// Offer hands a decision over without ever waiting. It costs one comparison if the log
+// is off. The time that the check took ends here: what the log does itself is not in
+// it.
 func (l *Log) Offer(ctx context.Context, begin time.Time, d Decided) {
 	if l != nil {
 		d.trace, d.took, d.bytes = trace.SpanContextFromContext(ctx), time.Since(begin), d.Request.Held()
@@ -210,7 +217,7 @@ func (l *Log) log(ctx context.Context, _ *background.Yielder, d Decided) {
 	reading := l.bodies.ReadOffPath(ctx, d.Request).AtMost(int64(l.config.EventBytes) * bytesPerWritten)
 	defer reading.End()
 	e := l.newEvent(d, reading)
-	o := l.censor(ctx, d, e)
+	o := l.applyRules(ctx, d, e)
 	if o == outcomeDropped {
 		l.counted(o, 1)
 		return
@@ -225,9 +232,10 @@ func (l *Log) log(ctx context.Context, _ *background.Yielder, d Decided) {
 	l.counted(o, 1)
 }
 
-// censor applies the policy's rules to an event and hides credentials in what they
-// leave.
-func (l *Log) censor(ctx context.Context, d Decided, e *event) outcome {
+// applyRules applies the policy's rules to an event and hides credentials in what they
+// leave. If it is not known what has to be masked, the event is written without input
+// and result: a record of the decision is needed, and a leak cannot be taken back.
+func (l *Log) applyRules(ctx context.Context, d Decided, e *event) outcome {
 	known, before := l.credentials.in(e.tree()), e.requestIDFields()
 	defer func() {
 		if !reflect.DeepEqual(before, e.requestIDFields()) {
@@ -235,7 +243,7 @@ func (l *Log) censor(ctx context.Context, d Decided, e *event) outcome {
 		}
 	}()
 	o := outcomeWritten
-	dropped, masks, err := l.ask(ctx, d, e)
+	dropped, masks, err := l.evalRules(ctx, d, e)
 	switch {
 	case err != nil:
 		e.strip(err)
@@ -248,8 +256,8 @@ func (l *Log) censor(ctx context.Context, d Decided, e *event) outcome {
 	return o
 }
 
-// write emits the record. Its attributes tell of the decision, and of the request
-// only the ID that the event has too: what a mask has taken out of that must not stand
+// write emits the record. Its attributes describe the decision, and of the request only
+// the ID that the event has too: what a mask has taken out of that must not stand
 // beside it.
 func (l *Log) write(ctx context.Context, d Decided, requestID, text string) {
 	var r log.Record

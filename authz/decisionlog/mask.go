@@ -19,16 +19,22 @@ const codeMask = "MASK_FAILED"
 
 var errRulesUnknown = errors.New("the policy could not be loaded, and they with it")
 
-// mask is one change of an event.
+// mask is one change of an event: a removal, or with upsert a new value. They are those
+// of OPA's system.log.mask, in both of its forms:
+//
+//	"/input/attributes/request/http/body"
+//	{"op": "upsert", "path": "/input/attributes/request/http/headers/x-user", "value": "hidden"}
 type mask struct {
 	at     pointer
 	upsert bool
 	value  any
 }
 
-// ask evaluates the policy's rules for the log. The error says why it is not known
-// what they want; it quotes nothing of the event.
-func (l *Log) ask(ctx context.Context, d Decided, e *event) (drop bool, masks []mask, err error) {
+// evalRules evaluates the policy's rules for the log. First the drop rule, since an
+// event that is dropped needs no masks. The clock is that of the request, so that a
+// rule decides the same however long the event has waited. The error says why it is not
+// known what they want; it quotes nothing of the event.
+func (l *Log) evalRules(ctx context.Context, d Decided, e *event) (drop bool, masks []mask, err error) {
 	if d.Policy == "" || d.Broken {
 		return false, nil, errRulesUnknown
 	}
@@ -71,8 +77,8 @@ func (e *event) asInput() (rego.Input, error) {
 	return rego.NewInput(document)
 }
 
-// parseMasks reads the value of the mask rule. What it does not understand is an
-// error, for it would have masked something.
+// parseMasks reads the value of the mask rule. What it does not understand is an error,
+// for it would have masked something: then the event loses input and result.
 func parseMasks(value any) ([]mask, error) {
 	if value == nil {
 		return nil, nil

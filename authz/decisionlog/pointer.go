@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// pointer is a JSON pointer (RFC 6901), one key or index a segment.
+// pointer is a JSON pointer (RFC 6901), one key or index a segment. The segments are
+// unescaped: "/a~1b/0" is ["a/b", "0"].
 type pointer []string
 
 // The escapes of RFC 6901.
@@ -19,6 +20,7 @@ var (
 
 var errPointer = errors.New("is no JSON pointer: it has to begin with a slash")
 
+// parsePointer accepts no empty pointer, which would be the event as a whole.
 func parsePointer(text string) (pointer, error) {
 	below, ok := strings.CutPrefix(text, "/")
 	if !ok {
@@ -41,7 +43,8 @@ func (p pointer) String() string {
 	return out.String()
 }
 
-// below returns the pointer to a child.
+// below returns the pointer to a child. It copies, since siblings grow from the same
+// parent.
 func (p pointer) below(segment string) pointer {
 	return append(slices.Clip(p), segment)
 }
@@ -96,7 +99,8 @@ func (p pointer) upsert(tree map[string]any, value any) bool {
 	return false
 }
 
-// holder returns what has the last segment of p, or might have it.
+// holder returns the object or array that has the last segment of p, or might have it.
+// With create it makes objects on the way.
 func (p pointer) holder(tree map[string]any, create bool) (node any, ok bool) {
 	node = tree
 	for _, segment := range p[:len(p)-1] {
@@ -123,7 +127,8 @@ func (p pointer) holder(tree map[string]any, create bool) (node any, ok bool) {
 	return node, true
 }
 
-// compact returns a value without the elements that were removed.
+// compact returns a value without the elements that were removed. It changes arrays in
+// place and is called once, after the last mask.
 func compact(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -154,6 +159,7 @@ func keyOf(object map[string]any, segment string) (string, bool) {
 	return segment, false
 }
 
+// indexOf does not find a removed element: to remove it twice changes nothing.
 func indexOf(array []any, segment string) (int, bool) {
 	i, err := strconv.Atoi(segment)
 	return i, err == nil && i >= 0 && i < len(array) && array[i] != any(removed{})

@@ -15,7 +15,9 @@ import (
 // and responses leave it, so that neither is decoded where nobody needs it.
 type envelope struct{ wire []byte }
 
-// codec hands envelopes over as they are, and all other messages to the codec of protos.
+// codec hands envelopes over as they are, and all other messages to the codec of
+// protos. gRPC has one codec for a whole server, so it has to serve the health service
+// and reflection as well.
 type codec struct{ encoding.CodecV2 }
 
 // ServerOption makes a gRPC server hand checks over without decoding them. A server
@@ -56,6 +58,9 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata:    authv3.Authorization_ServiceDesc.Metadata,
 }
 
+// handleCheck is what protoc-gen-go-grpc generates for a method, with envelopes.
+// Interceptors see an envelope as the request; none of ours looks into it.
+//
 //nolint:revive // the order of the parameters is gRPC's
 func handleCheck(
 	server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,

@@ -17,7 +17,7 @@
 // # Dynamic metadata
 //
 // Each response has dynamic metadata: that of the policy, and decision_id, the ID
-// under which records tell of this decision. If the policy could not decide, it
+// under which records name this decision. If the policy could not decide, it
 // also has failure, the class of what went wrong (such as UNDEFINED), and reason,
 // a sentence for people.
 //

@@ -88,7 +88,9 @@ func errorResponse(denial *authv3.CheckResponse) *authv3.CheckResponse {
 	return denial
 }
 
-// failureCode returns the gRPC code of a failure, for OnFailureError.
+// failureCode returns the gRPC code of a failure, for OnFailureError. Envoy treats all
+// codes alike but UNAVAILABLE, which it may try again elsewhere; the others are for
+// access logs and metrics.
 func failureCode(f authz.Failure) codes.Code {
 	switch f {
 	case authz.FailureDeadline:

@@ -28,7 +28,8 @@ const (
 // cannot read is an error, which it may turn into an allow.
 const maxDepth = 30
 
-// metadataFor returns the dynamic metadata of a decision.
+// metadataFor returns the dynamic metadata of a decision. Our own keys are set last: a
+// policy cannot forge a decision ID, by which logs and records are found.
 func metadataFor(id string, d authz.Decision) (*structpb.Struct, error) {
 	out, err := structOf(d.Metadata, 1)
 	if err != nil {
@@ -62,6 +63,8 @@ func structOf(object map[string]any, depth int) (*structpb.Struct, error) {
 	return &structpb.Struct{Fields: fields}, nil
 }
 
+// valueOf is structpb.NewValue for the types that policies give, with numbers as
+// json.Number, and with text made valid.
 func valueOf(value any, depth int) (*structpb.Value, error) {
 	switch v := value.(type) {
 	case nil:

@@ -32,6 +32,8 @@ func respond(id string, d authz.Decision, idHeader string) (*authv3.CheckRespons
 		response.Status.Code = int32(codes.OK)
 	}
 	switch {
+	// A plain decision has no edits and no body: without an HttpResponse Envoy allows,
+	// or denies with 403. Most decisions are plain.
 	case d.Plain && (d.Verdict == authz.Allow || idHeader == ""):
 	case d.Verdict == authz.Allow:
 		response.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: okResponse(d)}
@@ -51,6 +53,8 @@ func okResponse(d authz.Decision) *authv3.OkHttpResponse {
 	}
 }
 
+// deniedResponse has the decision ID last, and once: a policy may have set a header of
+// that name.
 func deniedResponse(id string, d authz.Decision, idHeader string) *authv3.DeniedHttpResponse {
 	headers := d.Headers
 	if undecidable(d.Failure) {
@@ -147,6 +151,8 @@ func addedHeaders(fields []authz.Field) []*corev3.HeaderValueOption {
 	return options
 }
 
+// queryParameters escapes names and values for where they stand; a `=` in a value ends
+// nothing.
 func queryParameters(fields []authz.Field) []*corev3.QueryParameter {
 	parameters := make([]*corev3.QueryParameter, len(fields))
 	for i, f := range fields {

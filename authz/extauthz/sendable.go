@@ -67,6 +67,8 @@ func sendableQuery(d authz.Decision) error {
 	return nil
 }
 
+// sendableHeaders allows pseudo-headers where Envoy rewrites the request line by them:
+// in an allow.
 func sendableHeaders(fields []authz.Field, pseudo bool) error {
 	for _, f := range fields {
 		if !validName(f.Name, pseudo) || !httpguts.ValidHeaderFieldValue(f.Value) || !utf8.ValidString(f.Value) {

@@ -70,7 +70,10 @@ func (c Config) dial(ctx context.Context, network, address string) (net.Conn, er
 	return dialer.DialContext(ctx, network, address)
 }
 
-// mayCall reports whether an address that a host resolved to may be called.
+// mayCall reports whether an address that a host resolved to may be called. The
+// operator's list of networks comes first; then hosts by name, for services on this
+// machine or link, but never the addresses of instance metadata; all else is allowed
+// unless it is refused in general.
 func (c Config) mayCall(host string, address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	if slices.ContainsFunc(c.AllowAddresses, func(p netip.Prefix) bool { return p.Contains(address) }) {
@@ -82,7 +85,7 @@ func (c Config) mayCall(host string, address netip.Addr) bool {
 	return !refused(address)
 }
 
-// metadataAddresses are those at which clouds tell a machine who it is, credentials
+// metadataAddresses are those at which clouds give a machine its identity, credentials
 // included.
 var metadataAddresses = []netip.Addr{
 	netip.MustParseAddr("169.254.169.254"), // most clouds

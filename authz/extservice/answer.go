@@ -55,7 +55,7 @@ func (o Outcome) Denies() bool { return o == OutcomeDeny || o == OutcomeSilent }
 // fails reports whether the service gave no decision.
 func (o Outcome) fails() bool { return o != OutcomePass && !o.Denies() }
 
-// cause says more of an outcome that the server's configuration may be to blame for.
+// cause says more of an outcome that the server's configuration may be the cause of.
 func (o Outcome) cause() string {
 	switch o {
 	case OutcomeToken:

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// endpoint is one URL of a service.
+// endpoint is one URL of a service, taken apart once for each call.
 type endpoint struct {
 	url, path string
 	// name is the last part of the path.
@@ -43,9 +43,10 @@ func newEndpoint(u *url.URL) endpoint {
 	}
 }
 
-// Call posts a JSON body to a URL of a service and returns its answer. shadow says that it
-// is for an experiment, off the request path: that may not be allowed, and has a share of
-// its own. It waits for the service, no longer than Timeout.
+// Call posts a JSON body to a URL of a service and returns its answer. shadow says that
+// it is for an experiment, off the request path: that may not be allowed, and has a
+// share of its own. It waits for the service, no longer than Timeout, and never for a
+// free place: a service that hangs then costs one decision its time, not all of them.
 func (c *Client) Call(ctx context.Context, url *url.URL, body []byte, shadow bool) Answer {
 	if shadow && !c.config.ShadowCalls {
 		return Answer{Outcome: OutcomeNotCalled}
@@ -100,7 +101,10 @@ var errClear = errors.New("the token of the host goes over https alone")
 // inClear is before the host of a token that may be read on the way.
 const inClear = "http://"
 
-// tokenFor returns the token of a service; nil if it has none.
+// tokenFor returns the token of a service; nil if it has none. A key with a port wins
+// over one without. The error is errClear if the URL of the policy says http and the
+// operator did not write http:// before the host: a policy's author must not choose
+// that a token can be read on the way.
 func (c Config) tokenFor(to endpoint) (TokenSource, error) {
 	for _, name := range []string{to.authority, to.host} {
 		if source, ok := c.Tokens[inClear+name]; ok {

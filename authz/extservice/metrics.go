@@ -11,7 +11,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// maxHosts is the number of hosts that metrics tell apart; the rest is one more.
+// maxHosts is the number of hosts that metrics distinguish; the rest is one more.
+// Policies choose the hosts, and a label of any value would let them fill the memory of
+// whatever stores the metrics.
 const maxHosts = 100
 
 // otherHost is the label of all hosts beyond maxHosts.

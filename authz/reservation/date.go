@@ -59,7 +59,9 @@ func dateIn(what string, names []string, lease map[string]any) (time.Time, strin
 	return found, ""
 }
 
-// parseDate reads a date that is not the zero time.
+// parseDate reads a date that is not the zero time. The zero time means "no date"
+// everywhere in this package, so that a lease in the year 1 is refused instead of
+// having no limits.
 func parseDate(s string) (time.Time, bool) {
 	if len(s) > len("2006-01-02") && s[len("2006-01-02")] == 'T' {
 		s = s[:len("2006-01-02")] + " " + s[len("2006-01-02T"):]

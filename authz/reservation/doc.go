@@ -1,5 +1,5 @@
 // Package reservation answers OpenStack Blazar, which asks before it makes or changes
-// a lease and tells when one ends (its ExternalServiceFilter), over HTTP.
+// a lease and notifies when one ends (its ExternalServiceFilter), over HTTP.
 //
 // A [Handler] turns a call into an [authz.Request], asks its [Decider] and turns the
 // [authz.Decision] into what Blazar understands: exactly 204 without a body for yes,
@@ -33,7 +33,7 @@
 //	403  the policy denies, or could not decide
 //	204  the policy allows, or the call is on-end
 //
-// An end is a notification, not a question: no decision changes its 204, and JSON that tells of no
+// An end is a notification, not a question: no decision changes its 204, and JSON that names no
 // lease is answered with 204 too, but reaches no policy.
 //
 // # What a policy sees

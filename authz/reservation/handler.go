@@ -83,6 +83,10 @@ func (c Config) withDefaults() Config {
 
 // Handler answers reservation checks. It is an http.Handler; its server's ReadTimeout
 // bounds slow bodies. It is safe for concurrent use.
+//
+// The way of a request is a list of gates, each with a status of its own (see the
+// package): token, path, method, media type, room, size, form; then the policy.
+// Whatever happens, one response is written, since Blazar has no timeout.
 type Handler struct {
 	decider Decider
 	config  Config
@@ -93,7 +97,7 @@ type Handler struct {
 	checks, ends chan struct{}
 	calls        metric.Int64Counter
 	panics       *diagnostics.Panics
-	strangers    strangers
+	unauthorized unauthorized
 }
 
 // New returns a Handler that asks d. The error says which field of the configuration is
@@ -124,22 +128,23 @@ func New(d Decider, config Config) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP answers one request. Counting is before writing, so that a caller that has
+// the response finds it in the metrics.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	call, known := h.find(r.URL.Path)
-	a := h.answer(r, call, known)
+	e, known := h.find(r.URL.Path)
+	a := h.respond(r, e, known)
 	if a.unread {
 		h.drain(r)
 	}
-	h.count(r.Context(), call, a.status)
+	h.count(r.Context(), e, a.status)
 	a.write(w)
 }
 
-// answer works a call out as far as it gets: see the statuses in the package's doc.
-func (h *Handler) answer(r *http.Request, call call, known bool) answer {
+// respond takes a request as far through the gates as it gets: see the statuses in the package's doc.
+func (h *Handler) respond(r *http.Request, e endpoint, known bool) response {
 	switch {
 	case !h.tokens.Load().admit(r.Header):
-		h.warnStranger(r)
+		h.warnUnauthorized(r)
 		return errToken
 	case !known:
 		return errPath
@@ -149,20 +154,21 @@ func (h *Handler) answer(r *http.Request, call call, known bool) answer {
 		return errMediaType
 	}
 	room := h.checks
-	if call.tells() {
+	if e.notifies() {
 		room = h.ends
 	}
 	select {
 	case room <- struct{}{}:
 		defer func() { <-room }()
-		return h.check(r, call)
+		return h.check(r, e)
 	default:
 		return errBusy
 	}
 }
 
-// check reads the body of a call and decides it.
-func (h *Handler) check(r *http.Request, call call) answer {
+// check reads the body of a request and decides it. It holds a place from reading on,
+// as bodies in memory are what the bound is for.
+func (h *Handler) check(r *http.Request, e endpoint) response {
 	body, refused := h.read(r)
 	if refused != nil {
 		return *refused
@@ -171,14 +177,14 @@ func (h *Handler) check(r *http.Request, call call) answer {
 	if err != nil {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
-	payload, err := call.payload(document)
+	payload, err := e.payload(document)
 	if err != nil {
-		return h.incomplete(call, err)
+		return h.incomplete(e, err)
 	}
 	id := uuid.NewString()
-	d := h.decide(r.Context(), call, h.request(id, r, call, payload, len(body)))
-	if call.tells() {
-		h.tell(id, d)
+	d := h.decide(r.Context(), e, h.request(id, r, e, payload, len(body)))
+	if e.notifies() {
+		h.logUndecided(id, d)
 		return allowed
 	}
 	if d.Verdict == authz.Allow {
@@ -188,8 +194,8 @@ func (h *Handler) check(r *http.Request, call call) answer {
 }
 
 // incomplete answers JSON that lacks what the call needs.
-func (h *Handler) incomplete(call call, err error) answer {
-	if !call.tells() {
+func (h *Handler) incomplete(e endpoint, err error) response {
+	if !e.notifies() {
 		return refuse(http.StatusBadRequest, err.Error())
 	}
 	h.config.Logger.Warn("a call says that a lease ended, but not which one; no policy was asked about it", "error", err)
@@ -198,15 +204,15 @@ func (h *Handler) incomplete(call call, err error) answer {
 
 // request returns what is asked. Input is there already: its error is one of the
 // body's, not of the policy's.
-func (h *Handler) request(id string, r *http.Request, call call, p payload, size int) *authz.Request {
+func (h *Handler) request(id string, r *http.Request, e endpoint, p payload, size int) *authz.Request {
 	span := trace.SpanContextFromContext(
 		h.config.Propagator.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
 	return &authz.Request{
 		ID:          id,
-		Operation:   call.operation,
+		Operation:   e.operation,
 		Policy:      h.config.Policy,
 		Time:        h.config.Now(),
-		Method:      call.name,
+		Method:      e.name,
 		Path:        r.URL.Path,
 		Host:        r.Host,
 		Principal:   p.user,
@@ -219,21 +225,21 @@ func (h *Handler) request(id string, r *http.Request, call call, p payload, size
 
 // decide asks the decider. A panic of ours is a failure, for Blazar takes a dropped
 // connection worse than a denial. The end of a lease goes to all filters, also if its caller goes away.
-func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d authz.Decision) {
+func (h *Handler) decide(ctx context.Context, e endpoint, r *authz.Request) (d authz.Decision) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			h.panics.Report(ctx, diagnostics.PanicReservation, cause, slog.String("call", call.name), slog.String("decision_id", r.ID))
+			h.panics.Report(ctx, diagnostics.PanicReservation, cause, slog.String("call", e.name), slog.String("decision_id", r.ID))
 			d = authz.Decision{Failure: authz.FailurePanic, Reason: "The decision panicked."}
 		}
 	}()
-	if call.tells() {
+	if e.notifies() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	if h.config.Tracer == nil {
 		return h.decider.Check(ctx, r)
 	}
 	ctx = trace.ContextWithRemoteSpanContext(ctx, r.Span())
-	ctx, span := h.config.Tracer.Start(ctx, "reservation "+call.name, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, span := h.config.Tracer.Start(ctx, "reservation "+e.name, trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
 	d = h.decider.Check(ctx, r)
 	span.SetAttributes(
@@ -243,9 +249,9 @@ func (h *Handler) decide(ctx context.Context, call call, r *authz.Request) (d au
 	return d
 }
 
-// tell logs that the end of a lease reached no policy, which changes nothing for Blazar.
-// The sidecar itself tells of single rules that it did not reach.
-func (h *Handler) tell(id string, d authz.Decision) {
+// logUndecided logs that the end of a lease reached no policy, which changes nothing for Blazar.
+// The sidecar itself logs single rules that it did not reach.
+func (h *Handler) logUndecided(id string, d authz.Decision) {
 	if d.Verdict == authz.Allow {
 		return
 	}

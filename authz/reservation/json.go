@@ -33,6 +33,7 @@ func badRequest(format string, a ...any) error {
 // parseJSON reads a text as one value in the types of encoding/json, with numbers as
 // they are written. It is stricter than encoding/json where two readers could take one
 // text for two values: names that are there twice, and bytes that are no UTF-8.
+// Blazar's Python takes the last of two equal names, and another proxy the first.
 func parseJSON(body []byte) (any, error) {
 	if !utf8.Valid(body) {
 		return nil, errText
@@ -77,6 +78,8 @@ func parseValue(decoder *json.Decoder, depth int) (any, error) {
 	return value, nil
 }
 
+// parseObject reads the names and values of an object, whose opening bracket is read
+// already.
 func parseObject(decoder *json.Decoder, depth int) (any, error) {
 	object := make(map[string]any)
 	for decoder.More() {
@@ -98,6 +101,8 @@ func parseObject(decoder *json.Decoder, depth int) (any, error) {
 	return object, nil
 }
 
+// parseArray reads the elements of an array in the same way. An empty one is not nil,
+// which would be null.
 func parseArray(decoder *json.Decoder, depth int) (any, error) {
 	array := []any{}
 	for decoder.More() {

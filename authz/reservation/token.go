@@ -15,7 +15,7 @@ import (
 const tokenHeader = "X-Auth-Token"
 
 // tokens are the digests of those that admit a caller. Digests have one length, so that
-// their comparison tells nothing of that of a token.
+// their comparison shows nothing of the length of a token.
 type tokens struct{ digests [][sha256.Size]byte }
 
 // SetTokens replaces the tokens, any of which admits a caller: for a rotation there are
@@ -33,8 +33,9 @@ func (h *Handler) SetTokens(list []string) error {
 	return nil
 }
 
-// admit reports whether a call has one token and that is a right one. It takes as long
-// for each that is not.
+// admit reports whether a request has one token and that is a right one. It compares
+// with every token, in constant time, so that the time taken says neither how much of a
+// token was right nor which one.
 func (t *tokens) admit(header http.Header) bool {
 	if len(t.digests) == 0 {
 		return true
@@ -50,37 +51,37 @@ func (t *tokens) admit(header http.Header) bool {
 	return found == 1
 }
 
-// strangersEvery is the least time between two warnings of calls without a right token:
+// warnEvery is the least time between two warnings of calls without a right token:
 // whoever reaches the port can make as many of them as he likes.
-const strangersEvery = time.Minute
+const warnEvery = time.Minute
 
-// strangers counts calls without a right token since the last warning of them. It is
+// unauthorized counts calls without a right token since the last warning of them. It is
 // safe for concurrent use.
-type strangers struct {
+type unauthorized struct {
 	mu   sync.Mutex
 	last time.Time
 	// calls are those that no warning has counted.
 	calls int
 }
 
-// note counts a call. It returns how many a warning at now speaks of, or 0 if there was
-// a warning lately.
-func (s *strangers) note(now time.Time) (calls int) {
+// note counts a call. It returns how many a warning at now has to count, or 0 if there was
+// a warning less than that ago.
+func (s *unauthorized) note(now time.Time) (calls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	if !s.last.IsZero() && now.Sub(s.last) < strangersEvery {
+	if !s.last.IsZero() && now.Sub(s.last) < warnEvery {
 		return 0
 	}
 	calls, s.calls, s.last = s.calls, 0, now
 	return calls
 }
 
-// warnStranger logs that a call had no right token, but not the token. Blazar itself
+// warnUnauthorized logs that a call had no right token, but not the token. Blazar itself
 // says no more than "External service enforcement filter denied the request." then, of
 // every lease.
-func (h *Handler) warnStranger(r *http.Request) {
-	calls := h.strangers.note(h.config.Now())
+func (h *Handler) warnUnauthorized(r *http.Request) {
+	calls := h.unauthorized.note(h.config.Now())
 	if calls == 0 {
 		return
 	}

@@ -80,7 +80,7 @@ func TestHTTPService(t *testing.T) {
 	if a := ask(t, e.at["ingress"], "GET", "/login", nil); a.status != 302 || a.header.Get("Location") != "https://login.example/" {
 		t.Errorf("a redirect: got %d %v", a.status, a.header)
 	}
-	// What cannot be said over HTTP is a denial.
+	// What HTTP has no way to express is a denial.
 	if a := ask(t, e.at["ingress"], "GET", "/edited/x", nil); a.status != 403 {
 		t.Errorf("an edit of the query: got %d", a.status)
 	}

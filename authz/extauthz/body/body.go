@@ -13,7 +13,9 @@ import (
 // of the body.
 const PartialHeader = "x-envoy-auth-partial-body"
 
-// Sent is a body as it was sent, and what says how it is read.
+// Sent is a body as it was sent, and the headers that say how it is read. A proxy may
+// send it in two fields: body, which is text, or raw_body, which is bytes
+// (pack_as_bytes). At most one is set.
 type Sent struct {
 	// Text and Bytes are the body, whichever way Envoy sent it.
 	Text, Bytes string
@@ -29,7 +31,8 @@ type Sent struct {
 	Path string
 }
 
-// content returns the body, whichever way it was sent.
+// content returns a copy of the body, whichever way it was sent. It is made only for a
+// policy that reads the body.
 func (s Sent) content() []byte {
 	if s.Text != "" {
 		return []byte(s.Text)
@@ -66,7 +69,12 @@ type Body struct {
 	weight func(content []byte) int
 }
 
-// Find returns the body of a request. The error is an *authz.BadRequest, about the headers
+// Find returns the body of a request without parsing it: it looks at headers, and at no
+// more than five bytes of the body. So it is cheap enough for truncated_body, which
+// many policies read that never look into the body.
+//
+// A type that is not read gives no body, and not an error: most requests with such a
+// body are decided by their path. The error is an *authz.BadRequest, about the headers
 // that say what the body is and how long.
 func (p *Parser) Find(sent Sent) (Body, error) {
 	if strings.EqualFold(sent.Partial, "true") {
@@ -96,6 +104,8 @@ func (p *Parser) Find(sent Sent) (Body, error) {
 }
 
 // whole adds the content of a body that has to be as long as its content-length says.
+// A shorter one was cut off on its way, whether a header says so or not; a body that is longer than announced is read
+// as it is.
 func whole(sent Sent, b Body) (Body, error) {
 	b.content = sent.content()
 	if sent.HasLength {
@@ -111,7 +121,9 @@ func whole(sent Sent, b Body) (Body, error) {
 }
 
 // Value returns input.parsed_body in the types of encoding/json, as far as the reading
-// grants the memory. The error is an *authz.BadRequest or that of the reading.
+// grants the memory. The memory is taken before anything is parsed, and belongs to the
+// reading until it ends: a burst of large bodies is refused one by one instead of
+// ending the process. The error is an *authz.BadRequest or that of the reading.
 func (b Body) Value(reading *authz.Reading) (any, error) {
 	if b.parse == nil {
 		return nil, nil

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// kind is a way in which bodies are read.
+// kind is a way in which bodies are read. The zero value is a body that no policy can
+// look into.
 type kind uint8
 
 const (
@@ -34,7 +35,7 @@ var errContentTypes = badRequest("The header content-type names more than one ty
 //
 // A request has one content type (RFC 9110, 8.3). Envoy joins the values of several header
 // lines by commas and passes that on; of such a list some upstreams take the first, others
-// the last, and some neither. So a list of different types is refused, lest the policy
+// the last, and some neither. So a list of different types is refused, or the policy could
 // read another body than the upstream.
 func kindOf(contentType string) (kind, error) {
 	lower := strings.ToLower(contentType)

@@ -8,6 +8,6 @@
 //
 // Which bodies are read, and as what, is as in opa-envoy-plugin: JSON, forms, multipart
 // forms and gRPC messages. Where it is not plain what the upstream will read (the body is
-// cut off, the content type is not one), a policy is told that the body is truncated, or
+// cut off, the content type is not one), a policy sees that the body is truncated, or
 // the request is refused: both stop a policy that would allow a body it does not know.
 package body

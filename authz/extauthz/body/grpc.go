@@ -13,7 +13,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// methods knows the request messages of gRPC methods. A nil *methods knows none.
+// methods knows the request messages of gRPC methods, from a descriptor set of the
+// operator's. A nil *methods knows none. The types are dynamic: nothing is generated
+// for services of others.
 type methods struct {
 	files *protoregistry.Files
 	types *dynamicpb.Types
@@ -57,8 +59,9 @@ func (m *methods) find(sent Sent) (Body, error) {
 	}, nil
 }
 
-// frame is the length of what stands before a gRPC message: a byte that says
-// whether it is compressed, and its length as 32 bits.
+// frame is the length of what stands before a gRPC message: a byte that says whether it
+// is compressed, and its length as 32 bits (Length-Prefixed-Message of the gRPC
+// protocol over HTTP/2).
 const frame = 5
 
 // unframe returns the first message of a gRPC body, unless it is compressed or cut off.
@@ -95,6 +98,8 @@ func (m *methods) request(service protoreflect.FullName, name protoreflect.Name)
 	return method.Input()
 }
 
+// decode turns a message into JSON and reads that, so that the document has the form
+// that opa-envoy-plugin gives it, 64-bit integers as strings included.
 func (m *methods) decode(descriptor protoreflect.MessageDescriptor, content []byte) (any, error) {
 	message := dynamicpb.NewMessage(descriptor)
 	if err := (proto.UnmarshalOptions{Resolver: m.types}).Unmarshal(content, message); err != nil {

@@ -12,7 +12,9 @@ import (
 	"strings"
 )
 
-// parseJSON keeps numbers as they are written.
+// parseJSON keeps numbers as they are written: a float64 would change 9007199254740993,
+// and with it what a policy decides by. A second value after the first is refused,
+// since another parser may take that one.
 func parseJSON(body []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
@@ -34,6 +36,7 @@ func parseJSON(body []byte) (any, error) {
 // seconds, which no deadline ends.
 const maxDigits = 1000
 
+// hasLongNumber looks through a value that is bounded in size already (maxValues).
 func hasLongNumber(value any) bool {
 	switch v := value.(type) {
 	case json.Number:
@@ -59,8 +62,10 @@ func parseForm(body []byte) (any, error) {
 	return Values(values), nil
 }
 
-// parseMultipart returns an object :: name → the values of its parts in order. A
-// part is a string, or a value if it is JSON. A part without a name is left out.
+// parseMultipart returns an object :: name → the values of its parts in order. A part
+// is a string, or a value if it is JSON. A part without a name is left out. Without a
+// boundary there is nothing that could be read, and the value is null, as in
+// opa-envoy-plugin.
 func parseMultipart(contentType string, body []byte) (any, error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {

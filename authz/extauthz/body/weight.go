@@ -54,7 +54,8 @@ func stringEnd(rest []byte) int {
 	}
 }
 
-// weightOfForm counts parameters: each makes a list with a text in it.
+// weightOfForm counts parameters: each makes a list with a text in it. What stands
+// between two `&` may be empty and make nothing, so it counts too many, never too few.
 func weightOfForm(content []byte) int { return 3 + 2*bytes.Count(content, []byte("&")) }
 
 // weightOfMultipart counts lines, for a part has at least three, and what JSON there may

@@ -8,8 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Difference shows how two documents differ, empty if they do not. It takes time in
-// proportion to their size: that of cmp.Diff doubles with each level of nesting.
+// Difference shows how two documents differ, empty if they do not. Numbers are equal if
+// their values are, since 1.0 and 1 are one number to a policy. It takes time in
+// proportion to the size of the documents: that of cmp.Diff doubles with each level of
+// nesting.
 func Difference(want, got any) string {
 	if sameDocument(want, got) {
 		return ""
@@ -43,6 +45,7 @@ func sameDocument(a, b any) bool {
 	return a == b
 }
 
+// sameNumber compares with 500 bits: far more than any number that these tests write.
 func sameNumber(a, b json.Number) bool {
 	x, okX := new(big.Float).SetPrec(500).SetString(string(a))
 	y, okY := new(big.Float).SetPrec(500).SetString(string(b))

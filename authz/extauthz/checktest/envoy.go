@@ -16,7 +16,9 @@ var folders = []string{
 	"../../../shared/envoy/requests", "../../../../shared/envoy/requests",
 }
 
-// Envoy returns requests that a real Envoy sent :: setting/case → the wire.
+// Envoy returns requests that a real Envoy sent :: setting/case → the wire. They are
+// what keeps the tests honest: requests written by hand have only what their author
+// knew of. Too few of them is a failure, since a test over no files passes.
 func Envoy(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := make(map[string][]byte)

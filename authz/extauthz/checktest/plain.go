@@ -19,7 +19,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Badness says what of a request does not parse.
+// Badness says which part of a request does not parse. The parts fail at different
+// times: a path is refused for every policy, a body only for one that reads it.
 type Badness int
 
 const (
@@ -40,7 +41,9 @@ func Document(t *testing.T, request *authv3.CheckRequest) (any, bool) {
 	return document, bad == Parses
 }
 
-// Read reads the specification, and says what does not parse. The document lacks what does not parse.
+// Read reads the specification, and says what does not parse. The document lacks what
+// does not parse. It is slow and plain on purpose: whoever doubts a test should be able
+// to check it against envoy/README.md line by line.
 func Read(t *testing.T, request *authv3.CheckRequest) (any, Badness) {
 	out := plainMessage(request.ProtoReflect()).(map[string]any)
 	http := request.GetAttributes().GetRequest().GetHttp()
@@ -77,8 +80,9 @@ func Read(t *testing.T, request *authv3.CheckRequest) (any, Badness) {
 	return out, bad
 }
 
-// plainMessage turns a message into JSON: names in lowerCamelCase, populated
-// fields only.
+// plainMessage turns a message into JSON: names in lowerCamelCase, populated fields
+// only. It goes by reflection over the descriptors, so a new field of Envoy's is in it
+// without a change here.
 func plainMessage(m protoreflect.Message) any {
 	if s, ok := m.Interface().(*structpb.Struct); ok {
 		return plainStruct(s)
@@ -107,6 +111,7 @@ func plainMessage(m protoreflect.Message) any {
 	return out
 }
 
+// plainValue has 64-bit integers as numbers and enums as numbers, unlike protojson.
 func plainValue(fd protoreflect.FieldDescriptor, value protoreflect.Value) any {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:
@@ -198,6 +203,8 @@ func plainUnescape(text string) (string, bool) {
 	return string(out), true
 }
 
+// plainValues is the document of a form or a query: each name with the list of its
+// values.
 func plainValues(values url.Values) any {
 	out := map[string]any{}
 	for name, list := range values {
@@ -210,6 +217,8 @@ func plainValues(values url.Values) any {
 	return out
 }
 
+// plainJSON refuses what follows the first value, by json.Valid, and keeps numbers as
+// written.
 func plainJSON(text string) (any, bool) {
 	if !json.Valid([]byte(text)) {
 		return nil, false
@@ -275,6 +284,7 @@ func plainBody(
 	return value, false, Parses
 }
 
+// plainMultipart reads a form by the standard library, which is enough for text parts.
 func plainMultipart(contentType, body string) (any, bool) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -290,6 +300,8 @@ func plainMultipart(contentType, body string) (any, bool) {
 	return plainValues(form.Value), true
 }
 
+// plainGRPC knows one method, Check of the health service: enough to reach each rule
+// for frames.
 func plainGRPC(t *testing.T, body string, path []any) (value any, truncated bool, bad Badness) {
 	known := len(path) == 2 && path[0] == "grpc.health.v1.Health" && path[1] == "Check"
 	switch {

@@ -66,7 +66,8 @@ func Shuffled(t testing.TB, r *rand.Rand, wire []byte, d protoreflect.MessageDes
 	return out
 }
 
-// nameOfEntry returns the name of a map's entry: its last, if it has several.
+// nameOfEntry returns the name of a map's entry: its last, if it has several, as
+// decoders have it.
 func nameOfEntry(entry []byte) (name string) {
 	for len(entry) > 0 {
 		number, kind, head := protowire.ConsumeTag(entry)

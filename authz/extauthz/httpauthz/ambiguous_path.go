@@ -18,7 +18,7 @@ var escapedDot = regexp.MustCompile(`%2[eE]`)
 // escaped separators, backslashes or a fragment. The policy would decide about
 // /public/../internal, and the upstream answer /internal.
 //
-// Envoy normalizes such paths before it asks, as envoy.yaml tells it to; proxies that
+// Envoy normalizes such paths before it asks, as envoy.yaml configures it; proxies that
 // ask over HTTP send what they got.
 func ambiguousPath(target string) bool {
 	path, _, _ := strings.Cut(target, "?")

@@ -11,7 +11,7 @@ import (
 )
 
 // original is the request line of the request that a proxy asks about, as the proxy
-// vouches for it. Host and scheme are empty where it does not send them.
+// guarantees it. Host and scheme are empty where it does not send them.
 type original struct {
 	method, scheme, host, path string
 	// source is the client's address; not valid if the proxy does not send it.
@@ -76,7 +76,8 @@ func (o *original) from(r *http.Request) (*original, *refusal) {
 var errAmbiguousPath = badSubrequest("The path has dot segments, empty segments, escaped slashes, backslashes or a fragment, " +
 	"so that the upstream may take it for another path. Send it normalized.")
 
-// check refuses what is no request line.
+// check refuses what is no request line. The policy and the upstream have to read the
+// same method and path; a space or a line break could make two request lines of one.
 func (o *original) check() *refusal {
 	if !httpguts.ValidHeaderFieldName(o.method) {
 		return badSubrequest("The method is not a method.")

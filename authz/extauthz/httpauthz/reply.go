@@ -25,19 +25,19 @@ const (
 	headerRemove = "X-Envoy-Auth-Headers-To-Remove"
 )
 
-// ours are the headers that a policy cannot set, beside those that frame a message.
-var ours = []string{headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved}
+// reservedHeaders are the headers that a policy cannot set, beside those that frame a message.
+var reservedHeaders = []string{headerDecisionID, headerFailure, headerStatus, headerRemove, headerObserved}
 
 // What an allow cannot do over HTTP. It is a denial, for an edit that is left out could be
 // what made the request harmless.
 var (
-	errHTTPQuery  = unsayable("The decision edits the query, which cannot be said over HTTP.")
-	errHTTPRemove = unsayable("The decision removes headers of the request, which over HTTP only Envoy supports.")
-	errHTTPHeader = unsayable("The decision has a header that cannot be one of an answer over HTTP.")
-	errHTTPTwice  = unsayable("The decision has a header for the upstream and another for the client under one name, which are one over HTTP.")
+	errHTTPQuery  = inexpressible("The decision edits the query, which HTTP has no way to express.")
+	errHTTPRemove = inexpressible("The decision removes headers of the request, which over HTTP only Envoy supports.")
+	errHTTPHeader = inexpressible("The decision has a header that cannot be one of an answer over HTTP.")
+	errHTTPTwice  = inexpressible("The decision has a header for the upstream and another for the client under one name, which are one over HTTP.")
 )
 
-func unsayable(text string) *refusal {
+func inexpressible(text string) *refusal {
 	return &refusal{status: http.StatusForbidden, failure: authz.FailureType, text: text}
 }
 
@@ -117,6 +117,7 @@ func allowedHeaders(ok *authv3.OkHttpResponse, form *form) (http.Header, *refusa
 }
 
 // upstreamHeader has one line for each name: of several, Envoy would set the last.
+// Values are joined as RFC 9110, 5.3 allows.
 func upstreamHeader(options []*corev3.HeaderValueOption) (http.Header, *refusal) {
 	out := http.Header{}
 	for _, o := range options {
@@ -132,6 +133,8 @@ func upstreamHeader(options []*corev3.HeaderValueOption) (http.Header, *refusal)
 	return out, nil
 }
 
+// separator joins values of one name: cookies by semicolons (RFC 6265, 5.4), all else
+// by commas.
 func separator(name string) string {
 	if name == "Cookie" {
 		return "; "
@@ -140,7 +143,7 @@ func separator(name string) string {
 }
 
 // addClientHeaders adds what goes to the client beside what goes to the upstream.
-// The proxy tells them apart by their names alone.
+// The proxy distinguishes them by their names alone.
 func addClientHeaders(header http.Header, options []*corev3.HeaderValueOption) *refusal {
 	upstream := header.Clone()
 	for _, o := range options {
@@ -162,7 +165,7 @@ func addClientHeaders(header http.Header, options []*corev3.HeaderValueOption) *
 // request line: Envoy rewrites that over gRPC alone.
 func settable(name string) bool {
 	same := func(own string) bool { return strings.EqualFold(own, name) }
-	return !strings.HasPrefix(name, ":") && !authz.FramingHeader(name) && !slices.ContainsFunc(ours, same)
+	return !strings.HasPrefix(name, ":") && !authz.FramingHeader(name) && !slices.ContainsFunc(reservedHeaders, same)
 }
 
 // denial returns the reply of a denial. A header that cannot be in it is left out: it
@@ -190,6 +193,8 @@ func (a *reply) understood(f *form) *reply {
 	return a
 }
 
+// write sends the reply. That the client has gone is no error here: the decision is
+// made and logged.
 func (a *reply) write(w http.ResponseWriter) {
 	header := w.Header()
 	for name, values := range a.header {

@@ -7,7 +7,9 @@ import (
 	"understudy/rego"
 )
 
-// bodyPart is input.parsed_body.
+// bodyPart is input.parsed_body. Its key is made of the bytes as they were sent and all
+// that says how to read them; so a decision on a body that came before is found in the
+// cache without parsing it.
 type bodyPart struct{}
 
 func (bodyPart) plan(*rego.Reads) []*plan { return nil }
@@ -42,7 +44,7 @@ func (bodyPart) value(c *Check, _ []*plan) (rego.Value, error) {
 	return out, nil
 }
 
-// errBodyValue: only a number in the body can be to blame, one that is out of all bounds.
+// errBodyValue: only a number in the body can be the reason, one that is out of all bounds.
 var errBodyValue = badRequest("The body has a value that no policy can read.")
 
 // truncatedPart is input.truncated_body. The body need not be parsed for it.

@@ -14,6 +14,9 @@ import (
 // message. It is immutable and safe for concurrent use, a [propagation.TextMapCarrier] of
 // the request's headers and an [authz.Projector].
 type Check struct {
+	// Arrays, not maps, since the table gives each field a fixed slot when the program
+	// starts: a look-up is an index, and nothing is allocated for it. Texts are
+	// parts of the request's bytes, without a copy.
 	texts    [maxTexts]string
 	integers [maxIntegers]int64
 	pairs    [maxPairs][]pair
@@ -89,7 +92,7 @@ func (c *Check) extension(key string) string {
 	return value
 }
 
-// either returns a field of the request, or a pseudo-header if that is empty.
+// either returns a field of the request, or a pseudo-header if that is empty: who asks need not fill both.
 func (c *Check) either(t *textPart, name string) string {
 	value := t.of(c)
 	if value == "" {

@@ -9,7 +9,8 @@ import (
 	"understudy/authz/extauthz/body"
 )
 
-// usualHeaders is how many headers a request has room for at once.
+// usualHeaders is how many headers a request has room for at once: browsers and meshes
+// send fewer, and each time the list grows it is copied.
 const usualHeaders = 32
 
 // readLazily is the lazy decoder: it takes apart a request on the wire, into c. It says why
@@ -31,11 +32,13 @@ func readLazily(c *Check, wire string, bodies *body.Parser) Fallback {
 	return none
 }
 
-// decoded is what the full decode keeps as messages.
+// decoded is what the full decode keeps as messages: those that a policy reads as a
+// whole. They become bytes again (opaques) only if a document is made, so that both
+// ways share one code from there on.
 type decoded struct{ messages [maxOpaques]proto.Message }
 
-// read takes a decoded message apart.
-func (a *askedDecoded) read(message *authv3.CheckRequest, bodies *body.Parser) {
+// read takes a decoded message apart, by the `fill` of each line of the table.
+func (a *decodedRequest) read(message *authv3.CheckRequest, bodies *body.Parser) {
 	c := &a.check
 	c.bodies, c.decoded, c.present = bodies, &a.decoded, document.bit
 	attributes.fill(c, message)
@@ -60,7 +63,8 @@ func (d *decoded) opaques() (out [maxOpaques]string, err error) {
 	return out, nil
 }
 
-// parses returns why the path or the query does not parse, nil if both do.
+// parses returns why the path or the query does not parse, nil if both do. The lazy
+// decoder has found that out before; the full decode has not.
 func (c *Check) parses() error {
 	if _, err := decodePath(c.path()); err != nil {
 		return err

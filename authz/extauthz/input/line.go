@@ -55,7 +55,9 @@ func slot(taken *int, limit int) int {
 	return *taken - 1
 }
 
-// message is the line of a message that is read field by field.
+// message is the line of a message that is read field by field. The type parameters P
+// and M are the message that has the field and that which is in it: a getter of another
+// message does not compile.
 func message[P, M any](number uint64, name string, get func(*P) *M, lines ...line[M]) line[P] {
 	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages)}
 	for _, l := range lines {
@@ -86,7 +88,8 @@ func root[P any](l line[P], derived map[string]part) *objectPart {
 	return o
 }
 
-// find returns the part at a path below a line, which has to be there.
+// find returns the part at a path below a line, which has to be there: it is called
+// when the program starts, and a wrong name is a panic then.
 func find[T part, P any](l line[P], names ...string) T {
 	var p part = l.part
 	for _, name := range names {
@@ -150,7 +153,8 @@ func decodedOnly[M any](reason Fallback, l line[M]) line[M] {
 	return l
 }
 
-// objectPart is a place with fields of fixed names, absent if the request has none.
+// objectPart is a place with fields of fixed names, absent if the request has none. In
+// a key it is one byte, whether it is there; what is below follows.
 type objectPart struct {
 	bit uint32
 	// names are sorted, and parts are theirs.
@@ -182,8 +186,10 @@ func (o *objectPart) read(c *Check, f field) Fallback {
 	return o.readMessage(c, f.text)
 }
 
-// readMessage reads a message as often as it occurs: occurrences are merged, and of a field
-// the last one counts.
+// readMessage reads a message as often as it occurs: occurrences are merged, and of a
+// field the last one counts (protocol buffers, "last one wins"). A field that has no
+// line is left to the full decode, since nobody here knows whether a policy would see
+// it.
 func (o *objectPart) readMessage(c *Check, wire string) Fallback {
 	c.present |= o.bit
 	for len(wire) > 0 {

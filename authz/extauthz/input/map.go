@@ -23,7 +23,11 @@ const (
 	metadataTypedFilters = 2
 )
 
-// metadataPart is Envoy's Metadata, of which a policy reads some paths.
+// metadataPart is Envoy's Metadata, of which a policy reads some paths. Filters put
+// much into it that changes with every request, such as the ID of a trace; by paths,
+// only what is read counts in the key.
+//
+//	input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.sub
 type metadataPart struct {
 	*opaquePart
 	object objectPart
@@ -85,7 +89,8 @@ func (p placesPart) value(c *Check, _ []*plan) (rego.Value, error) {
 	return mapValue(wire, p.number, p.places, p.content)
 }
 
-// hasField reports whether a field occurs in a message.
+// hasField reports whether a field occurs in a message. A map without entries is not
+// written at all.
 func hasField(wire string, number uint64) (found bool) {
 	fields(wire, func(n uint64, _ field) { found = found || n == number })
 	return found
@@ -116,7 +121,7 @@ var wholePlace = &places{whole: true}
 // content is how the values of a map are read.
 type content interface {
 	// key appends what stands for a value in a key. It begins with a byte that is not
-	// zero, and its end is told by what is before it.
+	// zero, and its end follows from what is before it.
 	key(b []byte, wire string, p *places) []byte
 	// value returns the value, or as much of it as is read.
 	value(wire string, p *places) (rego.Value, error)
@@ -151,8 +156,10 @@ const (
 	keyOpaque
 )
 
-// mapKey appends what is read of a map: the values at the places below p, or all entries
-// in the order of their names.
+// mapKey appends what is read of a map: the values at the places below p, or all
+// entries in the order of their names. The places are the same for all requests of a
+// read set, so their names need not be in the key; with all entries, names are what
+// differs.
 func mapKey(b []byte, wire string, number uint64, p *places, c content) []byte {
 	if !p.whole {
 		for _, child := range p.below {
@@ -267,7 +274,8 @@ const (
 	valueList   = 6
 )
 
-// kindOf returns the one field of a Value; null if it has none.
+// kindOf returns the one field of a Value; null if it has none. It is a oneof: the last
+// that is written counts.
 func kindOf(wire string) (number uint64, f field) {
 	number = valueNull
 	fields(wire, func(n uint64, value field) { number, f = n, value })

@@ -8,7 +8,9 @@ import (
 	"understudy/rego"
 )
 
-// pairsPart is a place whose fields are the entries of a map, absent if it has none.
+// pairsPart is a place whose fields are the entries of a map, absent if it has none:
+// headers, labels, context extensions. A Check keeps the entries in the order in which
+// they came: a search through 20 headers is faster than making a map of them.
 type pairsPart struct{ slot int }
 
 func (p *pairsPart) of(c *Check) []pair { return c.pairs[p.slot] }
@@ -39,6 +41,8 @@ func (p *pairsPart) read(c *Check, entry field) Fallback {
 	return none
 }
 
+// A plan has the names that the policy reads, so a header that no policy looks at
+// neither costs anything nor is part of a key.
 func (p *pairsPart) plan(reads *rego.Reads) []*plan {
 	if reads.Whole() {
 		return []*plan{{part: wholePairs{p}}}

@@ -12,9 +12,11 @@ import (
 
 // The parts that are a field of one kind each. A field is absent from the document where
 // proto3 does not populate it: an empty text, a zero. So the key of a projection need not
-// tell "absent" from "empty", and takes the content alone.
+// distinguish "absent" from "empty", and takes the content alone.
 
-// textPart is a text, absent if it is empty.
+// textPart is a text, absent if it is empty. Rego strings are UTF-8, and protocol
+// buffers demand it of a string field; what is not is left to the full decode, which
+// refuses it.
 type textPart struct{ slot int }
 
 func (t *textPart) of(c *Check) string { return c.texts[t.slot] }
@@ -85,9 +87,10 @@ func (i *integerPart) value(c *Check, _ []*plan) (rego.Value, error) {
 	return rego.Integer(c.integers[i.slot]), nil
 }
 
-// opaquePart is a message that is read as a whole or not at all, absent if the request has
-// none. In a key its bytes stand for it; they become a value only for a policy that reads
-// it.
+// opaquePart is a message that is read as a whole or not at all, absent if the request
+// has none. In a key its bytes stand for it; they become a value only for a policy that
+// reads it. Equal messages may have different bytes: then a decision is made twice, and
+// both are right.
 type opaquePart struct {
 	slot    int
 	bit     uint32

@@ -9,8 +9,10 @@ import (
 	"understudy/rego"
 )
 
-// pathPart is input.parsed_path. A policy that looks at some segments, by their
-// places, does not depend on the others: many paths are one to it.
+// pathPart is input.parsed_path. A policy that looks at some segments, by their places,
+// does not depend on the others, so many paths share one cached decision:
+//
+//	parsed_path[0] == "api"; parsed_path[2] == "orders"     # /api/v1/orders/17 and /api/v1/orders/18 have one key
 type pathPart struct{}
 
 func (pathPart) plan(reads *rego.Reads) []*plan {
@@ -135,8 +137,8 @@ func parseQuery(query string) (map[string]any, error) {
 // maxParameters is far below the number of parameters that url.ParseQuery refuses.
 const maxParameters = 1000
 
-// validForm reports whether a query parses, without parsing it. It may say no of one that
-// does.
+// validForm reports whether a query parses, without parsing it: it allocates nothing.
+// It may say no of one that does; the full decode then finds out.
 func validForm(form string) bool {
 	return !strings.Contains(form, ";") && validEscapes(form) && strings.Count(form, "&") < maxParameters
 }

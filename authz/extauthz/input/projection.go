@@ -36,6 +36,8 @@ func newPlan(reads *rego.Reads) *plan { return &plan{part: document, below: docu
 
 // Plans of the whole document, and of all of it that does not need the body to be parsed.
 var (
+	// everything is for the decision log and for verification, withoutBody for a log
+	// event whose body cannot be read at a reasonable cost.
 	everything  = newPlan(rego.ReadsEverything)
 	withoutBody = &plan{part: document, below: slices.DeleteFunc(document.plan(rego.ReadsEverything), func(p *plan) bool {
 		switch p.part.(type) {
@@ -58,7 +60,7 @@ func (p *plan) key(c *Check, b []byte) []byte {
 
 func (p *plan) value(c *Check) (rego.Value, error) { return p.part.value(c, p.below) }
 
-// planOf returns the plan of a read set, which is made once.
+// planOf returns the plan of a read set, which is made once and kept with the set.
 func planOf(set *authz.ReadSet) *plan {
 	return set.Derived(func(reads *rego.Reads) any { return newPlan(reads) }).(*plan)
 }
@@ -77,8 +79,9 @@ func (c *Check) Input(reading *authz.Reading, set *authz.ReadSet) (rego.Input, e
 	return c.input(reading, planOf(set))
 }
 
-// input makes what a plan takes of the input document. The error is an *authz.BadRequest or
-// that of the reading.
+// input makes the part of the input document that a plan takes. It works on a copy of
+// the Check, as the live policy and experiments do this at the same time with readings
+// of their own. The error is an *authz.BadRequest or that of the reading.
 func (c *Check) input(reading *authz.Reading, p *plan) (rego.Input, error) {
 	r := *c
 	r.reading = reading

@@ -20,9 +20,9 @@ var (
 	ErrEmpty = badRequest("The request has no attributes.")
 )
 
-// Reader makes of CheckRequests what policies are asked. Its fields are set before it is
-// used; the zero value reads no gRPC bodies and counts nothing. It is safe for concurrent
-// use.
+// Reader makes requests to policies of CheckRequests. Its fields are set before it is
+// used; the zero value reads no gRPC bodies and counts nothing. It is safe for
+// concurrent use.
 type Reader struct {
 	// Bodies is how bodies are read.
 	Bodies body.Parser
@@ -30,24 +30,24 @@ type Reader struct {
 	Decodes Decodes
 }
 
-// asked is a request with what it is made of: one allocation for both.
-type asked struct {
+// lazyRequest is a request with what it is made of: one allocation for both.
+type lazyRequest struct {
 	check   Check
 	request authz.Request
 }
 
-// askedDecoded is asked of a request that was decoded in full.
-type askedDecoded struct {
-	asked
+// decodedRequest is a lazyRequest that was decoded in full.
+type decodedRequest struct {
+	lazyRequest
 	decoded decoded
 }
 
-// Read returns what is asked by a CheckRequest on the wire, without ID, Time and Span, and
+// Read returns the request of a CheckRequest on the wire, without ID, Time and Span, and
 // the request taken apart. It is decoded in full only if the lazy decoder cannot read it,
 // and later if a policy, or a log, asks for all of it. The error is ErrNotACheck or
 // ErrEmpty.
 func (r *Reader) Read(wire []byte) (*authz.Request, *Check, error) {
-	a := &asked{}
+	a := &lazyRequest{}
 	if reason := readLazily(&a.check, string(wire), &r.Bodies); reason != none {
 		r.Decodes.count(reason)
 		message := &authv3.CheckRequest{}
@@ -70,7 +70,7 @@ func (r *Reader) decode(reading *authz.Reading, wire []byte, p *plan) (rego.Inpu
 	if proto.Unmarshal(wire, message) != nil {
 		return rego.Input{}, ErrNotACheck
 	}
-	a := &askedDecoded{}
+	a := &decodedRequest{}
 	a.read(message, &r.Bodies)
 	return a.check.input(reading, p)
 }
@@ -80,7 +80,7 @@ func (r *Reader) Decoded(message *authv3.CheckRequest) (*authz.Request, *Check, 
 	if message.GetAttributes() == nil {
 		return nil, nil, ErrEmpty
 	}
-	a := &askedDecoded{}
+	a := &decodedRequest{}
 	a.read(message, &r.Bodies)
 	c, q := &a.check, a.facts()
 	q.Method, q.Path, q.Host = validText(q.Method), validText(q.Path), validText(q.Host)
@@ -104,9 +104,9 @@ const (
 // headerRequestID is where Envoy keeps the ID of a request. A client may have chosen it.
 const headerRequestID = "x-request-id"
 
-// facts sets what is asked to the facts that Envoy vouches for. A client that sends its
+// facts sets the request to the facts that Envoy guarantees. A client that sends its
 // request line only as pseudo-headers is understood.
-func (a *asked) facts() *authz.Request {
+func (a *lazyRequest) facts() *authz.Request {
 	c, q := &a.check, &a.request
 	q.Operation = authz.OperationCheck
 	q.Policy = authz.PolicyID(c.extension(PolicyExtension))

@@ -16,7 +16,10 @@ type (
 )
 
 // attributes is input.attributes: a line for each field of Envoy's message, with its
-// number, its name in the document, and how it is got from the decoded message.
+// number, its name in the document, and the getter of the decoded message. Numbers and
+// names are those of attribute_context.proto; a test holds every line against Envoy's
+// descriptor. A field that Envoy adds is unknown here until it has a line: the lazy
+// decoder then leaves the request to the full decode.
 var attributes = message(1, "attributes", (*authv3.CheckRequest).GetAttributes,
 	message(1, "source", (*attributeContext).GetSource, peerLines()...),
 	message(2, "destination", (*attributeContext).GetDestination, peerLines()...),
@@ -84,7 +87,9 @@ var at = struct {
 	headerMap:  find[decodedOnlyPart](attributes, "request", "http", "headerMap").opaquePart,
 }
 
-// versionValue is input.version, by which a policy can tell the form of the document.
+// versionValue is input.version, by which a policy can recognize the form of the
+// document. It is that of opa-envoy-plugin, so that libraries of policies which look at
+// it work.
 func versionValue() rego.Value {
 	o := rego.NewObject(2)
 	o.Set(rego.NewName("ext_authz"), rego.String("v3"))

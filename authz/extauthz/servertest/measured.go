@@ -10,7 +10,9 @@ import (
 	"understudy/authz/sidecar"
 )
 
-// Measured is a server that decides by a running sidecar, with its metrics.
+// Measured is a server that decides by a running sidecar, with its metrics. So a test
+// can say by which way a check went: from the cache, by the lazy decoder, by a full
+// decode.
 type Measured struct {
 	*extauthz.Server
 	Metrics
@@ -39,7 +41,7 @@ func Measure(t testing.TB, module string, experiments ...string) Measured {
 	return Measured{New(t, sidecar, meters), metrics}
 }
 
-// Policy is a policy of one module that asks the usual rule.
+// Policy is a policy of one module with the default path.
 func Policy(module string) *adminpb.Policy {
 	return &adminpb.Policy{
 		Modules: map[string]string{"policy.rego": module},

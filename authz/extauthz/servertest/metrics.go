@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// Metrics are what a provider of metrics measured.
+// Metrics are what a provider of metrics measured. Reading them does not reset them.
 type Metrics struct {
 	Provider metric.MeterProvider
 	reader   *sdkmetric.ManualReader

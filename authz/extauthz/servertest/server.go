@@ -17,7 +17,7 @@ import (
 	"understudy/authz/extauthz/checktest"
 )
 
-// Now is the time of all tests.
+// Now is the time of all tests: a fixed one, so that expected documents can be files.
 var Now = time.Unix(1_700_000_000, 123)
 
 // Decide is a Decider that is a function.
@@ -26,7 +26,7 @@ type Decide func(ctx context.Context, r *authz.Request) authz.Decision
 // Check is of extauthz.Decider.
 func (d Decide) Check(ctx context.Context, r *authz.Request) authz.Decision { return d(ctx, r) }
 
-// Alone decides by a policy, without a sidecar.
+// Alone decides by a policy, without a sidecar: without a cache, a feed or experiments.
 func Alone(p *authz.Policy) Decide {
 	return func(ctx context.Context, r *authz.Request) authz.Decision {
 		return p.Decide(ctx, r, authz.Conditions{})

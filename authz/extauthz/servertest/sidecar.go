@@ -43,7 +43,9 @@ func Sidecar(t testing.TB, policies map[authz.PolicyID]*adminpb.Policy) *sidecar
 	return Run(t, sidecar.Config{Feed: set, Location: location, Node: "test"})
 }
 
-// Run runs a sidecar until the test ends.
+// Run starts a sidecar, waits until it is ready and stops it when the test ends. A test
+// that ends while checks are under way fails by Run's error, not by a race with the
+// next test.
 func Run(t testing.TB, config sidecar.Config) *sidecar.Sidecar {
 	t.Helper()
 	if config.Rehearsal == nil {

@@ -13,8 +13,8 @@ import (
 	"understudy/authz"
 )
 
-// answer is what a call gets.
-type answer struct {
+// response is what a caller gets.
+type response struct {
 	status int
 	// message is for the user of Blazar with 403, else for who runs it. It is empty with
 	// 204 alone.
@@ -24,19 +24,19 @@ type answer struct {
 }
 
 // allowed is the only yes that Blazar knows.
-var allowed = answer{status: http.StatusNoContent}
+var allowed = response{status: http.StatusNoContent}
 
-func refuse(status int, message string) answer { return answer{status: status, message: message} }
+func refuse(status int, message string) response { return response{status: status, message: message} }
 
-// The answers to calls that are not looked at further.
+// The responses to requests that are not looked at further.
 var (
-	errToken     = answer{http.StatusUnauthorized, "The header X-Auth-Token has no token that is known here.", true}
-	errPath      = answer{http.StatusNotFound, "The path ends in check-create, check-update or on-end.", true}
-	errMethod    = answer{http.StatusMethodNotAllowed, "The method has to be POST.", true}
-	errMediaType = answer{http.StatusUnsupportedMediaType, "The body has to be application/json in UTF-8, not encoded further.", true}
-	errBusy      = answer{http.StatusTooManyRequests, "Too many calls are under way. Call again.", true}
-	errTooLarge  = answer{http.StatusRequestEntityTooLarge, "The body is too large.", true}
-	errBroken    = answer{http.StatusBadRequest, "The body ends before its length, or did not come in time.", false}
+	errToken     = response{http.StatusUnauthorized, "The header X-Auth-Token has no token that is known here.", true}
+	errPath      = response{http.StatusNotFound, "The path ends in check-create, check-update or on-end.", true}
+	errMethod    = response{http.StatusMethodNotAllowed, "The method has to be POST.", true}
+	errMediaType = response{http.StatusUnsupportedMediaType, "The body has to be application/json in UTF-8, not encoded further.", true}
+	errBusy      = response{http.StatusTooManyRequests, "Too many calls are under way. Call again.", true}
+	errTooLarge  = response{http.StatusRequestEntityTooLarge, "The body is too large.", true}
+	errBroken    = response{http.StatusBadRequest, "The body ends before its length, or did not come in time.", false}
 )
 
 // headers :: status → the header that belongs to it.
@@ -46,7 +46,7 @@ var headers = map[int][2]string{
 	http.StatusTooManyRequests:  {"Retry-After", "1"},
 }
 
-func (a answer) write(w http.ResponseWriter) {
+func (a response) write(w http.ResponseWriter) {
 	if header, ok := headers[a.status]; ok {
 		w.Header().Set(header[0], header[1])
 	}
@@ -76,8 +76,9 @@ func isJSON(header http.Header) bool {
 	return !given || strings.EqualFold(charset, "utf-8")
 }
 
-// read returns the body, or what is answered if it cannot be had.
-func (h *Handler) read(r *http.Request) ([]byte, *answer) {
+// read returns the body, or the response if it cannot be had. The declared length is
+// looked at first, so that a body which says that it is too large is not read at all.
+func (h *Handler) read(r *http.Request) ([]byte, *response) {
 	if r.ContentLength > h.config.MaxBody {
 		return nil, &errTooLarge
 	}
@@ -91,7 +92,7 @@ func (h *Handler) read(r *http.Request) ([]byte, *answer) {
 	return body, nil
 }
 
-// drainBodies is how many of the largest bodies are read for the sake of an answer.
+// drainBodies is how many of the largest bodies are read so that the caller gets the response.
 const drainBodies = 4
 
 // drain reads what a caller still sends, up to a bound, because it would miss an answer

@@ -7,42 +7,44 @@ import (
 	"understudy/rego"
 )
 
-// call is one thing that Blazar calls for.
-type call struct {
+// endpoint is one of the three that Blazar's ExternalServiceFilter calls.
+type endpoint struct {
 	// name is the last segment of the path.
 	name      string
 	operation authz.Operation
 }
 
-// calls are all of them.
-var calls = []call{
+// endpoints are all of them.
+var endpoints = []endpoint{
 	{"check-create", authz.OperationCheckCreate},
 	{"check-update", authz.OperationCheckUpdate},
 	{"on-end", authz.OperationOnEnd},
 }
 
-// version is the segment before the name of a call. It may be left out.
+// version is the segment before the name of an endpoint. It may be left out.
 const version = "/v1"
 
-// find returns the call of a path.
-func (h *Handler) find(path string) (call, bool) {
+// find returns the endpoint of a path. The prefixes are cut off one after the other, as
+// the version may be missing; after that the path has to match exactly.
+func (h *Handler) find(path string) (endpoint, bool) {
 	rest, ok := strings.CutPrefix(path, h.base)
 	if !ok {
-		return call{}, false
+		return endpoint{}, false
 	}
 	rest = strings.TrimPrefix(rest, version)
-	for _, c := range calls {
-		if rest == "/"+c.name {
-			return c, true
+	for _, e := range endpoints {
+		if rest == "/"+e.name {
+			return e, true
 		}
 	}
-	return call{}, false
+	return endpoint{}, false
 }
 
-// tells reports whether the call tells of something rather than asks for leave.
-func (c call) tells() bool { return c.operation == authz.OperationOnEnd }
+// notifies reports whether the endpoint is for a notification, which no decision changes.
+func (e endpoint) notifies() bool { return e.operation == authz.OperationOnEnd }
 
-// payload is what the body of a call says.
+// payload is the content of a body: the facts that filters and records need, and the
+// input of policies.
 type payload struct {
 	reservation *authz.Reservation
 	// user is the one who makes the request, or on whose lease it ends.
@@ -57,15 +59,17 @@ const (
 	fieldCurrent = "current_lease"
 )
 
-// payload reads a body. The error is an *authz.BadRequest.
-func (c call) payload(body any) (payload, error) {
+// payload reads a body. The input has the fields that the endpoint needs and no others,
+// as they were sent. The error is an *authz.BadRequest: a sentence for whoever runs
+// Blazar, with the name of the field.
+func (e endpoint) payload(body any) (payload, error) {
 	document, ok := body.(map[string]any)
 	if !ok {
-		return payload{}, badRequest("The body is %s; it has to be an object with %s.", kindOf(body), strings.Join(c.fields(), ", "))
+		return payload{}, badRequest("The body is %s; it has to be an object with %s.", kindOf(body), strings.Join(e.fields(), ", "))
 	}
-	input := map[string]any{"operation": string(c.operation)}
+	input := map[string]any{"operation": string(e.operation)}
 	objects := make(map[string]map[string]any)
-	for _, name := range c.fields() {
+	for _, name := range e.fields() {
 		object, ok := document[name].(map[string]any)
 		if !ok {
 			return payload{}, badRequest("The field %s is %s; it has to be an object.", name, kindOf(document[name]))
@@ -85,14 +89,16 @@ func (c call) payload(body any) (payload, error) {
 }
 
 // fields are those that the body needs.
-func (c call) fields() []string {
-	if c.operation == authz.OperationCheckUpdate {
+func (e endpoint) fields() []string {
+	if e.operation == authz.OperationCheckUpdate {
 		return []string{fieldContext, fieldLease, fieldCurrent}
 	}
 	return []string{fieldContext, fieldLease}
 }
 
-// newReservation returns the facts of a call. Current is nil but for an update.
+// newReservation returns the facts of a request. Current is nil but for an update. A
+// date that cannot be read is kept as a sentence (Invalid) instead of failing: only a
+// filter that needs dates denies by it.
 func newReservation(who, lease, current map[string]any) *authz.Reservation {
 	r := &authz.Reservation{Context: who, Lease: lease, Current: current, Project: text(who["project_id"])}
 	var wrong [2]string
