@@ -26,7 +26,7 @@
 //	values that a built-in reads                     500,000
 //	digits of a number                               20,000
 //	regular expression, instructions × bytes         10,000,000
-//	YAML                                             128 KiB
+//	YAML                                             48 KiB
 //	certificates, tokens                             64 KiB
 //	GraphQL                                          16 KiB
 //	output of a template                             1 MiB

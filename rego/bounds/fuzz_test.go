@@ -207,8 +207,8 @@ func (o *operands) object(t *types.Object) ast.Value {
 		for n := 0; n < 200_000 && all > 0; n++ {
 			o.left = min(each, all)
 			key := ast.StringTerm(fmt.Sprint(n))
-			if o.IntN(10) == 0 {
-				key = ast.StringTerm(o.word())
+			if word := ast.StringTerm(o.word()); o.IntN(10) == 0 && out.Get(word) == nil {
+				key = word // a second one of a name takes OPA as long as there are names
 			}
 			out.Insert(key, ast.NewTerm(o.value(d.Value)))
 			all -= max(each-o.left, 5)

@@ -20,8 +20,11 @@ func patch(original topdown.BuiltinFunc) topdown.BuiltinFunc {
 		document := operands[0]
 		for begin := 0; ; {
 			end := endOfPart(operations, begin)
-			if w := size([]*ast.Term{document, operands[1]}); w > maxValues || w*(end-begin) > maxPatched {
+			switch w := size([]*ast.Term{document, operands[1]}); {
+			case w > maxValues:
 				return exceeded(bctx, ast.JSONPatch.Name, maxValues, valuesOf)
+			case w*(end-begin) > maxPatched:
+				return exceeded(bctx, ast.JSONPatch.Name, maxPatched, "operations × values")
 			}
 			if end == operations.Len() {
 				return original(bctx, []*ast.Term{document, ast.NewTerm(operations.Slice(begin, end))}, iter)

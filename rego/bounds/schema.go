@@ -20,7 +20,7 @@ const (
 
 var _ = []struct{}{
 	bind(maxMatched, "checks of a value", func(o []*ast.Term) int { return matched(o[1], o[0]) }, "json.match_schema"),
-	bind(maxSchema, valuesOf, func(o []*ast.Term) int { return size(o[:1]) }, "json.verify_schema"),
+	bind(maxMatched, "checks of a value", func(o []*ast.Term) int { return matched(o[0], ast.NullTerm()) }, "json.verify_schema"),
 }
 
 // matched is about how often a value of the document is checked by a part of the schema.
@@ -38,7 +38,9 @@ func matched(schema, document *ast.Term) int {
 	}
 	m := &matching{nodes: make(map[string]any)}
 	m.collect(root, "")
-	m.check("", value, 0)
+	if m.checks <= maxMatched {
+		m.check("", value, 0)
+	}
 	return m.checks
 }
 
@@ -71,6 +73,14 @@ func (m *matching) collect(v any, pointer string) {
 		if v["$id"] != nil || v["id"] != nil {
 			m.named = append(m.named, pointer)
 		}
+		if pattern, ok := v["pattern"].(string); ok {
+			m.match(pattern, 0)
+		}
+		if patterns, ok := v["patternProperties"].(map[string]any); ok {
+			for pattern := range patterns {
+				m.match(pattern, 0)
+			}
+		}
 		for key, child := range v {
 			m.collect(child, below(pointer, key))
 		}
@@ -96,8 +106,20 @@ func (m *matching) check(pointer string, value any, references int) {
 		m.check(next, value, references+1)
 	}
 	switch v := value.(type) {
+	case string:
+		if pattern, ok := schema["pattern"].(string); ok {
+			m.match(pattern, len(v))
+		}
+		if schema["format"] == "regex" {
+			m.match(v, 0)
+		}
 	case map[string]any:
 		for name, child := range v {
+			if patterns, ok := schema["patternProperties"].(map[string]any); ok {
+				for pattern := range patterns {
+					m.match(pattern, len(name))
+				}
+			}
 			for _, next := range m.below(schema, pointer, "properties", name) {
 				m.check(next, child, 0)
 			}
@@ -109,6 +131,11 @@ func (m *matching) check(pointer string, value any, references int) {
 			}
 		}
 	}
+}
+
+// match counts what it costs to match a regular expression with so much text.
+func (m *matching) match(pattern string, text int) {
+	m.checks += stepsToMatch(pattern, text) / (maxSteps / maxMatched)
 }
 
 // sameValue returns the schemas that check the same value as one does.

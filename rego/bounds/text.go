@@ -14,6 +14,8 @@ const (
 	// maxEncoded is the longest text that is encoded or escaped, which makes it up to
 	// three times as long.
 	maxEncoded = 2 << 20
+	// maxYAML is the longest YAML text: each key of a mapping is compared with all others.
+	maxYAML = 48 << 10
 	// maxCompared bounds work that is the product of two lengths.
 	maxCompared = 20_000_000
 	// maxIntersections bounds the search for a text that two globs have in common. Each
@@ -31,7 +33,7 @@ var _ = []struct{}{
 	bind(maxText, "bytes of the result", interpolated, "internal.template_string"),
 	bind(maxEncoded, bytesOfText, text, "base64.encode", "base64url.encode", "base64url.encode_no_pad", "hex.encode",
 		"urlquery.encode", "urlquery.decode", "glob.quote_meta", "uri.parse", "uri.is_valid"),
-	bind(128<<10, bytesOfText, yamlText, "yaml.unmarshal", "yaml.is_valid"),
+	bind(maxYAML, bytesOfText, yamlText, "yaml.unmarshal", "yaml.is_valid"),
 	bind(128<<10, bytesOfText, text, "urlquery.decode_object"),
 	bind(64<<10, bytesOfText, text, "crypto.parse_private_keys", "crypto.x509.parse_certificate_request",
 		"crypto.x509.parse_certificates", "crypto.x509.parse_keypair", "crypto.x509.parse_rsa_private_key",
@@ -39,7 +41,8 @@ var _ = []struct{}{
 		"io.jwt.decode", "io.jwt.decode_verify", "io.jwt.verify_eddsa", "io.jwt.verify_es256", "io.jwt.verify_es384",
 		"io.jwt.verify_es512", "io.jwt.verify_hs256", "io.jwt.verify_hs384", "io.jwt.verify_hs512",
 		"io.jwt.verify_ps256", "io.jwt.verify_ps384", "io.jwt.verify_ps512", "io.jwt.verify_rs256",
-		"io.jwt.verify_rs384", "io.jwt.verify_rs512", "semver.compare", "semver.is_valid", "rego.parse_module"),
+		"io.jwt.verify_rs384", "io.jwt.verify_rs512", "semver.compare", "semver.is_valid"),
+	bind(4<<10, bytesOfText, text, "rego.parse_module"),
 	bind(maxText, bytesOfText, dated, "time.format"),
 	bind(1000, bytesOfText, text, "units.parse", "units.parse_bytes"),
 	bind(maxValues, "parts", parts, "split"),
@@ -258,10 +261,10 @@ func decoded(operands []*ast.Term) int {
 // yamlText is how long a YAML text is. Long numbers are worth more than other text.
 func yamlText(operands []*ast.Term) int {
 	s := str(operands[0])
-	if len(s) > 128<<10 {
+	if len(s) > maxYAML {
 		return len(s)
 	}
-	return len(s) + 7*digitsIn(s)
+	return len(s) + 3*digitsIn(s)
 }
 
 func isASCII(s string) bool {

@@ -19,7 +19,9 @@ const (
 )
 
 var _ = []struct{}{
-	bind(maxRead, valuesOf, compared, "sum", "max", "min", "internal.member_2", "object.subset", "object.keys"),
+	bind(maxRead, valuesOf, func(o []*ast.Term) int { return compared(o) + 30*weighed(o, maxRead).digits }, "sum"),
+	bind(maxRead, valuesOf, compared, "max", "min", "internal.member_2", "object.keys"),
+	bind(5_000_000, "comparisons", func(o []*ast.Term) int { return max(compared(o[:2]), inArray(o[0], o[1])) }, "object.subset"),
 	bind(maxValues, valuesOf, size, "json.marshal", "object.union", "object.union_n", "urlquery.encode_object",
 		"array.concat", "array.flatten", "array.slice", "array.reverse"),
 	bind(maxValues, valuesOf, compared, "json.filter", "json.remove", "object.remove", "object.filter"),
@@ -157,7 +159,7 @@ func united(operands []*ast.Term) int {
 	return cost
 }
 
-// collisions is how many elements of a set are compared with each other, each ten times
+// collisions is how many elements of a set are compared with each other, each three times
 // being worth one value.
 func collisions(t *ast.Term) (n int) {
 	var elements []*ast.Term
@@ -180,7 +182,7 @@ func collisions(t *ast.Term) (n int) {
 		n += of[hash]
 		of[hash]++
 	}
-	return n / 10
+	return n / 3
 }
 
 // indented is how many values json.marshal_with_options writes, with the space before
@@ -208,6 +210,16 @@ func pairs(operands []*ast.Term) int {
 // product is how often one is compared with each of the others.
 func product(operands []*ast.Term) int {
 	return max(lengthOf(operands[0]), 1) * max(lengthOf(operands[1]), 1)
+}
+
+// inArray is how many elements are compared to find an array in another.
+func inArray(array, other *ast.Term) int {
+	_, ok1 := array.Value.(*ast.Array)
+	_, ok2 := other.Value.(*ast.Array)
+	if !ok1 || !ok2 {
+		return 0
+	}
+	return lengthOf(array) * lengthOf(other)
 }
 
 // lengthOf is how many elements a collection has.
