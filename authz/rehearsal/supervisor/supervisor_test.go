@@ -18,6 +18,7 @@ import (
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
 	"understudy/rego/regotest"
@@ -382,5 +383,35 @@ func TestCompileThatEndsTheProcess(t *testing.T) {
 	}
 	if err := s.Compile(context.Background(), policy(`true`)); err != nil {
 		t.Errorf("another policy: %v", err)
+	}
+}
+
+// TestStuckIsCharged has an evaluation go on after it was cancelled, beside another one.
+func TestStuckIsCharged(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	s, err := supervisor.New(supervisor.Config{StuckTime: time.Millisecond, Start: supervisortest.StartWith(child.Options{
+		Before: func(_ context.Context, f wire.Facts) {
+			for f.ID == "stuck" {
+				select {
+				case <-release:
+					return
+				default:
+				}
+			}
+		},
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	stuck := ready(t, s.NewCandidate(policy(`true`), supervisor.Options{Name: "stuck"}))
+	good := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "good"}))
+	got := <-ask(stuck, "stuck", time.Millisecond)
+	if guilt := (*supervisor.Guilt)(nil); !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "cannot be cancelled") {
+		t.Errorf("it ended with %+v, want its guilt", got)
+	}
+	if got := <-ask(good, "yes", time.Hour); got.err != nil || got.decided.Verdict != authz.Allow {
+		t.Errorf("the other ended with %+v, want ALLOW", got)
 	}
 }
