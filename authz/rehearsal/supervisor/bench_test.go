@@ -1,0 +1,82 @@
+package supervisor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+)
+
+// BenchmarkCrossing is what a decision costs that another process makes, of a policy that
+// reads one header, with as many under way as a lane has; and what it costs here.
+func BenchmarkCrossing(b *testing.B) {
+	p := policy(`input.attributes.request.http.headers["x-user"] == "alice"`)
+	document := map[string]any{"attributes": map[string]any{"request": map[string]any{"http": map[string]any{"headers": map[string]any{"x-user": "alice"}}}}}
+	in, err := rego.NewInput(document)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("here", func(b *testing.B) { here(b, p, in) })
+	b.Run("there", func(b *testing.B) {
+		s, _, _ := start(b)
+		c := ready(b, s.NewCandidate(p, supervisor.Options{Name: "a", Queue: 1 << 30}))
+		done := make(chan struct{}, 32)
+		b.ReportAllocs()
+		b.ResetTimer()
+		for i := range b.N {
+			if i >= cap(done) {
+				<-done
+			}
+			err := c.Decide(supervisor.Question{
+				Prepare: func() (wire.Question, bool) {
+					encoded, err := rego.AppendInput(nil, in)
+					if err != nil {
+						panic(err)
+					}
+					return wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: "id"}, Timeout: time.Hour, Input: encoded}, true
+				},
+				Done: func(authz.Decision, error) { done <- struct{}{} },
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		for range min(b.N, cap(done)) {
+			<-done
+		}
+	})
+}
+
+func here(b *testing.B, p *adminpb.Policy, in rego.Input) {
+	compiled, err := authz.Compile(b.Context(), p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+		r := &authz.Request{ID: "id", Operation: authz.OperationCheck, Time: time.Unix(1, 0)}
+		r.Source = func(*authz.Reading) (rego.Input, error) { return in, nil }
+		if d := compiled.Decide(ctx, r, authz.Conditions{Shadow: true}); d.Verdict != authz.Allow {
+			b.Fatal(d)
+		}
+		cancel()
+	}
+}
+
+// BenchmarkStart is the time until a process that is started has compiled a policy.
+func BenchmarkStart(b *testing.B) {
+	p := policy(`input.x == "yes"`)
+	for b.Loop() {
+		s, _, _ := start(b)
+		if err := s.Compile(b.Context(), p); err != nil {
+			b.Fatal(err)
+		}
+		s.Close()
+	}
+}
