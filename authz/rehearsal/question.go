@@ -104,6 +104,8 @@ func (c *comparing) done(d authz.Decision, err error) {
 		d, err = authz.Failed(authz.FailureRehearsal, "The experiment is not evaluated: "+guilt.Error()+"."), nil
 	}
 	switch {
+	case err != nil && c.shadow.work.Err() != nil:
+		c.shadow.metrics.dropped(background.DropShutdown, c.experiment.Name)
 	case err != nil:
 		c.shadow.metrics.dropped(reasonOf(err), c.experiment.Name)
 	case d.Failure == authz.FailureOverloaded:

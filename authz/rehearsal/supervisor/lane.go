@@ -183,7 +183,8 @@ func (l *lane) maySend() bool {
 func (l *lane) hasTurn() bool {
 	s := l.s
 	switch {
-	case s.session == nil || s.session.paused:
+	case s.session == nil, s.session.paused && l.source != nil:
+		// Content that somebody waits for is not put off.
 		return false
 	case len(s.suspects) > 0:
 		return s.suspects[0].lane == l && s.underWay() == 0

@@ -201,8 +201,14 @@ func (s *Supervisor) oneChild() (expected bool, err error) {
 	s.mu.Lock()
 	expected = s.ended || end.cause == causeIdle
 	var v verdict
-	if s.session = nil; !expected {
+	switch s.session = nil; {
+	case !expected:
 		v = s.judge(end)
+	case !s.ended:
+		// Nobody needed it, and somebody does since.
+		for _, l := range s.lanes {
+			l.putBack()
+		}
 	}
 	s.mu.Unlock()
 	if end.cause == causeStart {
