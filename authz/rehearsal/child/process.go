@@ -35,6 +35,11 @@ const (
 	exitEnding  = 3
 )
 
+// garbagePercent is how much the heap may grow between two garbage collections, in per cent
+// of what is in use. What is kept is small beside what each evaluation throws away, so that
+// Go's default collects all the time: a third of the work. The memory limit wins.
+const garbagePercent = 400
+
 // Bound bounds the process as far as it can do that itself: the garbage collector works
 // harder from four fifths of the memory on, and the stack of a goroutine may have a quarter.
 func Bound(h wire.Hello) {
@@ -42,6 +47,7 @@ func Bound(h wire.Hello) {
 		return
 	}
 	debug.SetMemoryLimit(h.Memory / 5 * 4)
+	debug.SetGCPercent(garbagePercent)
 	debug.SetMaxStack(int(h.Memory / 4))
 	boundSystem(h.Memory)
 }
