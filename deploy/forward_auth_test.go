@@ -18,7 +18,7 @@ import (
 	"understudy/authz/extauthz"
 )
 
-// witness is a Decider that allows and remembers what it was asked.
+// witness is a Decider that allows and records the requests.
 type witness struct{ request *authz.Request }
 
 func (a *witness) Check(_ context.Context, r *authz.Request) authz.Decision {

@@ -22,7 +22,7 @@ func TestDifferencesAreShown(t *testing.T) {
 	}
 	_, section, found := strings.Cut(string(content), "## What differs from opa-envoy-plugin")
 	if !found {
-		t.Fatal("README.md does not tell what differs")
+		t.Fatal("README.md does not list what differs")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	shown := shownDifferences(t)

@@ -43,7 +43,7 @@ func load(t *testing.T) *bootstrapv3.Bootstrap {
 }
 
 // loadAlternative decodes envoy.yaml for another deployment, "tls" or "socket", as it
-// tells its reader to change it.
+// asks its reader to change it.
 func loadAlternative(t *testing.T, mark string) *bootstrapv3.Bootstrap {
 	t.Helper()
 	content, err := os.ReadFile("envoy.yaml")
@@ -178,7 +178,7 @@ func filters(t *testing.T, bootstrap *bootstrapv3.Bootstrap) (*extauthzv3.ExtAut
 	return filters[0], routes
 }
 
-func TestNobodyPassesUnasked(t *testing.T) {
+func TestNoRequestPassesUnchecked(t *testing.T) {
 	filter, routes := filters(t, load(t))
 	if filter.GetFailureModeAllow() {
 		t.Error("failure_mode_allow lets requests pass while Understudy is away")

@@ -231,9 +231,9 @@ func FuzzShortcuts(f *testing.F) {
 	})
 }
 
-// TestUntil shows how long a value is right, in seconds after the moment of the
+// TestValidity shows how long a value is right, in seconds after the moment of the
 // evaluation, which is 1,700,000,000; 0 if it is not known, -1 if forever.
-func TestUntil(t *testing.T) {
+func TestValidity(t *testing.T) {
 	for name, tt := range map[string]struct {
 		module string
 		want   float64
@@ -286,9 +286,9 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestUntilOfExtremes compares the clock with numbers that no clock reaches, or that
+// TestValidityOfExtremes compares the clock with numbers that no clock reaches, or that
 // only a large one can hold: a value may not change before the moment that is named.
-func TestUntilOfExtremes(t *testing.T) {
+func TestValidityOfExtremes(t *testing.T) {
 	p, err := rego.Compile(context.Background(), rego.Source{
 		Modules: map[string]string{"m.rego": "package p\ndefault allow := false\nallow if time.now_ns() < input.t"},
 		Paths:   []string{"p/allow"},

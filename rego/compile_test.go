@@ -42,7 +42,7 @@ func refusal(t testing.TB, source rego.Source) []rego.Problem {
 		}
 	}
 	if !strings.Contains(err.Error(), refused.Problems[0].Message) {
-		t.Errorf("Error() = %q does not tell the first problem", err)
+		t.Errorf("Error() = %q does not name the first problem", err)
 	}
 	return refused.Problems
 }

@@ -17,87 +17,135 @@ func listed(entries ...any) map[string]any {
 	}
 }
 
+// loopCase is a module with a loop, and the indexes and the value that it has.
+type loopCase struct {
+	module   string
+	data     map[string]any
+	input    map[string]any
+	narrowed int
+	want     string
+}
+
+// entriesAnd is data with three entries, and some more.
+func entriesAnd(extra ...any) map[string]any {
+	return listed(append([]any{map[string]any{"k": "a", "g": []any{"a"}}, map[string]any{"k": "b"}, map[string]any{"k": "a", "p": "x"}}, extra...)...)
+}
+
+// failingEntry is one for which kind has two values: an error, unless another allows before.
+var failingEntry = map[string]any{"k": "a", "p": "ab", "m": 1, "n": 2}
+
 // TestLoops shows which loops have an index, and what could go wrong with one.
 func TestLoops(t *testing.T) {
-	ab := func(extra ...any) map[string]any {
-		return listed(append([]any{map[string]any{"k": "a", "g": []any{"a"}}, map[string]any{"k": "b"}, map[string]any{"k": "a", "p": "x"}}, extra...)...)
+	for group, cases := range map[string]map[string]loopCase{
+		"indexed": indexedLoops(), "other types": loopsOverOtherTypes(), "errors": loopsThatFail(),
+		"rules": loopsOverRules(), "bounds": loopsBeyondTheBounds(), "with": loopsWithModifiers(),
+	} {
+		for name, c := range cases {
+			t.Run(group+"/"+name, c.check)
+		}
 	}
-	// An entry for which kind has two values: an error, unless another allows before.
-	fails := map[string]any{"k": "a", "p": "ab", "m": 1, "n": 2}
-	for name, tt := range map[string]struct {
-		module   string
-		data     map[string]any
-		input    map[string]any
-		narrowed int
-		want     string
-	}{
+}
+
+func (c loopCase) check(t *testing.T) {
+	modules := map[string]string{"p.rego": "package p\n" + c.module, "m.rego": shadowing, "b.rego": beside}
+	a := newAsker(t, modules, c.data)
+	if a == nil {
+		t.Fatal("it does not compile")
+	}
+	a.check(c.input)
+	if got := plainly(a.opa["p/allow"], c.input, time.Unix(epoch, 0)); got != c.want || a.narrowed != c.narrowed {
+		t.Errorf("it is %s with %d indexes, want %s with %d", got, a.narrowed, c.want, c.narrowed)
+	}
+}
+
+// indexedLoops: loops that have an index, and some that need none.
+func indexedLoops() map[string]loopCase {
+	return map[string]loopCase{
 		"a field": {
-			`allow if { some e in data.list; e.k == input.k }`, ab(), map[string]any{"k": "b"}, 1, "true",
+			`allow if { some e in data.list; e.k == input.k }`, entriesAnd(), map[string]any{"k": "b"}, 1, "true",
 		},
 		"another field": {
-			`allow if { some e in data.list; e.k == input.k }`, ab(), map[string]any{"k": "c"}, 1, "undefined",
+			`allow if { some e in data.list; e.k == input.k }`, entriesAnd(), map[string]any{"k": "c"}, 1, "undefined",
 		},
 		"the entry itself": {
-			`allow if { some e in data.byName[input.k][_].g; e == input.k }`, ab(), map[string]any{"k": "a"}, 0, "true",
+			`allow if { some e in data.byName[input.k][_].g; e == input.k }`, entriesAnd(), map[string]any{"k": "a"}, 0, "true",
 		},
 		"by the name of the data": {
-			`allow if { some i; data.list[i].k == input.k; data.list[i].p == "x" }`, ab(), map[string]any{"k": "a"}, 1, "true",
+			`allow if { some i; data.list[i].k == input.k; data.list[i].p == "x" }`, entriesAnd(), map[string]any{"k": "a"}, 1, "true",
 		},
 		"in data by a name": {
-			`allow if { some e in data.byName[input.k]; e.k == input.k }`, ab(), map[string]any{"k": "a"}, 1, "true",
+			`allow if { some e in data.byName[input.k]; e.k == input.k }`, entriesAnd(), map[string]any{"k": "a"}, 1, "true",
 		},
 		"by a function's argument": {
-			"allow if f(input.k)\nf(x) if { some e in data.list; e.k == x }", ab(), map[string]any{"k": "b"}, 1, "true",
+			"allow if f(input.k)\nf(x) if { some e in data.list; e.k == x }", entriesAnd(), map[string]any{"k": "b"}, 1, "true",
 		},
 		"by what was found before": {
-			`allow if { some a in data.list; a.p == "x"; some b in data.list; b.k == a.k; b.g }`, ab(), nil, 2, "true",
+			`allow if { some a in data.list; a.p == "x"; some b in data.list; b.k == a.k; b.g }`, entriesAnd(), nil, 2, "true",
 		},
 		"all of a list": {
-			`allow if { some e in data.list; e.k }`, ab(), nil, 0, "true",
+			`allow if { some e in data.list; e.k }`, entriesAnd(), nil, 0, "true",
 		},
 		"few entries": {
-			`allow if { some e in data.few; e.k == input.k }`, ab(), map[string]any{"k": "b"}, 0, "true",
+			`allow if { some e in data.few; e.k == input.k }`, entriesAnd(), map[string]any{"k": "b"}, 0, "true",
 		},
 		"a field that no entry has": {
 			`allow if { some e in data.list; e.same == input.k }`, listed(map[string]any{"k": 1}), map[string]any{"k": "x"}, 1, "undefined",
 		},
 		"within a comprehension": {
-			`allow if count([e | some e in data.list; e.k == input.k]) == 2`, ab(), map[string]any{"k": "a"}, 0, "true",
+			`allow if count([e | some e in data.list; e.k == input.k]) == 2`, entriesAnd(), map[string]any{"k": "a"}, 0, "true",
 		},
 		"a condition that must not hold": {
-			`allow if { some e in data.list; not e.k == input.k; e.k }`, ab(), map[string]any{"k": "a"}, 0, "true",
+			`allow if { some e in data.list; not e.k == input.k; e.k }`, entriesAnd(), map[string]any{"k": "a"}, 0, "true",
 		},
+	}
+}
+
+// loopsOverOtherTypes: keys and fields that are not text.
+func loopsOverOtherTypes() map[string]loopCase {
+	return map[string]loopCase{
 		"a key that is no text": {
-			`allow if { some e in data.list; e.k == input.k }`, ab(map[string]any{"k": 1}), map[string]any{"k": 1}, 1, "true",
+			`allow if { some e in data.list; e.k == input.k }`, entriesAnd(map[string]any{"k": 1}), map[string]any{"k": 1}, 1, "true",
 		},
 		"a key that is equal in another way": {
-			`allow if { some e in data.list; e.k == input.k }`, ab(map[string]any{"k": 1}), map[string]any{"k": 1.0}, 1, "true",
+			`allow if { some e in data.list; e.k == input.k }`, entriesAnd(map[string]any{"k": 1}), map[string]any{"k": 1.0}, 1, "true",
 		},
 		"keys of which one is no text": {
-			`allow if { some e in data.list; e.k in input.g }`, ab(map[string]any{"k": 1}), map[string]any{"g": []any{"z", 1}}, 1, "true",
+			`allow if { some e in data.list; e.k in input.g }`, entriesAnd(map[string]any{"k": 1}), map[string]any{"g": []any{"z", 1}}, 1, "true",
 		},
 		"a list that is not all text": {
-			`allow if { some e in data.list; input.k in e.g }`, ab(map[string]any{"g": []any{1, "b"}}), map[string]any{"k": "b"}, 1, "true",
+			`allow if { some e in data.list; input.k in e.g }`, entriesAnd(map[string]any{"g": []any{1, "b"}}), map[string]any{"k": "b"}, 1, "true",
 		},
 		"values of an object": {
-			`allow if { some e in data.list; input.k in e.g }`, ab(map[string]any{"g": map[string]any{"x": "b"}}), map[string]any{"k": "b"}, 1, "true",
+			`allow if { some e in data.list; input.k in e.g }`, entriesAnd(map[string]any{"g": map[string]any{"x": "b"}}), map[string]any{"k": "b"}, 1, "true",
 		},
+	}
+}
+
+// loopsThatFail: conditions and entries that fail with an error: the order has to stay.
+func loopsThatFail() map[string]loopCase {
+	return map[string]loopCase{
 		"prefixes, in the order of the list": {
 			"allow if { some e in data.list; startswith(input.k, e.p); kind(e) == 1 }\nkind(e) := e.m\nkind(e) := e.n",
-			listed(fails, map[string]any{"p": "a", "m": 1}), map[string]any{"k": "abc"}, 1, "error",
+			listed(failingEntry, map[string]any{"p": "a", "m": 1}), map[string]any{"k": "abc"}, 1, "error",
 		},
 		"a prefix that allows before an error": {
 			"allow if { some e in data.list; startswith(input.k, e.p); kind(e) == 1 }\nkind(e) := e.m\nkind(e) := e.n",
-			listed(map[string]any{"p": "a", "m": 1}, fails), map[string]any{"k": "abc"}, 1, "true",
+			listed(map[string]any{"p": "a", "m": 1}, failingEntry), map[string]any{"k": "abc"}, 1, "true",
 		},
 		"an error before the condition": {
 			"allow if { some e in data.list; kind(e) == 1; e.k == input.k }\nkind(e) := e.m\nkind(e) := e.n",
-			listed(fails), map[string]any{"k": "z"}, 0, "error",
+			listed(failingEntry), map[string]any{"k": "z"}, 0, "error",
 		},
 		"an error after the condition": {
 			"allow if { some e in data.list; e.k == input.k; kind(e) == 1 }\nkind(e) := e.m\nkind(e) := e.n",
-			listed(fails), map[string]any{"k": "z"}, 1, "undefined",
+			listed(failingEntry), map[string]any{"k": "z"}, 1, "undefined",
 		},
+	}
+}
+
+// loopsOverRules: rules within the data, and names that look like positions.
+func loopsOverRules() map[string]loopCase {
+	return map[string]loopCase{
 		"rules within the data": {
 			`allow if { some e in data.mixed.base; e.k == input.k }`, mixed(), map[string]any{"k": "a", "m": "b"}, 0, "true",
 		},
@@ -125,53 +173,53 @@ func TestLoops(t *testing.T) {
 				"v if { some e in data.list; lower(e.m) == \"1\"; e.k == input.k }",
 			listed(map[string]any{"k": "a", "m": "b"}), map[string]any{"k": "none"}, 0, "error",
 		},
+	}
+}
+
+// loopsBeyondTheBounds: more than is looked up, and variables that are bound already.
+func loopsBeyondTheBounds() map[string]loopCase {
+	return map[string]loopCase{
 		"more keys than are looked up": {
-			`allow if { some e in data.list; e.k in data.keys }`, withKeys(ab()), nil, 1, "true",
+			`allow if { some e in data.list; e.k in data.keys }`, withKeys(entriesAnd()), nil, 1, "true",
 		},
 		"more entries than are put in order": {
 			`allow if { some e in data.many; input.k in e.g }`, withMany(), map[string]any{"k": "a"}, 1, "true",
 		},
 		"a key that the caller has bound": {
-			"allow if names[input.i]\nnames contains i if data.list[i].k == input.k", ab(), map[string]any{"k": "b", "i": "1"}, 0, "true",
+			"allow if names[input.i]\nnames contains i if data.list[i].k == input.k", entriesAnd(), map[string]any{"k": "b", "i": "1"}, 0, "true",
 		},
 		"a name that the caller has bound": {
-			"allow if names[input.i].x\nnames[i].x := 1 if data.list[i].k == input.k", ab(), map[string]any{"k": "b", "i": "1"}, 0, "true",
+			"allow if names[input.i].x\nnames[i].x := 1 if data.list[i].k == input.k", entriesAnd(), map[string]any{"k": "b", "i": "1"}, 0, "true",
 		},
 		"a variable of a pattern": {
-			`allow if { [i, j] := [input.i, 1]; data.list[i].k == input.k }`, ab(), map[string]any{"k": "b", "i": "1"}, 0, "true",
+			`allow if { [i, j] := [input.i, 1]; data.list[i].k == input.k }`, entriesAnd(), map[string]any{"k": "b", "i": "1"}, 0, "true",
 		},
 		"a variable of a comprehension": {
-			`allow if { some i; [i] = [x | x := input.i]; data.list[i].k == input.k }`, ab(), map[string]any{"k": "b", "i": "1"}, 0, "true",
+			`allow if { some i; [i] = [x | x := input.i]; data.list[i].k == input.k }`, entriesAnd(), map[string]any{"k": "b", "i": "1"}, 0, "true",
 		},
+	}
+}
+
+// loopsWithModifiers: what `with` replaces.
+func loopsWithModifiers() map[string]loopCase {
+	return map[string]loopCase{
 		"other data for a while": {
-			"allow if v with data.list as [{\"k\": input.k}]\nv if { some e in data.list; e.k == input.k }", ab(), map[string]any{"k": "new"}, 1, "true",
+			"allow if v with data.list as [{\"k\": input.k}]\nv if { some e in data.list; e.k == input.k }", entriesAnd(), map[string]any{"k": "new"}, 1, "true",
 		},
 		"a part of the data for a while": {
 			"allow if v with data.byName.a as [{\"k\": input.k}]\nv if { some e in data.byName[_]; e.k == input.k; some e2 in data.byName.a; e2.k == input.k }",
-			ab(), map[string]any{"k": "new"}, 1, "true",
+			entriesAnd(), map[string]any{"k": "new"}, 1, "true",
 		},
 		"other input for a while": {
-			"allow if v with input.k as \"b\"\nv if { some e in data.list; e.k == input.k }", ab(), map[string]any{"k": "z"}, 1, "true",
+			"allow if v with input.k as \"b\"\nv if { some e in data.list; e.k == input.k }", entriesAnd(), map[string]any{"k": "z"}, 1, "true",
 		},
 		"another built-in for a while": {
 			"allow if v with startswith as ends\nends(a, b) := endswith(a, b)\nv if { some e in data.list; startswith(input.k, e.p) }",
 			listed(map[string]any{"p": "c"}), map[string]any{"k": "abc"}, 0, "true",
 		},
 		"other input for a condition": {
-			`allow if { some e in data.list; e.k == input.k with input.k as "b" }`, ab(), map[string]any{"k": "z"}, 0, "true",
+			`allow if { some e in data.list; e.k == input.k with input.k as "b" }`, entriesAnd(), map[string]any{"k": "z"}, 0, "true",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			modules := map[string]string{"p.rego": "package p\n" + tt.module, "m.rego": shadowing, "b.rego": beside}
-			a := newAsker(t, modules, tt.data)
-			if a == nil {
-				t.Fatal("it does not compile")
-			}
-			a.check(tt.input)
-			if got := plainly(a.opa["p/allow"], tt.input, time.Unix(epoch, 0)); got != tt.want || a.narrowed != tt.narrowed {
-				t.Errorf("it is %s with %d indexes, want %s with %d", got, a.narrowed, tt.want, tt.narrowed)
-			}
-		})
 	}
 }
 

@@ -56,7 +56,7 @@ func TestBackgroundIsBounded(t *testing.T) {
 	}
 }
 
-// TestBackgroundPanics has the caller panic, and tells where the work did.
+// TestBackgroundPanics has the caller panic, and says where the work did.
 func TestBackgroundPanics(t *testing.T) {
 	for _, bytes := range []int{0, large} {
 		func() {
@@ -71,7 +71,7 @@ func TestBackgroundPanics(t *testing.T) {
 	}
 	defer func() {
 		if cause := fmt.Sprint(recover()); !strings.Contains(cause, "TestBackgroundPanics") {
-			t.Errorf("the panic does not tell where it was: %q", cause)
+			t.Errorf("the panic does not say where it was: %q", cause)
 		}
 	}()
 	Run(large, func() { panic("oops") })

@@ -73,7 +73,7 @@ allow if {
 	}
 }
 
-// dropping is a processor that only tells that there was a record.
+// dropping is a processor that only counts records.
 type dropping chan struct{}
 
 func (dropping) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }

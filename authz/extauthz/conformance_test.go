@@ -84,7 +84,7 @@ func FuzzConformance(f *testing.F) {
 	})
 }
 
-// conform compares the answers to one request, and tells of what kind they are. It
+// conform compares the answers to one request, and returns of what kind they are. It
 // asks by a message, and twice by the bytes of one: the lazy decoder reads
 // them, and a decision may come from the cache.
 func conform(t *testing.T, s *extauthz.Server, plain plainPolicy, request *authv3.CheckRequest) (kind string) {
@@ -195,7 +195,7 @@ func seededRequest(t *testing.T, policySeed, seed uint64) *authv3.CheckRequest {
 	return request
 }
 
-// callersRequest is a random request that often tells who calls.
+// callersRequest is a random request that often identifies the caller.
 func callersRequest(r *rand.Rand) *authv3.CheckRequest {
 	a := &authv3.AttributeContext{}
 	checktest.Fill(r, a.ProtoReflect(), 0)
@@ -216,7 +216,7 @@ func callersRequest(r *rand.Rand) *authv3.CheckRequest {
 	return &authv3.CheckRequest{Attributes: a}
 }
 
-// addIdentity adds what tells who calls: headers, a token, what an earlier filter
+// addIdentity adds what identifies the caller: headers, a token, what an earlier filter
 // found out.
 func addIdentity(a *authv3.AttributeContext, pick func(...string) string) {
 	headers := map[string]string{

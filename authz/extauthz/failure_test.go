@@ -45,9 +45,9 @@ func ask(t *testing.T, s *extauthz.Server, request *authv3.CheckRequest) (*authv
 	return response, nil
 }
 
-// TestAFailureThatIsAnErrorLeavesALine: Envoy's access log knows nothing of it, or less.
+// TestFailureAsErrorIsLogged: Envoy's access log knows nothing of it, or less.
 // Time stands still, so that no more lines than one second has are logged.
-func TestAFailureThatIsAnErrorLeavesALine(t *testing.T) {
+func TestFailureAsErrorIsLogged(t *testing.T) {
 	for name, option := range map[string]extauthz.Option{"error": extauthz.OnFailureError(), "response": extauthz.OnFailureResponse()} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { leavesALine(t, option) })
@@ -76,9 +76,9 @@ func leavesALine(t *testing.T, option extauthz.Option) {
 	}
 }
 
-// TestAFailureThatIsAResponseHasMetadata, but for those that Envoy may ask another server
+// TestFailureAsResponseHasMetadata, but for those that Envoy may ask another server
 // about.
-func TestAFailureThatIsAResponseHasMetadata(t *testing.T) {
+func TestFailureAsResponseHasMetadata(t *testing.T) {
 	asking := func(why authz.Failure) *extauthz.Server {
 		return extauthz.New(servertest.Failing(why), extauthz.OnFailureResponse())
 	}
@@ -99,20 +99,20 @@ func TestAFailureThatIsAResponseHasMetadata(t *testing.T) {
 	}
 }
 
-// TestADeniedClientIsToldTheDecisionID, also when the decision comes from the cache, whose
+// TestDenialHasTheDecisionIDHeader, also when the decision comes from the cache, whose
 // answer is marshalled once. An allowed one has nothing to ask about.
-func TestADeniedClientIsToldTheDecisionID(t *testing.T) {
+func TestDenialHasTheDecisionIDHeader(t *testing.T) {
 	for name, module := range map[string]string{
 		"a bare denial":    servertest.OnlyGET,
 		"a full denial":    "package envoy.authz\nallow := {\"allowed\": input.attributes.request.http.method == \"GET\", \"headers\": {\"X-Decision\": \"forged\", \"x-a\": \"1\"}, \"body\": \"no\"}",
 		"a failed request": "package envoy.authz\nallow if input.attributes.request.http.method == \"GET\"",
 	} {
 		t.Run(name, func(t *testing.T) {
-			told, err := extauthz.WithDecisionIDHeader("X-Decision")
+			idHeader, err := extauthz.WithDecisionIDHeader("X-Decision")
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := extauthz.New(servertest.Sidecar(t, map[authz.PolicyID]*adminpb.Policy{"web": servertest.Policy(module)}), told)
+			s := extauthz.New(servertest.Sidecar(t, map[authz.PolicyID]*adminpb.Policy{"web": servertest.Policy(module)}), idHeader)
 			seen := make(map[string]bool)
 			for range 3 {
 				request := identified("a")
@@ -129,7 +129,7 @@ func TestADeniedClientIsToldTheDecisionID(t *testing.T) {
 					}
 				}
 				if len(got) != 1 || got[0] != id || seen[id] || response.GetDeniedResponse().GetStatus().GetCode() != 403 {
-					t.Errorf("the client is told %q of the decision %s: %v", got, id, response)
+					t.Errorf("the client gets %q of the decision %s: %v", got, id, response)
 				}
 				seen[id] = true
 			}

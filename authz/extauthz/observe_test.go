@@ -55,16 +55,16 @@ func TestAnObserverEnforcesNothing(t *testing.T) {
 				t.Errorf("the answer is %v", response)
 			}
 			got := response.GetDynamicMetadata().AsMap()
-			told, _ := got["observed"].(map[string]any)
-			if id, _ := told["decision_id"].(string); len(got) != 1 || !servertest.UUID.MatchString(id) {
+			observed, _ := got["observed"].(map[string]any)
+			if id, _ := observed["decision_id"].(string); len(got) != 1 || !servertest.UUID.MatchString(id) {
 				t.Fatalf("the metadata is %v", got)
 			}
-			delete(told, "decision_id")
+			delete(observed, "decision_id")
 			if name == "what cannot be sent" {
-				delete(told, "reason")
+				delete(observed, "reason")
 			}
-			if diff := cmp.Diff(c.want, told); diff != "" {
-				t.Errorf("what is told (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, observed); diff != "" {
+				t.Errorf("observed (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -11,9 +11,9 @@ import (
 	"understudy/authz/extauthz/servertest"
 )
 
-// TestWhoCannotDecideDeniesWith503: no status says "you may not" where nobody knows, and
+// TestNoDecisionIs503: no status says "you may not" where nobody knows, and
 // none is an error that a proxy may turn into an allow.
-func TestWhoCannotDecideDeniesWith503(t *testing.T) {
+func TestNoDecisionIs503(t *testing.T) {
 	for _, why := range []authz.Failure{authz.FailureNotReady, authz.FailureOverloaded} {
 		t.Run(string(why), func(t *testing.T) { testUndecidable(t, why) })
 	}

@@ -156,9 +156,9 @@ func moment(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// TestTheProjectIsTheContexts shows that a lease cannot name the project that a policy
+// TestProjectIsThatOfTheContext shows that a lease cannot name the project that a policy
 // may exempt.
-func TestTheProjectIsTheContexts(t *testing.T) {
+func TestProjectIsThatOfTheContext(t *testing.T) {
 	for who, want := range map[string]string{`{"project_id": "p"}`: "p", `{}`: "", `{"project_id": 7}`: ""} {
 		p := serve(t, deciderFunc(func(_ context.Context, asked *authz.Request) authz.Decision {
 			if asked.Reservation.Project != want || asked.Principal != "" {
@@ -206,10 +206,10 @@ func TestBlazarsFilter(t *testing.T) {
 	}
 }
 
-// TestARefusalReachesWhoSendsFirst sends bodies that are larger than what a connection
+// TestRefusalIsReadByCallerThatSendsFirst sends bodies that are larger than what a connection
 // holds, over one that is read only when all is sent: if the answer came with a reset,
 // Blazar would put the lease into ERROR.
-func TestARefusalReachesWhoSendsFirst(t *testing.T) {
+func TestRefusalIsReadByCallerThatSendsFirst(t *testing.T) {
 	p := serve(t, deciderFunc(yes), func(c *reservation.Config) { c.MaxBody = 8 << 20 })
 	large := `{"context": {}, "lease": {"name": "` + strings.Repeat("x", 8<<20) + `"}}`
 	for want, c := range map[int]struct {

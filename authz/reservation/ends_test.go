@@ -9,9 +9,9 @@ import (
 	"understudy/authz"
 )
 
-// TestEndsAreToldNotAsked holds on-end to 204 whatever the policy makes of it (Z-33).
+// TestEndsAreNotifications holds on-end to 204 whatever the policy makes of it (Z-33).
 // One that cannot be loaded is asked about it by no policy, and that is logged.
-func TestEndsAreToldNotAsked(t *testing.T) {
+func TestEndsAreNotifications(t *testing.T) {
 	for name, module := range map[string]string{
 		"denies": `allow := {"allowed": false, "reason": "no"}`, "undefined": `allow if input.nothing`, "wrong": `allow := 7`,
 		"broken": "allow := nonsense(", "conflict": "allow := true if input.lease\nallow := false if input.context",
@@ -32,9 +32,9 @@ func TestEndsAreToldNotAsked(t *testing.T) {
 	}
 }
 
-// TestAnEndOfNothing is JSON that tells of no lease: it is no error of Blazar's API, but
+// TestEndWithoutALease is JSON that names no lease: it is no error of Blazar's API, but
 // no policy is asked.
-func TestAnEndOfNothing(t *testing.T) {
+func TestEndWithoutALease(t *testing.T) {
 	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision {
 		t.Error("the policy is asked")
 		return authz.Decision{}
@@ -52,8 +52,8 @@ func TestAnEndOfNothing(t *testing.T) {
 	}
 }
 
-// TestAnEndIsToldThoughItsCallerGoesAway cancels the call while it is decided.
-func TestAnEndIsToldThoughItsCallerGoesAway(t *testing.T) {
+// TestEndIsHandledAfterTheCallerDisconnects cancels the call while it is decided.
+func TestEndIsHandledAfterTheCallerDisconnects(t *testing.T) {
 	for path, outlives := range map[string]bool{"/v1/on-end": true, "/v1/check-create": false} {
 		asked, gone, result := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
 		p := serve(t, deciderFunc(func(ctx context.Context, _ *authz.Request) authz.Decision {

@@ -51,6 +51,6 @@ func FuzzBody(f *testing.F) {
 			}
 			return
 		}
-		told(t, response)
+		messageIn(t, response)
 	})
 }

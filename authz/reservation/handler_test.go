@@ -25,36 +25,80 @@ import (
 // small is the least that a create has.
 const small = `{"context": {"user_id": "u", "project_id": "p"}, "lease": {}}`
 
+// maxBody bounds the bodies of TestStatuses, in bytes.
+const maxBody = 8 << 10
+
+// statusRow is a request and the status that it gets.
+type statusRow struct {
+	name string
+	call call
+	want int
+}
+
+// named is a create with a lease of this name: "no" is denied, any other is allowed.
+func named(name string) string { return strings.Replace(small, "{}", `{"name": "`+name+`"}`, 1) }
+
+// nested is a create with so many arrays in each other.
+func nested(n int) string {
+	return `{"context": {}, "lease": {"name": "a", "x": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`
+}
+
+// updated is an update of a lease of this name.
+func updated(name string) call {
+	both := strings.TrimSuffix(small, "}") + `, "current_lease": {}}`
+	return call{path: "/v1/check-update", body: strings.Replace(both, "{}", `{"name": "`+name+`"}`, 1)}
+}
+
 // TestStatuses has a row for each status of the package's doc, with the requirement that
 // it is, and for what is accepted beside it.
 func TestStatuses(t *testing.T) {
 	s, _, _ := deciding(t, live(`allow if input.lease.name != "no"`))
-	p := serve(t, s, func(c *reservation.Config) { c.MaxBody = 8 << 10 })
-	update := strings.TrimSuffix(small, "}") + `, "current_lease": {}}`
-	deep := func(n int) string {
-		return `{"context": {}, "lease": {"name": "a", "x": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`
+	p := serve(t, s, func(c *reservation.Config) { c.MaxBody = maxBody })
+	for _, c := range slices.Concat(decidedRows(), acceptedRows(), refusedRows(), badBodyRows()) {
+		t.Run(c.name, func(t *testing.T) {
+			response := c.call.send(t, p)
+			if response.StatusCode != c.want {
+				t.Fatalf("got %s, want %d", response.Status, c.want)
+			}
+			if c.want != 204 {
+				messageIn(t, response)
+				return
+			}
+			if response.Body != "" || response.Header.Get("Content-Type") != "" {
+				t.Errorf("204 has the body %q of the type %q", response.Body, response.Header.Get("Content-Type"))
+			}
+		})
 	}
-	named := func(name string) string { return strings.Replace(small, "{}", `{"name": "`+name+`"}`, 1) }
-	for _, c := range []struct {
-		name string
-		call call
-		want int
-	}{
+}
+
+// decidedRows are requests that reach the policy.
+func decidedRows() []statusRow {
+	return []statusRow{
 		{"Z-30 a create is allowed", call{body: named("a")}, 204},
 		{"Z-31 a create is denied", call{body: named("no")}, 403},
 		{"Z-31 a failure is a denial", call{body: small}, 403},
 		{"without the version", call{path: "/check-create", body: named("a")}, 204},
-		{"Z-32 an update", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "a"}`, 1)}, 204},
-		{"Z-32 an update is denied", call{path: "/v1/check-update", body: strings.Replace(update, "{}", `{"name": "no"}`, 1)}, 403},
+		{"Z-32 an update", updated("a"), 204},
+		{"Z-32 an update is denied", updated("no"), 403},
 		{"Z-33 an end", call{path: "/v1/on-end", body: named("no")}, 204},
+	}
+}
 
+// acceptedRows are unusual requests that reach the policy all the same.
+func acceptedRows() []statusRow {
+	return []statusRow{
 		{"Z-35 unknown fields", call{body: `{"context": {"x": 1}, "lease": {"name": "a", "y": null}, "z": [], "current_lease": 7}`}, 204},
 		{"a character set", call{mediaType: "application/json; charset=UTF-8", body: named("a")}, 204},
 		{"a type in capitals", call{mediaType: "Application/JSON", body: named("a")}, 204},
 		{"space around it", call{body: " \n" + named("a") + "\n "}, 204},
-		{"as deep as may be", call{body: deep(62)}, 204},
-		{"as large as may be", call{body: named("a") + strings.Repeat(" ", 8<<10-len(named("a")))}, 204},
+		{"as deep as may be", call{body: nested(62)}, 204},
+		{"as large as may be", call{body: named("a") + strings.Repeat(" ", maxBody-len(named("a")))}, 204},
+	}
+}
 
+// refusedRows are refused before their body is parsed.
+func refusedRows() []statusRow {
+	return []statusRow{
 		{"Z-34 no token", call{token: none, body: named("a")}, 401},
 		{"Z-34 a wrong token", call{token: "0123456789abcdeX", body: named("a")}, 401},
 		{"a token and more", call{token: token + "0", body: named("a")}, 401},
@@ -70,8 +114,13 @@ func TestStatuses(t *testing.T) {
 		{"no type", call{mediaType: none, body: named("a")}, 415},
 		{"another character set", call{mediaType: "application/json; charset=latin1", body: named("a")}, 415},
 		{"compressed", call{headers: map[string]string{"Content-Encoding": "gzip"}, body: named("a")}, 415},
-		{"too large", call{body: strings.Repeat(" ", 8<<10) + named("a")}, 413},
+		{"too large", call{body: strings.Repeat(" ", maxBody) + named("a")}, 413},
+	}
+}
 
+// badBodyRows have a body that is not what the call needs.
+func badBodyRows() []statusRow {
+	return []statusRow{
 		{"nothing", call{}, 400},
 		{"Z-35 no JSON", call{body: "lease"}, 400},
 		{"JSON and more", call{body: named("a") + "{}"}, 400},
@@ -80,8 +129,8 @@ func TestStatuses(t *testing.T) {
 		{"a name twice", call{body: `{"context": {}, "lease": {"name": "no"}, "lease": {"name": "a"}}`}, 400},
 		{"a name twice, written in two ways", call{body: `{"context": {}, "lease": {"name": "no", "n\u0061me": "a"}}`}, 400},
 		{"no UTF-8", call{body: "{\"context\": {}, \"lease\": {\"name\": \"\xff\"}}"}, 400},
-		{"too deep", call{body: deep(63)}, 400},
-		{"far too deep", call{body: strings.Repeat("[", 8<<10)}, 400},
+		{"too deep", call{body: nested(63)}, 400},
+		{"far too deep", call{body: strings.Repeat("[", maxBody)}, 400},
 		{"a number that is none", call{body: `{"context": {}, "lease": {"name": "a", "x": 1e999999999}}`}, 400},
 		{"an array", call{body: `[]`}, 400},
 		{"no context", call{body: `{"lease": {}}`}, 400},
@@ -90,20 +139,6 @@ func TestStatuses(t *testing.T) {
 		{"Z-32 an update without the current lease", call{path: "/v1/check-update", body: named("a")}, 400},
 		{"an update whose current lease is an array", call{path: "/v1/check-update",
 			body: `{"context": {}, "lease": {"name": "a"}, "current_lease": []}`}, 400},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			response := c.call.send(t, p)
-			if response.StatusCode != c.want {
-				t.Fatalf("got %s, want %d", response.Status, c.want)
-			}
-			if c.want != 204 {
-				told(t, response)
-				return
-			}
-			if response.Body != "" || response.Header.Get("Content-Type") != "" {
-				t.Errorf("204 has the body %q of the type %q", response.Body, response.Header.Get("Content-Type"))
-			}
-		})
 	}
 }
 
@@ -122,7 +157,7 @@ func TestRefusalsNameTheRule(t *testing.T) {
 		{call{body: `"secret"`}, "The body is a string; it has to be an object with context, lease.", "", ""},
 	} {
 		response := c.call.send(t, p)
-		if message := told(t, response); !strings.Contains(message, c.want) || strings.Contains(message, "secret") {
+		if message := messageIn(t, response); !strings.Contains(message, c.want) || strings.Contains(message, "secret") {
 			t.Errorf("%s says %q, not %q", response.Status, message, c.want)
 		}
 		if got := response.Header.Get(c.header); got != c.has {
@@ -172,8 +207,8 @@ func TestTheTokenIsCheckedOnEachCall(t *testing.T) {
 	}
 }
 
-// TestTwoTokensAreNone sends the header twice, of which two readers may take one each.
-func TestTwoTokensAreNone(t *testing.T) {
+// TestTwoTokenHeadersAreRefused sends the header twice, of which two readers may take one each.
+func TestTwoTokenHeadersAreRefused(t *testing.T) {
 	p := serve(t, deciderFunc(yes), nil)
 	request, err := http.NewRequest("POST", p.url+"/v1/check-create", strings.NewReader(small))
 	if err != nil {
@@ -190,7 +225,7 @@ func TestTwoTokensAreNone(t *testing.T) {
 	}
 }
 
-// TestMessages are what Blazar's user is told of a denial.
+// TestMessages are what Blazar's user reads of a denial.
 func TestMessages(t *testing.T) {
 	long := strings.Repeat("é", 2000)
 	for _, c := range []struct {
@@ -214,7 +249,7 @@ func TestMessages(t *testing.T) {
 			if response.StatusCode != 403 {
 				t.Fatalf("got %s", response.Status)
 			}
-			if message := told(t, response); message != c.want {
+			if message := messageIn(t, response); message != c.want {
 				t.Errorf("got  %q\nwant %q", message, c.want)
 			}
 		})
@@ -226,7 +261,7 @@ func TestMessages(t *testing.T) {
 func TestAPanicIsADenial(t *testing.T) {
 	p := serve(t, deciderFunc(func(context.Context, *authz.Request) authz.Decision { panic("secret") }), nil)
 	response := call{body: small}.send(t, p)
-	if message := told(t, response); response.StatusCode != 403 || strings.Contains(message, "secret") {
+	if message := messageIn(t, response); response.StatusCode != 403 || strings.Contains(message, "secret") {
 		t.Errorf("got %s %q", response.Status, message)
 	}
 	if got := (call{path: "/v1/on-end", body: small}).send(t, p).StatusCode; got != 204 {

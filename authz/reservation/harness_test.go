@@ -238,10 +238,10 @@ type blazar struct {
 	base, token string
 }
 
-// generic is what Blazar tells its users if it is told nothing.
+// generic is what Blazar shows its users if it gets no message.
 const generic = "External service enforcement filter denied the request."
 
-// ask makes a call. The message is what Blazar's user is told; empty if the call passes.
+// ask makes a call. The message is what Blazar's user reads; empty if the call passes.
 func (b blazar) ask(name, body string) (message string, err error) {
 	response, err := b.post(name, body)
 	if err != nil {
@@ -251,11 +251,11 @@ func (b blazar) ask(name, body string) (message string, err error) {
 	case http.StatusNoContent:
 		return "", nil
 	case http.StatusForbidden:
-		var told map[string]any
-		if err := json.Unmarshal([]byte(response.Body), &told); err != nil {
+		var body map[string]any
+		if err := json.Unmarshal([]byte(response.Body), &body); err != nil {
 			return generic, nil
 		}
-		if message, ok := told["message"].(string); ok {
+		if message, ok := body["message"].(string); ok {
 			return message, nil
 		}
 	}
@@ -337,8 +337,8 @@ func (c call) send(t testing.TB, p *port) reply {
 	return answered
 }
 
-// told returns the message of a refusal, which has to be all that it says.
-func told(t testing.TB, response reply) string {
+// messageIn returns the message of a refusal, which has to be all that it says.
+func messageIn(t testing.TB, response reply) string {
 	t.Helper()
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(response.Body), &fields); err != nil {

@@ -21,67 +21,73 @@ import (
 	"understudy/authz/sidecar"
 )
 
-// TestRequirementsOfTheExternalService has a row for each mood of a service: the answer
-// that Blazar's user gets, and that with allow_on_error.
-func TestRequirementsOfTheExternalService(t *testing.T) {
-	const silent = "The external service denied the request."
-	const failure = "The policy could not decide about this reservation, so it is not allowed. Ask who runs this cloud."
+// The messages that Blazar's user reads if the service gives none, and if it gives no
+// decision.
+const (
+	silentMessage  = "The external service denied the request."
+	failureMessage = "The policy could not decide about this reservation, so it is not allowed. Ask who runs this cloud."
+)
+
+// responseCase is one way in which an external service responds.
+type responseCase struct {
+	id      string
+	service http.HandlerFunc
+	// message is that without allow_on_error.
+	message string
+	change  func(*sidecar.Config)
+}
+
+// responseCases are all of them; the redirect leads to a URL.
+func responseCases(redirect string) []responseCase {
 	large := strings.Repeat("x", 10<<20)
-	other := newService(t, nil)
-	var rows []requirement
-	for _, mood := range []struct {
-		id      string
-		service http.HandlerFunc
-		// message is that without allow_on_error.
-		message string
-		change  func(*sidecar.Config)
-	}{
+	return []responseCase{
 		{"Z-15 204", says(204, ""), "", nil},
 		{"Z-15 403 with a message", says(403, `{"message": "Your project has used its budget."}`), "Your project has used its budget.", nil},
-		{"Z-15 403 without a body", says(403, ""), silent, nil},
-		{"Z-15 403 without JSON", says(403, "oops"), silent, nil},
-		{"Z-15 403 with an array", says(403, `["oops"]`), silent, nil},
-		{"403 of 10 MB", says(403, `{"message": "`+large+`"}`), silent, nil},
-		{"403 that says to be longer than it is", writes("HTTP/1.1 403 X\r\nContent-Length: 99\r\n\r\noops"), silent, nil},
-		{"Z-17 200", says(200, `{"message": "oops"}`), failure, nil},
-		{"Z-17 404", says(404, "oops"), failure, nil},
-		{"Z-17 500", says(500, "oops"), failure, nil},
-		{"200 of 10 MB", says(200, large), failure, nil},
-		{"Z-17 slow", hangs, failure, impatient},
-		{"resetting", resets, failure, nil},
-		{"not HTTP", writes("oops"), failure, nil},
-		{"a header of 10 MB", writes("HTTP/1.1 204 X\r\nX: " + large + "\r\n\r\n"), failure, nil},
-		{"an answer of two lengths", writes("HTTP/1.1 200 X\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"), failure, nil},
-		{"Z-19 a redirect", http.RedirectHandler(other.URL+"/v1/check-create", http.StatusTemporaryRedirect).ServeHTTP, failure, nil},
-	} {
-		row := requirement{id: mood.id, chain: "usage", asks: create(t, nil), message: mood.message, asked: 1, service: mood.service, change: mood.change}
-		if mood.change != nil {
-			row.asked = -1 // its time may be over before the call arrives
-		}
-		rows = append(rows, row)
-		if row.id, row.chain = "Z-18 Z-45 allowed: "+mood.id, "usage allow"; mood.message == failure {
-			row.message = ""
-		}
-		rows = append(rows, row)
+		{"Z-15 403 without a body", says(403, ""), silentMessage, nil},
+		{"Z-15 403 without JSON", says(403, "oops"), silentMessage, nil},
+		{"Z-15 403 with an array", says(403, `["oops"]`), silentMessage, nil},
+		{"403 of 10 MB", says(403, `{"message": "`+large+`"}`), silentMessage, nil},
+		{"403 that says to be longer than it is", writes("HTTP/1.1 403 X\r\nContent-Length: 99\r\n\r\noops"), silentMessage, nil},
+		{"Z-17 200", says(200, `{"message": "oops"}`), failureMessage, nil},
+		{"Z-17 404", says(404, "oops"), failureMessage, nil},
+		{"Z-17 500", says(500, "oops"), failureMessage, nil},
+		{"200 of 10 MB", says(200, large), failureMessage, nil},
+		{"Z-17 slow", hangs, failureMessage, impatient},
+		{"resetting", resets, failureMessage, nil},
+		{"not HTTP", writes("oops"), failureMessage, nil},
+		{"a header of 10 MB", writes("HTTP/1.1 204 X\r\nX: " + large + "\r\n\r\n"), failureMessage, nil},
+		{"an answer of two lengths", writes("HTTP/1.1 200 X\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"), failureMessage, nil},
+		{"Z-19 a redirect", http.RedirectHandler(redirect, http.StatusTemporaryRedirect).ServeHTTP, failureMessage, nil},
 	}
-	t.Run("moods", func(t *testing.T) { run(t, rows) })
+}
+
+// rows are the requirements of a case: a chain without allow_on_error, and one with.
+func (c responseCase) rows(t *testing.T) []requirement {
+	row := requirement{id: c.id, chain: "usage", asks: create(t, nil), message: c.message, asked: 1, service: c.service, change: c.change}
+	if c.change != nil {
+		row.asked = -1 // its time may be over before the call arrives
+	}
+	allowing := row
+	allowing.id, allowing.chain = "Z-18 Z-45 allowed: "+c.id, "usage allow"
+	if c.message == failureMessage {
+		allowing.message = ""
+	}
+	return []requirement{row, allowing}
+}
+
+// TestRequirementsOfTheExternalService has a row for each response of a service: what
+// Blazar's user gets, without and with allow_on_error.
+func TestRequirementsOfTheExternalService(t *testing.T) {
+	other := newService(t, nil)
+	var rows []requirement
+	for _, c := range responseCases(other.URL + "/v1/check-create") {
+		rows = append(rows, c.rows(t)...)
+	}
+	t.Run("responses", func(t *testing.T) { run(t, rows) })
 	if n := len(other.calls()); n != 0 {
 		t.Errorf("the redirect is followed %d times", n)
 	}
-	silentService := newService(t, nil)
-	for id, url := range map[string]string{
-		"Z-17 down": "http://127.0.0.1:1", "Z-17 of no such name": "http://usage.invalid",
-		"Z-17 without TLS": "https://" + strings.TrimPrefix(silentService.URL, "http://"),
-		"this machine":     strings.Replace(silentService.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1),
-	} {
-		row := requirement{chain: "usage", asks: create(t, nil), message: failure}
-		if id == "this machine" {
-			row.change = func(c *sidecar.Config) { c.External.AllowAddresses = nil }
-		}
-		t.Run(id, func(t *testing.T) { row.check(t, silentService, url) })
-		row.chain, row.message = "usage allow", ""
-		t.Run("Z-18 allowed: "+id, func(t *testing.T) { row.check(t, silentService, url) })
-	}
+	t.Run("unreachable", unreachableServices)
 	unset := newService(t, nil)
 	for _, chain := range []string{"usage", "length; usage", "length; usage allow"} {
 		t.Run("Z-2 Z-16 Z-44 no endpoint: "+chain, func(t *testing.T) {
@@ -90,10 +96,28 @@ func TestRequirementsOfTheExternalService(t *testing.T) {
 	}
 }
 
-// TestTheServiceHearsWhatBlazarSaid is Z-14 and Z-36: the examples of the specification
+// unreachableServices: a service that cannot be called gives no decision.
+func unreachableServices(t *testing.T) {
+	uncalled := newService(t, nil)
+	for id, url := range map[string]string{
+		"Z-17 down": "http://127.0.0.1:1", "Z-17 of no such name": "http://usage.invalid",
+		"Z-17 without TLS": "https://" + strings.TrimPrefix(uncalled.URL, "http://"),
+		"this machine":     strings.Replace(uncalled.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1),
+	} {
+		row := requirement{chain: "usage", asks: create(t, nil), message: failureMessage}
+		if id == "this machine" {
+			row.change = func(c *sidecar.Config) { c.External.AllowAddresses = nil }
+		}
+		t.Run(id, func(t *testing.T) { row.check(t, uncalled, url) })
+		row.chain, row.message = "usage allow", ""
+		t.Run("Z-18 allowed: "+id, func(t *testing.T) { row.check(t, uncalled, url) })
+	}
+}
+
+// TestServiceGetsBlazarsBody is Z-14 and Z-36: the examples of the specification
 // and the bodies of Blazar's code go on to a service behind, at each base URL, with the
 // server's token in place of Blazar's.
-func TestTheServiceHearsWhatBlazarSaid(t *testing.T) {
+func TestServiceGetsBlazarsBody(t *testing.T) {
 	for _, base := range []string{"", "/", "/usage", "/usage/"} {
 		service := newService(t, nil)
 		live := &adminpb.Policy{Name: leases, Etag: "live", Rules: filters(t, "usage", service.URL+base)}
@@ -122,10 +146,10 @@ func TestTheServiceHearsWhatBlazarSaid(t *testing.T) {
 	}
 }
 
-// TestTheLiveAnswerIsReused is Z-37: an experiment around the same service asks it
+// TestLiveAnswerIsReused is Z-37: an experiment around the same service asks it
 // nothing, one around another service neither unless the server allows it, and an end is
-// told once.
-func TestTheLiveAnswerIsReused(t *testing.T) {
+// notified once.
+func TestLiveAnswerIsReused(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shadow calls %v", allowed), func(t *testing.T) {
 			service, other := newService(t, says(403, `{"message": "no"}`)), newService(t, nil)
@@ -172,9 +196,9 @@ func TestTheLiveAnswerIsReused(t *testing.T) {
 	}
 }
 
-// TestAServiceThatHangsCostsNoEnd fills the port with checks that wait for a service, and
-// tells it of an end.
-func TestAServiceThatHangsCostsNoEnd(t *testing.T) {
+// TestHangingServiceDoesNotBlockEnds fills the port with checks that wait for a service, and
+// notifies it of an end.
+func TestHangingServiceDoesNotBlockEnds(t *testing.T) {
 	const room = 8
 	arrived, release := make(chan struct{}, room), make(chan struct{})
 	service := newService(t, func(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +230,7 @@ func TestAServiceThatHangsCostsNoEnd(t *testing.T) {
 		t.Errorf("an end gets %q, %v", response.Status, err)
 	}
 	if calls := service.calls(); calls[len(calls)-1].path != "/v1/on-end" {
-		t.Errorf("the service was told %s last", calls[len(calls)-1].path)
+		t.Errorf("the last call of the service is %s", calls[len(calls)-1].path)
 	}
 	close(release)
 	for range room {

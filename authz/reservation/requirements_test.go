@@ -125,7 +125,7 @@ func run(t *testing.T, rows []requirement) {
 // the filters that only look.
 func TestRequirementsOfTheChain(t *testing.T) {
 	const hour, day, tenYears = time.Hour, 24 * time.Hour, 87600 * time.Hour
-	const exceeded, untold = "The reservation exceeds the maximum length of 24 hours.", "The length of the reservation cannot be told: "
+	const exceeded, unknown = "The reservation exceeds the maximum length of 24 hours.", "The length of the reservation cannot be told: "
 	of := func(d time.Duration) asks { return create(t, lasts(d)) }
 	from := func(lease map[string]any) asks { return create(t, lease) }
 	named := func(domain string) asks {
@@ -149,7 +149,7 @@ func TestRequirementsOfTheChain(t *testing.T) {
 		{id: "Z-5 the updating user", chain: "rego context", message: "v RegionOne",
 			asks: asks{"check-update", changed(t, "blazar-check-update", "context", map[string]any{"user_id": "v"})}},
 		{id: "Z-6 a denial", chain: "rego one; length 1m", asks: end(t)},
-		{id: "Z-6 every filter is told", chain: "rego one; rego broken; rego nothing; length 1m; usage", asks: end(t), asked: 1, service: says(500, "")},
+		{id: "Z-6 every filter is notified", chain: "rego one; rego broken; rego nothing; length 1m; usage", asks: end(t), asked: 1, service: says(500, "")},
 		{id: "Z-7 a create", chain: "rego two", asks: of(hour), message: "two"},
 		{id: "Z-7 an update", chain: "rego two", asks: update(t, hour, hour), message: "two"},
 		{id: "Z-8 Z-43 not exempt", chain: "rego one", asks: of(hour), exempted: []string{"p"}, message: "one"},
@@ -175,9 +175,9 @@ func TestRequirementsOfTheChain(t *testing.T) {
 		{id: "Z-13 zones that make it shorter", chain: "length 24h",
 			asks: from(map[string]any{"start_date": "2026-11-21T00:00:00Z", "end_date": "2026-11-22T01:00:00+01:00"})},
 		{id: "Z-13 no date", chain: "length 24h", asks: from(map[string]any{"end_date": "soon"}),
-			message: untold + "The lease's end_date is no date: it has to be like 2026-11-21 15:04, 2026-11-21T15:04:05 or 2026-11-21T15:04:05Z."},
+			message: unknown + "The lease's end_date is no date: it has to be like 2026-11-21 15:04, 2026-11-21T15:04:05 or 2026-11-21T15:04:05Z."},
 		{id: "Z-13 none at all", chain: "length 24h", asks: from(map[string]any{"end_date": nil}),
-			message: untold + "it needs a start_date and an end_date."},
+			message: unknown + "it needs a start_date and an end_date."},
 	})
 }
 

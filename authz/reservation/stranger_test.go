@@ -27,9 +27,9 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// TestAWrongTokenIsWarnedOf: Blazar's log does not say why it denies every lease, so ours
+// TestWrongTokenIsLogged: Blazar's log does not say why it denies every lease, so ours
 // has to, once a minute, and without the token.
-func TestAWrongTokenIsWarnedOf(t *testing.T) {
+func TestWrongTokenIsLogged(t *testing.T) {
 	c := &clock{now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	p := serve(t, deciderFunc(yes), func(config *reservation.Config) { config.Now = c.Now })
 	ask := func(token string, times int) {

@@ -132,7 +132,7 @@ func TestComposeSetsRealFlags(t *testing.T) {
 	}
 }
 
-// TestComposeNeighboursAreThere: whom Understudy is told to ask is a service on a
+// TestComposeNeighboursAreThere: what Understudy is configured to call is a service on a
 // network with it.
 func TestComposeNeighboursAreThere(t *testing.T) {
 	project := compose(t)

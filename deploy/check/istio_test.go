@@ -206,7 +206,7 @@ func TestIstioAsksAboutEveryRequestOfThePods(t *testing.T) {
 	}
 }
 
-// TestIstioSidecarIsThatOfKubernetes: what Understudy is told is the same as in
+// TestIstioSidecarIsThatOfKubernetes: the configuration of Understudy is the same as in
 // deploy/kubernetes, where further tests look at it.
 func TestIstioSidecarIsThatOfKubernetes(t *testing.T) {
 	template := readIstio(t).deployment.Spec.Template

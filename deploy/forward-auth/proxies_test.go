@@ -142,8 +142,8 @@ func TestUserIsThePolicys(t *testing.T) {
 	})
 }
 
-// TestForgedQuestions sends what only the proxy may tell Understudy.
-func TestForgedQuestions(t *testing.T) {
+// TestForgedSubrequests sends what only the proxy may send to Understudy.
+func TestForgedSubrequests(t *testing.T) {
 	forged := http.Header{}
 	for name, value := range map[string]string{
 		"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/public/x", "X-Forwarded-Host": "shop.example", "X-Forwarded-Proto": "https",
@@ -204,8 +204,8 @@ func TestWhatIsLeftOfADenial(t *testing.T) {
 	})
 }
 
-// TestNobodyDecides asks while Understudy hangs, and while it is not there.
-func TestNobodyDecides(t *testing.T) {
+// TestUnderstudyIsAway asks while Understudy hangs, and while it is not there.
+func TestUnderstudyIsAway(t *testing.T) {
 	stalled, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
 	if err != nil {
 		t.Fatal(err)

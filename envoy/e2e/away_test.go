@@ -125,9 +125,9 @@ func large(t *testing.T, file string) string {
 	return out
 }
 
-// TestTheOnlyOneCrashes: without a sidecar nobody passes, and nobody is told that he may
-// not; also not while a new one compiles a policy of 1.3 MiB.
-func TestTheOnlyOneCrashes(t *testing.T) {
+// TestOnlySidecarCrashes: without a sidecar no request passes, and no response is the
+// denial of a policy; also not while a new one compiles a policy of 1.3 MiB.
+func TestOnlySidecarCrashes(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t)
 	s.apply(t, "web", large(t, "testdata/web.rego"))

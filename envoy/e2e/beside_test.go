@@ -69,7 +69,7 @@ var besideRequests = []struct {
 }
 
 // ofTheMoment is what differs between any two answers: the time, the request's ID and
-// how long it took. The upstream's answer tells the ID as well.
+// how long it took. The upstream's answer has the ID as well.
 var ofTheMoment = regexp.MustCompile(`(?im)^(date|x-request-id|x-envoy-upstream-service-time): .*$|"X-Request-Id":\["[^"]*"\]`)
 
 // bytesOf asks and returns the answer as it was sent, but for what is of the moment.
@@ -130,7 +130,7 @@ func TestAnObserverIsNotSeen(t *testing.T) {
 	l.outcome().check(t, hardlyAny)
 }
 
-// listing is the command that the file tells its reader: where the verdicts differ.
+// listing is the command that the file gives its reader: where the verdicts differ.
 func listing(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile("../beside.yaml")

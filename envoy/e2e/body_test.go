@@ -63,7 +63,7 @@ func descriptors(t *testing.T) string {
 	return file
 }
 
-// seen is the input of a policy that tells it to the client.
+// seen is the input of a policy that returns it to the client.
 func seen(t *testing.T, a answered) node {
 	t.Helper()
 	var input node
@@ -143,32 +143,35 @@ func bodies(t *testing.T, e *envoy) {
 		})
 	}
 	t.Run("gRPC", func(t *testing.T) { grpcBody(t, e) })
-	t.Run("decided by", func(t *testing.T) {
-		json := "content-type: application/json"
-		for _, c := range []struct {
-			setting string
-			body    []byte
-			field   string
-			status  int
-		}{
-			{"ingress", []byte(`{"amount": 5}`), json, 200},
-			{"ingress", []byte(`{"amount": 500}`), json, 403},
-			{"ingress", long, json, 403}, // what is cut off is not believed
-			{"ingress", []byte(`{"amount": 5`), json, 400},
-			{"strict", []byte(`{"amount": 5}`), json, 200},
-			{"strict", order, json, 413}, // Envoy's own answer
-			{"no body", []byte(`{"amount": 5}`), json, 403},
-			{"ingress", zipped(t, `{"amount": 5}`), json + "\r\ncontent-encoding: gzip", 400},
-		} {
-			a := ask(t, e.at[c.setting], "POST", "/orders", c.body, c.field)
-			if a.status != c.status {
-				t.Errorf("%s: %.20q is answered %d; want %d", c.setting, c.body, a.status, c.status)
-			}
-			if up := a.upstream(t); a.status == 200 && !bytes.Equal(up.Body, c.body) {
-				t.Errorf("%s: the upstream got %q", c.setting, up.Body)
-			}
+	t.Run("decided by", func(t *testing.T) { decidedByBody(t, e, order, long) })
+}
+
+// decidedByBody: a policy decides by what is in a body, or by that it cannot read it.
+func decidedByBody(t *testing.T, e *envoy, order, long []byte) {
+	json := "content-type: application/json"
+	for _, c := range []struct {
+		setting string
+		body    []byte
+		field   string
+		status  int
+	}{
+		{"ingress", []byte(`{"amount": 5}`), json, 200},
+		{"ingress", []byte(`{"amount": 500}`), json, 403},
+		{"ingress", long, json, 403}, // what is cut off is not believed
+		{"ingress", []byte(`{"amount": 5`), json, 400},
+		{"strict", []byte(`{"amount": 5}`), json, 200},
+		{"strict", order, json, 413}, // Envoy's own answer
+		{"no body", []byte(`{"amount": 5}`), json, 403},
+		{"ingress", zipped(t, `{"amount": 5}`), json + "\r\ncontent-encoding: gzip", 400},
+	} {
+		a := ask(t, e.at[c.setting], "POST", "/orders", c.body, c.field)
+		if a.status != c.status {
+			t.Errorf("%s: %.20q is answered %d; want %d", c.setting, c.body, a.status, c.status)
 		}
-	})
+		if up := a.upstream(t); a.status == 200 && !bytes.Equal(up.Body, c.body) {
+			t.Errorf("%s: the upstream got %q", c.setting, up.Body)
+		}
+	}
 }
 
 // grpcBody: a policy reads the message of a unary call, over HTTP/2.
@@ -176,7 +179,7 @@ func grpcBody(t *testing.T, e *envoy) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
-	for service, status := range map[string]string{"shop": "", "stranger": "7"} {
+	for service, status := range map[string]string{"shop": "", "unknown": "7"} {
 		body := called(t, &grpc_health_v1.HealthCheckRequest{Service: service})
 		request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+e.at["ingress"]+"/grpc.health.v1.Health/Check", bytes.NewReader(body))
 		if err != nil {
@@ -188,7 +191,7 @@ func grpcBody(t *testing.T, e *envoy) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A denial of a gRPC call is 200 with PERMISSION_DENIED: that is how Envoy tells it.
+		// A denial of a gRPC call is 200 with PERMISSION_DENIED: that is how Envoy sends it.
 		if response.StatusCode != 200 || response.Header.Get("Grpc-Status") != status || response.ProtoMajor != 2 {
 			t.Errorf("%s: got %s %d, grpc-status %q", service, response.Proto, response.StatusCode, response.Header.Get("Grpc-Status"))
 		}

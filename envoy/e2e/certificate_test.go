@@ -116,9 +116,9 @@ func TestUnderstudysCertificateIsReplaced(t *testing.T) {
 	e.load.outcome().check(t, hardlyAny)
 }
 
-// TestStrangersAreNotAsked: an Understudy of another name or authority decides nothing,
+// TestUntrustedPeersAreNotServed: an Understudy of another name or authority decides nothing,
 // and nobody passes.
-func TestStrangersAreNotAsked(t *testing.T) {
+func TestUntrustedPeersAreNotServed(t *testing.T) {
 	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	client := ca.issue(t, "client")
@@ -150,7 +150,7 @@ func TestARefusedHandshakeIsCounted(t *testing.T) {
 		t.Errorf("%+v; want that no request is decided", o)
 	}
 	if n := e.envoy.stat(t, "envoy_cluster_ssl_handshake", `envoy_cluster_name="understudy"`); n == 0 {
-		t.Error("Envoy has no handshake: that it cannot tell is why Understudy has to")
+		t.Error("Envoy has no handshake: it cannot log them, which is why Understudy has to")
 	}
 	// A line a minute at most: a second one only if this took so long.
 	lines := e.sidecar.log.with("a TLS handshake failed")

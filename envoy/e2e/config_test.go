@@ -32,7 +32,7 @@ func shipped(t *testing.T, file string) *config {
 	return parseConfig(t, content)
 }
 
-// alternative reads a file for another deployment, "tls" or "socket", as it tells its
+// alternative reads a file for another deployment, "tls" or "socket", as it instructs its
 // reader to change it.
 func alternative(t *testing.T, file, mark string) *config {
 	t.Helper()

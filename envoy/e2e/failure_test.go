@@ -4,9 +4,9 @@ package e2e_test
 
 import "testing"
 
-// TestAFailureIsAnErrorWithItsMetadata has failures be error_responses: Envoy takes them for
+// TestFailureIsAnErrorWithMetadata has failures be error_responses: Envoy takes them for
 // errors, and the access log still says what failed. A denied client has the decision ID.
-func TestAFailureIsAnErrorWithItsMetadata(t *testing.T) {
+func TestFailureIsAnErrorWithMetadata(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t, "--fail-with-error=response", "--decision-id-header", "x-decision-id")
 	s.apply(t, "web", "testdata/failing.rego")
@@ -15,7 +15,7 @@ func TestAFailureIsAnErrorWithItsMetadata(t *testing.T) {
 		status  int
 		details string
 		failure any
-		told    bool
+		header  bool
 	}{
 		"/public/x":   {200, "via_upstream", nil, false},
 		"/private/x":  {403, "ext_authz_denied", nil, true},
@@ -30,8 +30,8 @@ func TestAFailureIsAnErrorWithItsMetadata(t *testing.T) {
 			t.Errorf("%s: got %d, the log has %v; want %v", path, a.status, line, want)
 		}
 		id, _ := line["decision_id"].(string)
-		if told := a.header.Get("X-Decision-Id"); len(id) != 36 || want.told && told != id {
-			t.Errorf("%s: the client is told %q, the log has the decision %q", path, told, id)
+		if got := a.header.Get("X-Decision-Id"); len(id) != 36 || want.header && got != id {
+			t.Errorf("%s: the client gets %q, the log has the decision %q", path, got, id)
 		}
 		if want.failure != nil && line["reason"] == nil {
 			t.Errorf("%s: the failure has no reason: %v", path, line)

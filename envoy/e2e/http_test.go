@@ -72,7 +72,7 @@ func (a answered) upstream(t *testing.T) *arrived {
 }
 
 // ask sends one request over a connection of its own, byte for byte as it is written
-// here: net/http would mend paths and headers. Fields are lines like "x-user: me".
+// here: net/http would correct paths and headers. Fields are lines like "x-user: me".
 func ask(t *testing.T, address, method, target string, body []byte, fields ...string) answered {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, patience)

@@ -97,7 +97,7 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	admin, guest := "authorization: Bearer "+i.token(t, claims("admin")), "authorization: Bearer "+i.token(t, claims("guest"))
-	stranger := newIssuer(t)
+	otherIssuer := newIssuer(t)
 	const each = 20
 	for name, c := range map[string]struct {
 		token  []string
@@ -107,7 +107,7 @@ func TestClaims(t *testing.T) {
 		"admin":            {[]string{admin}, "/admin", 200},
 		"guest":            {[]string{guest}, "/admin", 403},
 		"nobody":           {nil, "/admin", 403},
-		"a forged token":   {[]string{"authorization: Bearer " + stranger.token(t, claims("admin"))}, "/admin", 401},
+		"a forged token":   {[]string{"authorization: Bearer " + otherIssuer.token(t, claims("admin"))}, "/admin", 401},
 		"the route's data": {[]string{guest}, "/owned", 200},
 	} {
 		for range each {
@@ -133,30 +133,7 @@ func TestIdentity(t *testing.T) {
 	alice := ca.issue(t, "alice", spiffe("spiffe://cluster.local/ns/shop/sa/web"))
 	mallory := ca.issue(t, "mallory", spiffe("spiffe://cluster.local/ns/shop/sa/batch"))
 
-	t.Run("a request", func(t *testing.T) {
-		conn := alice.dial(t, ca, e.at["mtls"], "shop.example")
-		input := seen(t, askOver(t, conn, "GET", "/input", nil, "connection: close"))
-		certificate, err := url.QueryUnescape(at(input, "attributes", "source", "certificate").(string))
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := os.ReadFile(alice.cert)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := []any{
-			input["source_principal"], at(input, "attributes", "source", "principal"),
-			at(input, "attributes", "destination", "principal"), at(input, "attributes", "tlsSession", "sni"),
-			at(input, "attributes", "request", "http", "scheme"), certificate,
-		}
-		want := []any{
-			"spiffe://cluster.local/ns/shop/sa/web", "spiffe://cluster.local/ns/shop/sa/web", "shop.example", "shop.example", "https",
-			string(file),
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the policy's input (-want +got):\n%s", diff)
-		}
-	})
+	t.Run("a request", func(t *testing.T) { identified(t, e, ca, alice) })
 	t.Run("no certificate", func(t *testing.T) {
 		if _, err := (issued{}).try(ca, e.at["mtls"], "shop.example"); err == nil {
 			t.Error("a client without a certificate is served")
@@ -182,6 +159,32 @@ func TestIdentity(t *testing.T) {
 				t.Errorf("reached: %v; the answer is %q", reached, answer)
 			}
 		})
+	}
+}
+
+// identified: the certificate and the name are in the input of a request.
+func identified(t *testing.T, e *envoy, ca *authority, alice issued) {
+	conn := alice.dial(t, ca, e.at["mtls"], "shop.example")
+	input := seen(t, askOver(t, conn, "GET", "/input", nil, "connection: close"))
+	certificate, err := url.QueryUnescape(at(input, "attributes", "source", "certificate").(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(alice.cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{
+		input["source_principal"], at(input, "attributes", "source", "principal"),
+		at(input, "attributes", "destination", "principal"), at(input, "attributes", "tlsSession", "sni"),
+		at(input, "attributes", "request", "http", "scheme"), certificate,
+	}
+	want := []any{
+		"spiffe://cluster.local/ns/shop/sa/web", "spiffe://cluster.local/ns/shop/sa/web", "shop.example", "shop.example", "https",
+		string(file),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the policy's input (-want +got):\n%s", diff)
 	}
 }
 

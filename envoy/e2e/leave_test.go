@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestACallerLeaves: who leaves in the middle of a check is no policy that was too slow.
-func TestACallerLeaves(t *testing.T) {
+// TestCallerDisconnects: who leaves in the middle of a check is no policy that was too slow.
+func TestCallerDisconnects(t *testing.T) {
 	t.Parallel()
 	// Envoy's own timeouts are shorter than this: an evaluation ends because Envoy has
 	// gone, whatever the reason.

@@ -145,7 +145,7 @@ type outcome struct {
 	right int
 	// allowed passed although the policy denies it, denied did not although it allows it.
 	allowed, denied int
-	// unanswered were told that nobody could decide.
+	// unanswered got the status of "no decision possible".
 	unanswered int
 	// other is any other answer, and none.
 	other int

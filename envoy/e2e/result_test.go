@@ -91,7 +91,7 @@ func accessLog(t *testing.T, e *envoy) {
 			}
 		}
 		if id := a.header.Get("X-Request-Id"); id == "" || line["request_id"] != id {
-			t.Errorf("%s: the client is told the request ID %q, the access log has %v", path, id, line["request_id"])
+			t.Errorf("%s: the client gets the request ID %q, the access log has %v", path, id, line["request_id"])
 		}
 		took, err := strconv.Atoi(fmt.Sprint(line["authz_us"]))
 		if asked := path != "/healthz"; asked != (err == nil && took > 0) {

@@ -60,7 +60,7 @@ func (c *collector) Export(_ context.Context, r *collogspb.ExportLogsServiceRequ
 			c.records = append(c.records, scope.GetLogRecords()...)
 		}
 	}
-	c.tell()
+	c.signal()
 	return &collogspb.ExportLogsServiceResponse{}, nil
 }
 
@@ -72,11 +72,11 @@ func (s traceService) Export(_ context.Context, r *coltracepb.ExportTraceService
 			s.spans = append(s.spans, scope.GetSpans()...)
 		}
 	}
-	s.tell()
+	s.signal()
 	return &coltracepb.ExportTraceServiceResponse{}, nil
 }
 
-func (c *collector) tell() {
+func (c *collector) signal() {
 	close(c.more)
 	c.more = make(chan struct{})
 }

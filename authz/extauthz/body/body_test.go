@@ -93,7 +93,7 @@ func TestContentTypes(t *testing.T) {
 }
 
 // TestUnreadableMessages: a gRPC message that cannot be read counts as truncated, so that a
-// policy is not told that there is none. Of a method that is not known no message is read.
+// policy does not see that there is none. Of a method that is not known no message is read.
 func TestUnreadableMessages(t *testing.T) {
 	const known, unknown = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Other"
 	whole, compressed := message("\x0a\x01a"), "\x01"+message("abc")[1:]

@@ -12,8 +12,8 @@ import (
 	"understudy/authz/extauthz/servertest"
 )
 
-// TestAFailureThatIsAnErrorOverHTTP is 503 to every proxy, with the decision ID.
-func TestAFailureThatIsAnErrorOverHTTP(t *testing.T) {
+// TestFailureAsErrorOverHTTP is 503 to every proxy, with the decision ID.
+func TestFailureAsErrorOverHTTP(t *testing.T) {
 	for name, option := range map[string]extauthz.Option{"error": extauthz.OnFailureError(), "response": extauthz.OnFailureResponse()} {
 		h, err := httpauthz.New(extauthz.New(servertest.Failing(authz.FailureNotReady), option), httpauthz.Config{PathPrefix: "/envoy"})
 		if err != nil {
@@ -52,9 +52,9 @@ func TestPanicIsADenialOverHTTP(t *testing.T) {
 	}
 }
 
-// TestWhoCannotDecideDeniesOverHTTP with 503, or with what the proxy takes for a denial and
+// TestNoDecisionIs503OverHTTP with 503, or with what the proxy takes for a denial and
 // 503 in a header.
-func TestWhoCannotDecideDeniesOverHTTP(t *testing.T) {
+func TestNoDecisionIs503OverHTTP(t *testing.T) {
 	for _, why := range []authz.Failure{authz.FailureNotReady, authz.FailureOverloaded} {
 		t.Run(string(why), func(t *testing.T) { testUndecidable(t, why) })
 	}
@@ -67,7 +67,7 @@ func testUndecidable(t *testing.T, why authz.Failure) {
 	}
 	for path, want := range map[string]struct {
 		status int
-		told   string
+		header string
 	}{"/envoy/x": {403, "503"}, "/forward-auth": {503, ""}, "/nginx-auth": {403, "503"}} {
 		r, w := httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
 		for name, value := range map[string]string{
@@ -77,8 +77,8 @@ func testUndecidable(t *testing.T, why authz.Failure) {
 			r.Header.Set(name, value)
 		}
 		h.ServeHTTP(w, r)
-		if w.Code != want.status || w.Header().Get("X-Understudy-Status") != want.told || w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: got %d %v; want %d, the status %q and Retry-After", path, w.Code, w.Header(), want.status, want.told)
+		if w.Code != want.status || w.Header().Get("X-Understudy-Status") != want.header || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: got %d %v; want %d, the status %q and Retry-After", path, w.Code, w.Header(), want.status, want.header)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func certificateOf(t *testing.T, name string) tls.Certificate {
 }
 
 // FuzzHTTP feeds requests as they may come from the network, to a policy that
-// allows everything. Each is answered by an allow of what was asked, told by the
+// allows everything. Each is answered by an allow of what was asked, known by the
 // proxy and by nobody else, or by a denial.
 func FuzzHTTP(f *testing.F) {
 	for _, archive := range archives(f, "testdata/*.txtar") {

@@ -140,9 +140,9 @@ var oddWires = map[string]string{
 	"method twice":            oddHTTP(in(oddMethod, "POST"), in(oddMethod, "GET")),
 }
 
-// TestOddWires: what occurs twice is merged, or its last occurrence counts, in the lazy
+// TestUnusualEncodings: what occurs twice is merged, or its last occurrence counts, in the lazy
 // decoder as in the full decode.
-func TestOddWires(t *testing.T) {
+func TestUnusualEncodings(t *testing.T) {
 	sets := someReads(t)
 	read := 0
 	for name, wire := range oddWires {
