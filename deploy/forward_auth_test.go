@@ -18,10 +18,10 @@ import (
 	"understudy/authz/extauthz"
 )
 
-// witness is a Decider that allows and records the requests.
-type witness struct{ request *authz.Request }
+// recorder is a Decider that allows and records the requests.
+type recorder struct{ request *authz.Request }
 
-func (a *witness) Check(_ context.Context, r *authz.Request) authz.Decision {
+func (a *recorder) Check(_ context.Context, r *authz.Request) authz.Decision {
 	a.request = r
 	return authz.Decision{Verdict: authz.Allow, Plain: true}
 }
@@ -30,7 +30,7 @@ func (a *witness) Check(_ context.Context, r *authz.Request) authz.Decision {
 // client of the proxy asked for: GET https://shop.example/cart?x=1.
 func askAt(t *testing.T, target string, header http.Header) {
 	t.Helper()
-	decider := &witness{}
+	decider := &recorder{}
 	handler, err := httpauthz.New(extauthz.New(decider), httpauthz.Config{PathPrefix: "/envoy"})
 	if err != nil {
 		t.Fatal(err)

@@ -30,21 +30,21 @@ nothing if input.current_lease.nothing
 // The project and the user of the bodies of Blazar.
 const project, user = "a0b86a98b0d343cb948e00689182efd4", "c631173edec04bb7a0c3f7711153c06c"
 
-// asks is a call of Blazar's.
-type asks struct{ name, body string }
+// blazarCall is a call of Blazar's.
+type blazarCall struct{ name, body string }
 
 // create returns Blazar's call for a lease with other values.
-func create(t testing.TB, lease map[string]any) asks {
-	return asks{"check-create", changed(t, "blazar-check-create", "lease", lease)}
+func create(t testing.TB, lease map[string]any) blazarCall {
+	return blazarCall{"check-create", changed(t, "blazar-check-create", "lease", lease)}
 }
 
 // update returns Blazar's call that makes a lease of so many hours one of others.
-func update(t testing.TB, from, to time.Duration) asks {
+func update(t testing.TB, from, to time.Duration) blazarCall {
 	body := changed(t, "blazar-check-update", "lease", lasts(to))
-	return asks{"check-update", edited(t, body, "current_lease", lasts(from))}
+	return blazarCall{"check-update", edited(t, body, "current_lease", lasts(from))}
 }
 
-func end(t testing.TB) asks { return asks{"on-end", fixture(t, "blazar-on-end")} }
+func end(t testing.TB) blazarCall { return blazarCall{"on-end", fixture(t, "blazar-on-end")} }
 
 // changed returns a fixture in which an object has other values.
 func changed(t testing.TB, name, object string, values map[string]any) string {
@@ -77,7 +77,7 @@ type requirement struct {
 	id string
 	// chain names filters as the function of that name reads them.
 	chain string
-	asks  asks
+	asks  blazarCall
 	// message is what Blazar's user reads; empty if the call passes.
 	message string
 	// asked is how often the external service is called; -1 if it may miss the call.
@@ -126,14 +126,14 @@ func run(t *testing.T, rows []requirement) {
 func TestRequirementsOfTheChain(t *testing.T) {
 	const hour, day, tenYears = time.Hour, 24 * time.Hour, 87600 * time.Hour
 	const exceeded, unknown = "The reservation exceeds the maximum length of 24 hours.", "The length of the reservation cannot be told: "
-	of := func(d time.Duration) asks { return create(t, lasts(d)) }
-	from := func(lease map[string]any) asks { return create(t, lease) }
-	named := func(domain string) asks {
+	of := func(d time.Duration) blazarCall { return create(t, lasts(d)) }
+	from := func(lease map[string]any) blazarCall { return create(t, lease) }
+	named := func(domain string) blazarCall {
 		values := map[string]any{"project_name": "lab"}
 		if domain != "" {
 			values["project_domain_name"] = domain
 		}
-		return asks{"check-create", changed(t, "blazar-check-create", "context", values)}
+		return blazarCall{"check-create", changed(t, "blazar-check-create", "context", values)}
 	}
 	run(t, []requirement{
 		{id: "Z-1 the first denial", chain: "rego yes; rego one; rego two", asks: of(hour), message: "one"},
@@ -147,7 +147,7 @@ func TestRequirementsOfTheChain(t *testing.T) {
 		{id: "Z-4 the context", chain: "rego context", asks: of(hour), message: user + " RegionOne"},
 		{id: "Z-5 both leases", chain: "rego both", asks: update(t, hour, 2*hour), message: "2026-11-21T01:04:00 2026-11-21T02:04:00"},
 		{id: "Z-5 the updating user", chain: "rego context", message: "v RegionOne",
-			asks: asks{"check-update", changed(t, "blazar-check-update", "context", map[string]any{"user_id": "v"})}},
+			asks: blazarCall{"check-update", changed(t, "blazar-check-update", "context", map[string]any{"user_id": "v"})}},
 		{id: "Z-6 a denial", chain: "rego one; length 1m", asks: end(t)},
 		{id: "Z-6 every filter is notified", chain: "rego one; rego broken; rego nothing; length 1m; usage", asks: end(t), asked: 1, service: says(500, "")},
 		{id: "Z-7 a create", chain: "rego two", asks: of(hour), message: "two"},
