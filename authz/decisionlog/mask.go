@@ -38,6 +38,8 @@ func (l *Log) evalRules(ctx context.Context, d Decided, e *event) (drop bool, ma
 	if d.Policy == "" || d.Broken {
 		return false, nil, errRulesUnknown
 	}
+	// Most policies have no rules for the log: the copy of the event is not made for
+	// them.
 	if p := d.Compiled; p == nil || !p.HasLogRule(authz.LogDropPath) && !p.HasLogRule(authz.LogMaskPath) {
 		return false, nil, nil
 	}
@@ -73,6 +75,7 @@ func (e *event) asInput() (rego.Input, error) {
 	if err := decoder.Decode(&document); err != nil {
 		return rego.Input{}, err
 	}
+	// Input and result are documents already; only the head goes through JSON.
 	maps.Copy(document, e.tree())
 	return rego.NewInput(document)
 }

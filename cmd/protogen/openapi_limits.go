@@ -31,7 +31,8 @@ func addLimits(document object, admin string) error {
 	return limits.err()
 }
 
-// limitParameter is about IDs in paths, and parameters in queries.
+// limitParameter sets the limits of one parameter: patterns of IDs in paths, and sizes
+// in queries. A generated client can then refuse a wrong ID before it is sent.
 func limitParameter(p object, limits *constants) {
 	schema, name := p["schema"].(object), p["name"].(string)
 	switch {

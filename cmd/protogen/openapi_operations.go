@@ -80,6 +80,8 @@ func operation(id, summary, last string, response object, more ...any) object {
 	}
 }
 
+// withBody gives an operation a request body, which a POST of these has to have, if
+// only {}.
 func withBody(operation, schema object) object {
 	operation["requestBody"] = object{"content": object{"application/json": object{"schema": schema}}}
 	return operation

@@ -66,6 +66,8 @@ func readArchive(r io.Reader) (files, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The bound is around the unpacked stream: what a small gzip file unpacks to is
+	// counted.
 	within := &bounded{from: unpacked, left: maxBundleSize}
 	archive, out := tar.NewReader(within), make(files)
 	for entries := 0; ; entries++ {

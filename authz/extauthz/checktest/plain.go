@@ -26,11 +26,12 @@ type Badness int
 const (
 	// Parses: all of it does.
 	Parses Badness = iota
-	// BadTarget: the path or the query.
+	// BadTarget: the path or the query. It is refused before any policy is asked.
 	BadTarget
-	// BadLength: what says how long the body is, or what it is.
+	// BadLength: what says how long the body is, or what it is. It fails for a policy
+	// that reads truncated_body too, since that needs the headers.
 	BadLength
-	// BadBody: the body itself.
+	// BadBody: the body itself. It fails for a policy that reads parsed_body alone.
 	BadBody
 )
 
@@ -48,6 +49,8 @@ func Read(t *testing.T, request *authv3.CheckRequest) (any, Badness) {
 	out := plainMessage(request.ProtoReflect()).(map[string]any)
 	http := request.GetAttributes().GetRequest().GetHttp()
 	headers := Headers(http)
+	// A client of ext_authz other than Envoy may send the request line only as
+	// pseudo-headers.
 	target := http.GetPath()
 	if target == "" {
 		target = headers[":path"]
@@ -65,6 +68,8 @@ func Read(t *testing.T, request *authv3.CheckRequest) (any, Badness) {
 	for _, s := range strings.Split(strings.TrimLeft(decoded, "/"), "/") {
 		segments = append(segments, s)
 	}
+	// The path is decoded first and split then: an escaped slash separates segments, as
+	// in opa-envoy-plugin.
 	body, truncated, bad := plainBody(t, http, headers, segments)
 	out["version"] = map[string]any{"ext_authz": "v3", "encoding": "protojson"}
 	out["parsed_path"], out["parsed_query"] = segments, plainValues(values)
@@ -74,6 +79,8 @@ func Read(t *testing.T, request *authv3.CheckRequest) (any, Badness) {
 	if bad == Parses {
 		out["parsed_body"] = body
 	}
+	// The principal is there twice: policies should find it without knowing Envoy's
+	// messages.
 	if p := request.GetAttributes().GetSource().GetPrincipal(); p != "" {
 		out["source_principal"] = p
 	}
@@ -126,7 +133,8 @@ func plainValue(fd protoreflect.FieldDescriptor, value protoreflect.Value) any {
 	return json.Number(fmt.Sprint(value.Interface()))
 }
 
-// plainStruct is plain JSON; a value that is not set is null.
+// plainStruct is plain JSON; a value that is not set is null. Protojson does the same,
+// but this must not be the code that is tested.
 func plainStruct(s *structpb.Struct) any {
 	out := map[string]any{}
 	for name, value := range s.GetFields() {
@@ -155,6 +163,7 @@ func plainStructValue(value *structpb.Value) any {
 		case math.IsInf(n, -1):
 			return "-Infinity"
 		}
+		// Doubles are written as JSON has them: 1, not 1e+00.
 		text, _ := json.Marshal(v.NumberValue)
 		return json.Number(text)
 	case *structpb.Value_StringValue:
@@ -165,7 +174,9 @@ func plainStructValue(value *structpb.Value) any {
 	return nil
 }
 
-// Headers returns the headers by their names in lower case: of several, the first.
+// Headers returns the headers by their names in lower case: of several, the first. The
+// map of plain headers wins over the list of raw ones where a request has both, which
+// Envoy never sends.
 func Headers(http *authv3.AttributeContext_HttpRequest) map[string]string {
 	out := map[string]string{}
 	for _, h := range http.GetHeaderMap().GetHeaders() {
@@ -183,7 +194,8 @@ func Headers(http *authv3.AttributeContext_HttpRequest) map[string]string {
 	return out
 }
 
-// plainUnescape replaces each percent sign and two digits by their byte.
+// plainUnescape replaces each percent sign and two digits by their byte. A plus sign
+// stays: it is a space in a query only.
 func plainUnescape(text string) (string, bool) {
 	var out []byte
 	for i := 0; i < len(text); i++ {
@@ -229,7 +241,9 @@ func plainJSON(text string) (any, bool) {
 	return out, decoder.Decode(&out) == nil
 }
 
-// plainBody reads the rules for a body in the order of the specification.
+// plainBody reads the rules for a body in the order of the specification. The order is
+// part of it: a body that Envoy has cut off is truncated whatever its type is, and a
+// wrong content-length matters only for a type that is read.
 func plainBody(
 	t *testing.T, http *authv3.AttributeContext_HttpRequest, headers map[string]string, path []any,
 ) (value any, truncated bool, bad Badness) {
@@ -237,6 +251,8 @@ func plainBody(
 		return nil, true, Parses
 	}
 	contentType := headers["content-type"]
+	// The type may stand anywhere in the header, in any case; the first of this list
+	// that does is it.
 	kind := ""
 	for _, k := range []string{"application/json", "application/grpc", "application/x-www-form-urlencoded", "multipart/form-data"} {
 		if kind == "" && strings.Contains(strings.ToLower(contentType), k) {
@@ -247,6 +263,8 @@ func plainBody(
 	if body == "" {
 		body = string(http.GetRawBody())
 	}
+	// Of two different types the upstream may read the other one. Two equal ones do no
+	// harm.
 	if body != "" && strings.Contains(contentType, ",") {
 		first, rest, _ := strings.Cut(strings.ToLower(contentType), ",")
 		if strings.TrimSpace(first) != strings.TrimSpace(rest) {
@@ -259,6 +277,8 @@ func plainBody(
 	if kind == "" || body == "" {
 		return nil, false, Parses
 	}
+	// A body shorter than announced was cut off on its way. One that is longer is read
+	// as it is.
 	if length, set := headers["content-length"]; set {
 		n, err := strconv.Atoi(length)
 		if err != nil {

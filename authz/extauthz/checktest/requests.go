@@ -78,6 +78,8 @@ func Fill(r *rand.Rand, m protoreflect.Message, depth int) {
 	descriptors := m.Descriptor().Fields()
 	for i := range descriptors.Len() {
 		fd := descriptors.Get(i)
+		// Messages such as Struct contain themselves; without a bound this would not
+		// end.
 		if r.IntN(2) == 0 || depth > 8 {
 			continue
 		}
@@ -141,6 +143,8 @@ func MakePlausible(r *rand.Rand, a *authv3.AttributeContext) {
 		return
 	}
 	http := a.Request.Http
+	// Each of these reaches a rule of its own: no path, empty segments, an escaped
+	// slash, bad escapes, a query alone, the path of a gRPC method, semicolons.
 	http.Path = []string{
 		"", "/", "//a/b", "/a%2fb/?c=d&c=%20&e", "/x?y=%", "/%zz", "?a", "/grpc.health.v1.Health/Check", "/a;b?c;d",
 	}[r.IntN(9)]
@@ -157,10 +161,15 @@ func MakePlausible(r *rand.Rand, a *authv3.AttributeContext) {
 	if p := []string{"", "", "", "false", "true"}[r.IntN(5)]; p != "" {
 		headers["x-envoy-auth-partial-body"] = p
 	}
+	// One or more bodies of each type, good and broken: JSON with exact numbers, a cut
+	// one, two values, forms, a multipart form, gRPC frames (whole, compressed, longer
+	// than the body).
 	body := []string{
 		"", `{"a": [1, 2.50, null], "n": 9007199254740993}`, `[`, `{} {}`, "a=1&b=%20&a=2", "a=%",
 		"--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n--B--\r\n", "\x00\x00\x00\x00\x03\x0a\x01a", "\x01\x00\x00\x00\x00", "\x00\x00\x00\x00\x09",
 	}[r.IntN(10)]
+	// Envoy sends one of the two fields (pack_as_bytes); half of the requests have
+	// each.
 	http.Body, http.RawBody = body, nil
 	if r.IntN(2) == 0 {
 		http.Body, http.RawBody = "", []byte(body)
@@ -181,6 +190,8 @@ func RandomWire(t testing.TB, seed uint64) []byte {
 	request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{}}
 	Fill(r, request.Attributes.ProtoReflect(), 0)
 	MakePlausible(r, request.Attributes)
+	// Raw headers and metadata mostly lead to the full decode; with all of them present
+	// the lazy decoder would hardly be tested.
 	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(5) > 0 {
 		http.HeaderMap = nil
 	}
@@ -190,6 +201,7 @@ func RandomWire(t testing.TB, seed uint64) []byte {
 	if http := request.GetAttributes().GetRequest().GetHttp(); http != nil && r.IntN(2) == 0 {
 		http.HeaderMap = nil
 	}
+	// Deterministic, so that a seed makes the same bytes each time.
 	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
 		t.Fatal(err)

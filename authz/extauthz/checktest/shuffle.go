@@ -9,9 +9,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Shuffled returns a message with the entries of all its maps in another order, as Envoy
-// writes them with nearly every message. Entries of one name keep theirs, for the last
-// of them counts.
+// Shuffled returns a message with the entries of all its maps in another order, as
+// Envoy writes them with nearly every message. Entries of one name keep theirs, for the
+// last of them counts. Equal messages in two orders must have one key in the decision
+// cache: that is what it is for.
+//
+// It works on the wire, by the descriptor d, since a decoded map has no order that
+// could be changed.
 func Shuffled(t testing.TB, r *rand.Rand, wire []byte, d protoreflect.MessageDescriptor) []byte {
 	t.Helper()
 	type part struct {
@@ -44,6 +48,7 @@ func Shuffled(t testing.TB, r *rand.Rand, wire []byte, d protoreflect.MessageDes
 		parts = append(parts, p)
 		wire = wire[head+n:]
 	}
+	// The entries take each other's places; all other fields stay where they are.
 	var entries []part
 	for _, p := range parts {
 		if p.entry {

@@ -22,7 +22,8 @@ func NewMetrics() Metrics {
 	return Metrics{sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), reader}
 }
 
-// Count returns a counter: the sum of its series that have a label of this value.
+// Count returns a counter: the sum of its series that have a label of this value. A
+// counter that does not exist is 0, so a test should also see it rise.
 func (m Metrics) Count(t testing.TB, name, label, value string) (n int64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
