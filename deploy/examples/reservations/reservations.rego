@@ -5,7 +5,7 @@ package reservations
 # What cannot be read is not allowed.
 default allow := {"allowed": false, "reason": "The hosts or the dates of this lease cannot be read, so it is not allowed."}
 
-# An end is told, not asked.
+# An end is a notification: no decision changes it.
 allow := {"allowed": true} if input.operation == "on_end"
 
 allow := {"allowed": true} if {

@@ -31,7 +31,7 @@ allow := {"allowed": false, "body": concat("", [b | some _ in numbers.range(1, 4
 # A header that HTTP does not know: Envoy's own judgement of edits is asked.
 allow := {"allowed": true, "headers": {"x-two words": "x"}} if part == "invalid"
 
-# What the policy sees, told to the client.
+# What the policy sees, returned to the client.
 allow := {"allowed": false, "http_status": 403, "body": json.marshal(input)} if part == "input"
 
 # A failure of the policy.
