@@ -33,6 +33,7 @@ func Start() (*Process, error) {
 	cmd.Args[0] = os.Args[0]
 	cmd.Dir = string(os.PathSeparator)
 	cmd.Env = environment()
+	keepFiles()
 	p := &Process{cmd: cmd, stderr: &head{}, ended: make(chan struct{})}
 	cmd.Stderr = p.stderr
 	// Nobody else has its standard error: this is for a system on which that is not so.
