@@ -272,6 +272,13 @@ func (l *lane) answered(job uint64) *task {
 	return t
 }
 
+// putBack puts what is under way in all lanes back into their queues. The mutex is held.
+func (s *Supervisor) putBack() {
+	for _, l := range s.lanes {
+		l.putBack()
+	}
+}
+
 // putBack puts what is under way back into the queue: the child has died. It returns the
 // first, which was being done. The mutex is held.
 func (l *lane) putBack() (first *task) {

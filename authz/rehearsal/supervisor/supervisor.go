@@ -102,9 +102,10 @@ type Supervisor struct {
 	suspects []suspect
 	// serial is until when one task at a time is under way.
 	serial time.Time
-	// innocent is how many deaths in a row were nobody's alone.
-	innocent int
-	ended    bool
+	// innocent is how many deaths in a row were nobody's alone, the last one at lastInnocent.
+	innocent     int
+	lastInnocent time.Time
+	ended        bool
 }
 
 // New returns a Supervisor. It is ended by Close.
@@ -172,53 +173,51 @@ func (s *Supervisor) run() {
 		case <-s.needed:
 		}
 		begun := time.Now()
-		expected, err := s.oneChild()
+		next, err := s.oneChild()
 		if err != nil {
 			s.unavailable(err)
 		}
-		if expected || time.Since(begun) > healthy {
+		if next != later || time.Since(begun) > healthy {
 			pause = firstPause
 		}
-		if !expected && !s.sleep(pause) {
+		if next != atOnce && !s.sleep(pause) {
 			return
 		}
-		if !expected {
+		if next == later {
 			pause = min(2*pause, lastPause)
 		}
 		s.wakeIfNeeded()
 	}
 }
 
-// oneChild starts a child and returns when it has ended. It reports whether that was
-// expected.
-func (s *Supervisor) oneChild() (expected bool, err error) {
+// oneChild starts a child and returns when it has ended, with when the next may be started.
+func (s *Supervisor) oneChild() (next restart, err error) {
 	child, err := s.config.Start()
 	if err != nil {
-		return false, err
+		return later, err
 	}
 	session := newSession(s, child)
 	end := session.run()
 	s.mu.Lock()
-	expected = s.ended || end.cause == causeIdle
+	expected := s.ended || end.cause == causeIdle
 	var v verdict
 	switch s.session = nil; {
 	case !expected:
 		v = s.judge(end)
 	case !s.ended:
 		// Nobody needed it, and somebody does since.
-		for _, l := range s.lanes {
-			l.putBack()
-		}
+		s.putBack()
 	}
 	s.mu.Unlock()
-	if end.cause == causeStart {
-		return expected, errors.New(end.detail)
+	switch {
+	case expected:
+		return atOnce, nil
+	case end.cause == causeStart:
+		return later, errors.New(end.detail)
 	}
-	if !expected {
-		s.report(end, v)
-		v.settle()
-	}
-	return expected, nil
+	s.report(end, v)
+	v.settle()
+	return v.next(end), nil
 }
 
 // sleep waits. It reports false if the supervisor is closed before.

@@ -284,6 +284,34 @@ func TestTheEnvironmentStaysHere(t *testing.T) {
 	}
 }
 
+// lingering is a child whose end is noticed late.
+type lingering struct{ supervisor.Child }
+
+func (l lingering) Wait() string {
+	time.Sleep(5 * time.Millisecond)
+	return l.Child.Wait()
+}
+
+// TestAnIdleChildTakesNothingAlong asks again and again while children end as soon as nothing
+// is under way: each question is answered.
+func TestAnIdleChildTakesNothingAlong(t *testing.T) {
+	s, err := supervisor.New(supervisor.Config{Idle: time.Nanosecond, Start: func() (supervisor.Child, error) {
+		child, err := supervisortest.Start()
+		return lingering{child}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a"}))
+	for i := range 50 {
+		time.Sleep(time.Duration(i) * time.Millisecond)
+		if got := <-ask(c, "yes", time.Hour); got.err != nil || got.decided.Verdict != authz.Allow {
+			t.Fatalf("question %d ended with %+v, want ALLOW", i, got)
+		}
+	}
+}
+
 // TestSlowIsNotCharged has an evaluation run out of time.
 func TestSlowIsNotCharged(t *testing.T) {
 	s, kids, _ := start(t)

@@ -76,8 +76,8 @@ const (
 	// chargesToSuspend within chargePeriod have a lane suspended.
 	chargesToSuspend = 3
 	chargePeriod     = 10 * time.Minute
-	// innocentToSerial is after how many deaths that nobody causes alone one task at a time
-	// is under way, and serialPeriod is for how long.
+	// innocentToSerial is after how many deaths that nobody causes alone, each within
+	// chargePeriod of the one before, one task at a time is under way, and serialPeriod is for how long.
 	innocentToSerial = 2
 	serialPeriod     = 10 * time.Minute
 )
@@ -102,6 +102,28 @@ type verdict struct {
 	dropped   []*task
 	suspended bool
 	suspects  []suspect
+}
+
+// restart says when the next child may be started.
+type restart int
+
+const (
+	// later: nobody knows why the child ended, and the next may end as soon. Each pause is
+	// longer than the one before.
+	later restart = iota
+	// soon: what ended the child is known, and is tried again a few times at most.
+	soon
+	// atOnce: the end was expected.
+	atOnce
+)
+
+// next says when the child after one that ended so may be started.
+func (v verdict) next(e end) restart {
+	// Who kills the child from outside may have good reasons to.
+	if v.guilty == nil || e.cause == causeKilled {
+		return later
+	}
+	return soon
 }
 
 // judge puts what was under way back into the queues, and finds out who caused a death, or
@@ -183,6 +205,11 @@ func (s *Supervisor) acquit(tried func(suspect) bool) {
 		return
 	}
 	if len(s.suspects) == 0 {
+		now := time.Now()
+		if now.Sub(s.lastInnocent) > chargePeriod {
+			s.innocent = 0
+		}
+		s.lastInnocent = now
 		if s.innocent++; s.innocent >= innocentToSerial {
 			s.serial = time.Now().Add(serialPeriod)
 			s.log.Warn("the rehearsal process ended repeatedly while several policies were at work, and none of them alone ends it: "+
