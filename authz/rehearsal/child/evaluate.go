@@ -37,7 +37,7 @@ func (l *lane) evaluate(w *work) {
 func (l *lane) encode(d authz.Decision) []byte {
 	payload, err := wire.AppendDecided(l.buffer[:0], d)
 	if err != nil {
-		d = unable("The decision cannot be sent: it has a value that JSON does not have.")
+		d = unable("The decision cannot be sent: " + err.Error() + ".")
 		payload, _ = wire.AppendDecided(l.buffer[:0], d)
 	}
 	if len(payload) > wire.MaxDecided {

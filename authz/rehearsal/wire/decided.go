@@ -36,7 +36,7 @@ func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
 	for _, text := range []string{string(d.Failure), d.Rule, d.RulePath(), d.Reason} {
 		b = appendText(b, text)
 	}
-	b, err := appendAny(b, d.Value)
+	b, err := appendAny(b, d.Value, 0)
 	if err != nil || !answers {
 		return b, err
 	}
@@ -65,7 +65,7 @@ func appendAnswer(b []byte, d authz.Decision) ([]byte, error) {
 	if b = appendBool(b, d.Metadata != nil); d.Metadata == nil {
 		return b, nil
 	}
-	return appendMap(b, d.Metadata)
+	return appendMap(b, d.Metadata, 0)
 }
 
 // nanoseconds is a moment since 1970; 0 for the zero moment, which is before all others.

@@ -37,7 +37,12 @@ const (
 // maxDepth bounds the nesting of values.
 const maxDepth = 10_100
 
-func appendAny(b []byte, value any) ([]byte, error) {
+// appendAny appends a value that is nested in so many others. The error is that of one which
+// the other side would not take.
+func appendAny(b []byte, value any, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it is nested more than %d levels deep", maxDepth)
+	}
 	switch v := value.(type) {
 	case nil:
 		return append(b, tagNull), nil
@@ -54,23 +59,23 @@ func appendAny(b []byte, value any) ([]byte, error) {
 		b = binary.AppendUvarint(append(b, tagArray), uint64(len(v)))
 		for _, element := range v {
 			var err error
-			if b, err = appendAny(b, element); err != nil {
+			if b, err = appendAny(b, element, depth+1); err != nil {
 				return nil, err
 			}
 		}
 		return b, nil
 	case map[string]any:
-		return appendMap(append(b, tagObject), v)
+		return appendMap(append(b, tagObject), v, depth)
 	}
-	return nil, fmt.Errorf("rehearsal: a value of the type %T cannot be sent", value)
+	return nil, fmt.Errorf("it has a value of the type %T, which is none of JSON", value)
 }
 
 // appendMap appends the fields in the order of their names.
-func appendMap(b []byte, fields map[string]any) ([]byte, error) {
+func appendMap(b []byte, fields map[string]any, depth int) ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(len(fields)))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		var err error
-		if b, err = appendAny(appendText(b, name), fields[name]); err != nil {
+		if b, err = appendAny(appendText(b, name), fields[name], depth+1); err != nil {
 			return nil, err
 		}
 	}

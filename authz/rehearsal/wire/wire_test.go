@@ -44,6 +44,30 @@ func TestDecidedIsExact(t *testing.T) {
 	}
 }
 
+// TestNestingIsBoundedAlike nests values up to the depth that the other side takes, and deeper.
+func TestNestingIsBoundedAlike(t *testing.T) {
+	sent := 0
+	for depth := 10_090; depth < 10_110; depth++ {
+		var value any
+		for i := range depth {
+			if value = []any{value}; i%2 == 0 {
+				value = map[string]any{"x": value.([]any)[0]}
+			}
+		}
+		payload, err := wire.AppendDecided(nil, authz.Decision{Value: value, Metadata: map[string]any{"m": value}})
+		if err != nil {
+			continue
+		}
+		sent++
+		if _, err := wire.ParseDecided(payload); err != nil {
+			t.Fatalf("a value nested %d deep is sent and not understood: %v", depth, err)
+		}
+	}
+	if sent == 0 || sent == 20 {
+		t.Errorf("%d of 20 depths are sent, want some", sent)
+	}
+}
+
 var questions = []wire.Question{
 	{Facts: wire.Facts{Time: time.Unix(1, 2), Operation: authz.OperationCheck, ID: "x"}, Input: []byte{}, Narrow: []byte{}},
 	{
