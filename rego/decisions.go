@@ -11,8 +11,7 @@ import (
 )
 
 // decisionNames are the usual names of rules that decide, in published policies and in
-// OPA's own documentation. Only `understudy import` and previews of files use them, to
-// propose a path.
+// OPA's own documentation. `understudy import` proposes a path by them.
 var decisionNames = []string{"allow", "allowed", "authz", "decision", "main", "response", "result"}
 
 // Decisions returns the paths of the rules that look like decisions, in order: they
