@@ -1,5 +1,5 @@
 // Package rego is the policy decision point: it compiles Rego modules and evaluates
-// their rules. It is the only importer of OPA.
+// their rules. It and the rooms below it alone import OPA.
 //
 // A [Source] is compiled once into an immutable [Program], under restricted
 // capabilities: a policy reaches nothing but its input, its data and the clock it
