@@ -108,7 +108,7 @@ type job struct {
 	decision    authz.Decision
 	// bytes is about the memory that the request holds.
 	bytes int
-	// held is the part of a job that waits for the rehearsal process.
+	// held is the part of a job that waits for the rehearsal process; nil while none does.
 	held *held
 }
 
@@ -191,27 +191,29 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 		}
 	}()
 	j.ctx = trace.ContextWithRemoteSpanContext(context.Background(), j.request.SpanContext(j.trace))
-	j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	for _, e := range j.experiments {
 		begun++
-		s.one(j, e)
+		s.one(&j, e)
 		y.Yield()
 	}
 }
 
 // one makes one comparison, now or later. What panics here costs this comparison alone.
-func (s *Shadow) one(j job, e *Experiment) {
-	c := &comparing{s, j, e}
+func (s *Shadow) one(j *job, e *Experiment) {
 	if d, ok := e.Candidate.find(j.ctx, j.request, s.config.Default); ok {
-		c.know(d)
+		known := comparing{s, *j, e}
+		known.know(d)
 		return
+	}
+	if j.held == nil {
+		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
 	if !j.take(e, int64(s.config.Limits.QueueBytes)) {
 		s.metrics.dropped(background.DropQueueBytes, e.Name)
 		return
 	}
 	s.underWay.Add(1)
-	c.ask()
+	(&comparing{s, *j, e}).ask()
 }
 
 // know makes a comparison with a decision that is known.
