@@ -33,6 +33,7 @@ import (
 // Verb is the method of an operation, as in OperationMetadata.verb.
 type Verb string
 
+// The verbs. Each is the name of a method of the API without its resource.
 const (
 	VerbCreate       Verb = "create"
 	VerbUpdate       Verb = "update"

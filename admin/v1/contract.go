@@ -1,3 +1,5 @@
+// Package adminpb is the admin API: its messages and services, which are generated from
+// admin.proto, and what the control plane and the sidecars both need to know of it.
 package adminpb
 
 // What the control plane and the sidecars both need to know of the API, beside its

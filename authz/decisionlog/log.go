@@ -106,7 +106,7 @@ type Log struct {
 	options diagnostics.Options
 }
 
-// DropEncoding: the event has a value that JSON does not know. None is known that has.
+// DropEncoding says that the event has a value that JSON does not know. None is known that has.
 const DropEncoding background.DropReason = "encoding"
 
 // outcome is what became of a decision in the log. It is a metric label.

@@ -51,7 +51,7 @@ type rule func(ok bool, flag, says string)
 // A flag and its environment variable are the same setting: command.FromEnvironment makes
 // the variable of the name.
 func (c *config) bind(f *pflag.FlagSet) {
-	c.Config.Bind(f)
+	c.Bind(f)
 	c.portsConfig.bind(f)
 	c.decisionsConfig.bind(f)
 	c.adminConfig.bind(f)
@@ -132,7 +132,7 @@ func (c *config) fillIn() error {
 		}
 		c.node = host + "-" + uuid.NewString()[:8]
 	}
-	return c.Config.FillIn()
+	return c.FillIn()
 }
 
 // enabled reports whether a half of the process is served: authz or admin.

@@ -24,14 +24,14 @@ import (
 type Badness int
 
 const (
-	// Parses: all of it does.
+	// Parses says that all of it does.
 	Parses Badness = iota
-	// BadTarget: the path or the query. It is refused before any policy is asked.
+	// BadTarget is the path or the query. It is refused before any policy is asked.
 	BadTarget
-	// BadLength: what says how long the body is, or what it is. It fails for a policy
+	// BadLength is what says how long the body is, or what it is. It fails for a policy
 	// that reads truncated_body too, since that needs the headers.
 	BadLength
-	// BadBody: the body itself. It fails for a policy that reads parsed_body alone.
+	// BadBody is the body itself. It fails for a policy that reads parsed_body alone.
 	BadBody
 )
 

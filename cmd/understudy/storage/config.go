@@ -49,9 +49,11 @@ func (c *Config) Bind(f *pflag.FlagSet) {
 }
 
 var (
-	// The grammars of names, as the API has them: what passes here can be created there.
+	// LocationPattern is the grammar of a location's name, as the API has it: what passes
+	// here can be created there.
 	LocationPattern = regexp.MustCompile(`^projects/[a-z]([a-z0-9-]{0,61}[a-z0-9])?/locations/[A-Za-z0-9_.:-]{1,255}$`)
-	IDPattern       = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
+	// IDPattern is that of the ID of a policy or a sidecar.
+	IDPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,255}$`)
 )
 
 // FillIn sets the defaults that depend on the machine.

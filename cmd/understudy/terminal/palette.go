@@ -31,15 +31,19 @@ func (p Palette) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// The colours that are used. Nothing is said by colour alone.
+// Red is for what is denied or wrong. As with all colours, nothing is said by it alone.
 func (p Palette) Red(text string) string { return p.paint("31", text) }
 
+// Green is for what is allowed or well.
 func (p Palette) Green(text string) string { return p.paint("32", text) }
 
+// Yellow is for what somebody should look at.
 func (p Palette) Yellow(text string) string { return p.paint("33", text) }
 
+// Bold is for headings and results.
 func (p Palette) Bold(text string) string { return p.paint("1", text) }
 
+// Dim is for what can be skipped.
 func (p Palette) Dim(text string) string { return p.paint("2", text) }
 
 // Result colours ALLOW, DENY and ERROR.
