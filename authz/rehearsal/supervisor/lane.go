@@ -226,6 +226,10 @@ func (l *lane) send(session *session, t *task) {
 		if !t.internal {
 			l.queue = slices.Insert(l.queue, 0, t)
 		}
+		if s.session == nil {
+			// The child ended while the task was in nobody's queue.
+			s.need()
+		}
 		s.mu.Unlock()
 		return
 	}
