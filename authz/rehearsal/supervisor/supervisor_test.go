@@ -257,6 +257,43 @@ func TestKilledIsNoCrash(t *testing.T) {
 	}
 }
 
+// TestKilledWhileItCompiles has somebody kill the first two children while a policy is being
+// compiled: that says nothing about the policy.
+func TestKilledWhileItCompiles(t *testing.T) {
+	kids := &children{}
+	s, err := supervisor.New(supervisor.Config{Build: "test", Start: func() (supervisor.Child, error) {
+		child, err := kids.start()
+		if len(kids.started()) > 2 || err != nil {
+			return child, err
+		}
+		return &killedOnFrame{Child: child}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Compile(t.Context(), policy(`true`)); err != nil {
+		t.Errorf("compiling: %v", err)
+	}
+	if got := len(kids.started()); got != 3 {
+		t.Errorf("%d children were started, want 3", got)
+	}
+}
+
+// killedOnFrame is a child that is killed when it is asked for something.
+type killedOnFrame struct {
+	supervisor.Child
+	written int
+}
+
+// Write is first called with the greeting.
+func (k *killedOnFrame) Write(b []byte) (int, error) {
+	if k.written++; k.written > 1 {
+		k.Kill()
+	}
+	return k.Child.Write(b)
+}
+
 // TestTheEnvironmentStaysHere starts a child while none of the variables that it may have is
 // set, and then with one of them.
 func TestTheEnvironmentStaysHere(t *testing.T) {

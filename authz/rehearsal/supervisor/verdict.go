@@ -164,14 +164,18 @@ func (s *Supervisor) charge(guilty suspect, e end) verdict {
 	s.innocent = 0
 	s.suspects = slices.DeleteFunc(s.suspects, func(other suspect) bool { return other.lane == guilty.lane })
 	l := guilty.lane
+	now := time.Now()
+	l.charges = append(slices.DeleteFunc(l.charges, func(at time.Time) bool { return now.Sub(at) > chargePeriod }), now)
+	if e.cause == causeKilled && len(l.charges) < chargesToSuspend {
+		// It may have nothing to do with it, and is done again.
+		return verdict{guilty: l}
+	}
 	v := verdict{guilty: l, guilt: &Guilt{e.cause, e.detail, s.config.Memory, s.config.CompileTime}, task: guilty.task}
 	if v.task == nil {
 		v.compiled, l.wanted = l.compiled, false
 	} else {
 		l.queue = slices.DeleteFunc(l.queue, func(t *task) bool { return t == v.task })
 	}
-	now := time.Now()
-	l.charges = append(slices.DeleteFunc(l.charges, func(at time.Time) bool { return now.Sub(at) > chargePeriod }), now)
 	if len(l.charges) >= chargesToSuspend && l.suspended == nil {
 		l.suspended, v.suspended = v.guilt, true
 		v.dropped = l.takeAll()
