@@ -148,7 +148,8 @@ func (n *session) serve(f wire.Frame) error {
 	}
 	t := n.taskOf(f, false)
 	if t == nil || t.call == nil {
-		n.send(wire.Frame{Kind: wire.KindAnswer, Lane: f.Lane, Job: f.Job, Payload: wire.Marshal(wire.Answer{Call: call.Call})}, false)
+		// Whoever receives must not wait for the child to receive.
+		go n.send(wire.Frame{Kind: wire.KindAnswer, Lane: f.Lane, Job: f.Job, Payload: wire.Marshal(wire.Answer{Call: call.Call})}, false)
 		return nil
 	}
 	go func() {
