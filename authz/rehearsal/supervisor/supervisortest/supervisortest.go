@@ -28,10 +28,12 @@ func StartWith(options child.Options) func() (supervisor.Child, error) {
 	}
 }
 
-// New returns a Supervisor with such children, which ends with the test.
+// New returns a Supervisor with such children, which ends with the test. Its bounds are out
+// of reach: a child within the process would hold the memory and the processor time of all
+// tests of that process against what it happens to do.
 func New(t testing.TB) *supervisor.Supervisor {
 	t.Helper()
-	s, err := supervisor.New(supervisor.Config{Start: Start})
+	s, err := supervisor.New(supervisor.Config{Start: Start, Memory: 1 << 40, CompileTime: time.Hour, StuckTime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
