@@ -75,8 +75,9 @@ func weighed(terms []*ast.Term, most int) weight {
 			break
 		}
 	}
-	scales.Put(s)
-	return s.weight
+	found := s.weight
+	scales.Put(s) // from here on it is somebody else's
+	return found
 }
 
 // add adds a term with all that is in it. It returns true when it is enough.
