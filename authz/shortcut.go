@@ -33,32 +33,15 @@ func (p *Policy) Unverified() string {
 	return ""
 }
 
-// Mismatch finds the rule that decides otherwise by shortcut than from the whole input,
-// with its Rego path, which is empty for a filter of another kind. It reports false if
-// there is none.
-func (p *Policy) Mismatch(ctx context.Context, r *Request, c Conditions) (rule, path string, found bool) {
-	quick := question{Conditions: c, request: r, input: r.Input}
-	plain := quick
-	quick.Plain, plain.Plain = false, true
-	if projection := r.project(p.reads); projection != nil {
-		quick.input = projection.document
-	}
-	for _, r := range p.rules {
-		if !SameDecision(r.filter.check(ctx, quick), r.filter.check(ctx, plain)) {
-			return r.id, r.path, true
-		}
-	}
-	return "", "", false
-}
-
 // SameDecision compares all that a client, an upstream and a record can tell.
 func SameDecision(a, b Decision) bool {
 	return a.Failure == b.Failure && a.Verdict == b.Verdict && a.Rule == b.Rule && a.Reason == b.Reason &&
 		a.Plain == b.Plain && sameAnswer(a, b) && reflect.DeepEqual(a.Metadata, b.Metadata)
 }
 
-// Blame is [Policy.Mismatch] where two requests stand for one: narrow has no more than the
-// policy reads of whole. The rule is empty if there is none.
+// Blame finds the rule that decides otherwise by shortcut than from the whole input, with its
+// Rego path, which is empty for a filter of another kind. Two requests stand for one: narrow
+// has no more than the policy reads of whole. The rule is empty if there is none.
 func (p *Policy) Blame(ctx context.Context, whole, narrow *Request) (rule, path string) {
 	for _, r := range p.rules {
 		plain := r.filter.check(ctx, question{Conditions: Conditions{Shadow: true, Plain: true}, request: whole, input: whole.Input})
