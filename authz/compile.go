@@ -64,6 +64,14 @@ func Compile(ctx context.Context, p *adminpb.Policy) (compiled *Policy, err erro
 	return compile(ctx, p)
 }
 
+// CompiledPart returns what [Compile] reads of a policy: two policies of which it is equal
+// decide alike. The messages are shared, not copied.
+func CompiledPart(p *adminpb.Policy) *adminpb.Policy {
+	return &adminpb.Policy{
+		Rules: p.GetRules(), Modules: p.GetModules(), Data: p.GetData(), ExemptedProjects: p.GetExemptedProjects(),
+	}
+}
+
 // broken is the error of modules that panicked the compiler. It is called by the
 // deferred function.
 func broken(cause any, description string) *CompileError {

@@ -162,13 +162,7 @@ func (e *entry) rehearsed(source *adminpb.Policy) *cache.Cache {
 // sameContent reports whether two policies decide alike because all that is
 // compiled of them is equal.
 func sameContent(a, b *adminpb.Policy) bool {
-	return proto.Equal(compiledPart(a), compiledPart(b))
-}
-
-func compiledPart(p *adminpb.Policy) *adminpb.Policy {
-	return &adminpb.Policy{
-		Rules: p.GetRules(), Modules: p.GetModules(), Data: p.GetData(), ExemptedProjects: p.GetExemptedProjects(),
-	}
+	return proto.Equal(authz.CompiledPart(a), authz.CompiledPart(b))
 }
 
 // resizeCaches gives each live policy of a snapshot its part of the decision cache.

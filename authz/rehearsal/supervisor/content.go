@@ -27,9 +27,7 @@ var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // marshal returns what is compiled of a policy.
 func marshal(p *adminpb.Policy) ([]byte, error) {
-	return deterministic.Marshal(&adminpb.Policy{
-		Rules: p.GetRules(), Modules: p.GetModules(), Data: p.GetData(), ExemptedProjects: p.GetExemptedProjects(),
-	})
+	return deterministic.Marshal(authz.CompiledPart(p))
 }
 
 // Compile compiles a policy in the rehearsal process. It returns nil if it compiles, an
