@@ -112,7 +112,7 @@ func (n *session) take(f wire.Frame) error {
 		if err := wire.Unmarshal(f.Payload, &e); err != nil {
 			return err
 		}
-		n.blamed = end{cause(e.Cause), "it noticed by itself", f.Lane, f.Job}
+		n.blamed = end{e.Cause, "it noticed by itself", f.Lane, f.Job}
 		if e.Memory > 0 {
 			n.blamed.detail = fmt.Sprintf("it noticed by itself at %d MiB", e.Memory>>20)
 		}

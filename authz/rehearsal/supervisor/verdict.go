@@ -6,18 +6,19 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"understudy/authz/rehearsal/wire"
 )
 
-// cause is why a child ended. It is a metric label.
-type cause string
+// cause is why a child ended: for one of those that it can tell by itself, or for one that
+// is seen from here. It is a metric label.
+type cause = wire.Cause
 
 const (
-	// causeMemory: it used more memory than it may.
-	causeMemory cause = "memory"
-	// causeStuck: an evaluation went on after it was cancelled.
-	causeStuck cause = "stuck"
-	// causeCompileTime: a compilation took too long.
-	causeCompileTime cause = "compile_time"
+	causeMemory      = wire.CauseMemory
+	causeStuck       = wire.CauseStuck
+	causeCompileTime = wire.CauseCompileTime
+
 	// causeUnresponsive: it worked, and said nothing.
 	causeUnresponsive cause = "unresponsive"
 	// causeCrashed: it failed, or sent what it must not.
