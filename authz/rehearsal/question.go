@@ -23,7 +23,7 @@ type comparing struct {
 
 // ask asks the rehearsal process for the decision of the experiment.
 func (c *comparing) ask() {
-	err := errUnavailable
+	err := supervisor.ErrUnavailable // of a process that was never there
 	if c.experiment.Candidate.remote != nil {
 		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: c.call, Done: c.done})
 	}
@@ -31,9 +31,6 @@ func (c *comparing) ask() {
 		c.done(authz.Decision{}, err)
 	}
 }
-
-// errUnavailable is of a process that was never there.
-var errUnavailable = supervisor.ErrUnavailable
 
 // prepare makes the question. What the request cannot be asked about is the decision.
 func (c *comparing) prepare() (q wire.Question, ok bool) {

@@ -129,7 +129,7 @@ func (v *Verifier) Run(ctx context.Context) {
 
 // verify decides a request again, in the time that an experiment has.
 func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verification) {
-	defer v.survive(ctx, j)
+	defer v.survive(j)
 	again, err := v.again(ctx, j)
 	if err != nil || !again.Failure.Lasting() {
 		v.count(verifyFailed)
@@ -187,7 +187,7 @@ func (v *Verifier) question(j verification) (q wire.Question, err error) {
 var errPanicked = errors.New("reading the request panicked")
 
 // survive is deferred: what panics costs a verification, not the process.
-func (v *Verifier) survive(_ context.Context, j verification) {
+func (v *Verifier) survive(j verification) {
 	if cause := recover(); cause != nil {
 		v.count(verifyFailed)
 		v.report(cause, j)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	runtimemetrics "runtime/metrics"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,12 +79,7 @@ func (g *memoryGuard) remove(p *pace) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, other := range g.long {
-		if other == p {
-			g.long = append(g.long[:i], g.long[i+1:]...)
-			break
-		}
-	}
+	g.long = slices.DeleteFunc(g.long, func(other *pace) bool { return other == p })
 	p.stopper = nil
 	if p.stopped.Load() {
 		g.after = readMemory().cycles + cyclesUntilFreed
