@@ -9,23 +9,28 @@ import (
 	"understudy/rego"
 )
 
+// question reads the question of a piece of work, which has its time from now on.
+func (l *lane) question(w *work) (q wire.Question, cancel context.CancelFunc, err error) {
+	q, err = wire.ParseQuestion(w.frame.Payload)
+	w.ctx, cancel = context.WithTimeout(l.ctx, q.Timeout)
+	l.begin(w)
+	return q, cancel, err
+}
+
 // evaluate decides a request by the lane's policy.
 func (l *lane) evaluate(w *work) {
-	q, err := wire.ParseQuestion(w.frame.Payload)
-	ctx, cancel := context.WithTimeout(l.ctx, q.Timeout)
+	q, cancel, err := l.question(w)
 	defer cancel()
-	w.ctx = ctx
-	l.begin(w)
-	d := unable("The question cannot be read.")
+	d := authz.Failed(authz.FailureError, "The question cannot be read.")
 	switch {
 	case err != nil:
 	case l.policy == nil:
-		d = unable("The policy has not been compiled.")
+		d = authz.Failed(authz.FailureError, "The policy has not been compiled.")
 	default:
 		if l.child.options.Before != nil {
-			l.child.options.Before(ctx, q.Facts)
+			l.child.options.Before(w.ctx, q.Facts)
 		}
-		d = l.policy.Decide(ctx, request(q, q.Input), authz.Conditions{Shadow: true, Plain: q.Plain, Services: services{l, w.frame}})
+		d = l.policy.Decide(w.ctx, request(q, q.Input), authz.Conditions{Shadow: true, Plain: q.Plain, Services: services{l, w.frame}})
 	}
 	if l.ctx.Err() != nil {
 		return // nobody waits for it
@@ -37,20 +42,15 @@ func (l *lane) evaluate(w *work) {
 func (l *lane) encode(d authz.Decision) []byte {
 	payload, err := wire.AppendDecided(l.buffer[:0], d)
 	if err != nil {
-		d = unable("The decision cannot be sent: " + err.Error() + ".")
+		d = authz.Failed(authz.FailureError, "The decision cannot be sent: "+err.Error()+".")
 		payload, _ = wire.AppendDecided(l.buffer[:0], d)
 	}
 	if len(payload) > wire.MaxDecided {
-		d = unable(fmt.Sprintf("The decision has %d bytes; that of an experiment may have %d.", len(payload), wire.MaxDecided))
+		d = authz.Failed(authz.FailureError, fmt.Sprintf("The decision has %d bytes; that of an experiment may have %d.", len(payload), wire.MaxDecided))
 		payload, _ = wire.AppendDecided(l.buffer[:0], d)
 	}
 	l.buffer = payload
 	return payload
-}
-
-// unable is the decision of an evaluation that there is none of.
-func unable(reason string) authz.Decision {
-	return authz.Decision{Failure: authz.FailureError, Reason: reason}
 }
 
 // request returns the request of a question with one of its inputs.
@@ -67,14 +67,11 @@ func request(q wire.Question, input []byte) *authz.Request {
 
 // blame finds the rule whose shortcut is wrong.
 func (l *lane) blame(w *work) {
-	q, err := wire.ParseQuestion(w.frame.Payload)
-	ctx, cancel := context.WithTimeout(l.ctx, q.Timeout)
+	q, cancel, err := l.question(w)
 	defer cancel()
-	w.ctx = ctx
-	l.begin(w)
 	var out wire.Blamed
 	if err == nil && l.policy != nil {
-		out.Rule, out.Path = l.policy.Blame(ctx, request(q, q.Input), request(q, q.Narrow))
+		out.Rule, out.Path = l.policy.Blame(w.ctx, request(q, q.Input), request(q, q.Narrow))
 	}
 	l.answer(w.frame, wire.KindBlamed, wire.Marshal(out))
 }
