@@ -60,7 +60,7 @@ func (n *session) run() end {
 func (n *session) greet() error {
 	config := n.s.config
 	hello := wire.Hello{
-		Build: config.Build, Memory: config.Memory, CompileTime: config.CompileTime, StuckTime: config.StuckTime,
+		Build: config.Build, Memory: config.Memory, CompileTime: config.CompileTime * detector, StuckTime: config.StuckTime * detector,
 	}
 	if err := n.conn.Send(wire.Frame{Kind: wire.KindHello, Payload: wire.Marshal(hello)}); err != nil {
 		return err

@@ -160,7 +160,7 @@ func (w *watch) lookAtMemory() {
 	if !ok {
 		return
 	}
-	if most := w.session.s.config.Memory + outsideSlack; used > most {
+	if most := (w.session.s.config.Memory + outsideSlack) * detector; used > most {
 		w.session.kill(causeMemory, fmt.Sprintf("it had %d MiB, seen from outside", used>>20))
 		return
 	}
@@ -180,7 +180,7 @@ func (w *watch) lookAtAnswers() {
 	defer w.mu.Unlock()
 	now := time.Now()
 	switch {
-	case !w.asked.IsZero() && (known && used-w.used > deafTime || now.Sub(w.asked) > deafLong):
+	case !w.asked.IsZero() && (known && used-w.used > deafTime*detector || now.Sub(w.asked) > deafLong):
 		go w.session.kill(causeUnresponsive, fmt.Sprintf("it did not answer for %v", now.Sub(w.asked).Round(time.Millisecond)))
 	case w.asked.IsZero() && now.Sub(w.last) > pingEvery:
 		w.asked, w.used, w.last = now, used, now
