@@ -2,8 +2,12 @@ package authz
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"understudy/authz/diagnostics"
 )
 
 // Verdict is the outcome of a decision.
@@ -27,6 +31,46 @@ func (v Verdict) String() string {
 type Field struct {
 	Name  string
 	Value string
+}
+
+// Label is one thing that a policy says of who asks, such as the user of a token. It is for
+// records, logs and reports: Envoy never gets it, and it is never compared.
+type Label struct {
+	// Name has 1 to 64 bytes: letters and digits of ASCII, and any of "_-.".
+	Name string
+	// Value has at most 128 bytes, valid and fit for one line.
+	Value string
+}
+
+// The bounds of labels: their number, and the bytes of each.
+const (
+	MaxLabels     = 8
+	maxLabelName  = 64
+	maxLabelValue = 128
+)
+
+// Valid reports whether a label is within its bounds.
+func (l Label) Valid() bool {
+	return validLabelName(l.Name) && len(l.Value) <= maxLabelValue && diagnostics.Clean(l.Value) == l.Value
+}
+
+func validLabelName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxLabelName
+}
+
+// LabelsOf returns the labels of a request on which two policies decided: those that the
+// live one gave, or else the experiment's.
+func LabelsOf(live, experiment Decision) []Label {
+	if len(live.Labels) > 0 {
+		return live.Labels
+	}
+	return experiment.Labels
 }
 
 // Decision is the answer to a Request, complete enough to be compared: two
@@ -71,6 +115,13 @@ type Decision struct {
 	// Metadata is the dynamic metadata for Envoy's later filters.
 	Metadata map[string]any
 
+	// Labels are what the policy says of who asks, by name, each once. They are no part of
+	// the answer and are not compared.
+	Labels []Label
+	// LabelsIgnored says that the policy gave labels that are none, or too many. That is no
+	// failure: the field may have a meaning of the policy's own.
+	LabelsIgnored bool
+
 	// validUntil: see ValidUntil.
 	validUntil time.Time
 	// exempt: see Exempt.
@@ -79,6 +130,32 @@ type Decision struct {
 	rulePath string
 	// rendering: see Rendering.
 	rendering *Rendering
+}
+
+// addEarlier adds the labels of the rules before the one that gave d. Of two with one name
+// the later rule's stays, and so it is where there are too many.
+func (d *Decision) addEarlier(labels []Label, ignored bool) {
+	d.LabelsIgnored = d.LabelsIgnored || ignored
+	switch {
+	case len(labels) == 0:
+		return
+	case len(d.Labels) == 0:
+		d.Labels = labels
+		return
+	}
+	merged := slices.Clip(d.Labels) // it may be shared
+	for _, l := range labels {
+		if slices.ContainsFunc(d.Labels, func(own Label) bool { return own.Name == l.Name }) {
+			continue
+		}
+		if len(merged) == MaxLabels {
+			d.LabelsIgnored = true
+			break
+		}
+		merged = append(merged, l)
+	}
+	slices.SortFunc(merged, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	d.Labels = merged
 }
 
 // ValidUntil is the first moment at which the decision may be another one for the same

@@ -1,9 +1,13 @@
 package authz
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
+
+	"understudy/authz/diagnostics"
 )
 
 // Difference is how the decision of an experiment differs from the live one. Its
@@ -80,4 +84,125 @@ func (d Decision) Status() int {
 		return d.HTTPStatus
 	}
 	return http.StatusForbidden
+}
+
+// The bounds of what Changed returns: the names, and the bytes of what is quoted in one.
+const (
+	maxChanged     = 16
+	maxChangedName = 64
+)
+
+// more stands for what was cut off.
+const more = "…"
+
+// Changed names what is not the same in two answers, and never says a value: "status",
+// "body", "header x-role" (to the upstream), "response header x", "remove header x",
+// "query x", "remove query x", "metadata tenant" (a key of its first level). "header (order)"
+// is a change of the order alone. The names are sorted; of more than 16 the rest is one "…".
+// Nil means that the answers are the same.
+func Changed(live, experiment Decision) []string {
+	if sameAnswer(live, experiment) {
+		return nil
+	}
+	c := changes{names: make(map[string]bool)}
+	if live.Status() != experiment.Status() {
+		c.add("status")
+	}
+	if live.Body != experiment.Body {
+		c.add("body")
+	}
+	c.addFields("header", live.toUpstream(), experiment.toUpstream())
+	c.addFields("response header", live.toClient(), experiment.toClient())
+	c.addFields("query", live.SetQuery, experiment.SetQuery)
+	c.addFields("remove header", valueless(live.RemoveHeaders), valueless(experiment.RemoveHeaders))
+	c.addFields("remove query", valueless(live.RemoveQuery), valueless(experiment.RemoveQuery))
+	for _, side := range []map[string]any{live.Metadata, experiment.Metadata} {
+		for key := range side {
+			a, inLive := live.Metadata[key]
+			b, inExperiment := experiment.Metadata[key]
+			if inLive != inExperiment || !reflect.DeepEqual(a, b) {
+				c.add("metadata " + bounded(key))
+			}
+		}
+	}
+	return c.sorted()
+}
+
+// toUpstream are the headers that the upstream gets.
+func (d Decision) toUpstream() []Field {
+	if d.Verdict == Allow {
+		return d.Headers
+	}
+	return nil
+}
+
+// toClient are the headers that the client gets.
+func (d Decision) toClient() []Field {
+	if d.Verdict == Allow {
+		return d.ResponseHeaders
+	}
+	return d.Headers
+}
+
+// valueless are names as fields.
+func valueless(names []string) []Field {
+	out := make([]Field, len(names))
+	for i, name := range names {
+		out[i].Name = name
+	}
+	return out
+}
+
+// changes are the names of what is not the same.
+type changes struct{ names map[string]bool }
+
+func (c changes) add(name string) { c.names[name] = true }
+
+// addFields adds the fields of a kind of which one side has other values. A header's name
+// has no case.
+func (c changes) addFields(kind string, live, experiment []Field) {
+	if slices.Equal(live, experiment) {
+		return
+	}
+	a, b, before := byName(live), byName(experiment), len(c.names)
+	for _, side := range []map[string][]string{a, b} {
+		for name := range side {
+			if slices.Equal(a[name], b[name]) {
+				continue
+			}
+			if strings.HasSuffix(kind, "header") {
+				name = strings.ToLower(name)
+			}
+			c.add(kind + " " + bounded(name))
+		}
+	}
+	if len(c.names) == before {
+		c.add(kind + " (order)")
+	}
+}
+
+// byName :: name → its values, in their order.
+func byName(fields []Field) map[string][]string {
+	out := make(map[string][]string, len(fields))
+	for _, f := range fields {
+		out[f.Name] = append(out[f.Name], f.Value)
+	}
+	return out
+}
+
+// bounded makes a name that a policy gave fit for a record.
+func bounded(name string) string {
+	if len(name) > maxChangedName {
+		name = strings.ToValidUTF8(name[:maxChangedName], "") + more
+	}
+	return diagnostics.Clean(name)
+}
+
+// sorted returns the names, as many as are allowed.
+func (c changes) sorted() []string {
+	out := slices.Sorted(maps.Keys(c.names))
+	if len(out) > maxChanged {
+		out = append(out[:maxChanged:maxChanged], more)
+	}
+	return out
 }

@@ -98,6 +98,7 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 		}
 		if d.Verdict == Deny {
 			d.Rule = rule.id
+			d.addEarlier(passed.Labels, passed.LabelsIgnored)
 			return d
 		}
 		passed.add(d)
@@ -107,8 +108,10 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 }
 
 // add merges what a further passing rule says into d: lists are concatenated, and
-// of two metadata values of one key the later rule's stays.
+// of two metadata values of one key, or labels of one name, the later rule's stays.
 func (d *Decision) add(next Decision) {
+	next.addEarlier(d.Labels, d.LabelsIgnored)
+	d.Labels, d.LabelsIgnored = next.Labels, next.LabelsIgnored
 	d.Plain = d.Plain && next.Plain
 	d.Value = next.Value
 	d.Headers = append(d.Headers, next.Headers...)

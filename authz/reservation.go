@@ -40,6 +40,21 @@ func (r *Request) Compare(live, experiment Decision) Difference {
 	return Compare(live.toBlazar(), experiment.toBlazar())
 }
 
+// Changed is [Changed] by what the caller can tell apart: of what Blazar gets, the body is
+// the reason.
+func (r *Request) Changed(live, experiment Decision) []string {
+	if r.Reservation == nil {
+		return Changed(live, experiment)
+	}
+	names := Changed(live.toBlazar(), experiment.toBlazar())
+	for i, name := range names {
+		if name == "body" {
+			names[i] = "reason"
+		}
+	}
+	return names
+}
+
 // toBlazar is what Blazar gets of a decision.
 func (d Decision) toBlazar() Decision {
 	out := Decision{Verdict: d.Verdict, Failure: d.Failure}

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+
+	"understudy/authz/diagnostics"
 )
 
 // parseResult turns the value of a rule into a decision. The value is a boolean,
@@ -48,6 +50,7 @@ var resultFields = []resultField{
 	{"http_status", func(d *Decision, v any) (err error) { d.HTTPStatus, err = httpStatus(v); return err }},
 	{"dynamic_metadata", func(d *Decision, v any) (err error) { d.Metadata, err = metadata(v); return err }},
 	{"reason", func(d *Decision, v any) error { d.Reason, _ = v.(string); return nil }},
+	{"labels", func(d *Decision, v any) error { d.Labels, d.LabelsIgnored = labels(v); return nil }},
 }
 
 // resultField is a field of an object result.
@@ -246,6 +249,29 @@ func object(value any) (map[string]any, error) {
 		return nil, fmt.Errorf("is %s; it has to be an object", TypeName(value))
 	}
 	return o, nil
+}
+
+// labels parses an object of labels, in the order of their names, and reports whether any
+// of it was ignored. Whatever is wrong with it is no failure. Of too many none is taken:
+// which ones would be chance.
+func labels(value any) (out []Label, ignored bool) {
+	o, ok := value.(map[string]any)
+	if !ok || len(o) > MaxLabels {
+		return nil, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		text, ok := o[name].(string)
+		if ok && len(text) <= maxLabelValue {
+			text = diagnostics.Clean(text)
+		}
+		l := Label{name, text}
+		if !ok || !l.Valid() {
+			ignored = true
+			continue
+		}
+		out = append(out, l)
+	}
+	return out, ignored
 }
 
 // maxMetadataDepth bounds the nesting of metadata, in objects and arrays. Envoy

@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"reflect"
+	"slices"
 )
 
 // A shortcut decides a request without evaluating all of the policy on all of the input:
@@ -36,7 +37,8 @@ func (p *Policy) Unverified() string {
 // SameDecision compares all that a client, an upstream and a record can tell.
 func SameDecision(a, b Decision) bool {
 	return a.Failure == b.Failure && a.Verdict == b.Verdict && a.Rule == b.Rule && a.Reason == b.Reason &&
-		a.Plain == b.Plain && sameAnswer(a, b) && reflect.DeepEqual(a.Metadata, b.Metadata)
+		a.Plain == b.Plain && sameAnswer(a, b) && reflect.DeepEqual(a.Metadata, b.Metadata) &&
+		slices.Equal(a.Labels, b.Labels) && a.LabelsIgnored == b.LabelsIgnored
 }
 
 // Blame finds the rule that decides otherwise by shortcut than from the whole input, with its

@@ -123,7 +123,12 @@ func TestFormsDistinguishDecisions(t *testing.T) {
 		"the verdict":           {{Plain: true, Value: true}, {Verdict: authz.Allow, Plain: true, Value: true}},
 		"the value":             {{Plain: true, Value: true}, {Plain: true, Value: false}},
 		"the status":            {{HTTPStatus: 401}, {HTTPStatus: 402}},
-		"headers":               {{Headers: []authz.Field{{Name: "a", Value: "b"}}}, {Headers: []authz.Field{{Name: "a", Value: "c"}}}},
+		"labels, which an earlier rule gave": {
+			{Plain: true, Value: false, Labels: []authz.Label{{Name: "user", Value: "a"}}}, {Plain: true, Value: false, Labels: []authz.Label{{Name: "user", Value: "b"}}},
+		},
+		"labels and none":     {{Plain: true, Value: false, Labels: []authz.Label{{Name: "user", Value: "a"}}}, {Plain: true, Value: false}},
+		"labels were ignored": {{Plain: true, Value: false, LabelsIgnored: true}, {Plain: true, Value: false}},
+		"headers":             {{Headers: []authz.Field{{Name: "a", Value: "b"}}}, {Headers: []authz.Field{{Name: "a", Value: "c"}}}},
 	} {
 		one, ok := canonical(pair[0])
 		other, okToo := canonical(pair[1])

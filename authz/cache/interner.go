@@ -46,7 +46,7 @@ func (i *interner) intern(d authz.Decision, form string) *authz.Decision {
 // canonical returns a text that two decisions of one policy share only if all their fields
 // are equal; the path of the rule is that of its ID. It reports false if there is none.
 func canonical(d authz.Decision) (string, bool) {
-	if value, bare := d.Value.(bool); bare && d.Plain && d.Metadata == nil {
+	if value, bare := d.Value.(bool); bare && d.Plain && d.Metadata == nil && d.Labels == nil && !d.LabelsIgnored {
 		return fmt.Sprintf("%d %t %q %q %q", d.Verdict, value, d.Failure, d.Rule, d.Reason), true
 	}
 	text, err := json.Marshal(d)

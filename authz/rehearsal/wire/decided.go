@@ -14,6 +14,8 @@ const (
 	flagPlain
 	// flagAnswer says that there is more of an answer than a verdict.
 	flagAnswer
+	flagLabels
+	flagLabelsIgnored
 )
 
 // AppendDecided appends the form of a decision, which ParseDecided reads.
@@ -32,9 +34,18 @@ func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
 	if answers {
 		flags |= flagAnswer
 	}
+	if len(d.Labels) > 0 {
+		flags |= flagLabels
+	}
+	if d.LabelsIgnored {
+		flags |= flagLabelsIgnored
+	}
 	b = binary.AppendVarint(append(b, flags), nanoseconds(d.ValidUntil()))
 	for _, text := range []string{string(d.Failure), d.Rule, d.RulePath(), d.Reason} {
 		b = appendText(b, text)
+	}
+	if len(d.Labels) > 0 {
+		b = appendLabels(b, d.Labels)
 	}
 	b, err := appendAny(b, d.Value, 0)
 	if err != nil || !answers {
@@ -68,6 +79,14 @@ func appendAnswer(b []byte, d authz.Decision) ([]byte, error) {
 	return appendMap(b, d.Metadata, 0)
 }
 
+func appendLabels(b []byte, labels []authz.Label) []byte {
+	b = binary.AppendUvarint(b, uint64(len(labels)))
+	for _, l := range labels {
+		b = appendText(appendText(b, l.Name), l.Value)
+	}
+	return b
+}
+
 // nanoseconds is a moment since 1970; 0 for the zero moment, which is before all others.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
@@ -91,14 +110,36 @@ func ParseDecided(payload []byte) (authz.Decision, error) {
 	out.Failure, out.Rule = authz.Failure(d.text()), d.text()
 	out = out.WithRulePath(d.text())
 	out.Reason = d.text()
+	if flags&flagLabels != 0 {
+		out.Labels = d.labels()
+	}
+	out.LabelsIgnored = flags&flagLabelsIgnored != 0
 	out.Value = d.any(0)
 	if flags&flagAnswer != 0 {
 		d.answer(&out)
 	}
-	if flags >= flagAnswer<<1 {
+	if flags >= flagLabelsIgnored<<1 {
 		d.fail()
 	}
 	return out, d.end()
+}
+
+// labels takes labels, which are within their bounds and in the order of their names.
+func (d *decoder) labels() []authz.Label {
+	n := d.count()
+	if n == 0 || n > authz.MaxLabels {
+		d.fail()
+		return nil
+	}
+	out := make([]authz.Label, n)
+	for i := range out {
+		out[i] = authz.Label{Name: d.text(), Value: d.text()}
+		if !out[i].Valid() || i > 0 && out[i-1].Name >= out[i].Name {
+			d.fail()
+			return nil
+		}
+	}
+	return out
 }
 
 func (d *decoder) answer(out *authz.Decision) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +28,29 @@ var decisions = []authz.Decision{
 		Value:    map[string]any{"allowed": false, "n": json.Number("0.10")},
 	}.WithValidUntil(authz.Forever),
 	{Default: true, Metadata: map[string]any{}},
+	{Verdict: authz.Allow, Labels: []authz.Label{{Name: "tenant", Value: ""}, {Name: "user", Value: "ä"}}, Value: map[string]any{"allowed": true}},
+	{Plain: true, Labels: []authz.Label{{Name: "user", Value: "u"}}, LabelsIgnored: true, Body: "b"},
+}
+
+// TestLabelsOfAnotherFormAreRefused: what this process puts into records is bounded and fit
+// for one line, whatever the other one sends.
+func TestLabelsOfAnotherFormAreRefused(t *testing.T) {
+	many := make([]authz.Label, authz.MaxLabels+1)
+	for i := range many {
+		many[i].Name = string(rune('a' + i))
+	}
+	for name, labels := range map[string][]authz.Label{
+		"too many": many, "no name": {{Value: "x"}}, "a name that is none": {{Name: "a b"}}, "a long value": {{Name: "a", Value: strings.Repeat("x", 129)}},
+		"a line break": {{Name: "a", Value: "b\nc"}}, "out of order": {{Name: "b"}, {Name: "a"}}, "twice": {{Name: "a"}, {Name: "a"}},
+	} {
+		payload, err := wire.AppendDecided(nil, authz.Decision{Labels: labels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := wire.ParseDecided(payload); !errors.Is(err, wire.ErrForm) {
+			t.Errorf("%s: got %+v and %v, want ErrForm", name, got.Labels, err)
+		}
+	}
 }
 
 func TestDecidedIsExact(t *testing.T) {
@@ -113,6 +138,9 @@ func FuzzParse(f *testing.F) {
 		if d, err := wire.ParseDecided(payload); err == nil {
 			if _, err := wire.AppendDecided(nil, d); err != nil {
 				t.Errorf("what was parsed cannot be encoded: %v", err)
+			}
+			if len(d.Labels) > authz.MaxLabels || slices.ContainsFunc(d.Labels, func(l authz.Label) bool { return !l.Valid() }) {
+				t.Errorf("the labels are %q", d.Labels)
 			}
 		}
 		if q, err := wire.ParseQuestion(payload); err == nil {
