@@ -49,7 +49,7 @@ lint: ## Run the linters: of Go, and of the API (api-linter)
 	go -C cmd/protogen tool api-linter --set-exit-status --skip-compilation \
 		--descriptor-set-in ../../bin/admin.binpb understudy/admin/v1/admin.proto
 
-generate: ## Generate admin/v1 anew from admin.proto
+generate: ## Generate admin/v1 and authz/evidence/v1 anew from their protos
 	go -C cmd/protogen run . ../..
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)

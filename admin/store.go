@@ -213,4 +213,62 @@ type Store interface {
 	// than an hour are dropped. One that cannot be decoded is that of a node which has
 	// applied nothing.
 	Nodes(ctx context.Context, location authz.Location) ([]NodeReport, error)
+
+	// Evidence returns what was published of an experiment, read at one instant. It is
+	// empty for an experiment that is not there.
+	Evidence(ctx context.Context, experiment Key, uid string) (Evidence, error)
+
+	// Settle replaces some tallies by their sum with what was settled before, in one
+	// step: if one of them was published since it was read, or something else was
+	// settled, nothing is changed and the error is ErrChanged. Nothing is published of a
+	// settled tally any more.
+	Settle(ctx context.Context, s Settlement) error
+
+	// EvidenceNames returns the experiments of a project of which there is evidence,
+	// those that are gone too.
+	EvidenceNames(ctx context.Context, project string) ([]EvidenceName, error)
+
+	// DropEvidence removes all evidence of an experiment.
+	DropEvidence(ctx context.Context, name EvidenceName) error
+}
+
+// EvidenceName says whose evidence it is: an experiment that was created again under its
+// name has another UID.
+type EvidenceName struct {
+	Experiment Key
+	UID        string
+}
+
+// Evidence is what was published of an experiment.
+type Evidence struct {
+	// Settled is the sum of the tallies that are over, a marshalled Evidence; empty if
+	// there is none.
+	Settled []byte
+	// Version changes with every Settle.
+	Version int64
+	// Tallies are the others, in the order of their nodes.
+	Tallies []TallyRecord
+}
+
+// TallyRecord is what was last published of a tally.
+type TallyRecord struct {
+	// Node is the resource name of the node that counts.
+	Node string
+	// Tally and Serial are those of authz.PublishedEvidence.
+	Tally  string
+	Serial int64
+	Value  []byte
+	// Age is the time since it was published, both ends by the store's clock.
+	Age time.Duration
+}
+
+// Settlement replaces tallies that are over by their sum.
+type Settlement struct {
+	EvidenceName
+	// Version is that of the Evidence that was read.
+	Version int64
+	// Settled is the new sum.
+	Settled []byte
+	// Tallies are in it now; their Node, Tally and Serial count.
+	Tallies []TallyRecord
 }

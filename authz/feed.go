@@ -69,6 +69,33 @@ type Feed interface {
 
 	// Leave removes a node's report, so that no operation waits for it.
 	Leave(ctx context.Context, nodeName string) error
+
+	// Publish stores what tallies of a node have counted. Each replaces what was
+	// published of the same tally before, unless that has a higher serial. One whose
+	// experiment is gone, or that was settled, is not stored but named in the answer. All
+	// of them are stored, or none is.
+	Publish(ctx context.Context, node string, evidence []PublishedEvidence) (Publication, error)
+}
+
+// PublishedEvidence is what a tally has counted since it began.
+type PublishedEvidence struct {
+	// Experiment is the resource name of the experiment, and UID its unique ID.
+	Experiment, UID string
+	// Tally is unique: no two tallies ever have the same, of one node or of two.
+	Tally string
+	// Serial grows with each publication of the tally.
+	Serial int64
+	// Value is a marshalled Evidence, which no store looks into.
+	Value []byte
+}
+
+// Publication is what became of what was published.
+type Publication struct {
+	// Nodes is the number of nodes of the location that report, the publisher included.
+	Nodes int
+	// Refused are the tallies that nothing more may be published of: they were
+	// settled, or their experiment is gone.
+	Refused []string
 }
 
 // What both planes say of a node whose policies are not those of the store.

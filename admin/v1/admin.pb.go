@@ -29,28 +29,28 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How the decisions differ.
-type Report_Difference_Kind int32
+// How the decisions on a request differ.
+type Report_Kind int32
 
 const (
 	// Default value. This value is unused.
-	Report_Difference_KIND_UNSPECIFIED Report_Difference_Kind = 0
+	Report_KIND_UNSPECIFIED Report_Kind = 0
 	// The live policy allows, the experiment denies.
-	Report_Difference_NEWLY_DENIED Report_Difference_Kind = 1
+	Report_NEWLY_DENIED Report_Kind = 1
 	// The live policy denies, the experiment allows.
-	Report_Difference_NEWLY_ALLOWED Report_Difference_Kind = 2
+	Report_NEWLY_ALLOWED Report_Kind = 2
 	// The verdict is the same; status, headers, body or metadata are not.
-	Report_Difference_RESPONSE_CHANGED Report_Difference_Kind = 3
+	Report_RESPONSE_CHANGED Report_Kind = 3
 	// The experiment failed to decide.
-	Report_Difference_FAILED Report_Difference_Kind = 4
+	Report_FAILED Report_Kind = 4
 	// The experiment decided, and the live policy did not: it ran out of
 	// time, for example.
-	Report_Difference_LIVE_FAILED Report_Difference_Kind = 5
+	Report_LIVE_FAILED Report_Kind = 5
 )
 
-// Enum value maps for Report_Difference_Kind.
+// Enum value maps for Report_Kind.
 var (
-	Report_Difference_Kind_name = map[int32]string{
+	Report_Kind_name = map[int32]string{
 		0: "KIND_UNSPECIFIED",
 		1: "NEWLY_DENIED",
 		2: "NEWLY_ALLOWED",
@@ -58,7 +58,7 @@ var (
 		4: "FAILED",
 		5: "LIVE_FAILED",
 	}
-	Report_Difference_Kind_value = map[string]int32{
+	Report_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"NEWLY_DENIED":     1,
 		"NEWLY_ALLOWED":    2,
@@ -68,31 +68,191 @@ var (
 	}
 )
 
-func (x Report_Difference_Kind) Enum() *Report_Difference_Kind {
-	p := new(Report_Difference_Kind)
+func (x Report_Kind) Enum() *Report_Kind {
+	p := new(Report_Kind)
 	*p = x
 	return p
 }
 
-func (x Report_Difference_Kind) String() string {
+func (x Report_Kind) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Report_Difference_Kind) Descriptor() protoreflect.EnumDescriptor {
+func (Report_Kind) Descriptor() protoreflect.EnumDescriptor {
 	return file_understudy_admin_v1_admin_proto_enumTypes[0].Descriptor()
 }
 
-func (Report_Difference_Kind) Type() protoreflect.EnumType {
+func (Report_Kind) Type() protoreflect.EnumType {
 	return &file_understudy_admin_v1_admin_proto_enumTypes[0]
 }
 
-func (x Report_Difference_Kind) Number() protoreflect.EnumNumber {
+func (x Report_Kind) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Report_Difference_Kind.Descriptor instead.
-func (Report_Difference_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0, 0}
+// Deprecated: Use Report_Kind.Descriptor instead.
+func (Report_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+}
+
+// The side that has the rule.
+type Report_ChangedRule_Side int32
+
+const (
+	// Default value. This value is unused.
+	Report_ChangedRule_SIDE_UNSPECIFIED Report_ChangedRule_Side = 0
+	// The experiment has it: it was added or changed.
+	Report_ChangedRule_EXPERIMENT Report_ChangedRule_Side = 1
+	// The live policy has it: it was removed or changed.
+	Report_ChangedRule_POLICY Report_ChangedRule_Side = 2
+)
+
+// Enum value maps for Report_ChangedRule_Side.
+var (
+	Report_ChangedRule_Side_name = map[int32]string{
+		0: "SIDE_UNSPECIFIED",
+		1: "EXPERIMENT",
+		2: "POLICY",
+	}
+	Report_ChangedRule_Side_value = map[string]int32{
+		"SIDE_UNSPECIFIED": 0,
+		"EXPERIMENT":       1,
+		"POLICY":           2,
+	}
+)
+
+func (x Report_ChangedRule_Side) Enum() *Report_ChangedRule_Side {
+	p := new(Report_ChangedRule_Side)
+	*p = x
+	return p
+}
+
+func (x Report_ChangedRule_Side) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Report_ChangedRule_Side) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (Report_ChangedRule_Side) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[1]
+}
+
+func (x Report_ChangedRule_Side) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Report_ChangedRule_Side.Descriptor instead.
+func (Report_ChangedRule_Side) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9, 0}
+}
+
+// Where the requirement comes from.
+type Report_RequirementResult_Source int32
+
+const (
+	// Default value. This value is unused.
+	Report_RequirementResult_SOURCE_UNSPECIFIED Report_RequirementResult_Source = 0
+	// The call.
+	Report_RequirementResult_CALL Report_RequirementResult_Source = 1
+	// The configuration of the location.
+	Report_RequirementResult_LOCATION Report_RequirementResult_Source = 2
+)
+
+// Enum value maps for Report_RequirementResult_Source.
+var (
+	Report_RequirementResult_Source_name = map[int32]string{
+		0: "SOURCE_UNSPECIFIED",
+		1: "CALL",
+		2: "LOCATION",
+	}
+	Report_RequirementResult_Source_value = map[string]int32{
+		"SOURCE_UNSPECIFIED": 0,
+		"CALL":               1,
+		"LOCATION":           2,
+	}
+)
+
+func (x Report_RequirementResult_Source) Enum() *Report_RequirementResult_Source {
+	p := new(Report_RequirementResult_Source)
+	*p = x
+	return p
+}
+
+func (x Report_RequirementResult_Source) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Report_RequirementResult_Source) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[2].Descriptor()
+}
+
+func (Report_RequirementResult_Source) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[2]
+}
+
+func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
+func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11, 0}
+}
+
+// Which live policies the experiment must have been compared with.
+type CommitRequirements_Scope int32
+
+const (
+	// Default value: PRESENT_PAIR.
+	CommitRequirements_SCOPE_UNSPECIFIED CommitRequirements_Scope = 0
+	// The one that is live now.
+	CommitRequirements_PRESENT_PAIR CommitRequirements_Scope = 1
+	// Any, as long as the content of the experiment is the present one: for
+	// policies whose data changes often.
+	CommitRequirements_ALL_PAIRS CommitRequirements_Scope = 2
+)
+
+// Enum value maps for CommitRequirements_Scope.
+var (
+	CommitRequirements_Scope_name = map[int32]string{
+		0: "SCOPE_UNSPECIFIED",
+		1: "PRESENT_PAIR",
+		2: "ALL_PAIRS",
+	}
+	CommitRequirements_Scope_value = map[string]int32{
+		"SCOPE_UNSPECIFIED": 0,
+		"PRESENT_PAIR":      1,
+		"ALL_PAIRS":         2,
+	}
+)
+
+func (x CommitRequirements_Scope) Enum() *CommitRequirements_Scope {
+	p := new(CommitRequirements_Scope)
+	*p = x
+	return p
+}
+
+func (x CommitRequirements_Scope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CommitRequirements_Scope) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[3].Descriptor()
+}
+
+func (CommitRequirements_Scope) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[3]
+}
+
+func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CommitRequirements_Scope.Descriptor instead.
+func (CommitRequirements_Scope) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38, 0}
 }
 
 // Possible values of the state of previewing the experiment.
@@ -135,11 +295,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[1].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[1]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -476,9 +636,10 @@ func (x *PolicyExperiment) GetUpdateTime() *timestamppb.Timestamp {
 }
 
 // What the preview of an experiment has shown so far, over all nodes: how the
-// requests decided by the live policy would have been decided instead. It
-// counts one pair of etags only; a change on either side starts a new report.
-// Not built yet: no method returns one.
+// requests decided by the live policy would have been decided instead. It is
+// about one pair of etags; a change on either side starts anew. `all_pairs` has
+// the sum for the present content of the experiment.
+// An experiment that was never started has a report of zeros.
 type Report struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier. The name of the report. Format:
@@ -490,10 +651,10 @@ type Report struct {
 	ExperimentEtag string `protobuf:"bytes,3,opt,name=experiment_etag,json=experimentEtag,proto3" json:"experiment_etag,omitempty"`
 	// Output only. When the first request was compared.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Output only. When a node last added to the report.
+	// Output only. As of when the report is: when a node last added to it.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. The requests compared: the sum of the five counts that
-	// follow and of `live_failed_count`.
+	// follow and of `live_failed_count`. Each is counted exactly once.
 	RequestCount int64 `protobuf:"varint,6,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
 	// Output only. The requests decided alike.
 	UnchangedCount int64 `protobuf:"varint,7,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
@@ -505,15 +666,59 @@ type Report struct {
 	ResponseChangedCount int64 `protobuf:"varint,10,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,11,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Output only. The requests that were shed and so are not compared.
+	// Output only. The requests that were not compared, by `drops`.
 	DroppedCount int64 `protobuf:"varint,12,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
-	// Output only. The most frequent differences, at most 100.
+	// Output only. The most frequent differences, at most 200.
 	Differences []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
 	// did not, because it ran out of time, for example.
 	LiveFailedCount int64 `protobuf:"varint,14,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Output only. How long this pair of etags has been compared: the time in which
+	// the experiment was ACTIVE on at least one node.
+	ActiveDuration *durationpb.Duration `protobuf:"bytes,15,opt,name=active_duration,json=activeDuration,proto3" json:"active_duration,omitempty"`
+	// Output only. The same counts for the present content of the experiment
+	// beside every live policy that it was compared with.
+	AllPairs *Report_ReportCounts `protobuf:"bytes,16,opt,name=all_pairs,json=allPairs,proto3" json:"all_pairs,omitempty"`
+	// Output only. How long the present content of the experiment has been
+	// compared, with any live policy.
+	AllPairsActiveDuration *durationpb.Duration `protobuf:"bytes,17,opt,name=all_pairs_active_duration,json=allPairsActiveDuration,proto3" json:"all_pairs_active_duration,omitempty"`
+	// Output only. The nodes that have the policy and report.
+	ReportingNodeCount int32 `protobuf:"varint,18,opt,name=reporting_node_count,json=reportingNodeCount,proto3" json:"reporting_node_count,omitempty"`
+	// Output only. The live nodes that have the policy.
+	NodeCount int32 `protobuf:"varint,19,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// Output only. The names of live nodes that have the policy and do not report,
+	// at most 10.
+	SilentNodes []string `protobuf:"bytes,20,rep,name=silent_nodes,json=silentNodes,proto3" json:"silent_nodes,omitempty"`
+	// Output only. Why requests were not compared.
+	Drops []*Report_Drop `protobuf:"bytes,21,rep,name=drops,proto3" json:"drops,omitempty"`
+	// Output only. The requests of differences that are not in `differences`,
+	// because there are too many.
+	OtherDifferences []*Report_KindCount `protobuf:"bytes,22,rep,name=other_differences,json=otherDifferences,proto3" json:"other_differences,omitempty"`
+	// Output only. The last hour, minute by minute, as the nodes that run now saw
+	// it.
+	Points []*Report_Point `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
+	// Output only. Who it concerns, as far as the policies name it.
+	Labels []*Report_LabelSummary `protobuf:"bytes,24,rep,name=labels,proto3" json:"labels,omitempty"`
+	// Output only. The rules in which the two policies differ. About those that
+	// were never evaluated, the report says nothing.
+	ChangedRules []*Report_ChangedRule `protobuf:"bytes,25,rep,name=changed_rules,json=changedRules,proto3" json:"changed_rules,omitempty"`
+	// Output only. The share of `changed_rules` that was evaluated, from 0 to 1; 1
+	// if no rule differs.
+	ChangedRuleCoverage float64 `protobuf:"fixed64,26,opt,name=changed_rule_coverage,json=changedRuleCoverage,proto3" json:"changed_rule_coverage,omitempty"`
+	// Output only. How far the live policy differs from itself.
+	Noise *Report_Noise `protobuf:"bytes,27,opt,name=noise,proto3" json:"noise,omitempty"`
+	// Output only. The most that the counts of a node may lack if it ends without
+	// notice: what it decided in this time.
+	PublishInterval *durationpb.Duration `protobuf:"bytes,28,opt,name=publish_interval,json=publishInterval,proto3" json:"publish_interval,omitempty"`
+	// Output only. The requirements of the location and of the call, each with what
+	// there is.
+	Requirements []*Report_RequirementResult `protobuf:"bytes,29,rep,name=requirements,proto3" json:"requirements,omitempty"`
+	// Output only. Whether all of `requirements` are met; true if there are none.
+	RequirementsMet bool `protobuf:"varint,30,opt,name=requirements_met,json=requirementsMet,proto3" json:"requirements_met,omitempty"`
+	// Output only. The paths of `data` in which the two policies differ, at most 20.
+	ChangedData   []string `protobuf:"bytes,31,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -644,6 +849,125 @@ func (x *Report) GetLiveFailedCount() int64 {
 	return 0
 }
 
+func (x *Report) GetActiveDuration() *durationpb.Duration {
+	if x != nil {
+		return x.ActiveDuration
+	}
+	return nil
+}
+
+func (x *Report) GetAllPairs() *Report_ReportCounts {
+	if x != nil {
+		return x.AllPairs
+	}
+	return nil
+}
+
+func (x *Report) GetAllPairsActiveDuration() *durationpb.Duration {
+	if x != nil {
+		return x.AllPairsActiveDuration
+	}
+	return nil
+}
+
+func (x *Report) GetReportingNodeCount() int32 {
+	if x != nil {
+		return x.ReportingNodeCount
+	}
+	return 0
+}
+
+func (x *Report) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *Report) GetSilentNodes() []string {
+	if x != nil {
+		return x.SilentNodes
+	}
+	return nil
+}
+
+func (x *Report) GetDrops() []*Report_Drop {
+	if x != nil {
+		return x.Drops
+	}
+	return nil
+}
+
+func (x *Report) GetOtherDifferences() []*Report_KindCount {
+	if x != nil {
+		return x.OtherDifferences
+	}
+	return nil
+}
+
+func (x *Report) GetPoints() []*Report_Point {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *Report) GetLabels() []*Report_LabelSummary {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Report) GetChangedRules() []*Report_ChangedRule {
+	if x != nil {
+		return x.ChangedRules
+	}
+	return nil
+}
+
+func (x *Report) GetChangedRuleCoverage() float64 {
+	if x != nil {
+		return x.ChangedRuleCoverage
+	}
+	return 0
+}
+
+func (x *Report) GetNoise() *Report_Noise {
+	if x != nil {
+		return x.Noise
+	}
+	return nil
+}
+
+func (x *Report) GetPublishInterval() *durationpb.Duration {
+	if x != nil {
+		return x.PublishInterval
+	}
+	return nil
+}
+
+func (x *Report) GetRequirements() []*Report_RequirementResult {
+	if x != nil {
+		return x.Requirements
+	}
+	return nil
+}
+
+func (x *Report) GetRequirementsMet() bool {
+	if x != nil {
+		return x.RequirementsMet
+	}
+	return false
+}
+
+func (x *Report) GetChangedData() []string {
+	if x != nil {
+		return x.ChangedData
+	}
+	return nil
+}
+
 // A snapshot of a policy's content, named by the hash of that content.
 type PolicyRevision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -731,9 +1055,12 @@ type Config struct {
 	// A weak etag over the user-settable fields.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only. When the config was last changed by a user.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Optional. What every commit in this location must fulfil, beside what the
+	// call requires.
+	CommitRequirements *CommitRequirements `protobuf:"bytes,5,opt,name=commit_requirements,json=commitRequirements,proto3" json:"commit_requirements,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Config) Reset() {
@@ -790,6 +1117,13 @@ func (x *Config) GetEtag() string {
 func (x *Config) GetUpdateTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *Config) GetCommitRequirements() *CommitRequirements {
+	if x != nil {
+		return x.CommitRequirements
 	}
 	return nil
 }
@@ -2143,9 +2477,9 @@ type CommitPolicyExperimentRequest struct {
 	ParentEtag string `protobuf:"bytes,3,opt,name=parent_etag,json=parentEtag,proto3" json:"parent_etag,omitempty"`
 	// Optional. Validate only.
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// Optional. What the report of exactly these two etags must show. Checked in
-	// the same transaction as the etags. Not built yet: a commit that has any
-	// answers `UNIMPLEMENTED` and changes nothing.
+	// Optional. What the report must show, beside what the location requires. The
+	// report is read after both etags are found to match, and the commit depends
+	// on both: it is about what is committed.
 	Requirements  *CommitRequirements `protobuf:"bytes,5,opt,name=requirements,proto3" json:"requirements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2217,11 +2551,17 @@ func (x *CommitPolicyExperimentRequest) GetRequirements() *CommitRequirements {
 }
 
 // Request for `GetReport`.
+// (-- api-linter: core::0131::request-unknown-fields=disabled
+//
+//	aip.dev/not-precedent: A report is read to be judged, and a pipeline judges
+//	it by requirements of its own. --)
 type GetReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The name of the report. Format:
 	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report`
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. Requirements to judge the report by, beside those of the location.
+	Requirements  *CommitRequirements `protobuf:"bytes,2,opt,name=requirements,proto3" json:"requirements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2261,6 +2601,13 @@ func (x *GetReportRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *GetReportRequest) GetRequirements() *CommitRequirements {
+	if x != nil {
+		return x.Requirements
+	}
+	return nil
 }
 
 // Request for `GetPolicyRevision`.
@@ -3014,12 +3361,12 @@ func (x *ExternalServiceFilter) GetAllowOnError() bool {
 }
 
 // What a preview must have shown before its experiment may be committed. A
-// field that is not set requires nothing. Not built yet, as reports are not.
+// field that is not set requires nothing.
 type CommitRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. At least this many requests were compared.
 	MinRequestCount int64 `protobuf:"varint,1,opt,name=min_request_count,json=minRequestCount,proto3" json:"min_request_count,omitempty"`
-	// Optional. The report covers at least this time.
+	// Optional. The preview was ACTIVE for at least this time.
 	MinDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=min_duration,json=minDuration,proto3" json:"min_duration,omitempty"`
 	// Optional. At most this many requests are newly denied.
 	MaxNewlyDeniedCount *int64 `protobuf:"varint,3,opt,name=max_newly_denied_count,json=maxNewlyDeniedCount,proto3,oneof" json:"max_newly_denied_count,omitempty"`
@@ -3027,10 +3374,30 @@ type CommitRequirements struct {
 	MaxNewlyAllowedCount *int64 `protobuf:"varint,4,opt,name=max_newly_allowed_count,json=maxNewlyAllowedCount,proto3,oneof" json:"max_newly_allowed_count,omitempty"`
 	// Optional. At most this many requests get another response.
 	MaxResponseChangedCount *int64 `protobuf:"varint,5,opt,name=max_response_changed_count,json=maxResponseChangedCount,proto3,oneof" json:"max_response_changed_count,omitempty"`
-	// Optional. At most this many requests failed or were dropped.
+	// Optional. At most this many requests failed, on either side.
 	MaxFailedCount *int64 `protobuf:"varint,6,opt,name=max_failed_count,json=maxFailedCount,proto3,oneof" json:"max_failed_count,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. At most this share of the requests is newly denied, from 0 to 1.
+	MaxNewlyDeniedRatio *float64 `protobuf:"fixed64,7,opt,name=max_newly_denied_ratio,json=maxNewlyDeniedRatio,proto3,oneof" json:"max_newly_denied_ratio,omitempty"`
+	// Optional. At most this share of the requests is newly allowed.
+	MaxNewlyAllowedRatio *float64 `protobuf:"fixed64,8,opt,name=max_newly_allowed_ratio,json=maxNewlyAllowedRatio,proto3,oneof" json:"max_newly_allowed_ratio,omitempty"`
+	// Optional. At most this share of the requests gets another response.
+	MaxResponseChangedRatio *float64 `protobuf:"fixed64,9,opt,name=max_response_changed_ratio,json=maxResponseChangedRatio,proto3,oneof" json:"max_response_changed_ratio,omitempty"`
+	// Optional. At most this share of the requests failed, on either side.
+	MaxFailedRatio *float64 `protobuf:"fixed64,10,opt,name=max_failed_ratio,json=maxFailedRatio,proto3,oneof" json:"max_failed_ratio,omitempty"`
+	// Optional. At most this share of all requests, those compared and those not,
+	// was not compared.
+	MaxDroppedRatio *float64 `protobuf:"fixed64,11,opt,name=max_dropped_ratio,json=maxDroppedRatio,proto3,oneof" json:"max_dropped_ratio,omitempty"`
+	// Optional. At least this share of the rules that differ was evaluated, from 0
+	// to 1.
+	MinChangedRuleCoverage *float64 `protobuf:"fixed64,12,opt,name=min_changed_rule_coverage,json=minChangedRuleCoverage,proto3,oneof" json:"min_changed_rule_coverage,omitempty"`
+	// Optional. Every live node that has the policy reports.
+	RequireAllNodes bool `protobuf:"varint,13,opt,name=require_all_nodes,json=requireAllNodes,proto3" json:"require_all_nodes,omitempty"`
+	// Optional. Which live policies the experiment must have been compared with.
+	Scope CommitRequirements_Scope `protobuf:"varint,14,opt,name=scope,proto3,enum=understudy.admin.v1.CommitRequirements_Scope" json:"scope,omitempty"`
+	// Optional. At most this many requests were not compared.
+	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CommitRequirements) Reset() {
@@ -3101,6 +3468,69 @@ func (x *CommitRequirements) GetMaxResponseChangedCount() int64 {
 func (x *CommitRequirements) GetMaxFailedCount() int64 {
 	if x != nil && x.MaxFailedCount != nil {
 		return *x.MaxFailedCount
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxNewlyDeniedRatio() float64 {
+	if x != nil && x.MaxNewlyDeniedRatio != nil {
+		return *x.MaxNewlyDeniedRatio
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxNewlyAllowedRatio() float64 {
+	if x != nil && x.MaxNewlyAllowedRatio != nil {
+		return *x.MaxNewlyAllowedRatio
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxResponseChangedRatio() float64 {
+	if x != nil && x.MaxResponseChangedRatio != nil {
+		return *x.MaxResponseChangedRatio
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxFailedRatio() float64 {
+	if x != nil && x.MaxFailedRatio != nil {
+		return *x.MaxFailedRatio
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMaxDroppedRatio() float64 {
+	if x != nil && x.MaxDroppedRatio != nil {
+		return *x.MaxDroppedRatio
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMinChangedRuleCoverage() float64 {
+	if x != nil && x.MinChangedRuleCoverage != nil {
+		return *x.MinChangedRuleCoverage
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetRequireAllNodes() bool {
+	if x != nil {
+		return x.RequireAllNodes
+	}
+	return false
+}
+
+func (x *CommitRequirements) GetScope() CommitRequirements_Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return CommitRequirements_SCOPE_UNSPECIFIED
+}
+
+func (x *CommitRequirements) GetMaxDroppedCount() int64 {
+	if x != nil && x.MaxDroppedCount != nil {
+		return *x.MaxDroppedCount
 	}
 	return 0
 }
@@ -3378,7 +3808,9 @@ type CommitPolicyExperimentMetadata struct {
 	// Output only. The common metadata.
 	Operation *OperationMetadata `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Output only. The revision of the live policy that the commit created.
-	Revision      string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Output only. The report that the commit was judged by.
+	Report        *Report `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3427,32 +3859,349 @@ func (x *CommitPolicyExperimentMetadata) GetRevision() string {
 	return ""
 }
 
+func (x *CommitPolicyExperimentMetadata) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+// How many requests were compared, by what came out.
+type Report_ReportCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The requests compared: the sum of the six counts that follow.
+	// Each is counted exactly once.
+	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. The requests decided alike.
+	UnchangedCount int64 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
+	// Output only. The requests that the experiment alone denies.
+	NewlyDeniedCount int64 `protobuf:"varint,3,opt,name=newly_denied_count,json=newlyDeniedCount,proto3" json:"newly_denied_count,omitempty"`
+	// Output only. The requests that the experiment alone allows.
+	NewlyAllowedCount int64 `protobuf:"varint,4,opt,name=newly_allowed_count,json=newlyAllowedCount,proto3" json:"newly_allowed_count,omitempty"`
+	// Output only. The requests with the same verdict and another response.
+	ResponseChangedCount int64 `protobuf:"varint,5,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
+	// Output only. The requests that the experiment failed to decide.
+	FailedCount int64 `protobuf:"varint,6,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	// Output only. The requests that the experiment decided and the live policy
+	// did not, because it ran out of time, for example.
+	LiveFailedCount int64 `protobuf:"varint,7,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
+	// Output only. The requests that were not compared. They are not part of
+	// `request_count`.
+	DroppedCount  int64 `protobuf:"varint,8,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_ReportCounts) Reset() {
+	*x = Report_ReportCounts{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_ReportCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_ReportCounts) ProtoMessage() {}
+
+func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_ReportCounts.ProtoReflect.Descriptor instead.
+func (*Report_ReportCounts) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+}
+
+func (x *Report_ReportCounts) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetUnchangedCount() int64 {
+	if x != nil {
+		return x.UnchangedCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetNewlyDeniedCount() int64 {
+	if x != nil {
+		return x.NewlyDeniedCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetNewlyAllowedCount() int64 {
+	if x != nil {
+		return x.NewlyAllowedCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetResponseChangedCount() int64 {
+	if x != nil {
+		return x.ResponseChangedCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetFailedCount() int64 {
+	if x != nil {
+		return x.FailedCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetLiveFailedCount() int64 {
+	if x != nil {
+		return x.LiveFailedCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetDroppedCount() int64 {
+	if x != nil {
+		return x.DroppedCount
+	}
+	return 0
+}
+
+// An expression of a policy that decided.
+type Report_Expression struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The module that it is in.
+	File string `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	// Output only. Its line, from 1.
+	Line int32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	// Output only. Its text as the module has it, cut after 120 bytes. Never a
+	// value of a request.
+	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_Expression) Reset() {
+	*x = Report_Expression{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_Expression) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_Expression) ProtoMessage() {}
+
+func (x *Report_Expression) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_Expression.ProtoReflect.Descriptor instead.
+func (*Report_Expression) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 1}
+}
+
+func (x *Report_Expression) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Report_Expression) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Report_Expression) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// A request as far as a report shows it: no query, no headers, no body.
+type Report_Example struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The HTTP method, or the reservation call.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// Output only. The path without the query.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Output only. The principal of the caller, if it is known.
+	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Output only. What the policy says of the caller (`labels`).
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Output only. The HTTP status of the live policy's answer; 0 if it allows.
+	PolicyStatus int32 `protobuf:"varint,5,opt,name=policy_status,json=policyStatus,proto3" json:"policy_status,omitempty"`
+	// Output only. The HTTP status of the experiment's answer; 0 if it allows.
+	ExperimentStatus int32 `protobuf:"varint,6,opt,name=experiment_status,json=experimentStatus,proto3" json:"experiment_status,omitempty"`
+	// Output only. The ID of the decision, as the answer and the records have it.
+	DecisionId string `protobuf:"bytes,7,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// Output only. When the request was decided.
+	DecideTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=decide_time,json=decideTime,proto3" json:"decide_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_Example) Reset() {
+	*x = Report_Example{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_Example) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_Example) ProtoMessage() {}
+
+func (x *Report_Example) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_Example.ProtoReflect.Descriptor instead.
+func (*Report_Example) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
+}
+
+func (x *Report_Example) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Report_Example) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Report_Example) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Report_Example) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Report_Example) GetPolicyStatus() int32 {
+	if x != nil {
+		return x.PolicyStatus
+	}
+	return 0
+}
+
+func (x *Report_Example) GetExperimentStatus() int32 {
+	if x != nil {
+		return x.ExperimentStatus
+	}
+	return 0
+}
+
+func (x *Report_Example) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *Report_Example) GetDecideTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecideTime
+	}
+	return nil
+}
+
 // A group of requests that the experiment decides differently.
 type Report_Difference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. How the decisions differ.
-	Kind Report_Difference_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Difference_Kind" json:"kind,omitempty"`
+	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
 	// Output only. The HTTP method, or the reservation call.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	// Output only. The path with its variable segments folded to `*`.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// Output only. The principal of the caller, if it is known.
+	// Output only. The principal of the caller, if all requests have the same.
 	Principal string `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
-	// Output only. The rule of the side that denies, and its message.
+	// Output only. The reason that the side gives that denies or failed.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Output only. The number of such requests.
 	RequestCount int64 `protobuf:"varint,6,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
-	// Output only. The latest such request's input, with secrets masked.
-	Example *structpb.Struct `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`
+	// Output only. Up to three such requests, the first ones of different callers
+	// or paths.
+	Examples []*Report_Example `protobuf:"bytes,7,rep,name=examples,proto3" json:"examples,omitempty"`
 	// Output only. When the latest such request was decided.
-	LastTime      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
+	LastTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
+	// Output only. The rule that denies or failed.
+	Rule string `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Output only. The HTTP status of the live policy's answer; 0 if it allows.
+	PolicyStatus int32 `protobuf:"varint,10,opt,name=policy_status,json=policyStatus,proto3" json:"policy_status,omitempty"`
+	// Output only. The HTTP status of the experiment's answer; 0 if it allows.
+	ExperimentStatus int32 `protobuf:"varint,11,opt,name=experiment_status,json=experimentStatus,proto3" json:"experiment_status,omitempty"`
+	// Output only. The names of what else differs in the answer, such as `status`,
+	// `header x-role` or `metadata tenant`. Never values.
+	Changes []string `protobuf:"bytes,12,rep,name=changes,proto3" json:"changes,omitempty"`
+	// Output only. All requests compared of this method and path: what
+	// `request_count` is a part of.
+	EndpointRequestCount int64 `protobuf:"varint,13,opt,name=endpoint_request_count,json=endpointRequestCount,proto3" json:"endpoint_request_count,omitempty"`
+	// Output only. About how many distinct callers there were: principals, or,
+	// where there are none, labels.
+	CallerCount int64 `protobuf:"varint,14,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. When the first such request was decided.
+	FirstTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
+	// Output only. The expressions that made the difference, at most three. Empty
+	// if they are not known.
+	Causes []*Report_Expression `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
+	// Output only. The live policy differs from itself in this way, too, when it
+	// decides a request twice.
+	Noise         bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +4213,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,14 +4226,14 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
 }
 
-func (x *Report_Difference) GetKind() Report_Difference_Kind {
+func (x *Report_Difference) GetKind() Report_Kind {
 	if x != nil {
 		return x.Kind
 	}
-	return Report_Difference_KIND_UNSPECIFIED
+	return Report_KIND_UNSPECIFIED
 }
 
 func (x *Report_Difference) GetMethod() string {
@@ -3522,9 +4271,9 @@ func (x *Report_Difference) GetRequestCount() int64 {
 	return 0
 }
 
-func (x *Report_Difference) GetExample() *structpb.Struct {
+func (x *Report_Difference) GetExamples() []*Report_Example {
 	if x != nil {
-		return x.Example
+		return x.Examples
 	}
 	return nil
 }
@@ -3534,6 +4283,610 @@ func (x *Report_Difference) GetLastTime() *timestamppb.Timestamp {
 		return x.LastTime
 	}
 	return nil
+}
+
+func (x *Report_Difference) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Report_Difference) GetPolicyStatus() int32 {
+	if x != nil {
+		return x.PolicyStatus
+	}
+	return 0
+}
+
+func (x *Report_Difference) GetExperimentStatus() int32 {
+	if x != nil {
+		return x.ExperimentStatus
+	}
+	return 0
+}
+
+func (x *Report_Difference) GetChanges() []string {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *Report_Difference) GetEndpointRequestCount() int64 {
+	if x != nil {
+		return x.EndpointRequestCount
+	}
+	return 0
+}
+
+func (x *Report_Difference) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+func (x *Report_Difference) GetFirstTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstTime
+	}
+	return nil
+}
+
+func (x *Report_Difference) GetCauses() []*Report_Expression {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *Report_Difference) GetNoise() bool {
+	if x != nil {
+		return x.Noise
+	}
+	return false
+}
+
+// Comparisons that were not made.
+type Report_Drop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. Why, such as `queue_full` or `unavailable`.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Output only. How many.
+	RequestCount  int64 `protobuf:"varint,2,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_Drop) Reset() {
+	*x = Report_Drop{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_Drop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_Drop) ProtoMessage() {}
+
+func (x *Report_Drop) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_Drop.ProtoReflect.Descriptor instead.
+func (*Report_Drop) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
+}
+
+func (x *Report_Drop) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Report_Drop) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+// Requests of one kind of difference.
+type Report_KindCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. How the decisions differ.
+	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
+	// Output only. How many requests.
+	RequestCount  int64 `protobuf:"varint,2,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_KindCount) Reset() {
+	*x = Report_KindCount{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_KindCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_KindCount) ProtoMessage() {}
+
+func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_KindCount.ProtoReflect.Descriptor instead.
+func (*Report_KindCount) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
+}
+
+func (x *Report_KindCount) GetKind() Report_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_KIND_UNSPECIFIED
+}
+
+func (x *Report_KindCount) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+// The requests of one minute.
+type Report_Point struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The beginning of the minute.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Output only. What was compared in it.
+	Counts        *Report_ReportCounts `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_Point) Reset() {
+	*x = Report_Point{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_Point) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_Point) ProtoMessage() {}
+
+func (x *Report_Point) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_Point.ProtoReflect.Descriptor instead.
+func (*Report_Point) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
+}
+
+func (x *Report_Point) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Report_Point) GetCounts() *Report_ReportCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// The values of a label that most requests of a kind of difference have.
+type Report_LabelSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The name of the label.
+	Label string `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
+	// Output only. How the decisions differ.
+	Kind Report_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
+	// Output only. At most 10 values, the most frequent ones first.
+	Values []*Report_LabelValue `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	// Output only. The requests with other values.
+	OtherRequestCount int64 `protobuf:"varint,4,opt,name=other_request_count,json=otherRequestCount,proto3" json:"other_request_count,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Report_LabelSummary) Reset() {
+	*x = Report_LabelSummary{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_LabelSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_LabelSummary) ProtoMessage() {}
+
+func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_LabelSummary.ProtoReflect.Descriptor instead.
+func (*Report_LabelSummary) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
+}
+
+func (x *Report_LabelSummary) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *Report_LabelSummary) GetKind() Report_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_KIND_UNSPECIFIED
+}
+
+func (x *Report_LabelSummary) GetValues() []*Report_LabelValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Report_LabelSummary) GetOtherRequestCount() int64 {
+	if x != nil {
+		return x.OtherRequestCount
+	}
+	return 0
+}
+
+// A value of a label.
+type Report_LabelValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The value.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// Output only. At least this many requests have it, and at most
+	// `error_count` more.
+	RequestCount int64 `protobuf:"varint,2,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. By how much the count may be too low. 0 unless there were
+	// more values than are counted.
+	ErrorCount    int64 `protobuf:"varint,3,opt,name=error_count,json=errorCount,proto3" json:"error_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_LabelValue) Reset() {
+	*x = Report_LabelValue{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_LabelValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_LabelValue) ProtoMessage() {}
+
+func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_LabelValue.ProtoReflect.Descriptor instead.
+func (*Report_LabelValue) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
+}
+
+func (x *Report_LabelValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Report_LabelValue) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Report_LabelValue) GetErrorCount() int64 {
+	if x != nil {
+		return x.ErrorCount
+	}
+	return 0
+}
+
+// A rule in which the live policy and the experiment differ.
+type Report_ChangedRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The side that has the rule.
+	Side Report_ChangedRule_Side `protobuf:"varint,1,opt,name=side,proto3,enum=understudy.admin.v1.Report_ChangedRule_Side" json:"side,omitempty"`
+	// Output only. The module that the rule is in.
+	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	// Output only. Its line, from 1.
+	Line int32 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
+	// Output only. Its name, such as `data.shop.allow`.
+	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Output only. It was true for some request.
+	EvaluatedTrue bool `protobuf:"varint,5,opt,name=evaluated_true,json=evaluatedTrue,proto3" json:"evaluated_true,omitempty"`
+	// Output only. It was evaluated and not true for some request.
+	EvaluatedFalse bool `protobuf:"varint,6,opt,name=evaluated_false,json=evaluatedFalse,proto3" json:"evaluated_false,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Report_ChangedRule) Reset() {
+	*x = Report_ChangedRule{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_ChangedRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_ChangedRule) ProtoMessage() {}
+
+func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_ChangedRule.ProtoReflect.Descriptor instead.
+func (*Report_ChangedRule) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
+}
+
+func (x *Report_ChangedRule) GetSide() Report_ChangedRule_Side {
+	if x != nil {
+		return x.Side
+	}
+	return Report_ChangedRule_SIDE_UNSPECIFIED
+}
+
+func (x *Report_ChangedRule) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Report_ChangedRule) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Report_ChangedRule) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Report_ChangedRule) GetEvaluatedTrue() bool {
+	if x != nil {
+		return x.EvaluatedTrue
+	}
+	return false
+}
+
+func (x *Report_ChangedRule) GetEvaluatedFalse() bool {
+	if x != nil {
+		return x.EvaluatedFalse
+	}
+	return false
+}
+
+// How far the live policy differs from itself.
+type Report_Noise struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The requests that the live policy decided twice.
+	SampledCount int64 `protobuf:"varint,1,opt,name=sampled_count,json=sampledCount,proto3" json:"sampled_count,omitempty"`
+	// Output only. Those of them that it decided in two ways.
+	DifferedCount int64 `protobuf:"varint,2,opt,name=differed_count,json=differedCount,proto3" json:"differed_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_Noise) Reset() {
+	*x = Report_Noise{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_Noise) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_Noise) ProtoMessage() {}
+
+func (x *Report_Noise) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
+func (*Report_Noise) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
+}
+
+func (x *Report_Noise) GetSampledCount() int64 {
+	if x != nil {
+		return x.SampledCount
+	}
+	return 0
+}
+
+func (x *Report_Noise) GetDifferedCount() int64 {
+	if x != nil {
+		return x.DifferedCount
+	}
+	return 0
+}
+
+// A requirement, and what there is.
+type Report_RequirementResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The requirement, as a command takes it: `requests>=10000`.
+	Requirement string `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
+	// Output only. What there is, such as `9,120`.
+	Have string `protobuf:"bytes,2,opt,name=have,proto3" json:"have,omitempty"`
+	// Output only. What is needed, such as `10,000`.
+	Need string `protobuf:"bytes,3,opt,name=need,proto3" json:"need,omitempty"`
+	// Output only. Whether it is met.
+	Met bool `protobuf:"varint,4,opt,name=met,proto3" json:"met,omitempty"`
+	// Output only. Whether more traffic cannot help: it can be met no more.
+	Unreachable bool `protobuf:"varint,5,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
+	// Output only. Where it comes from.
+	Source        Report_RequirementResult_Source `protobuf:"varint,6,opt,name=source,proto3,enum=understudy.admin.v1.Report_RequirementResult_Source" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_RequirementResult) Reset() {
+	*x = Report_RequirementResult{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_RequirementResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_RequirementResult) ProtoMessage() {}
+
+func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
+func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+}
+
+func (x *Report_RequirementResult) GetRequirement() string {
+	if x != nil {
+		return x.Requirement
+	}
+	return ""
+}
+
+func (x *Report_RequirementResult) GetHave() string {
+	if x != nil {
+		return x.Have
+	}
+	return ""
+}
+
+func (x *Report_RequirementResult) GetNeed() string {
+	if x != nil {
+		return x.Need
+	}
+	return ""
+}
+
+func (x *Report_RequirementResult) GetMet() bool {
+	if x != nil {
+		return x.Met
+	}
+	return false
+}
+
+func (x *Report_RequirementResult) GetUnreachable() bool {
+	if x != nil {
+		return x.Unreachable
+	}
+	return false
+}
+
+func (x *Report_RequirementResult) GetSource() Report_RequirementResult_Source {
+	if x != nil {
+		return x.Source
+	}
+	return Report_RequirementResult_SOURCE_UNSPECIFIED
 }
 
 var File_understudy_admin_v1_admin_proto protoreflect.FileDescriptor
@@ -3587,8 +4940,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xb4\n" +
-	"\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xb8(\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -3607,17 +4959,122 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\ffailed_count\x18\v \x01(\x03B\x03\xe0A\x03R\vfailedCount\x12(\n" +
 	"\rdropped_count\x18\f \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x12M\n" +
 	"\vdifferences\x18\r \x03(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\vdifferences\x12/\n" +
-	"\x11live_failed_count\x18\x0e \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x1a\xde\x03\n" +
+	"\x11live_failed_count\x18\x0e \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x12G\n" +
+	"\x0factive_duration\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0eactiveDuration\x12J\n" +
+	"\tall_pairs\x18\x10 \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\ballPairs\x12Y\n" +
+	"\x19all_pairs_active_duration\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x16allPairsActiveDuration\x125\n" +
+	"\x14reporting_node_count\x18\x12 \x01(\x05B\x03\xe0A\x03R\x12reportingNodeCount\x12\"\n" +
 	"\n" +
-	"Difference\x12D\n" +
-	"\x04kind\x18\x01 \x01(\x0e2+.understudy.admin.v1.Report.Difference.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
+	"node_count\x18\x13 \x01(\x05B\x03\xe0A\x03R\tnodeCount\x12&\n" +
+	"\fsilent_nodes\x18\x14 \x03(\tB\x03\xe0A\x03R\vsilentNodes\x12;\n" +
+	"\x05drops\x18\x15 \x03(\v2 .understudy.admin.v1.Report.DropB\x03\xe0A\x03R\x05drops\x12W\n" +
+	"\x11other_differences\x18\x16 \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x10otherDifferences\x12>\n" +
+	"\x06points\x18\x17 \x03(\v2!.understudy.admin.v1.Report.PointB\x03\xe0A\x03R\x06points\x12E\n" +
+	"\x06labels\x18\x18 \x03(\v2(.understudy.admin.v1.Report.LabelSummaryB\x03\xe0A\x03R\x06labels\x12Q\n" +
+	"\rchanged_rules\x18\x19 \x03(\v2'.understudy.admin.v1.Report.ChangedRuleB\x03\xe0A\x03R\fchangedRules\x127\n" +
+	"\x15changed_rule_coverage\x18\x1a \x01(\x01B\x03\xe0A\x03R\x13changedRuleCoverage\x12<\n" +
+	"\x05noise\x18\x1b \x01(\v2!.understudy.admin.v1.Report.NoiseB\x03\xe0A\x03R\x05noise\x12I\n" +
+	"\x10publish_interval\x18\x1c \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0fpublishInterval\x12V\n" +
+	"\frequirements\x18\x1d \x03(\v2-.understudy.admin.v1.Report.RequirementResultB\x03\xe0A\x03R\frequirements\x12.\n" +
+	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12&\n" +
+	"\fchanged_data\x18\x1f \x03(\tB\x03\xe0A\x03R\vchangedData\x1a\x8c\x03\n" +
+	"\fReportCounts\x12(\n" +
+	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
+	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
+	"\x12newly_denied_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\x10newlyDeniedCount\x123\n" +
+	"\x13newly_allowed_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x11newlyAllowedCount\x129\n" +
+	"\x16response_changed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x12&\n" +
+	"\ffailed_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x12/\n" +
+	"\x11live_failed_count\x18\a \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x12(\n" +
+	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x1aW\n" +
+	"\n" +
+	"Expression\x12\x17\n" +
+	"\x04file\x18\x01 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
+	"\x04line\x18\x02 \x01(\x05B\x03\xe0A\x03R\x04line\x12\x17\n" +
+	"\x04text\x18\x03 \x01(\tB\x03\xe0A\x03R\x04text\x1a\xaf\x03\n" +
+	"\aExample\x12\x1b\n" +
+	"\x06method\x18\x01 \x01(\tB\x03\xe0A\x03R\x06method\x12\x17\n" +
+	"\x04path\x18\x02 \x01(\tB\x03\xe0A\x03R\x04path\x12!\n" +
+	"\tprincipal\x18\x03 \x01(\tB\x03\xe0A\x03R\tprincipal\x12L\n" +
+	"\x06labels\x18\x04 \x03(\v2/.understudy.admin.v1.Report.Example.LabelsEntryB\x03\xe0A\x03R\x06labels\x12(\n" +
+	"\rpolicy_status\x18\x05 \x01(\x05B\x03\xe0A\x03R\fpolicyStatus\x120\n" +
+	"\x11experiment_status\x18\x06 \x01(\x05B\x03\xe0A\x03R\x10experimentStatus\x12$\n" +
+	"\vdecision_id\x18\a \x01(\tB\x03\xe0A\x03R\n" +
+	"decisionId\x12@\n" +
+	"\vdecide_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"decideTime\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\x82\x06\n" +
+	"\n" +
+	"Difference\x129\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
 	"\x06method\x18\x02 \x01(\tB\x03\xe0A\x03R\x06method\x12\x17\n" +
 	"\x04path\x18\x03 \x01(\tB\x03\xe0A\x03R\x04path\x12!\n" +
 	"\tprincipal\x18\x04 \x01(\tB\x03\xe0A\x03R\tprincipal\x12\x1b\n" +
 	"\x06reason\x18\x05 \x01(\tB\x03\xe0A\x03R\x06reason\x12(\n" +
-	"\rrequest_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\frequestCount\x126\n" +
-	"\aexample\x18\a \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x03R\aexample\x12<\n" +
-	"\tlast_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\blastTime\"t\n" +
+	"\rrequest_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12D\n" +
+	"\bexamples\x18\a \x03(\v2#.understudy.admin.v1.Report.ExampleB\x03\xe0A\x03R\bexamples\x12<\n" +
+	"\tlast_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\blastTime\x12\x17\n" +
+	"\x04rule\x18\t \x01(\tB\x03\xe0A\x03R\x04rule\x12(\n" +
+	"\rpolicy_status\x18\n" +
+	" \x01(\x05B\x03\xe0A\x03R\fpolicyStatus\x120\n" +
+	"\x11experiment_status\x18\v \x01(\x05B\x03\xe0A\x03R\x10experimentStatus\x12\x1d\n" +
+	"\achanges\x18\f \x03(\tB\x03\xe0A\x03R\achanges\x129\n" +
+	"\x16endpoint_request_count\x18\r \x01(\x03B\x03\xe0A\x03R\x14endpointRequestCount\x12&\n" +
+	"\fcaller_count\x18\x0e \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12>\n" +
+	"\n" +
+	"first_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tfirstTime\x12C\n" +
+	"\x06causes\x18\x10 \x03(\v2&.understudy.admin.v1.Report.ExpressionB\x03\xe0A\x03R\x06causes\x12\x19\n" +
+	"\x05noise\x18\x11 \x01(\bB\x03\xe0A\x03R\x05noise\x1aM\n" +
+	"\x04Drop\x12\x1b\n" +
+	"\x06reason\x18\x01 \x01(\tB\x03\xe0A\x03R\x06reason\x12(\n" +
+	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x1ap\n" +
+	"\tKindCount\x129\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12(\n" +
+	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x1a\x8e\x01\n" +
+	"\x05Point\x12>\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tstartTime\x12E\n" +
+	"\x06counts\x18\x02 \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x06counts\x1a\xde\x01\n" +
+	"\fLabelSummary\x12\x19\n" +
+	"\x05label\x18\x01 \x01(\tB\x03\xe0A\x03R\x05label\x129\n" +
+	"\x04kind\x18\x02 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12C\n" +
+	"\x06values\x18\x03 \x03(\v2&.understudy.admin.v1.Report.LabelValueB\x03\xe0A\x03R\x06values\x123\n" +
+	"\x13other_request_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x11otherRequestCount\x1aw\n" +
+	"\n" +
+	"LabelValue\x12\x19\n" +
+	"\x05value\x18\x01 \x01(\tB\x03\xe0A\x03R\x05value\x12(\n" +
+	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12$\n" +
+	"\verror_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\n" +
+	"errorCount\x1a\xb3\x02\n" +
+	"\vChangedRule\x12E\n" +
+	"\x04side\x18\x01 \x01(\x0e2,.understudy.admin.v1.Report.ChangedRule.SideB\x03\xe0A\x03R\x04side\x12\x17\n" +
+	"\x04file\x18\x02 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
+	"\x04line\x18\x03 \x01(\x05B\x03\xe0A\x03R\x04line\x12\x17\n" +
+	"\x04rule\x18\x04 \x01(\tB\x03\xe0A\x03R\x04rule\x12*\n" +
+	"\x0eevaluated_true\x18\x05 \x01(\bB\x03\xe0A\x03R\revaluatedTrue\x12,\n" +
+	"\x0fevaluated_false\x18\x06 \x01(\bB\x03\xe0A\x03R\x0eevaluatedFalse\"8\n" +
+	"\x04Side\x12\x14\n" +
+	"\x10SIDE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"EXPERIMENT\x10\x01\x12\n" +
+	"\n" +
+	"\x06POLICY\x10\x02\x1a]\n" +
+	"\x05Noise\x12(\n" +
+	"\rsampled_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\fsampledCount\x12*\n" +
+	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xb7\x02\n" +
+	"\x11RequirementResult\x12%\n" +
+	"\vrequirement\x18\x01 \x01(\tB\x03\xe0A\x03R\vrequirement\x12\x17\n" +
+	"\x04have\x18\x02 \x01(\tB\x03\xe0A\x03R\x04have\x12\x17\n" +
+	"\x04need\x18\x03 \x01(\tB\x03\xe0A\x03R\x04need\x12\x15\n" +
+	"\x03met\x18\x04 \x01(\bB\x03\xe0A\x03R\x03met\x12%\n" +
+	"\vunreachable\x18\x05 \x01(\bB\x03\xe0A\x03R\vunreachable\x12Q\n" +
+	"\x06source\x18\x06 \x01(\x0e24.understudy.admin.v1.Report.RequirementResult.SourceB\x03\xe0A\x03R\x06source\"8\n" +
+	"\x06Source\x12\x16\n" +
+	"\x12SOURCE_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04CALL\x10\x01\x12\f\n" +
+	"\bLOCATION\x10\x02\"t\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fNEWLY_DENIED\x10\x01\x12\x11\n" +
@@ -3633,14 +5090,15 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12(\n" +
 	"\ralternate_ids\x18\x04 \x03(\tB\x03\xe0A\x03R\falternateIds:\x99\x01\xeaA\x95\x01\n" +
-	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\xa9\x02\n" +
+	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\x88\x03\n" +
 	"\x06Config\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12N\n" +
 	"\rnext_location\x18\x02 \x01(\tB)\xe0A\x01\xfaA#\n" +
 	"!locations.googleapis.com/LocationR\fnextLocation\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12@\n" +
 	"\vupdate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
-	"updateTime:`\xeaA]\n" +
+	"updateTime\x12]\n" +
+	"\x13commit_requirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\x12commitRequirements:`\xeaA]\n" +
 	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xcd\x03\n" +
 	"\x04Node\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12>\n" +
@@ -3750,10 +5208,11 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\vparent_etag\x18\x03 \x01(\tB\x03\xe0A\x01R\n" +
 	"parentEtag\x12(\n" +
 	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12P\n" +
-	"\frequirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"J\n" +
+	"\frequirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"\x9c\x01\n" +
 	"\x10GetReportRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +
-	"\x1aunderstudy.internal/ReportR\x04name\"Z\n" +
+	"\x1aunderstudy.internal/ReportR\x04name\x12P\n" +
+	"\frequirements\x18\x02 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"Z\n" +
 	"\x18GetPolicyRevisionRequest\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\x04name\"\xe3\x01\n" +
@@ -3802,18 +5261,41 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xee\x03\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\x8b\n" +
+	"\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
 	"\x16max_newly_denied_count\x18\x03 \x01(\x03B\x03\xe0A\x01H\x00R\x13maxNewlyDeniedCount\x88\x01\x01\x12?\n" +
 	"\x17max_newly_allowed_count\x18\x04 \x01(\x03B\x03\xe0A\x01H\x01R\x14maxNewlyAllowedCount\x88\x01\x01\x12E\n" +
 	"\x1amax_response_changed_count\x18\x05 \x01(\x03B\x03\xe0A\x01H\x02R\x17maxResponseChangedCount\x88\x01\x01\x122\n" +
-	"\x10max_failed_count\x18\x06 \x01(\x03B\x03\xe0A\x01H\x03R\x0emaxFailedCount\x88\x01\x01B\x19\n" +
+	"\x10max_failed_count\x18\x06 \x01(\x03B\x03\xe0A\x01H\x03R\x0emaxFailedCount\x88\x01\x01\x12=\n" +
+	"\x16max_newly_denied_ratio\x18\a \x01(\x01B\x03\xe0A\x01H\x04R\x13maxNewlyDeniedRatio\x88\x01\x01\x12?\n" +
+	"\x17max_newly_allowed_ratio\x18\b \x01(\x01B\x03\xe0A\x01H\x05R\x14maxNewlyAllowedRatio\x88\x01\x01\x12E\n" +
+	"\x1amax_response_changed_ratio\x18\t \x01(\x01B\x03\xe0A\x01H\x06R\x17maxResponseChangedRatio\x88\x01\x01\x122\n" +
+	"\x10max_failed_ratio\x18\n" +
+	" \x01(\x01B\x03\xe0A\x01H\aR\x0emaxFailedRatio\x88\x01\x01\x124\n" +
+	"\x11max_dropped_ratio\x18\v \x01(\x01B\x03\xe0A\x01H\bR\x0fmaxDroppedRatio\x88\x01\x01\x12C\n" +
+	"\x19min_changed_rule_coverage\x18\f \x01(\x01B\x03\xe0A\x01H\tR\x16minChangedRuleCoverage\x88\x01\x01\x12/\n" +
+	"\x11require_all_nodes\x18\r \x01(\bB\x03\xe0A\x01R\x0frequireAllNodes\x12H\n" +
+	"\x05scope\x18\x0e \x01(\x0e2-.understudy.admin.v1.CommitRequirements.ScopeB\x03\xe0A\x01R\x05scope\x124\n" +
+	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\n" +
+	"R\x0fmaxDroppedCount\x88\x01\x01\"?\n" +
+	"\x05Scope\x12\x15\n" +
+	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fPRESENT_PAIR\x10\x01\x12\r\n" +
+	"\tALL_PAIRS\x10\x02B\x19\n" +
 	"\x17_max_newly_denied_countB\x1a\n" +
 	"\x18_max_newly_allowed_countB\x1d\n" +
 	"\x1b_max_response_changed_countB\x13\n" +
-	"\x11_max_failed_count\"\xbf\x02\n" +
+	"\x11_max_failed_countB\x19\n" +
+	"\x17_max_newly_denied_ratioB\x1a\n" +
+	"\x18_max_newly_allowed_ratioB\x1d\n" +
+	"\x1b_max_response_changed_ratioB\x13\n" +
+	"\x11_max_failed_ratioB\x14\n" +
+	"\x12_max_dropped_ratioB\x1c\n" +
+	"\x1a_min_changed_rule_coverageB\x14\n" +
+	"\x12_max_dropped_count\"\xbf\x02\n" +
 	"\x15PolicyPreviewMetadata\x12K\n" +
 	"\x05state\x18\x01 \x01(\x0e20.understudy.admin.v1.PolicyPreviewMetadata.StateB\x03\xe0A\x03R\x05state\x12\"\n" +
 	"\n" +
@@ -3839,11 +5321,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"$StartPreviewPolicyExperimentMetadata\x12I\n" +
 	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\"p\n" +
 	"#StopPreviewPolicyExperimentMetadata\x12I\n" +
-	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\"\xb3\x01\n" +
+	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\"\xed\x01\n" +
 	"\x1eCommitPolicyExperimentMetadata\x12I\n" +
 	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\x12F\n" +
 	"\brevision\x18\x02 \x01(\tB*\xe0A\x03\xfaA$\n" +
-	"\"understudy.internal/PolicyRevisionR\brevision2\xdf$\n" +
+	"\"understudy.internal/PolicyRevisionR\brevision\x128\n" +
+	"\x06report\x18\x03 \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report2\xdf$\n" +
 	"\rPolicyPreview\x12\x8c\x01\n" +
 	"\tGetPolicy\x12%.understudy.admin.v1.GetPolicyRequest\x1a\x1b.understudy.admin.v1.Policy\";\xdaA\x04name\x82\xd3\xe4\x93\x02.\x12,/v1/{name=projects/*/locations/*/policies/*}\x12\xa2\x01\n" +
 	"\fListPolicies\x12(.understudy.admin.v1.ListPoliciesRequest\x1a).understudy.admin.v1.ListPoliciesResponse\"=\xdaA\x06parent\x82\xd3\xe4\x93\x02.\x12,/v1/{parent=projects/*/locations/*}/policies\x12\xcd\x01\n" +
@@ -3895,170 +5378,211 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
-	(Report_Difference_Kind)(0),                  // 0: understudy.admin.v1.Report.Difference.Kind
-	(PolicyPreviewMetadata_State)(0),             // 1: understudy.admin.v1.PolicyPreviewMetadata.State
-	(*Policy)(nil),                               // 2: understudy.admin.v1.Policy
-	(*PolicyExperiment)(nil),                     // 3: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 4: understudy.admin.v1.Report
-	(*PolicyRevision)(nil),                       // 5: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 6: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 7: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 8: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 9: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 10: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 11: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 12: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 13: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 14: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 15: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 16: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotePoliciesResponse)(nil),              // 17: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 18: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 19: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 20: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 21: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 22: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 23: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 24: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 25: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 26: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 27: understudy.admin.v1.GetReportRequest
-	(*GetPolicyRevisionRequest)(nil),             // 28: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 29: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 30: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 31: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 32: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 33: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 34: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 35: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 36: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 37: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 38: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 39: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 40: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 41: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 42: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 43: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 44: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 45: understudy.admin.v1.CommitPolicyExperimentMetadata
-	nil,                                          // 46: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 47: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 48: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_Difference)(nil),                    // 49: understudy.admin.v1.Report.Difference
-	(*structpb.Struct)(nil),                      // 50: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 51: google.protobuf.Timestamp
-	(*status.Status)(nil),                        // 52: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 53: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),                  // 54: google.protobuf.Duration
-	(*longrunningpb.Operation)(nil),              // 55: google.longrunning.Operation
+	(Report_Kind)(0),                             // 0: understudy.admin.v1.Report.Kind
+	(Report_ChangedRule_Side)(0),                 // 1: understudy.admin.v1.Report.ChangedRule.Side
+	(Report_RequirementResult_Source)(0),         // 2: understudy.admin.v1.Report.RequirementResult.Source
+	(CommitRequirements_Scope)(0),                // 3: understudy.admin.v1.CommitRequirements.Scope
+	(PolicyPreviewMetadata_State)(0),             // 4: understudy.admin.v1.PolicyPreviewMetadata.State
+	(*Policy)(nil),                               // 5: understudy.admin.v1.Policy
+	(*PolicyExperiment)(nil),                     // 6: understudy.admin.v1.PolicyExperiment
+	(*Report)(nil),                               // 7: understudy.admin.v1.Report
+	(*PolicyRevision)(nil),                       // 8: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 9: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 10: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 11: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 12: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 13: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 14: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 15: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 16: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 17: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 18: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 19: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotePoliciesResponse)(nil),              // 20: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 21: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 22: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 23: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 24: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 25: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 26: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 27: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 28: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 29: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 30: understudy.admin.v1.GetReportRequest
+	(*GetPolicyRevisionRequest)(nil),             // 31: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 32: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 33: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 34: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 35: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 36: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 37: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 38: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 39: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 40: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 41: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 42: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 43: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 44: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 45: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 46: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 47: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 48: understudy.admin.v1.CommitPolicyExperimentMetadata
+	nil,                                          // 49: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 50: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 51: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	(*Report_ReportCounts)(nil),                  // 52: understudy.admin.v1.Report.ReportCounts
+	(*Report_Expression)(nil),                    // 53: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 54: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 55: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 56: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 57: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 58: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 59: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 60: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 61: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 62: understudy.admin.v1.Report.Noise
+	(*Report_RequirementResult)(nil),             // 63: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 64: understudy.admin.v1.Report.Example.LabelsEntry
+	(*structpb.Struct)(nil),                      // 65: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 66: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 67: google.protobuf.Duration
+	(*status.Status)(nil),                        // 68: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 69: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 70: google.longrunning.Operation
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	36, // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	46, // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	50, // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	47, // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	51, // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	51, // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	51, // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	51, // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
-	2,  // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	41, // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	48, // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	51, // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	51, // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	51, // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	51, // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	49, // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	2,  // 16: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	51, // 17: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	51, // 18: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	51, // 19: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	51, // 20: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	52, // 21: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	2,  // 22: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	2,  // 23: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	2,  // 24: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	53, // 25: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 26: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	3,  // 27: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	3,  // 28: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	3,  // 29: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	53, // 30: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	40, // 31: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	5,  // 32: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	6,  // 33: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	53, // 34: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	7,  // 35: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	37, // 36: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	38, // 37: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	39, // 38: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	54, // 39: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	54, // 40: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	1,  // 41: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	51, // 42: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	51, // 43: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	51, // 44: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	51, // 45: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	42, // 46: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	42, // 47: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	42, // 48: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	0,  // 49: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Difference.Kind
-	50, // 50: understudy.admin.v1.Report.Difference.example:type_name -> google.protobuf.Struct
-	51, // 51: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	8,  // 52: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	9,  // 53: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	11, // 54: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	12, // 55: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	13, // 56: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	14, // 57: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	15, // 58: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	16, // 59: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	18, // 60: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	19, // 61: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	21, // 62: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	22, // 63: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	23, // 64: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	24, // 65: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	25, // 66: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	26, // 67: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	27, // 68: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	28, // 69: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	29, // 70: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	31, // 71: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	32, // 72: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	33, // 73: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	34, // 74: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	2,  // 75: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	10, // 76: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	55, // 77: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	55, // 78: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	55, // 79: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	55, // 80: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	55, // 81: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	55, // 82: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	3,  // 83: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	20, // 84: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	55, // 85: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 86: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 87: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 88: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 89: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	55, // 90: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	4,  // 91: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	5,  // 92: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	30, // 93: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	6,  // 94: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	6,  // 95: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	7,  // 96: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	35, // 97: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	75, // [75:98] is the sub-list for method output_type
-	52, // [52:75] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	39,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	49,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	65,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	50,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	66,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	66,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	66,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	66,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	5,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
+	44,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	51,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	66,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	66,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	66,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	55,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	67,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	52,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	67,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	56,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	57,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	58,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	59,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	61,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	62,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	67,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	63,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	5,   // 27: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	66,  // 28: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	66,  // 29: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	43,  // 30: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	66,  // 31: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	66,  // 32: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	68,  // 33: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	5,   // 34: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	5,   // 35: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	5,   // 36: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	69,  // 37: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	5,   // 38: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	6,   // 39: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	6,   // 40: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	6,   // 41: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	69,  // 42: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	43,  // 43: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	43,  // 44: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	8,   // 45: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	9,   // 46: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	69,  // 47: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	10,  // 48: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	40,  // 49: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	41,  // 50: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	42,  // 51: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	67,  // 52: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	67,  // 53: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	3,   // 54: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	4,   // 55: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	66,  // 56: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 57: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	66,  // 58: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	66,  // 59: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	45,  // 60: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	45,  // 61: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	45,  // 62: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	7,   // 63: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	64,  // 64: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	66,  // 65: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	0,   // 66: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	54,  // 67: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	66,  // 68: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	66,  // 69: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	53,  // 70: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	0,   // 71: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	66,  // 72: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	52,  // 73: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	0,   // 74: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	60,  // 75: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	1,   // 76: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	2,   // 77: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	11,  // 78: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	12,  // 79: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	14,  // 80: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	15,  // 81: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	16,  // 82: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	17,  // 83: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	18,  // 84: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	19,  // 85: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	21,  // 86: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	22,  // 87: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	24,  // 88: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	25,  // 89: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	26,  // 90: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	27,  // 91: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	28,  // 92: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	29,  // 93: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	30,  // 94: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	31,  // 95: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	32,  // 96: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	34,  // 97: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	35,  // 98: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	36,  // 99: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	37,  // 100: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	5,   // 101: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	13,  // 102: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	70,  // 103: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	70,  // 104: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	70,  // 105: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	70,  // 106: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	70,  // 107: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	70,  // 108: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	6,   // 109: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	23,  // 110: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	70,  // 111: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	70,  // 112: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	70,  // 113: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	70,  // 114: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	70,  // 115: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	70,  // 116: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	7,   // 117: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	8,   // 118: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	33,  // 119: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	9,   // 120: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	9,   // 121: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	10,  // 122: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	38,  // 123: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	101, // [101:124] is the sub-list for method output_type
+	78,  // [78:101] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -4077,8 +5601,8 @@ func file_understudy_admin_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   48,
+			NumEnums:      5,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

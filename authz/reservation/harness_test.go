@@ -351,3 +351,7 @@ func messageIn(t testing.TB, response reply) string {
 	}
 	return message
 }
+
+func (p policies) Publish(context.Context, string, []authz.PublishedEvidence) (authz.Publication, error) {
+	return authz.Publication{Nodes: 1}, nil
+}

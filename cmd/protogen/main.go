@@ -1,5 +1,5 @@
 // Protogen generates the Go code and the OpenAPI document of admin/v1 from
-// admin.proto.
+// admin.proto, and the Go code of authz/evidence/v1 from evidence.proto.
 //
 // It needs nothing but the Go toolchain: the compiler is a Go library, the
 // imports (google/api, google/longrunning, google/protobuf, google/rpc) are the
@@ -52,6 +52,7 @@ const (
 	// importRoot is the root of the repository in import paths.
 	importRoot      = "understudy/"
 	adminProto      = importRoot + "admin/v1/admin.proto"
+	evidenceProto   = importRoot + "authz/evidence/v1/evidence.proto"
 	operationsProto = "google/longrunning/operations.proto"
 	operationsREST  = "admin/v1/operations.yaml"
 	adminPackage    = "understudy/admin/v1;adminpb"
@@ -78,6 +79,7 @@ func plugins(root string) []plugin {
 	rest := "grpc_api_configuration=" + filepath.Join(root, operationsREST)
 	return []plugin{
 		{"protoc-gen-go", []string{adminProto}, module},
+		{"protoc-gen-go", []string{evidenceProto}, module},
 		{"protoc-gen-go-grpc", []string{adminProto}, module},
 		{"protoc-gen-grpc-gateway", []string{adminProto}, module + ",allow_patch_feature=false"},
 		{"protoc-gen-grpc-gateway", []string{operationsProto},
@@ -164,7 +166,7 @@ func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorPr
 		},
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	out, err := c.Compile(ctx, adminProto)
+	out, err := c.Compile(ctx, adminProto, evidenceProto)
 	if err != nil {
 		return nil, err
 	}
