@@ -34,6 +34,7 @@ type query struct {
 	// body is `value = data.a.b`, made once: parsing it would cost more than evaluating
 	// it.
 	body ast.Body
+	ref  ast.Ref
 	// dependencies are what its value depends on.
 	dependencies dependencies.Dependencies
 }
@@ -44,6 +45,7 @@ const value = ast.Var("value")
 func newQuery(ref ast.Ref, known *dependencies.Analysis) query {
 	return query{
 		body:         ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
+		ref:          ref,
 		dependencies: known.Of(ref),
 	}
 }
@@ -162,6 +164,16 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 func (p *Program) evaluate(
 	ctx context.Context, body ast.Body, input Input, now time.Time, cancel topdown.Cancel,
 ) (*ast.Term, error) {
+	var found *ast.Term
+	err := p.query(body, input, now, cancel).Iter(ctx, func(result topdown.QueryResult) error {
+		found = result[value]
+		return nil
+	})
+	return found, err
+}
+
+// query returns what an evaluation is made with.
+func (p *Program) query(body ast.Body, input Input, now time.Time, cancel topdown.Cancel) *topdown.Query {
 	q := topdown.NewQuery(body).
 		WithCompiler(p.compiler).
 		WithStore(p.store).
@@ -173,10 +185,5 @@ func (p *Program) evaluate(
 	if input.value != nil {
 		q = q.WithInput(ast.NewTerm(input.value))
 	}
-	var found *ast.Term
-	err := q.Iter(ctx, func(result topdown.QueryResult) error {
-		found = result[value]
-		return nil
-	})
-	return found, err
+	return q
 }

@@ -1,0 +1,282 @@
+package explain
+
+import "slices"
+
+// maxCauses is how many expressions explain a difference at most.
+const maxCauses = 3
+
+// Compare returns the expressions that make a candidate decide otherwise than the live
+// policy, three at most, the decisive one first: for a denial the expression that failed,
+// deepest down, in the rules that allowed it in the live policy; for an allowance the new
+// expressions of the body that allowed it. What follows the first are the expressions above
+// it that led there, or others. An expression that the candidate does not have any more is
+// one of the live policy. Where the traces tell of no difference, such as of rules that the
+// live policy does not ask, the candidate's alone says what failed, if anything did.
+func Compare(live, candidate Trace) []Expression {
+	c := &comparer{live: byName(live), candidate: byName(candidate), compared: make(map[string]bool), told: make(map[string]bool)}
+	for _, name := range union(live.Roots, candidate.Roots) {
+		c.compare(name)
+	}
+	if len(c.leaves) == 0 {
+		c.alone(candidate.Roots)
+	}
+	var out []Expression
+	for _, e := range append(c.leaves, c.way...) {
+		if !slices.Contains(out, e) && len(out) < maxCauses {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func byName(t Trace) map[string][]Rule {
+	out := make(map[string][]Rule)
+	for _, r := range t.Rules {
+		out[r.Name] = append(out[r.Name], r)
+	}
+	return out
+}
+
+func union(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, name := range b {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// comparer goes down from the rules that were asked for.
+type comparer struct {
+	live, candidate map[string][]Rule
+	// compared are the names whose rules were compared; told those that were explained by
+	// the candidate alone.
+	compared, told map[string]bool
+	// leaves are the causes, way the expressions that lead to them, the nearest first.
+	leaves, way []Expression
+}
+
+// compare looks for causes in the rules of a name, and in those that they refer to. It
+// reports whether it has found one.
+func (c *comparer) compare(name string) bool {
+	if c.compared[name] {
+		return false
+	}
+	c.compared[name] = true
+	before := len(c.leaves)
+	pairs := pair(c.live[name], c.candidate[name])
+	if !sameValue(c.live[name], c.candidate[name]) {
+		for _, p := range pairs {
+			c.pair(p)
+		}
+	}
+	if len(c.leaves) == before {
+		for _, p := range pairs {
+			c.changedHead(p)
+		}
+	}
+	for _, p := range pairs {
+		if len(c.leaves) > before {
+			break
+		}
+		if p.candidate != nil {
+			c.below(*p.candidate)
+		}
+	}
+	return len(c.leaves) > before
+}
+
+// sameValue reports whether a rule of a single value has the same in both policies, as far
+// as heads tell: then it does not matter which of its bodies gave it.
+func sameValue(live, candidate []Rule) bool {
+	a, b := heldHeads(live), heldHeads(candidate)
+	return a != nil && slices.Equal(a, b) && !slices.ContainsFunc(slices.Concat(live, candidate), func(r Rule) bool { return r.Multi || r.Missed && r.Held })
+}
+
+func heldHeads(rules []Rule) []string {
+	var out []string
+	for _, r := range rules {
+		if r.Held && !slices.Contains(out, r.Head) {
+			out = append(out, r.Head)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// couple is a rule of the live policy and the one that it is in the candidate. One of them
+// may be nil.
+type couple struct{ live, candidate *Rule }
+
+// pair says which rule of one policy is which of the other: one that is equal, else the one
+// with which it has most expressions in common, else the next.
+func pair(live, candidate []Rule) []couple {
+	out := make([]couple, len(candidate))
+	taken := make([]bool, len(live))
+	for i := range candidate {
+		out[i].candidate = &candidate[i]
+	}
+	for _, fits := range []func(l, r Rule) bool{
+		func(l, r Rule) bool { return l.Head == r.Head && slices.EqualFunc(l.Body, r.Body, samePart) },
+		func(l, r Rule) bool { return 2*common(l, r) > max(len(l.Body), len(r.Body)) },
+		func(l, r Rule) bool { return common(l, r) > 0 && l.Head == r.Head },
+		func(l, r Rule) bool { return common(l, r) > 0 },
+		func(l, r Rule) bool { return l.Head == r.Head },
+		func(Rule, Rule) bool { return true },
+	} {
+		for i := range out {
+			if out[i].live == nil {
+				out[i].live = closest(*out[i].candidate, live, taken, fits)
+			}
+		}
+	}
+	for i := range live {
+		if !taken[i] {
+			out = append(out, couple{live: &live[i]})
+		}
+	}
+	return out
+}
+
+// closest takes the rule that fits and has most expressions in common with r.
+func closest(r Rule, live []Rule, taken []bool, fits func(l, r Rule) bool) *Rule {
+	best := -1
+	for i, l := range live {
+		if !taken[i] && l.Default == r.Default && fits(l, r) && (best < 0 || common(l, r) > common(live[best], r)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	taken[best] = true
+	return &live[best]
+}
+
+func samePart(a, b Part) bool { return a.Key == b.Key }
+
+// common is how many expressions two bodies have in common.
+func common(a, b Rule) (n int) {
+	for _, p := range a.Body {
+		if has(b, p) {
+			n++
+		}
+	}
+	return n
+}
+
+func has(r Rule, p Part) bool {
+	return slices.ContainsFunc(r.Body, func(other Part) bool { return samePart(other, p) })
+}
+
+// pair looks for the cause in a rule that has another outcome. That a default holds is a
+// consequence.
+func (c *comparer) pair(p couple) {
+	l, r := p.live, p.candidate
+	switch {
+	case l != nil && l.Default || r != nil && r.Default:
+	case r == nil:
+		if l.Held {
+			c.leaf(l.File, l.whole(), true)
+		}
+	case l == nil:
+		if r.Held {
+			c.newBody(*r)
+		}
+	case l.Held && r.Missed && (!r.Held || !l.Missed):
+		c.lost(*l, *r)
+	case r.Held && l.Missed && (!l.Held || !r.Missed):
+		c.gained(*l, *r)
+	}
+}
+
+// whole stands for a rule as such.
+func (r Rule) whole() Part {
+	text := r.Head
+	if len(r.Body) == 1 && r.Body[0].Text != r.Head && len(r.Head)+len(r.Body[0].Text) < maxText-4 {
+		text += " if " + r.Body[0].Text
+	}
+	return Part{Line: r.Line, Text: text}
+}
+
+// lost explains a body that was true, and is not any more.
+func (c *comparer) lost(l, r Rule) {
+	if r.Failed < 0 {
+		c.leaf(r.File, r.whole(), false)
+		return
+	}
+	e := r.Body[r.Failed]
+	if c.anyBelow(e) || !has(l, e) && c.aloneBelow(e) {
+		c.way = append(c.way, Expression{File: r.File, Line: e.Line, Text: e.Text})
+		return
+	}
+	if e.Inner != nil {
+		c.leaf(r.File, *e.Inner, false)
+	}
+	c.leaf(r.File, e, false)
+}
+
+// gained explains a body that is true, and was not.
+func (c *comparer) gained(l, r Rule) {
+	if l.Failed < 0 {
+		c.newBody(r)
+		return
+	}
+	failed := l.Body[l.Failed]
+	if i := slices.IndexFunc(r.Body, func(p Part) bool { return samePart(p, failed) }); i >= 0 {
+		e := r.Body[i]
+		if c.anyBelow(e) {
+			c.way = append(c.way, Expression{File: r.File, Line: e.Line, Text: e.Text})
+			return
+		}
+		c.leaf(r.File, e, false)
+		return
+	}
+	for _, p := range r.Body {
+		if !has(l, p) {
+			c.leaf(r.File, p, false)
+		}
+	}
+	c.leaf(l.File, failed, true)
+}
+
+// newBody explains by a whole body.
+func (c *comparer) newBody(r Rule) {
+	if len(r.Body) == 0 {
+		c.leaf(r.File, r.whole(), false)
+	}
+	for _, p := range r.Body {
+		c.leaf(r.File, p, false)
+	}
+}
+
+// changedHead explains by the value of a rule that held in both policies.
+func (c *comparer) changedHead(p couple) {
+	if l, r := p.live, p.candidate; l != nil && r != nil && r.Held && l.Head != r.Head {
+		c.leaf(r.File, r.whole(), false)
+	}
+}
+
+// below looks for causes in the rules that an evaluated body refers to.
+func (c *comparer) below(r Rule) {
+	for i, p := range r.Body {
+		if !r.Held && i > r.Failed {
+			return
+		}
+		if c.anyBelow(p) {
+			c.way = append(c.way, Expression{File: r.File, Line: p.Line, Text: p.Text})
+		}
+	}
+}
+
+func (c *comparer) anyBelow(e Part) (found bool) {
+	for _, name := range e.Rules {
+		found = c.compare(name) || found
+	}
+	return found
+}
+
+func (c *comparer) leaf(file string, p Part, live bool) {
+	c.leaves = append(c.leaves, Expression{File: file, Line: p.Line, Text: p.Text, Live: live})
+}

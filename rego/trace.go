@@ -1,0 +1,54 @@
+package rego
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"understudy/rego/compile"
+	"understudy/rego/explain"
+)
+
+// Trace evaluates the rule at path as [Program.EvalPlain] does, and returns what happened to
+// the rules on the way, whatever its value is. An evaluation with a trace takes several times as long:
+// it is for explanations off the request path. A path that the program does not have gives
+// an empty trace. The error is that of ctx, or an *EvalError.
+func (p *Program) Trace(ctx context.Context, path string, input Input, now time.Time) (explain.Trace, error) {
+	q, ok := p.queries[path]
+	if !ok {
+		return explain.Trace{}, nil
+	}
+	tracer := explain.NewTracer()
+	// Without the index of rules, one whose first condition fails is begun as well, and it is
+	// seen which condition that is.
+	if err := p.watch(ctx, path, q.body, input, now, tracer); err != nil {
+		return explain.Trace{}, err
+	}
+	return tracer.Trace(p.compiler, q.ref), nil
+}
+
+// watch evaluates a query with a tracer and without indexes.
+func (p *Program) watch(
+	ctx context.Context, path string, body ast.Body, input Input, now time.Time, tracer topdown.QueryTracer,
+) error {
+	if ctx.Err() != nil {
+		return compile.Ended(ctx)
+	}
+	cancel := newCancel(ctx)
+	stop := context.AfterFunc(ctx, cancel.Cancel)
+	defer stop()
+	err := p.query(body, input, now, cancel).WithIndexing(false).WithQueryTracer(tracer).
+		Iter(ctx, func(topdown.QueryResult) error { return nil })
+	switch {
+	case topdown.IsCancel(err) && ctx.Err() != nil:
+		return compile.Ended(ctx)
+	case topdown.IsCancel(err):
+		return fmt.Errorf("evaluating %s: %w", path, ErrStopped)
+	case err != nil:
+		return evalError(path, err)
+	}
+	return nil
+}
