@@ -284,7 +284,7 @@ func (s *subject) counters(ctx context.Context) (c previewCounters, err error) {
 	}
 	c.compared = int(page.sum("understudy_preview_comparisons_total"))
 	c.dropped = int(page.sum("understudy_preview_dropped_total"))
-	c.lost = int(page.sumWith("otel_sdk_processor_log_processed_total", `error_type="queue_full"`))
+	c.lost = int(page.sum("understudy_export_dropped_total"))
 	if s.receiver != nil {
 		c.records = int(s.receiver.records.Load())
 	}

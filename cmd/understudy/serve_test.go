@@ -253,7 +253,7 @@ func TestDroppedRecordsAreCounted(t *testing.T) {
 		}
 	}
 	close(stuck.release)
-	for counted(`otel_sdk_processor_log_processed_total\{error_type="queue_full".*`) == 0 {
+	for counted(`understudy_export_dropped_total\{queue="preview",reason="queue_full".*`) == 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("no dropped record is counted")
 		}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 
-	"go.opentelemetry.io/contrib/exporters/autoexport"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
 
@@ -16,26 +16,32 @@ import (
 // startDecisions leaves decisions nil if they are not logged. They have a provider of
 // their own, so that they do not push preview records out of its queue.
 func (t *Telemetry) startDecisions(
-	ctx context.Context, res *resource.Resource, c DecisionLog, closers *lifecycle.Closers,
+	ctx context.Context, res *resource.Resource, c DecisionLog, logger *slog.Logger, closers *lifecycle.Closers,
 ) error {
 	if !c.on() {
 		return nil
 	}
 	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res)}
+	add := func(name string, exporter sdklog.Exporter, b bounds) error {
+		q, err := t.newQueue(name, exporter, b, logger, closers)
+		options = append(options, sdklog.WithProcessor(q))
+		return err
+	}
 	if c.to(SinkOTel) {
-		exporter, err := autoexport.NewLogExporter(ctx)
+		exporter, err := newLogExporter(ctx)
 		if err != nil {
 			return err
 		}
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching(c.batchSize(), 0)...)))
+		if err := add("decision_log", exporter, bounds{decisionQueue, c.batchSize(), exportDelay, exportAttempt}.fromEnvironment()); err != nil {
+			return err
+		}
 	}
 	if c.to(SinkConsole) {
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(&lineExporter{out: c.Out},
-			sdklog.WithExportInterval(consoleInterval))))
+		if err := add("decision_log_console", &lineExporter{out: c.Out}, consoleBounds); err != nil {
+			return err
+		}
 	}
-	provider := sdklog.NewLoggerProvider(options...)
-	closers.AddExport("the decision log", provider.Shutdown)
-	t.Decisions = provider
+	t.Decisions = sdklog.NewLoggerProvider(options...)
 	t.Exporting = append(t.Exporting, "decisions")
 	return nil
 }

@@ -2,9 +2,10 @@ package telemetry
 
 import (
 	"context"
-	"os"
+	"log/slog"
+	"strings"
+	"time"
 
-	"go.opentelemetry.io/contrib/exporters/autoexport"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
 
@@ -14,44 +15,57 @@ import (
 // startLogs makes the provider of preview records. Without an exporter it has no
 // processors, and records go nowhere.
 func (t *Telemetry) startLogs(
-	ctx context.Context, res *resource.Resource, console sdklog.Exporter, closers *lifecycle.Closers,
+	ctx context.Context, res *resource.Resource, console sdklog.Exporter, logger *slog.Logger, closers *lifecycle.Closers,
 ) error {
 	// No record has a key twice. Looking for one takes most of the time of a record.
 	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res), sdklog.WithAllowKeyDuplication()}
 	if configured("LOGS") {
-		exporter, err := autoexport.NewLogExporter(ctx)
+		exporter, err := newLogExporter(ctx)
 		if err != nil {
 			return err
 		}
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter, batching(batchSize, batchRoom)...)))
+		b := bounds{previewQueue, previewBatch, exportDelay, exportAttempt}.fromEnvironment()
+		q, err := t.newQueue("preview", exporter, b, logger, closers)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdklog.WithProcessor(q))
 		t.Exporting = append(t.Exporting, "logs")
 	}
 	if console != nil {
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(console,
-			sdklog.WithExportInterval(consoleInterval))))
+		q, err := t.newQueue("preview_console", console, consoleBounds, logger, closers)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdklog.WithProcessor(q))
 	}
-	provider := sdklog.NewLoggerProvider(options...)
-	closers.AddExport("preview records", provider.Shutdown)
-	t.Logs = provider
+	t.Logs = sdklog.NewLoggerProvider(options...)
 	return nil
 }
 
-// Records are encoded a batch at a time, for which the traffic may have to wait: the
-// SDK's own batches of 512 take milliseconds. Its queue of 2,048 is full after a tenth
-// of a second of a busy sidecar with a few experiments.
+// newQueue returns a queue that ends with the process: each for itself, so that one whose
+// collector hangs takes no time from the others.
+func (t *Telemetry) newQueue(
+	name string, exporter sdklog.Exporter, b bounds, logger *slog.Logger, closers *lifecycle.Closers,
+) (*queue, error) {
+	q, err := newQueue(name, exporter, b, t.Meters, logger)
+	if err != nil {
+		return nil, err
+	}
+	closers.AddExport(strings.ReplaceAll(name, "_", " ")+" records", q.Shutdown)
+	return q, nil
+}
+
+// The bounds of the queues before a collector, unless OTEL_BLRP_* says otherwise. Records
+// are encoded a batch at a time, for which the traffic may have to wait: batches of 512
+// take milliseconds. A queue of 2,048 is full after a tenth of a second of a busy sidecar
+// with a few experiments.
 const (
-	batchSize = 128
-	batchRoom = 8192
+	previewQueue, previewBatch = 8192, 128
+	decisionQueue              = 2048
+	exportDelay                = time.Second
+	exportAttempt              = 30 * time.Second
 )
 
-// batching bounds how many records are exported together and how many may wait for
-// it, unless the environment does. Zero leaves a bound to the SDK.
-func batching(size, room int) (out []sdklog.BatchProcessorOption) {
-	if size > 0 && os.Getenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE") == "" {
-		out = append(out, sdklog.WithExportMaxBatchSize(size))
-	}
-	if room > 0 && os.Getenv("OTEL_BLRP_MAX_QUEUE_SIZE") == "" {
-		out = append(out, sdklog.WithMaxQueueSize(room))
-	}
-	return out
-}
+// consoleBounds are those of the queues before standard output.
+var consoleBounds = bounds{size: 2048, batch: 512, delay: consoleInterval, attempt: exportAttempt}

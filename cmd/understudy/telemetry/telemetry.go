@@ -3,8 +3,10 @@
 // the decision log.
 //
 // Preview records, decisions, metrics and traces have a queue each, so that none pushes
-// another out. A queue that is full drops and counts: what is observed never holds a
-// request up. What is still in a queue at the end is exported in the time of the shutdown.
+// another out. Records wait in theirs while the collector is away, whatever the protocol,
+// and are exported when it is back. A queue that is full drops and counts: what is observed
+// never holds a request up. What is still in a queue at the end is exported in the time of
+// the shutdown.
 //
 // A signal is exported only if the environment says where to. Without that a server makes
 // no connection of its own accord.
@@ -39,8 +41,8 @@ import (
 	"understudy/cmd/understudy/lifecycle"
 )
 
-// observability makes the SDK count what its queues drop, as
-// otel.sdk.processor.log.processed with error.type queue_full.
+// observability makes the SDK count what its queue of spans drops, as
+// otel.sdk.processor.span.processed with error.type queue_full.
 const observability = "OTEL_GO_X_OBSERVABILITY"
 
 // Telemetry is the OpenTelemetry SDK as the standard OTEL_* variables set it up,
@@ -90,10 +92,10 @@ func New(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.
 	if err := t.startMetrics(ctx, res, closers); err != nil {
 		return nil, fmt.Errorf("starting metrics: %w", err)
 	}
-	if err := t.startLogs(ctx, res, c.Console, closers); err != nil {
+	if err := t.startLogs(ctx, res, c.Console, logger, closers); err != nil {
 		return nil, fmt.Errorf("starting logs: %w", err)
 	}
-	if err := t.startDecisions(ctx, res, c.DecisionLog, closers); err != nil {
+	if err := t.startDecisions(ctx, res, c.DecisionLog, logger, closers); err != nil {
 		return nil, fmt.Errorf("starting the decision log: %w", err)
 	}
 	if err := t.startTraces(ctx, res, closers); err != nil {

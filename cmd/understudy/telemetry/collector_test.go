@@ -1,0 +1,171 @@
+package telemetry_test
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// answer is how a collector answers.
+type answer string
+
+const (
+	takes    answer = "takes all"
+	busy     answer = "is not available" // 503, or UNAVAILABLE
+	hangs    answer = "does not answer"
+	refuses  answer = "refuses all" // 400, or INVALID_ARGUMENT
+	takesNot answer = "takes all but one of a batch"
+)
+
+// collector receives records over OTLP, and is away when a test wants it to be. It is
+// safe for concurrent use.
+type collector struct {
+	collogspb.UnimplementedLogsServiceServer
+	protocol string // grpc or http/protobuf
+	address  string
+
+	mu     sync.Mutex
+	answer answer
+	// got :: the body of a record → how often it came.
+	got map[string]int
+	// asked gets each answer that is not to take a batch; arrived is signalled with each
+	// batch that was taken.
+	asked, arrived chan struct{}
+}
+
+// newCollector returns a collector whose port is known, at which nobody listens yet.
+func newCollector(t *testing.T, protocol string) *collector {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &collector{
+		protocol: protocol, address: l.Addr().String(), answer: takes, got: map[string]int{},
+		asked: make(chan struct{}, 1000), arrived: make(chan struct{}, 1),
+	}
+}
+
+// listen serves at the collector's port until the end of the test.
+func (c *collector) listen(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", c.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.protocol == "grpc" {
+		server := grpc.NewServer()
+		collogspb.RegisterLogsServiceServer(server, c)
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(server.Stop)
+		return
+	}
+	server := &http.Server{Handler: c}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// now changes the answer.
+func (c *collector) now(a answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer = a
+}
+
+// count returns how many different records came.
+func (c *collector) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.got)
+}
+
+// Export answers over gRPC.
+func (c *collector) Export(ctx context.Context, r *collogspb.ExportLogsServiceRequest) (*collogspb.ExportLogsServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answer != takes {
+		select {
+		case c.asked <- struct{}{}:
+		default:
+		}
+	}
+	switch c.answer {
+	case busy:
+		return nil, status.Error(codes.Unavailable, "busy")
+	case refuses:
+		return nil, status.Error(codes.InvalidArgument, "refused")
+	case hangs:
+		c.mu.Unlock()
+		<-ctx.Done()
+		c.mu.Lock()
+		return nil, ctx.Err()
+	}
+	for _, resource := range r.ResourceLogs {
+		for _, scope := range resource.ScopeLogs {
+			for _, record := range scope.LogRecords {
+				c.got[record.GetBody().GetStringValue()]++
+			}
+		}
+	}
+	select {
+	case c.arrived <- struct{}{}:
+	default:
+	}
+	if c.answer == takesNot {
+		return &collogspb.ExportLogsServiceResponse{PartialSuccess: &collogspb.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "not one"}}, nil
+	}
+	return &collogspb.ExportLogsServiceResponse{}, nil
+}
+
+// ServeHTTP answers over HTTP.
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request, err := readRequest(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	response, err := c.Export(r.Context(), request)
+	switch {
+	case errors.Is(err, r.Context().Err()) && err != nil:
+	case status.Code(err) == codes.Unavailable:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		content, _ := proto.Marshal(response)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(content)
+	}
+}
+
+// readRequest reads what was sent over HTTP.
+func readRequest(r *http.Request) (*collogspb.ExportLogsServiceRequest, error) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = unzipped
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	request := &collogspb.ExportLogsServiceRequest{}
+	return request, proto.Unmarshal(content, request)
+}

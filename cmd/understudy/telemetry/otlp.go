@@ -1,0 +1,90 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// The time between two attempts to reach a collector that is away: the first wait, doubled
+// up to the last. Each is varied by half, so that many sidecars do not come at once.
+const (
+	firstWait = 250 * time.Millisecond
+	lastWait  = 3 * time.Second
+)
+
+// newLogExporter returns the exporter that the environment asks for. That of OTLP repeats
+// what the collector asks to have repeated, as long as its context lasts; what else may
+// come right later is for [temporary] to say.
+func newLogExporter(ctx context.Context) (sdklog.Exporter, error) {
+	if cmp.Or(os.Getenv("OTEL_LOGS_EXPORTER"), "otlp") != "otlp" {
+		return autoexport.NewLogExporter(ctx)
+	}
+	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
+	switch protocol {
+	case "grpc":
+		// gRPC's own waits between connections grow to two minutes.
+		connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}
+		connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = firstWait, lastWait
+		return otlploggrpc.New(ctx, otlploggrpc.WithDialOption(grpc.WithConnectParams(connect)), otlploggrpc.WithRetry(
+			otlploggrpc.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+	case "http/protobuf":
+		return otlploghttp.New(ctx, otlploghttp.WithRetry(
+			otlploghttp.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+	default:
+		return nil, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL is " + strconv.Quote(protocol) + "; it is grpc or http/protobuf")
+	}
+}
+
+// temporary reports whether an export that failed may succeed later. The exporter of OTLP
+// over HTTP gives up at once where there is no connection, and both give up when
+// OTEL_EXPORTER_OTLP_TIMEOUT is over. Whatever else they return is the collector's refusal.
+func temporary(err error) bool {
+	var connection *url.Error
+	if errors.As(err, &connection) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	var answer interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &answer) {
+		return false
+	}
+	// https://opentelemetry.io/docs/specs/otlp/#failures
+	switch s := answer.GRPCStatus(); s.Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss:
+		return true
+	case codes.ResourceExhausted: // a message that is too large is so for ever
+		return slices.ContainsFunc(s.Details(), func(d any) bool { _, again := d.(*errdetails.RetryInfo); return again })
+	default:
+		return false
+	}
+}
+
+// partialSuccess is how the SDK words the answer of a collector that did not take all
+// records; the number is not to be had otherwise.
+var partialSuccess = regexp.MustCompile(`OTLP partial success: .*\((\d+) logs rejected\)`)
+
+// refused returns how many of a batch's records a collector did not take, which an export
+// failed for.
+func refused(err error, batch int) int {
+	if m := partialSuccess.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return min(n, batch)
+	}
+	return batch
+}

@@ -1,0 +1,240 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+
+	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/telemetry"
+)
+
+// patience bounds how long a test waits for what has to come.
+const patience = time.Minute
+
+var protocols = []string{"grpc", "http/protobuf"}
+
+// exporting is the telemetry of a process that exports to a collector.
+type exporting struct {
+	*telemetry.Telemetry
+	closers *lifecycle.Closers
+	logger  *slog.Logger
+	// warnings are the messages of the log.
+	warnings chan string
+}
+
+// export starts the telemetry as the environment of a process sets it up, with a queue of
+// so many records and a collector that has to answer within half a second.
+func export(t *testing.T, c *collector, queue int) *exporting {
+	t.Helper()
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": c.protocol,
+		"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": map[string]string{"grpc": "http://" + c.address, "http/protobuf": "http://" + c.address + "/v1/logs"}[c.protocol],
+		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT":  "500",
+		"OTEL_BLRP_SCHEDULE_DELAY":         "10",
+		"OTEL_BLRP_EXPORT_TIMEOUT":         "1000",
+		"OTEL_BLRP_MAX_QUEUE_SIZE":         fmt.Sprint(queue),
+		"OTEL_BLRP_MAX_EXPORT_BATCH_SIZE":  "10",
+	} {
+		t.Setenv(name, value)
+	}
+	e := &exporting{closers: &lifecycle.Closers{}, warnings: make(chan string, 1000)}
+	e.logger = slog.New(slog.NewTextHandler(lines(e.warnings), nil))
+	var err error
+	if e.Telemetry, err = telemetry.New(t.Context(), telemetry.Config{Node: "test"}, e.logger, e.closers); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// lines is a writer of log lines.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// emit emits records, numbered from first on.
+func (e *exporting) emit(t *testing.T, first, n int) {
+	t.Helper()
+	logger := e.Logs.Logger("test")
+	for i := range n {
+		var r log.Record
+		r.SetBody(attribute.StringValue(fmt.Sprint(first + i)))
+		logger.Emit(t.Context(), r)
+	}
+}
+
+// await waits until the log has a line.
+func (e *exporting) await(t *testing.T, text string) {
+	t.Helper()
+	for late := time.After(patience); ; {
+		select {
+		case line := <-e.warnings:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-late:
+			t.Fatalf("the log never says %q", text)
+		}
+	}
+}
+
+// close ends the telemetry in so much time.
+func (e *exporting) close(t *testing.T, within time.Duration) {
+	t.Helper()
+	if err := e.closers.Close(lifecycle.NewEnding(within, nil), e.logger); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// dropped is what the page of metrics says.
+func (e *exporting) dropped(t *testing.T, reason string) (n int) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	e.Page.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	page, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := `understudy_export_dropped_total{queue="preview",reason="` + reason + `"} `
+	_, after, found := strings.Cut(string(page), name)
+	if _, err := fmt.Sscan(after, &n); !found || err != nil {
+		t.Fatalf("there is no %s on\n%s", name, page)
+	}
+	return n
+}
+
+// awaitRecords waits until the collector has got so many different records.
+func (c *collector) awaitRecords(t *testing.T, want int) {
+	t.Helper()
+	for late := time.After(patience); c.count() < want; {
+		select {
+		case <-c.arrived:
+		case <-late:
+			t.Fatalf("%d records came, want %d", c.count(), want)
+		}
+	}
+}
+
+// TestACollectorThatIsAway costs no record, whatever it does meanwhile, as long as the queue
+// lasts.
+func TestACollectorThatIsAway(t *testing.T) {
+	const records = 100
+	for _, protocol := range protocols {
+		for _, away := range []answer{"", busy, hangs} { // "": nobody listens
+			t.Run(protocol+" "+string(away), func(t *testing.T) {
+				c := newCollector(t, protocol)
+				if away != "" {
+					c.now(away)
+					c.listen(t)
+				}
+				e := export(t, c, records)
+				e.emit(t, 0, records)
+				if away == "" {
+					e.await(t, "the collector takes no records")
+					c.listen(t)
+				} else {
+					for range 3 { // attempts
+						<-c.asked
+					}
+					c.now(takes)
+				}
+				c.awaitRecords(t, records)
+				for _, reason := range []string{"queue_full", "refused", "shutdown"} {
+					if n := e.dropped(t, reason); n != 0 {
+						t.Errorf("%d records are counted as %s", n, reason)
+					}
+				}
+				e.close(t, patience)
+			})
+		}
+	}
+}
+
+// TestBeyondTheQueue: what does not fit is counted, each record once, and warned of.
+func TestBeyondTheQueue(t *testing.T) {
+	const room, more = 50, 123
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			c := newCollector(t, protocol)
+			e := export(t, c, room)
+			e.emit(t, 0, room+more)
+			if n := e.dropped(t, "queue_full"); n != more {
+				t.Errorf("%d records are counted while the collector is away, want %d", n, more)
+			}
+			c.listen(t)
+			c.awaitRecords(t, room)
+			e.await(t, "records are dropped")
+			if n := e.dropped(t, "queue_full"); n != more {
+				t.Errorf("%d records are counted in the end, want %d", n, more)
+			}
+			e.close(t, patience)
+			if got := c.count(); got != room {
+				t.Errorf("%d records came, want %d", got, room)
+			}
+		})
+	}
+}
+
+// TestRefusedRecords are not sent again: the collector would refuse them as well.
+func TestRefusedRecords(t *testing.T) {
+	for _, protocol := range protocols {
+		for refusal, want := range map[answer]int{refuses: 10, takesNot: 1} {
+			t.Run(protocol+" "+string(refusal), func(t *testing.T) {
+				c := newCollector(t, protocol)
+				c.now(refusal)
+				c.listen(t)
+				e := export(t, c, 100)
+				e.emit(t, 0, 10) // one batch
+				<-c.asked
+				c.now(takes)
+				e.emit(t, 10, 1)
+				c.awaitRecords(t, 11-map[answer]int{refuses: 10}[refusal])
+				if n := e.dropped(t, "refused"); n != want {
+					t.Errorf("%d records are counted as refused, want %d", n, want)
+				}
+				e.await(t, "the collector refuses records")
+				e.close(t, patience)
+			})
+		}
+	}
+}
+
+// TestTheEndOfAQueue: a shutdown exports what waits, as long as there is time; then it counts
+// what is left.
+func TestTheEndOfAQueue(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(protocol+" takes all", func(t *testing.T) {
+			c := newCollector(t, protocol)
+			c.listen(t)
+			e := export(t, c, 100)
+			e.emit(t, 0, 95)
+			e.close(t, patience)
+			if got := c.count(); got != 95 {
+				t.Errorf("%d records came, want 95", got)
+			}
+		})
+		t.Run(protocol+" hangs", func(t *testing.T) {
+			c := newCollector(t, protocol)
+			c.now(hangs)
+			c.listen(t)
+			e := export(t, c, 100)
+			e.emit(t, 0, 95)
+			<-c.asked
+			e.close(t, 2*time.Second)
+			e.await(t, "lost=95")
+		})
+	}
+}
