@@ -24,6 +24,8 @@ type Candidate struct {
 	// bytes is the memory of the requests that wait for the candidate.
 	bytes  atomic.Int64
 	closed atomic.Bool
+	// unexplained is set when an explanation ended the rehearsal process: there are no more.
+	unexplained atomic.Bool
 }
 
 // known is what is known of a policy that has compiled.

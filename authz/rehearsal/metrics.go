@@ -17,6 +17,8 @@ import (
 type metrics struct {
 	comparisons metric.Int64Counter
 	drops       metric.Int64Counter
+	// explanations are of differences.
+	explanations metric.Int64Counter
 	// options are the labels of all measurements, made once.
 	options diagnostics.Options
 }
@@ -36,11 +38,13 @@ func (l comparisonLabels) Attributes() []attribute.KeyValue {
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{}
-	var errs [2]error
+	var errs [3]error
 	m.comparisons, errs[0] = meter.Int64Counter("understudy.preview.comparisons",
 		metric.WithDescription("Requests decided by an experiment too, by difference and the failure of the side that failed."))
 	m.drops, errs[1] = meter.Int64Counter("understudy.preview.dropped",
 		metric.WithDescription("Comparisons that were not made, by reason and experiment."))
+	m.explanations, errs[2] = meter.Int64Counter("understudy.preview.explanations",
+		metric.WithDescription("Differences that were to be explained by the expressions that decided, by outcome: explained, none, shed or failed."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -62,6 +66,14 @@ func (m *metrics) begin() {
 	} {
 		m.drops.Add(context.Background(), 0, diagnostics.Option(&m.options, dropLabels{reason: r}))
 	}
+	for _, outcome := range []explained{explainDone, explainNone, explainShed, explainFailed} {
+		m.explanations.Add(context.Background(), 0, diagnostics.Option(&m.options, outcome))
+	}
+}
+
+// explained counts an explanation.
+func (m *metrics) explained(outcome explained) {
+	m.explanations.Add(context.Background(), 1, diagnostics.Option(&m.options, outcome))
 }
 
 func (m *metrics) compared(ctx context.Context, d authz.Difference, failure authz.Failure) {

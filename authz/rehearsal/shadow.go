@@ -23,6 +23,9 @@ type Config struct {
 	Limits Limits
 	// Process evaluates experiments, and live decisions again. If it is nil, none is.
 	Process *supervisor.Supervisor
+	// Live are the live policies in it, which a Shadow and a Verifier share. Nil means that
+	// each has its own.
+	Live *LivePolicies
 	// Node is the sidecar whose requests are rehearsed.
 	Node authz.Node
 	// Recorder gets each comparison. Nil means that there are no records.
@@ -34,6 +37,14 @@ type Config struct {
 	// Services calls external services.
 	Services authz.Services
 	Output   diagnostics.Output
+}
+
+// live returns the live policies in the rehearsal process.
+func (c Config) live() *LivePolicies {
+	if c.Live != nil {
+		return c.Live
+	}
+	return NewLivePolicies(c.Process)
 }
 
 // Limits bounds what previews may cost. The zero value has defaults.
@@ -95,6 +106,10 @@ type Shadow struct {
 	underWay sync.WaitGroup
 	// bytes is the memory of the requests that they are about.
 	bytes atomic.Int64
+	// policies are the live policies in the rehearsal process.
+	policies *LivePolicies
+	// explaining is how many differences are being explained.
+	explaining atomic.Int32
 }
 
 // job is one request that its live policy has decided.
@@ -132,7 +147,7 @@ func New(config Config) (*Shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shadow{config: config, metrics: metrics}
+	s := &Shadow{config: config, metrics: metrics, policies: config.live()}
 	s.work, s.endWork = context.WithCancel(context.Background())
 	s.pool = background.NewPool(background.Jobs[job]{
 		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes,
@@ -163,6 +178,7 @@ const drainTime = 2 * time.Second
 // once.
 func (s *Shadow) Run(ctx context.Context) {
 	defer s.endWork()
+	defer s.policies.close()
 	s.pool.Run(ctx)
 	finished := make(chan struct{})
 	go func() {

@@ -32,7 +32,7 @@ type Verifier struct {
 	dice func() uint64
 	pool *background.Pool[verification]
 	// policies are the live policies in the rehearsal process.
-	policies *verifiedPolicies
+	policies *LivePolicies
 
 	// verifications counts the decisions that were to be decided again; mismatches those
 	// that were not the same.
@@ -71,7 +71,7 @@ func (v verified) Attributes() []attribute.KeyValue {
 // has the timeout of an experiment, and one worker. The error is that of the meters.
 func NewVerifier(config Config) (*Verifier, error) {
 	config.Limits = config.Limits.withDefaults()
-	v := &Verifier{config: config, dice: rand.Uint64, policies: &verifiedPolicies{process: config.Process}}
+	v := &Verifier{config: config, dice: rand.Uint64, policies: config.live()}
 	v.pool = background.NewPool(background.Jobs[verification]{
 		Workers: 1, Queue: config.Limits.Queue, Bytes: config.Limits.QueueBytes,
 		Size: func(j verification) int { return j.bytes },

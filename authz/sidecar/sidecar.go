@@ -99,7 +99,7 @@ func (s *Sidecar) prepare() (err error) {
 	c := s.config
 	output := diagnostics.Output{Logger: c.Logger, Meters: c.Meters, Panics: s.panics}
 	config := rehearsal.Config{
-		Process: c.Rehearsal, Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
+		Process: c.Rehearsal, Live: rehearsal.NewLivePolicies(c.Rehearsal), Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
 	}
 	if s.shadow, err = rehearsal.New(config); err != nil {
 		return fmt.Errorf("making the shadow: %w", err)

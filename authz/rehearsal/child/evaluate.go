@@ -12,9 +12,14 @@ import (
 // question reads the question of a piece of work, which has its time from now on.
 func (l *lane) question(w *work) (q wire.Question, cancel context.CancelFunc, err error) {
 	q, err = wire.ParseQuestion(w.frame.Payload)
+	return q, l.bound(w, q), err
+}
+
+// bound begins a piece of work that has the time of a question from now on.
+func (l *lane) bound(w *work, q wire.Question) (cancel context.CancelFunc) {
 	w.ctx, cancel = context.WithTimeout(l.ctx, q.Timeout)
 	l.begin(w)
-	return q, cancel, err
+	return cancel
 }
 
 // evaluate decides a request by the lane's policy.

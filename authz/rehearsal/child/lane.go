@@ -93,6 +93,8 @@ func (l *lane) do(f wire.Frame) {
 		l.evaluate(w)
 	case wire.KindBlame:
 		l.blame(w)
+	case wire.KindTrace:
+		l.trace(w)
 	}
 	l.work.Store(nil)
 	l.child.watch.end()

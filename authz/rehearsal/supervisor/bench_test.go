@@ -10,6 +10,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
+	"understudy/rego/explain"
 )
 
 // BenchmarkCrossing is what a decision costs that another process makes, of a policy that
@@ -50,6 +51,27 @@ func BenchmarkCrossing(b *testing.B) {
 			<-done
 		}
 	})
+}
+
+// BenchmarkTrace is what one side of an explanation costs: the same question, asked with a
+// trace, with as many under way.
+func BenchmarkTrace(b *testing.B) {
+	s, _, _ := start(b)
+	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
+	done := make(chan struct{}, 32)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if i >= cap(done) {
+			<-done
+		}
+		if err := c.Trace("envoy/authz/allow", aboutX("alice", time.Hour), func(explain.Trace, error) { done <- struct{}{} }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range min(b.N, cap(done)) {
+		<-done
+	}
 }
 
 func here(b *testing.B, p *adminpb.Policy, in rego.Input) {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -9,6 +10,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
+	"understudy/rego/explain"
 )
 
 // Candidate is a policy that is compiled and evaluated by the rehearsal process: that of an
@@ -100,15 +102,23 @@ type Question struct {
 	Done func(authz.Decision, error)
 }
 
+// offer adds a task to the lane. A nil Candidate is of a process that was never there.
+func (c *Candidate) offer(t *task) error {
+	switch {
+	case c == nil:
+		return ErrUnavailable
+	case c.lane == nil:
+		return c.err
+	}
+	return c.lane.offer(t)
+}
+
 // Decide asks the candidate for a decision, without waiting. The error says why it is not
 // asked; Done is not called then.
 func (c *Candidate) Decide(q Question) error {
-	if c.lane == nil {
-		return c.err
-	}
-	return c.lane.offer(&task{
+	return c.offer(&task{
 		kind: wire.KindEvaluate, call: q.Call,
-		prepare: func() ([]byte, bool) { return encode(q.Prepare, func(err error) { q.Done(unsent(err), nil) }) },
+		prepare: func() ([]byte, bool) { return encode(nil, q.Prepare, func(err error) { q.Done(unsent(err), nil) }) },
 		done: func(answer []byte, err error) {
 			var d authz.Decision
 			if err == nil {
@@ -122,12 +132,9 @@ func (c *Candidate) Decide(q Question) error {
 // Blame asks the candidate which rule decides otherwise by shortcut than without, without
 // waiting. done is called as that of a Question; the rule is empty if there is none.
 func (c *Candidate) Blame(prepare func() (wire.Question, bool), done func(wire.Blamed, error)) error {
-	if c.lane == nil {
-		return c.err
-	}
-	return c.lane.offer(&task{
+	return c.offer(&task{
 		kind:    wire.KindBlame,
-		prepare: func() ([]byte, bool) { return encode(prepare, func(err error) { done(wire.Blamed{}, err) }) },
+		prepare: func() ([]byte, bool) { return encode(nil, prepare, func(err error) { done(wire.Blamed{}, err) }) },
 		done: func(answer []byte, err error) {
 			var blamed wire.Blamed
 			if err == nil {
@@ -138,18 +145,50 @@ func (c *Candidate) Blame(prepare func() (wire.Question, bool), done func(wire.B
 	})
 }
 
+// Trace asks the candidate what happens to its rules when it evaluates the one at a path,
+// without waiting and behind all decisions. done is called as that of a Question, but also
+// with the error of an evaluation.
+func (c *Candidate) Trace(path string, prepare func() (wire.Question, bool), done func(explain.Trace, error)) error {
+	about := wire.Marshal(wire.TraceRequest{Path: path})
+	return c.ask(wire.KindTrace, about, prepare, func(answer []byte, err error) {
+		var traced wire.Traced
+		if err == nil {
+			err = wire.Unmarshal(answer, &traced)
+		}
+		if err == nil && traced.Failed != "" {
+			err = errors.New(traced.Failed)
+		}
+		done(traced.Trace, err)
+	})
+}
+
+// ask asks the candidate about a request for something else than a decision, behind all
+// decisions.
+func (c *Candidate) ask(kind wire.Kind, about []byte, prepare func() (wire.Question, bool), done func([]byte, error)) error {
+	return c.offer(&task{
+		kind: kind, last: true, done: done,
+		prepare: func() ([]byte, bool) { return encode(about, prepare, func(err error) { done(nil, err) }) },
+	})
+}
+
 // unsent is the decision on a request that cannot be sent.
 func unsent(err error) authz.Decision {
 	return authz.Failed(authz.FailureError, "The evaluation failed: "+err.Error()+".")
 }
 
-// encode makes the payload of a question. What cannot be sent is the end of it.
-func encode(prepare func() (wire.Question, bool), failed func(error)) ([]byte, bool) {
+// encode makes the payload of a question, and of what it is about, which is nil for a
+// decision. What cannot be sent is the end of it.
+func encode(about []byte, prepare func() (wire.Question, bool), failed func(error)) ([]byte, bool) {
 	question, ok := prepare()
 	if !ok {
 		return nil, false
 	}
-	payload, err := wire.AppendQuestion(make([]byte, 0, 512+len(question.Input)), question)
+	payload, err := make([]byte, 0, 512+len(about)+len(question.Input)), error(nil)
+	if about != nil {
+		payload, err = wire.AppendAbout(payload, about, question)
+	} else {
+		payload, err = wire.AppendQuestion(payload, question)
+	}
 	if err == nil && len(payload) > wire.MaxQuestion {
 		err = fmt.Errorf("what it reads of the request has %d bytes; an experiment may read %d", len(payload), wire.MaxQuestion)
 	}

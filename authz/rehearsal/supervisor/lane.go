@@ -85,7 +85,11 @@ func (l *lane) offer(t *task) error {
 	case len(l.queue) >= l.room:
 		return ErrQueueFull
 	}
-	l.queue = append(l.queue, t)
+	at := len(l.queue)
+	for at > 0 && l.queue[at-1].last && !t.last {
+		at--
+	}
+	l.queue = slices.Insert(l.queue, at, t)
 	if s.session == nil {
 		s.need()
 	}

@@ -22,6 +22,8 @@ type task struct {
 	// payload is kept until there is an answer, since the task may have to be sent again.
 	payload []byte
 	job     uint64
+	// last says that the task waits until nothing else does in its lane.
+	last bool
 	// internal says that the lane itself asks: for its policy to be compiled.
 	internal bool
 	finished sync.Once

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/rego/explain"
 	"understudy/rego/regotest"
 )
 
@@ -75,6 +76,19 @@ type Tested struct {
 // Blamed is the rule that decides otherwise by shortcut than without; its ID is empty if
 // there is none.
 type Blamed struct{ Rule, Path string }
+
+// TraceRequest says which rule is to be evaluated with a trace.
+type TraceRequest struct {
+	// Path is that of a Rego rule that the policy asks.
+	Path string
+}
+
+// Traced is what was seen in an evaluation.
+type Traced struct {
+	Trace explain.Trace
+	// Failed says why there is none; empty if there is one. It has no values.
+	Failed string `json:",omitempty"`
+}
 
 // Call asks for a call of an external service.
 type Call struct {

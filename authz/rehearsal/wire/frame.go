@@ -34,6 +34,9 @@ const (
 	KindClose
 	// KindPing is answered by KindPong at once.
 	KindPing
+	// KindTrace evaluates one Rego rule of the policy of its lane with a trace. It has a
+	// TraceRequest with a Question and is answered by KindTraced.
+	KindTrace
 )
 
 // The frames from the child to the parent.
@@ -55,11 +58,15 @@ const (
 	KindPong
 	// KindEnding says why the child ends now. It has an Ending.
 	KindEnding
+	// KindTraced has a Traced.
+	KindTraced
 )
 
 const (
 	// MaxDecided bounds the payload of a KindDecided, in bytes.
 	MaxDecided = 1 << 20
+	// MaxTraced bounds the payload of a KindTraced, in bytes.
+	MaxTraced = 256 << 10
 	// MaxQuestion bounds the payload of a KindEvaluate, in bytes.
 	MaxQuestion = 16 << 20
 	// maxFrame bounds any frame: a policy is as large as the operator allows.

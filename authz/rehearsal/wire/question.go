@@ -132,6 +132,24 @@ func ParseQuestion(payload []byte) (Question, error) {
 	return q, nil
 }
 
+// AppendAbout appends the form of a question that asks for something else than a decision,
+// which ParseAbout reads. about says for what, as Marshal has it.
+func AppendAbout(b, about []byte, q Question) ([]byte, error) {
+	b = append(binary.AppendUvarint(b, uint64(len(about))), about...)
+	return AppendQuestion(b, q)
+}
+
+// ParseAbout reads what AppendAbout made.
+func ParseAbout(payload []byte) (about []byte, q Question, err error) {
+	n, size := binary.Uvarint(payload)
+	if size <= 0 || n > uint64(len(payload)-size) {
+		return nil, Question{}, ErrForm
+	}
+	about, payload = payload[size:size+int(n)], payload[size+int(n):]
+	q, err = ParseQuestion(payload)
+	return about, q, err
+}
+
 // reservation takes the JSON of a reservation, whose numbers stay as they are written.
 func (d *decoder) reservation(f *Facts) {
 	r, err := parseReservation(d.text())

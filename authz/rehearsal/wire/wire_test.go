@@ -229,3 +229,21 @@ func TestFramesKeepTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestAbout puts what is asked for before a question, and takes it off again.
+func TestAbout(t *testing.T) {
+	want := wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0).Local(), Operation: authz.OperationCheck, ID: "id"}, Timeout: time.Second, Narrow: []byte{}, Input: []byte("in")}
+	payload, err := wire.AppendAbout(nil, []byte(`{"Path":"a"}`), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about, got, err := wire.ParseAbout(payload)
+	if err != nil || string(about) != `{"Path":"a"}` || !cmp.Equal(got, want) {
+		t.Errorf("got %s, %+v, %v; want what was put in", about, got, err)
+	}
+	for n := range payload {
+		if _, q, err := wire.ParseAbout(payload[:n]); err == nil && len(q.Input) == len(want.Input) {
+			t.Errorf("the first %d bytes are taken for the whole", n)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego/explain"
+)
+
+// trace evaluates a rule of the lane's policy with a trace.
+func (l *lane) trace(w *work) {
+	var asked wire.TraceRequest
+	about, q, err := wire.ParseAbout(w.frame.Payload)
+	if err == nil {
+		err = wire.Unmarshal(about, &asked)
+	}
+	cancel := l.bound(w, q)
+	defer cancel()
+	var out wire.Traced
+	if err == nil {
+		out.Trace, err = l.traced(w, q, asked.Path)
+	}
+	if l.ctx.Err() != nil {
+		return // nobody waits for it
+	}
+	if err != nil {
+		out = wire.Traced{Failed: err.Error()}
+	}
+	payload := wire.Marshal(out)
+	for len(payload) > wire.MaxTraced {
+		out.Trace.Rules = out.Trace.Rules[:len(out.Trace.Rules)/2]
+		payload = wire.Marshal(out)
+	}
+	l.answer(w.frame, wire.KindTraced, payload)
+}
+
+var errNotCompiled = errors.New("the policy has not been compiled")
+
+// traced makes the trace. A panic costs this one alone.
+func (l *lane) traced(w *work, q wire.Question, path string) (t explain.Trace, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			t, err = explain.Trace{}, fmt.Errorf("the evaluation panicked")
+		}
+	}()
+	if l.policy == nil {
+		return explain.Trace{}, errNotCompiled
+	}
+	return l.policy.Trace(w.ctx, request(q, q.Input), path)
+}

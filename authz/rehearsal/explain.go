@@ -1,0 +1,193 @@
+package rehearsal
+
+import (
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"understudy/authz"
+	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+	"understudy/rego/explain"
+)
+
+// maxExplaining is how many differences are explained at a time: each is two evaluations with a
+// trace, and holds its request. What is beyond has no causes, and the next request of its
+// group may have.
+const maxExplaining = 8
+
+// explained says what became of an explanation. It is a metric label.
+type explained string
+
+const (
+	// explainDone: there are causes.
+	explainDone explained = "explained"
+	// explainNone: there is nothing that Rego could explain.
+	explainNone explained = "none"
+	// explainShed: too many were under way.
+	explainShed explained = "shed"
+	// explainFailed: an evaluation failed, or could not be made.
+	explainFailed explained = "failed"
+)
+
+func (e explained) Attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("outcome", string(e))}
+}
+
+// explain finds the expressions for which an experiment decides otherwise than the live
+// policy: both are evaluated once more, with a trace, at the time of the request. done is
+// called once, now or later, by any goroutine, with three causes at most; nil if they are not
+// known. It never waits.
+//
+// Of the chain only the rule that made the difference is evaluated, and a rule of Rego
+// never asks an external service: so nothing is asked again.
+func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain.Expression)) {
+	path := explainedPath(compared)
+	if path == "" {
+		s.metrics.explained(explainNone)
+		done(nil)
+		return
+	}
+	e := &explanation{shadow: s, of: c, done: done}
+	if c.experiment.Candidate.unexplained.Load() || !e.begin() {
+		s.metrics.explained(explainShed)
+		done(nil)
+		return
+	}
+	// The last of the two ends it.
+	e.waiting = 2
+	if live := c.job.live.Policy.Compiled(); live.NoOp() {
+		e.take(&e.live, explain.Trace{}, nil)
+	} else {
+		e.ask(&e.live, s.policies.of(c.job.live), path, live.Reads)
+	}
+	e.ask(&e.candidate, c.experiment.Candidate.remote, path, c.experiment.Candidate.reads)
+}
+
+// explainedPath is the Rego rule that a difference is due to: that of the side which denies,
+// or the candidate's. It is empty if no rule of Rego is.
+func explainedPath(c *comparison) string {
+	switch c.difference {
+	case authz.NewlyAllowed:
+		return c.liveDecision.RulePath()
+	case authz.NewlyDenied, authz.ResponseChanged:
+		return c.decision.RulePath()
+	case authz.ExperimentFailed:
+		// Without a default, a rule that no body makes true is undefined.
+		if c.decision.Failure == authz.FailureUndefined {
+			return c.decision.RulePath()
+		}
+	}
+	return ""
+}
+
+// explanation is one that is being made.
+type explanation struct {
+	shadow *Shadow
+	of     *comparing
+	done   func([]explain.Expression)
+	bytes  int64
+
+	mu sync.Mutex
+	// waiting is how many traces are to come.
+	waiting         int
+	live, candidate explain.Trace
+	failed          bool
+}
+
+// begin takes the room for one, if there is any.
+func (e *explanation) begin() bool {
+	s := e.shadow
+	if s.explaining.Add(1) > maxExplaining {
+		s.explaining.Add(-1)
+		return false
+	}
+	e.bytes = int64(e.of.job.bytes)
+	if s.bytes.Add(e.bytes) > int64(s.config.Limits.QueueBytes) {
+		e.end()
+		return false
+	}
+	s.underWay.Add(1)
+	return true
+}
+
+// end gives back what begin took.
+func (e *explanation) end() {
+	e.shadow.bytes.Add(-e.bytes)
+	e.shadow.explaining.Add(-1)
+}
+
+// ask asks one side for its trace.
+func (e *explanation) ask(into *explain.Trace, side *supervisor.Candidate, path string, reads func() *authz.ReadSet) {
+	var once sync.Once
+	took := func(t explain.Trace, err error) { once.Do(func() { e.take(into, t, err) }) }
+	err := side.Trace(path, func() (q wire.Question, ok bool) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				e.of.report(cause, diagnostics.PanicPreview)
+				took(explain.Trace{}, errPanicked)
+				q, ok = wire.Question{}, false
+			}
+		}()
+		q, err := e.of.wholeQuestion(reads())
+		if err != nil {
+			took(explain.Trace{}, err)
+		}
+		return q, err == nil
+	}, took)
+	if err != nil {
+		took(explain.Trace{}, err)
+	}
+}
+
+// reads is what the candidate reads; the whole, as long as that is not known.
+func (c *Candidate) reads() *authz.ReadSet {
+	if k := c.known.Load(); k != nil {
+		return k.reads
+	}
+	return nil
+}
+
+// wholeQuestion is the request with all that a side reads of it. Nil stands for the whole.
+func (c *comparing) wholeQuestion(reads *authz.ReadSet) (wire.Question, error) {
+	request, config := c.job.request, c.shadow.config
+	q := wire.Question{Facts: wire.FactsOf(request, false), Timeout: config.Limits.Timeout}
+	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, reads) })
+	return q, err
+}
+
+// take takes the trace of one side, and ends the explanation with that of the other.
+func (e *explanation) take(into *explain.Trace, t explain.Trace, err error) {
+	e.mu.Lock()
+	*into = t
+	e.failed = e.failed || err != nil
+	e.waiting--
+	last := e.waiting == 0
+	e.mu.Unlock()
+	if guilt := (*supervisor.Guilt)(nil); errors.As(err, &guilt) {
+		// Once is enough: three times would suspend the experiment itself.
+		e.of.experiment.Candidate.unexplained.Store(true)
+	}
+	if last {
+		e.finish()
+	}
+}
+
+// finish compares the traces.
+func (e *explanation) finish() {
+	defer e.shadow.underWay.Done()
+	defer e.end()
+	var causes []explain.Expression
+	outcome := explainFailed
+	if !e.failed {
+		outcome = explainNone
+		if causes = explain.Compare(e.live, e.candidate); len(causes) > 0 {
+			outcome = explainDone
+		}
+	}
+	e.shadow.metrics.explained(outcome)
+	e.done(causes)
+}

@@ -1,0 +1,80 @@
+package rehearsal
+
+import (
+	"slices"
+	"sync"
+
+	"understudy/authz/cache"
+	"understudy/authz/rehearsal/supervisor"
+)
+
+// maxLivePolicies is how many live policies are kept compiled in the rehearsal process: each
+// takes some of its memory.
+const maxLivePolicies = 16
+
+// LivePolicies are the live policies that the rehearsal process has compiled, those asked
+// last first: for their decisions to be verified, and compared with those of experiments in
+// more detail. They are safe for concurrent use.
+type LivePolicies struct {
+	process *supervisor.Supervisor
+
+	mu     sync.Mutex
+	known  []livePolicy
+	closed bool
+}
+
+type livePolicy struct {
+	name      string
+	policy    *cache.Policy
+	candidate *supervisor.Candidate
+}
+
+// NewLivePolicies returns live policies for a rehearsal process, which may be nil: then
+// there are none.
+func NewLivePolicies(process *supervisor.Supervisor) *LivePolicies {
+	return &LivePolicies{process: process}
+}
+
+// of returns the live policy in the rehearsal process; nil if there is no process, or no
+// more. Another version of the policy takes the place of the one before.
+func (p *LivePolicies) of(live *Version) *supervisor.Candidate {
+	if p.process == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	one := livePolicy{name: live.Name, policy: live.Policy}
+	i := slices.IndexFunc(p.known, func(known livePolicy) bool { return known.name == live.Name })
+	switch {
+	case i >= 0 && p.known[i].policy == live.Policy:
+		one = p.known[i]
+	default:
+		one.candidate = p.process.NewCandidate(live.Source, supervisor.Options{Name: live.Name + " (live)"})
+		if i >= 0 {
+			p.known[i].candidate.Close()
+		}
+	}
+	if i >= 0 {
+		p.known = slices.Delete(p.known, i, i+1)
+	}
+	p.known = slices.Insert(p.known, 0, one)
+	if len(p.known) > maxLivePolicies {
+		p.known[maxLivePolicies].candidate.Close()
+		p.known = p.known[:maxLivePolicies]
+	}
+	return one.candidate
+}
+
+// close ends all of them.
+func (p *LivePolicies) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, known := range p.known {
+		known.candidate.Close()
+	}
+	p.known = nil
+}

@@ -1,0 +1,147 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+	"understudy/rego/explain"
+)
+
+// traced is how a trace ended.
+type traced struct {
+	trace explain.Trace
+	err   error
+}
+
+// aboutX is a question about a request whose input has a field x.
+func aboutX(x string, timeout time.Duration) func() (wire.Question, bool) {
+	return func() (wire.Question, bool) {
+		in, err := rego.NewInput(map[string]any{"x": x})
+		if err != nil {
+			panic(err)
+		}
+		encoded, err := rego.AppendInput(nil, in)
+		if err != nil {
+			panic(err)
+		}
+		return wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: x}, Timeout: timeout, Input: encoded}, true
+	}
+}
+
+// trace asks a candidate for a trace of its rule.
+func trace(c *supervisor.Candidate, x string, timeout time.Duration) <-chan traced {
+	out := make(chan traced, 1)
+	err := c.Trace("envoy/authz/allow", aboutX(x, timeout), func(t explain.Trace, err error) { out <- traced{t, err} })
+	if err != nil {
+		out <- traced{err: err}
+	}
+	return out
+}
+
+// TestTracesOfAnotherProcess compares two policies in a process of their own.
+func TestTracesOfAnotherProcess(t *testing.T) {
+	s, kids, _ := start(t)
+	live := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "live"}))
+	candidate := ready(t, s.NewCandidate(policy(`startswith(input.x, "y"); count(input.x) > 3`), supervisor.Options{Name: "candidate", Keeps: true}))
+	causes := func() (out []string) {
+		l, c := <-trace(live, "yes", time.Minute), <-trace(candidate, "yes", time.Minute)
+		if l.err != nil || c.err != nil {
+			t.Fatalf("got the errors %v and %v", l.err, c.err)
+		}
+		for _, e := range explain.Compare(l.trace, c.trace) {
+			out = append(out, e.String())
+		}
+		return out
+	}
+	want := []string{`p.rego:4 count(input.x) > 3`}
+	if got := causes(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	kids.last().Kill()
+	// The live policy is not kept by anybody, and is compiled again when it is asked.
+	if got := causes(); !slices.Equal(got, want) {
+		t.Errorf("got %q after a death, want %q", got, want)
+	}
+}
+
+// TestATraceEndsInTime has one that takes too long, and asks for a rule that is not there.
+func TestATraceEndsInTime(t *testing.T) {
+	s, _, _ := start(t)
+	endless := ready(t, s.NewCandidate(policy(`count([1 | some a in numbers.range(1, 50000); some b in numbers.range(1, 50000); a == b]) == 1`), supervisor.Options{Name: "endless", Keeps: true}))
+	if got := <-trace(endless, "yes", 10*time.Millisecond); got.err == nil {
+		t.Error("an evaluation without an end has a trace")
+	}
+	out := make(chan traced, 1)
+	err := endless.Trace("no/such/rule", aboutX("x", time.Minute), func(t explain.Trace, err error) { out <- traced{t, err} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-out; got.err != nil || len(got.trace.Rules) > 0 {
+		t.Errorf("got %+v; want an empty trace of a rule that is not there", got)
+	}
+}
+
+// TestDecisionsGoBeforeTraces fills a lane: what is offered after a trace is done before it.
+func TestDecisionsGoBeforeTraces(t *testing.T) {
+	hold := make(chan struct{})
+	s, err := supervisor.New(supervisor.Config{
+		Memory: 1 << 40, StuckTime: time.Hour,
+		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.Facts) { <-hold }}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	var mu sync.Mutex
+	var order []string
+	var running sync.WaitGroup
+	decide := func(name string) {
+		running.Add(1)
+		err := c.Decide(supervisor.Question{Prepare: aboutX("yes", time.Minute), Done: func(authz.Decision, error) {
+			defer running.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, name)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 40 { // more than are under way at a time
+		decide("before")
+	}
+	running.Add(1)
+	err = c.Trace("envoy/authz/allow", aboutX("yes", time.Minute), func(explain.Trace, error) {
+		defer running.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, "trace")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decide("after")
+	close(hold)
+	running.Wait()
+	if got := order[len(order)-2:]; !slices.Equal(got, []string{"after", "trace"}) {
+		t.Errorf("the last are %q; want the trace behind all decisions", got)
+	}
+}
+
+// TestATraceOfNoProcess has nobody to ask.
+func TestATraceOfNoProcess(t *testing.T) {
+	if got := <-trace(nil, "yes", time.Minute); !errors.Is(got.err, supervisor.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", got.err)
+	}
+}
