@@ -1,0 +1,238 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+const (
+	// maxDifferences, maxSilentNodes, maxPoints, maxLabelValues, maxExamples, maxCauses and
+	// maxChangedData are the bounds that the API documents.
+	maxDifferences = 200
+	maxSilentNodes = 10
+	maxPoints      = 60
+	maxLabelValues = 10
+	maxExamples    = 3
+	maxCauses      = 3
+	maxChangedData = 20
+)
+
+// Input is what a report is made of.
+type Input struct {
+	// Name is that of the report.
+	Name string
+	// PolicyEtag and ExperimentEtag are the present pair: those in the store.
+	PolicyEtag, ExperimentEtag string
+	// Evidence is all there is of the experiment's present content, merged, with the
+	// publish_time of the latest and the longest publish_interval. Nil if there is none;
+	// evidence of another content counts as none.
+	Evidence *evidencepb.Evidence
+	// Nodes are the live nodes that have the policy.
+	Nodes []Node
+	// Callers estimates the number of distinct callers in a sketch.
+	Callers func(sketch []byte) int64
+}
+
+// Node is a live node that has the policy.
+type Node struct {
+	// Name is the resource name.
+	Name string
+	// Reports says that what it last published of the experiment's present content is recent.
+	Reports bool
+}
+
+// Build makes a report. It is not judged by any requirements; [SetResults] does so. Of an
+// experiment that was never compared, it is a report of zeros.
+func Build(in Input) *adminpb.Report {
+	r := &adminpb.Report{Name: in.Name, PolicyEtag: in.PolicyEtag, ExperimentEtag: in.ExperimentEtag, RequirementsMet: true}
+	setNodes(r, in.Nodes)
+	evidence := in.Evidence
+	if evidence.GetExperimentEtag() != in.ExperimentEtag {
+		evidence = nil
+	}
+	r.UpdateTime, r.PublishInterval = evidence.GetPublishTime(), evidence.GetPublishInterval()
+	r.AllPairs = allCounts(evidence)
+	r.AllPairsActiveDuration = active(pairs(evidence)...)
+	r.Points = points(evidence.GetPoints())
+	present := presentPairOf(evidence, in.PolicyEtag)
+	r.ActiveDuration = active(present)
+	setCounts(r, present)
+	setDifferences(r, present, in.Callers)
+	setLabels(r, present.GetLabels())
+	setRules(r, present.GetRules())
+	r.Noise = &adminpb.Report_Noise{
+		SampledCount: present.GetNoise().GetSampled(), DifferedCount: present.GetNoise().GetDiffered(),
+	}
+	r.ChangedData = slices.Clone(firstOf(present.GetChangedData(), maxChangedData))
+	return r
+}
+
+// setNodes counts the nodes, and names some that do not report.
+func setNodes(r *adminpb.Report, nodes []Node) {
+	for _, n := range nodes {
+		r.NodeCount++
+		switch {
+		case n.Reports:
+			r.ReportingNodeCount++
+		case len(r.SilentNodes) < maxSilentNodes:
+			r.SilentNodes = append(r.SilentNodes, n.Name)
+		}
+	}
+}
+
+// presentPairOf returns what was compared with the live policy of now, which may be nothing.
+func presentPairOf(e *evidencepb.Evidence, policyEtag string) *evidencepb.Pair {
+	for _, p := range e.GetPairs() {
+		if p.GetPolicyEtag() == policyEtag {
+			return p
+		}
+	}
+	return &evidencepb.Pair{}
+}
+
+// pairs returns all pairs of evidence, with the sum of the earlier ones.
+func pairs(e *evidencepb.Evidence) []*evidencepb.Pair {
+	if e == nil {
+		return nil
+	}
+	out := slices.Clone(e.Pairs)
+	if e.Earlier != nil {
+		out = append(out, e.Earlier)
+	}
+	return out
+}
+
+// countsOf turns counts as they are kept into those of a report.
+func countsOf(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
+	return &adminpb.Report_ReportCounts{
+		RequestCount: c.GetUnchanged() + c.GetNewlyDenied() + c.GetNewlyAllowed() + c.GetResponseChanged() +
+			c.GetFailed() + c.GetLiveFailed(),
+		UnchangedCount: c.GetUnchanged(), NewlyDeniedCount: c.GetNewlyDenied(), NewlyAllowedCount: c.GetNewlyAllowed(),
+		ResponseChangedCount: c.GetResponseChanged(), FailedCount: c.GetFailed(), LiveFailedCount: c.GetLiveFailed(),
+		DroppedCount: c.GetDropped(),
+	}
+}
+
+// allCounts sums up all pairs.
+func allCounts(e *evidencepb.Evidence) *adminpb.Report_ReportCounts {
+	sum := &adminpb.Report_ReportCounts{}
+	for _, p := range pairs(e) {
+		c := countsOf(p.GetCounts())
+		sum.RequestCount += c.RequestCount
+		sum.UnchangedCount += c.UnchangedCount
+		sum.NewlyDeniedCount += c.NewlyDeniedCount
+		sum.NewlyAllowedCount += c.NewlyAllowedCount
+		sum.ResponseChangedCount += c.ResponseChangedCount
+		sum.FailedCount += c.FailedCount
+		sum.LiveFailedCount += c.LiveFailedCount
+		sum.DroppedCount += c.DroppedCount
+	}
+	return sum
+}
+
+// active is the time in which one of the pairs was compared: the union of their spans.
+func active(of ...*evidencepb.Pair) *durationpb.Duration {
+	var spans []*evidencepb.Span
+	for _, p := range of {
+		spans = append(spans, p.GetActive()...)
+	}
+	slices.SortFunc(spans, func(a, b *evidencepb.Span) int { return cmp.Compare(a.GetBegin(), b.GetBegin()) })
+	var sum, end int64 = 0, math.MinInt64
+	for _, s := range spans {
+		if begin := max(s.GetBegin(), end); s.GetEnd() > begin {
+			sum, end = sum+s.GetEnd()-begin, s.GetEnd()
+		}
+	}
+	return durationpb.New(time.Duration(sum) * time.Millisecond)
+}
+
+// setCounts writes the counts of the present pair, and why requests were not compared.
+func setCounts(r *adminpb.Report, p *evidencepb.Pair) {
+	c := countsOf(p.GetCounts())
+	r.StartTime = p.GetFirstTime()
+	r.RequestCount, r.UnchangedCount, r.NewlyDeniedCount = c.RequestCount, c.UnchangedCount, c.NewlyDeniedCount
+	r.NewlyAllowedCount, r.ResponseChangedCount = c.NewlyAllowedCount, c.ResponseChangedCount
+	r.FailedCount, r.LiveFailedCount, r.DroppedCount = c.FailedCount, c.LiveFailedCount, c.DroppedCount
+	for reason, n := range p.GetDrops() {
+		r.Drops = append(r.Drops, &adminpb.Report_Drop{Reason: reason, RequestCount: n})
+	}
+	slices.SortFunc(r.Drops, func(a, b *adminpb.Report_Drop) int {
+		return cmp.Or(cmp.Compare(b.RequestCount, a.RequestCount), cmp.Compare(a.Reason, b.Reason))
+	})
+}
+
+// points are the minutes of the last hour, the earliest first.
+func points(of []*evidencepb.Point) []*adminpb.Report_Point {
+	sorted := slices.SortedFunc(slices.Values(of), func(a, b *evidencepb.Point) int { return cmp.Compare(a.GetStart(), b.GetStart()) })
+	sorted = sorted[max(0, len(sorted)-maxPoints):]
+	var out []*adminpb.Report_Point
+	for _, p := range sorted {
+		out = append(out, &adminpb.Report_Point{StartTime: &timestamppb.Timestamp{Seconds: p.GetStart()}, Counts: countsOf(p.GetCounts())})
+	}
+	return out
+}
+
+// setLabels writes who it concerns, those of the gravest kinds first.
+func setLabels(r *adminpb.Report, labels []*evidencepb.Label) {
+	for _, l := range labels {
+		s := &adminpb.Report_LabelSummary{Label: l.GetLabel(), Kind: adminpb.Report_Kind(l.GetKind()), OtherRequestCount: l.GetTotal()}
+		values := slices.SortedFunc(slices.Values(l.GetValues()), func(a, b *evidencepb.Label_Value) int {
+			return cmp.Or(cmp.Compare(b.GetCount(), a.GetCount()), cmp.Compare(a.GetValue(), b.GetValue()))
+		})
+		for _, v := range firstOf(values, maxLabelValues) {
+			s.Values = append(s.Values, &adminpb.Report_LabelValue{Value: v.GetValue(), RequestCount: v.GetCount(), ErrorCount: v.GetError()})
+			s.OtherRequestCount -= v.GetCount()
+		}
+		s.OtherRequestCount = max(0, s.OtherRequestCount)
+		r.Labels = append(r.Labels, s)
+	}
+	slices.SortFunc(r.Labels, func(a, b *adminpb.Report_LabelSummary) int {
+		return cmp.Or(cmp.Compare(gravity(a.Kind), gravity(b.Kind)), cmp.Compare(a.Label, b.Label))
+	})
+}
+
+// setRules writes the rules that differ, and how many of them were evaluated. Before
+// anything was compared, none was.
+func setRules(r *adminpb.Report, rules []*evidencepb.Rule) {
+	for _, rule := range rules {
+		r.ChangedRules = append(r.ChangedRules, &adminpb.Report_ChangedRule{
+			Side: adminpb.Report_ChangedRule_Side(rule.GetSide()), File: rule.GetFile(), Line: rule.GetLine(), Rule: rule.GetName(),
+			EvaluatedTrue: rule.GetEvaluatedTrue(), EvaluatedFalse: rule.GetEvaluatedFalse(),
+		})
+	}
+	slices.SortFunc(r.ChangedRules, func(a, b *adminpb.Report_ChangedRule) int {
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
+	})
+	if len(r.ChangedRules) > 0 {
+		r.ChangedRuleCoverage = coverage(r.ChangedRules)
+	} else if r.RequestCount > 0 {
+		r.ChangedRuleCoverage = 1
+	}
+}
+
+// evaluated counts the rules that were evaluated.
+func evaluated(rules []*adminpb.Report_ChangedRule) int {
+	n := 0
+	for _, r := range rules {
+		if r.GetEvaluatedTrue() || r.GetEvaluatedFalse() {
+			n++
+		}
+	}
+	return n
+}
+
+// coverage is the share of the rules that were evaluated; there is at least one.
+func coverage(rules []*adminpb.Report_ChangedRule) float64 {
+	return float64(evaluated(rules)) / float64(len(rules))
+}
+
+// firstOf returns at most n of a list.
+func firstOf[T any](of []T, n int) []T { return of[:min(n, len(of))] }

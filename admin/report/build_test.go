@@ -1,0 +1,214 @@
+package report_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+const reportName = "projects/p/locations/l/policies/web/experiments/e1/report"
+
+// at is a time of the tests, in seconds since their beginning.
+func at(second int64) *timestamppb.Timestamp {
+	return &timestamppb.Timestamp{Seconds: 1_800_000_000 + second}
+}
+
+// evidence is that of an experiment that was compared with two live policies, and earlier
+// ones.
+func evidence() *evidencepb.Evidence {
+	denied, changed := int32(adminpb.Report_NEWLY_DENIED), int32(adminpb.Report_RESPONSE_CHANGED)
+	return &evidencepb.Evidence{
+		ExperimentEtag: "e", PublishTime: at(100), PublishInterval: durationpb.New(4 * time.Second),
+		Pairs: []*evidencepb.Pair{{
+			PolicyEtag: "p2", Counts: &evidencepb.Counts{Unchanged: 90, NewlyDenied: 7, ResponseChanged: 2, Failed: 1, LiveFailed: 1, Dropped: 5},
+			Drops: map[string]int64{"queue_full": 1, "unavailable": 4}, FirstTime: at(50), LastTime: at(99),
+			Active:    []*evidencepb.Span{{Begin: 50_000, End: 70_000}, {Begin: 60_000, End: 80_000}, {Begin: 90_000, End: 100_000}},
+			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Count: 40}, {Method: "GET", Pattern: "/b", Count: 1}},
+			Groups: []*evidencepb.Group{
+				{Kind: changed, Method: "GET", Pattern: "/b", Changes: []string{"header x-role"}, Count: 2},
+				{
+					Kind: denied, Method: "GET", Pattern: "/a/*", Rule: "main", Reason: "no role", ExperimentStatus: 403, Count: 6,
+					Callers: []byte{1}, FirstTime: at(51), LastTime: at(90),
+					Examples: []*evidencepb.Example{
+						{Method: "GET", Path: "/a/1?token=secret", Principal: "spiffe://a", Labels: map[string]string{"user": "ann"}, DecisionId: "d1"},
+						{Path: "/a/2"}, {Path: "/a/3"}, {Path: "/a/4"},
+					},
+					Causes: []*evidencepb.Cause{{File: "authz.rego", Line: 7, Text: "input.x"}},
+				},
+				{Kind: denied, Method: "PUT", Pattern: "/c", Count: 1},
+			},
+			Other: map[int32]int64{int32(adminpb.Report_FAILED): 1, denied: 0},
+			Labels: []*evidencepb.Label{{Label: "user", Kind: denied, Total: 9, Values: []*evidencepb.Label_Value{
+				{Value: "bob", Count: 2}, {Value: "ann", Count: 5, Error: 1},
+			}}},
+			Rules: []*evidencepb.Rule{
+				{Side: 2, File: "a.rego", Line: 3, Name: "data.a.allow"}, {Side: 1, File: "a.rego", Line: 9, Name: "data.a.allow", EvaluatedTrue: true},
+			},
+			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}}, ChangedData: []string{"data.roles"},
+		}, {
+			PolicyEtag: "p1", Counts: &evidencepb.Counts{Unchanged: 1000, NewlyAllowed: 1}, Active: []*evidencepb.Span{{Begin: 20_000, End: 55_000}},
+		}},
+		Earlier: &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 5}, Active: []*evidencepb.Span{{Begin: 1_000, End: 2_000}}},
+		Points:  []*evidencepb.Point{{Start: 120, Counts: &evidencepb.Counts{Unchanged: 3}}, {Start: 60, Counts: &evidencepb.Counts{Failed: 1}}},
+	}
+}
+
+// build makes a report of evidence, where each sketch is one byte, the number of callers.
+func build(e *evidencepb.Evidence) *adminpb.Report {
+	return report.Build(report.Input{
+		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", Evidence: e,
+		Nodes:   []report.Node{{Name: "n1", Reports: true}, {Name: "n2"}},
+		Callers: func(sketch []byte) int64 { return int64(sketch[0]) },
+	})
+}
+
+func TestBuild(t *testing.T) {
+	want := &adminpb.Report{
+		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", StartTime: at(50), UpdateTime: at(100), RequirementsMet: true,
+		RequestCount: 101, UnchangedCount: 90, NewlyDeniedCount: 7, ResponseChangedCount: 2, FailedCount: 1, LiveFailedCount: 1, DroppedCount: 5,
+		ActiveDuration: durationpb.New(40 * time.Second), AllPairsActiveDuration: durationpb.New(71 * time.Second),
+		AllPairs: &adminpb.Report_ReportCounts{
+			RequestCount: 1107, UnchangedCount: 1095, NewlyDeniedCount: 7, NewlyAllowedCount: 1, ResponseChangedCount: 2, FailedCount: 1,
+			LiveFailedCount: 1, DroppedCount: 5,
+		},
+		NodeCount: 2, ReportingNodeCount: 1, SilentNodes: []string{"n2"}, PublishInterval: durationpb.New(4 * time.Second),
+		Drops: []*adminpb.Report_Drop{{Reason: "unavailable", RequestCount: 4}, {Reason: "queue_full", RequestCount: 1}},
+		Differences: []*adminpb.Report_Difference{{
+			Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/a/*", Principal: "spiffe://a", Rule: "main", Reason: "no role",
+			ExperimentStatus: 403, RequestCount: 6, EndpointRequestCount: 40, CallerCount: 1, FirstTime: at(51), LastTime: at(90),
+			Examples: []*adminpb.Report_Example{
+				{Method: "GET", Path: "/a/1", Principal: "spiffe://a", Labels: map[string]string{"user": "ann"}, DecisionId: "d1"},
+				{Path: "/a/2"}, {Path: "/a/3"},
+			},
+			Causes: []*adminpb.Report_Expression{{File: "authz.rego", Line: 7, Text: "input.x"}},
+		}, {
+			Kind: adminpb.Report_NEWLY_DENIED, Method: "PUT", Path: "/c", RequestCount: 1, EndpointRequestCount: 1,
+		}, {
+			Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/b", Changes: []string{"header x-role"}, RequestCount: 2,
+			EndpointRequestCount: 2, Noise: true,
+		}},
+		OtherDifferences: []*adminpb.Report_KindCount{{Kind: adminpb.Report_FAILED, RequestCount: 1}},
+		Points: []*adminpb.Report_Point{
+			{StartTime: &timestamppb.Timestamp{Seconds: 60}, Counts: &adminpb.Report_ReportCounts{RequestCount: 1, FailedCount: 1}},
+			{StartTime: &timestamppb.Timestamp{Seconds: 120}, Counts: &adminpb.Report_ReportCounts{RequestCount: 3, UnchangedCount: 3}},
+		},
+		Labels: []*adminpb.Report_LabelSummary{{Label: "user", Kind: adminpb.Report_NEWLY_DENIED, OtherRequestCount: 2, Values: []*adminpb.Report_LabelValue{
+			{Value: "ann", RequestCount: 5, ErrorCount: 1}, {Value: "bob", RequestCount: 2},
+		}}},
+		ChangedRules: []*adminpb.Report_ChangedRule{
+			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "a.rego", Line: 9, Rule: "data.a.allow", EvaluatedTrue: true},
+			{Side: adminpb.Report_ChangedRule_POLICY, File: "a.rego", Line: 3, Rule: "data.a.allow"},
+		},
+		ChangedRuleCoverage: 0.5, Noise: &adminpb.Report_Noise{SampledCount: 10, DifferedCount: 1}, ChangedData: []string{"data.roles"},
+	}
+	if diff := cmp.Diff(want, build(evidence()), protocmp.Transform()); diff != "" {
+		t.Errorf("the report differs (- want, + got):\n%s", diff)
+	}
+}
+
+// TestNeverStarted is the report of an experiment of which there is no evidence: zeros. So is
+// that of one whose content is another now.
+func TestNeverStarted(t *testing.T) {
+	foreign := evidence()
+	foreign.ExperimentEtag = "other"
+	want := &adminpb.Report{
+		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", RequirementsMet: true, ActiveDuration: &durationpb.Duration{},
+		AllPairsActiveDuration: &durationpb.Duration{}, AllPairs: &adminpb.Report_ReportCounts{}, Noise: &adminpb.Report_Noise{},
+		NodeCount: 2, ReportingNodeCount: 1, SilentNodes: []string{"n2"},
+	}
+	for name, e := range map[string]*evidencepb.Evidence{"none": nil, "another content": foreign} {
+		if diff := cmp.Diff(want, build(e), protocmp.Transform()); diff != "" {
+			t.Errorf("%s: the report differs (- want, + got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestNewPair is the report after the live policy changed: nothing of this pair, all of the
+// others.
+func TestNewPair(t *testing.T) {
+	got := report.Build(report.Input{PolicyEtag: "p3", ExperimentEtag: "e", Evidence: evidence()})
+	if got.RequestCount != 0 || len(got.Differences) != 0 || got.StartTime != nil || got.ActiveDuration.AsDuration() != 0 {
+		t.Errorf("a pair that was never compared has %v", got)
+	}
+	if got.AllPairs.RequestCount != 1107 {
+		t.Errorf("all pairs have %d requests, want 1107", got.AllPairs.RequestCount)
+	}
+}
+
+// many is evidence with so many groups of one request each, of two kinds.
+func many(groups int) *evidencepb.Evidence {
+	p := &evidencepb.Pair{PolicyEtag: "p2", Counts: &evidencepb.Counts{}}
+	for i := range groups {
+		kind := adminpb.Report_RESPONSE_CHANGED
+		if i%2 == 1 {
+			kind = adminpb.Report_NEWLY_DENIED
+		}
+		p.Groups = append(p.Groups, &evidencepb.Group{
+			Kind: int32(kind), Method: "GET", Pattern: fmt.Sprintf("/%s/%d", strings.Repeat("p", 80), i), Count: int64(i + 1),
+			Examples: []*evidencepb.Example{{Path: fmt.Sprint("/", i)}, {Path: strings.Repeat("/x", 100)}, {Path: strings.Repeat("/y", 100)}},
+		})
+	}
+	return &evidencepb.Evidence{ExperimentEtag: "e", Pairs: []*evidencepb.Pair{p}}
+}
+
+// sum returns the requests of all differences, those that are only counted included.
+func sum(r *adminpb.Report) int64 {
+	var n int64
+	for _, d := range r.Differences {
+		n += d.RequestCount
+	}
+	for _, k := range r.OtherDifferences {
+		n += k.RequestCount
+	}
+	return n
+}
+
+// TestManyGroups keeps the gravest and counts the rest: nothing is lost.
+func TestManyGroups(t *testing.T) {
+	r := build(many(300))
+	if len(r.Differences) != 200 || r.Differences[0].Kind != adminpb.Report_NEWLY_DENIED || r.Differences[0].RequestCount != 300 {
+		t.Errorf("%d differences, the first one %v; want 200, and the most frequent newly denied", len(r.Differences), r.Differences[0])
+	}
+	if r.Differences[149].Kind != adminpb.Report_NEWLY_DENIED || r.Differences[150].Kind != adminpb.Report_RESPONSE_CHANGED {
+		t.Errorf("the kinds are not sorted: %v, %v", r.Differences[149].Kind, r.Differences[150].Kind)
+	}
+	if got, want := sum(r), int64(300*301/2); got != want {
+		t.Errorf("the differences have %d requests, want %d", got, want)
+	}
+}
+
+func TestTrim(t *testing.T) {
+	whole := build(many(300))
+	report.SetResults(whole, &adminpb.CommitRequirements{MinRequestCount: 1}, nil)
+	before := proto.CloneOf(whole)
+	for _, size := range []int{1 << 20, 64 << 10, 32 << 10, 8 << 10, 500, 0} {
+		got := report.Trim(whole, size)
+		if n := proto.Size(got); n > max(size, 500) {
+			t.Errorf("trimmed to %d, it has %d bytes", size, n)
+		}
+		if sum(got) != sum(whole) || len(got.Requirements) != 1 {
+			t.Errorf("trimmed to %d, it has %d requests and %d results; want %d and 1", size, sum(got), len(got.Requirements), sum(whole))
+		}
+		if !slices.IsSortedFunc(got.Differences, func(a, b *adminpb.Report_Difference) int { return int(a.Kind - b.Kind) }) {
+			t.Errorf("trimmed to %d, the differences are not sorted", size)
+		}
+	}
+	if !proto.Equal(whole, before) {
+		t.Error("Trim changed the report that it was given")
+	}
+	if got := report.Trim(whole, 1<<20); !proto.Equal(got, whole) {
+		t.Error("a report that fits was trimmed")
+	}
+}

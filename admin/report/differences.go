@@ -1,0 +1,157 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// kinds are the kinds of differences, the gravest first: a caller who is turned away, one
+// who gets in, no decision at all, another answer, and what is no fault of the experiment.
+var kinds = []adminpb.Report_Kind{
+	adminpb.Report_NEWLY_DENIED, adminpb.Report_NEWLY_ALLOWED, adminpb.Report_FAILED, adminpb.Report_RESPONSE_CHANGED,
+	adminpb.Report_LIVE_FAILED,
+}
+
+// gravity is the place of a kind among kinds. One that is not known comes last.
+func gravity(k adminpb.Report_Kind) int {
+	if i := slices.Index(kinds, k); i >= 0 {
+		return i
+	}
+	return len(kinds)
+}
+
+// endpoint is a method and a path pattern.
+type endpoint struct{ method, pattern string }
+
+// setDifferences writes the groups of a pair, the gravest kinds and in them the most frequent
+// first, and counts by kind what there is no room for.
+func setDifferences(r *adminpb.Report, p *evidencepb.Pair, callers func([]byte) int64) {
+	totals := endpointTotals(p)
+	for _, g := range p.GetGroups() {
+		d := difference(g, callers)
+		d.EndpointRequestCount = totals[endpoint{d.Method, d.Path}]
+		d.Noise = p.GetNoise().GetKinds()[g.GetKind()] > 0
+		r.Differences = append(r.Differences, d)
+	}
+	slices.SortStableFunc(r.Differences, func(a, b *adminpb.Report_Difference) int {
+		return cmp.Or(cmp.Compare(gravity(a.Kind), gravity(b.Kind)), cmp.Compare(b.RequestCount, a.RequestCount),
+			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Reason, b.Reason),
+			slices.Compare(a.Changes, b.Changes))
+	})
+	other := make(map[adminpb.Report_Kind]int64)
+	for kind, n := range p.GetOther() {
+		other[adminpb.Report_Kind(kind)] += n
+	}
+	addOthers(r, other, maxDifferences)
+}
+
+// addOthers cuts the differences of a report and adds those that go, and the counts given, to
+// the others.
+func addOthers(r *adminpb.Report, other map[adminpb.Report_Kind]int64, keep int) {
+	for _, d := range r.Differences[min(keep, len(r.Differences)):] {
+		other[d.Kind] += d.RequestCount
+	}
+	r.Differences = firstOf(r.Differences, keep)
+	for _, k := range r.OtherDifferences {
+		other[k.Kind] += k.RequestCount
+	}
+	r.OtherDifferences = nil
+	for _, kind := range slices.SortedFunc(maps.Keys(other), func(a, b adminpb.Report_Kind) int {
+		return cmp.Or(cmp.Compare(gravity(a), gravity(b)), cmp.Compare(a, b))
+	}) {
+		if other[kind] > 0 {
+			r.OtherDifferences = append(r.OtherDifferences, &adminpb.Report_KindCount{Kind: kind, RequestCount: other[kind]})
+		}
+	}
+}
+
+// endpointTotals are the denominators: all requests compared by method and pattern. Where
+// none was kept, as when two nodes fold a path differently, it is the sum of the groups: a
+// group is never more than what it is a part of.
+func endpointTotals(p *evidencepb.Pair) map[endpoint]int64 {
+	totals, groups := make(map[endpoint]int64), make(map[endpoint]int64)
+	for _, e := range p.GetEndpoints() {
+		totals[endpoint{e.GetMethod(), e.GetPattern()}] += e.GetCount()
+	}
+	for _, g := range p.GetGroups() {
+		groups[endpoint{g.GetMethod(), g.GetPattern()}] += g.GetCount()
+	}
+	for at, n := range groups {
+		totals[at] = max(totals[at], n)
+	}
+	return totals
+}
+
+// difference turns a group into a difference, but for what depends on other groups.
+func difference(g *evidencepb.Group, callers func([]byte) int64) *adminpb.Report_Difference {
+	d := &adminpb.Report_Difference{
+		Kind: adminpb.Report_Kind(g.GetKind()), Method: g.GetMethod(), Path: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
+		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: slices.Clone(g.GetChanges()),
+		RequestCount: g.GetCount(), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
+	}
+	if callers != nil && len(g.GetCallers()) > 0 {
+		d.CallerCount = callers(g.GetCallers())
+	}
+	for _, e := range firstOf(g.GetExamples(), maxExamples) {
+		d.Examples = append(d.Examples, example(e))
+	}
+	if d.CallerCount == 1 && len(d.Examples) > 0 {
+		d.Principal = d.Examples[0].Principal
+	}
+	for _, c := range firstOf(g.GetCauses(), maxCauses) {
+		d.Causes = append(d.Causes, &adminpb.Report_Expression{File: c.GetFile(), Line: c.GetLine(), Text: c.GetText()})
+	}
+	return d
+}
+
+// example turns one example into that of a report. Whatever a sidecar of another version
+// published, no query gets into a report.
+func example(e *evidencepb.Example) *adminpb.Report_Example {
+	path, _, _ := strings.Cut(e.GetPath(), "?")
+	return &adminpb.Report_Example{
+		Method: e.GetMethod(), Path: path, Principal: e.GetPrincipal(), Labels: maps.Clone(e.GetLabels()),
+		PolicyStatus: e.GetPolicyStatus(), ExperimentStatus: e.GetExperimentStatus(), DecisionId: e.GetDecisionId(),
+		DecideTime: e.GetDecideTime(),
+	}
+}
+
+// Trim returns a copy of a report that has at most so many bytes as a message, if its counts
+// and results alone are not larger. What goes first is what a later reader misses least: the
+// minutes, examples, labels, then the least grave differences, which are counted as other.
+func Trim(r *adminpb.Report, size int) *adminpb.Report {
+	r = proto.CloneOf(r)
+	steps := []func(){
+		func() { r.Points = nil },
+		func() { keepExamples(r, 1) },
+		func() { keepExamples(r, 0) },
+		func() { r.Labels = nil },
+	}
+	for keep := len(r.GetDifferences()) / 2; keep > 0; keep /= 2 {
+		steps = append(steps, func() { addOthers(r, make(map[adminpb.Report_Kind]int64), keep) })
+	}
+	steps = append(steps,
+		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
+		func() { r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil },
+	)
+	for _, step := range steps {
+		if proto.Size(r) <= size {
+			break
+		}
+		step()
+	}
+	return r
+}
+
+// keepExamples keeps so many examples of each difference.
+func keepExamples(r *adminpb.Report, n int) {
+	for _, d := range r.GetDifferences() {
+		d.Examples = firstOf(d.Examples, n)
+	}
+}

@@ -1,0 +1,17 @@
+// Package report turns evidence into the answer to "should I commit?".
+//
+// Its model has two halves. A Report is what the sidecars counted of one experiment: [Build]
+// makes it of their merged evidence, for the present pair of etags (live policy, experiment)
+// and, in sums, for all pairs of the experiment's present content. Requirements are what a
+// report has to show: [Parse] reads them as commands write them
+// (`requests>=10000,newly-denied=0`), [Format] writes them so, and [Judge] holds a report
+// against them, each with what there is and what is needed.
+//
+// Each requirement is one row of one table (requirements.go), which all three read.
+//
+// A requirement is met by what is known alone: a share of no requests, a coverage before
+// anything was compared and all of no nodes are unmet. A limit on a count is met by a count
+// of zero, so whoever sets one also sets how many requests there have to be.
+//
+// Nothing here does I/O or keeps state; all of it is safe for concurrent use.
+package report

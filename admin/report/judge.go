@@ -1,0 +1,114 @@
+package report
+
+import (
+	"time"
+
+	adminpb "understudy/admin/v1"
+)
+
+// verdict is what comes of holding a report against one requirement.
+type verdict struct {
+	// have and need are texts for people.
+	have, need string
+	met        bool
+	// unreachable says that more traffic cannot help.
+	unreachable bool
+}
+
+// measured is what of a report requirements are about.
+type measured struct {
+	report *adminpb.Report
+	// counts and duration are those of the scope.
+	counts   *adminpb.Report_ReportCounts
+	duration time.Duration
+	scope    adminpb.CommitRequirements_Scope
+}
+
+// measure takes of a report what is of a scope.
+func measure(r *adminpb.Report, scope adminpb.CommitRequirements_Scope) measured {
+	if scope != adminpb.CommitRequirements_ALL_PAIRS {
+		return measured{report: r, counts: Counts(r), duration: r.GetActiveDuration().AsDuration()}
+	}
+	counts := r.GetAllPairs()
+	if counts == nil {
+		counts = &adminpb.Report_ReportCounts{}
+	}
+	return measured{report: r, counts: counts, duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope}
+}
+
+// scoped says of a text what it is about, if it is not the present pair.
+func (m measured) scoped(text string) string {
+	if m.scope == adminpb.CommitRequirements_ALL_PAIRS {
+		return text + " over all pairs"
+	}
+	return text
+}
+
+// Counts returns the counts of a report's present pair in the form that those of all pairs
+// have.
+func Counts(r *adminpb.Report) *adminpb.Report_ReportCounts {
+	return &adminpb.Report_ReportCounts{
+		RequestCount: r.GetRequestCount(), UnchangedCount: r.GetUnchangedCount(),
+		NewlyDeniedCount: r.GetNewlyDeniedCount(), NewlyAllowedCount: r.GetNewlyAllowedCount(),
+		ResponseChangedCount: r.GetResponseChangedCount(), FailedCount: r.GetFailedCount(),
+		LiveFailedCount: r.GetLiveFailedCount(), DroppedCount: r.GetDroppedCount(),
+	}
+}
+
+// Judge holds a report against requirements, which may be nil. There is one result for each
+// field that is set but the scope, in the order of [Format]. Of the report it reads the
+// counts, the durations, the changed rules and the numbers of nodes.
+func Judge(
+	r *adminpb.CommitRequirements, source adminpb.Report_RequirementResult_Source, report *adminpb.Report,
+) []*adminpb.Report_RequirementResult {
+	if r == nil {
+		return nil
+	}
+	var out []*adminpb.Report_RequirementResult
+	m := measure(report, r.GetScope())
+	for _, q := range requirements {
+		value, set := q.value(r)
+		if !set || q.judge == nil {
+			continue
+		}
+		v := q.judge(r, m)
+		out = append(out, &adminpb.Report_RequirementResult{
+			Requirement: q.term(value), Have: v.have, Need: v.need, Met: v.met, Unreachable: v.unreachable, Source: source,
+		})
+	}
+	return out
+}
+
+// SetResults judges a report by the requirements of its location and of the call, either of
+// which may be nil, and writes the results into it.
+func SetResults(report *adminpb.Report, location, call *adminpb.CommitRequirements) {
+	report.Requirements = append(
+		Judge(location, adminpb.Report_RequirementResult_LOCATION, report),
+		Judge(call, adminpb.Report_RequirementResult_CALL, report)...)
+	report.RequirementsMet = len(Unmet(report)) == 0
+}
+
+// Unmet returns the results of a report that are not met.
+func Unmet(report *adminpb.Report) []*adminpb.Report_RequirementResult {
+	var out []*adminpb.Report_RequirementResult
+	for _, result := range report.GetRequirements() {
+		if !result.GetMet() {
+			out = append(out, result)
+		}
+	}
+	return out
+}
+
+// Demands reports whether requirements demand anything: those that are nil, or have a scope
+// alone, do not.
+func Demands(r *adminpb.CommitRequirements) bool {
+	if r == nil {
+		return false
+	}
+	for _, q := range requirements {
+		if _, set := q.value(r); set && q.judge != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package report_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+)
+
+// rules are so many rules that differ, of which the first ones were evaluated.
+func rules(all, evaluated int) []*adminpb.Report_ChangedRule {
+	var out []*adminpb.Report_ChangedRule
+	for i := range all {
+		out = append(out, &adminpb.Report_ChangedRule{EvaluatedFalse: i < evaluated})
+	}
+	return out
+}
+
+// TestJudge holds one report against one requirement each.
+func TestJudge(t *testing.T) {
+	compared := &adminpb.Report{
+		RequestCount: 9120, NewlyDeniedCount: 3, NewlyAllowedCount: 0, ResponseChangedCount: 912, FailedCount: 8, LiveFailedCount: 2,
+		DroppedCount: 880, ActiveDuration: durationpb.New(52*time.Minute + 10*time.Second + 500*time.Millisecond),
+		AllPairs: &adminpb.Report_ReportCounts{
+			RequestCount: 1234567, NewlyDeniedCount: 4, NewlyAllowedCount: 1, FailedCount: 10, DroppedCount: 0,
+		},
+		AllPairsActiveDuration: durationpb.New(26 * time.Hour), NodeCount: 5, ReportingNodeCount: 3, ChangedRules: rules(5, 4),
+	}
+	never := &adminpb.Report{}
+	for _, test := range []struct {
+		requirements string
+		report       *adminpb.Report
+		have, need   string
+		met, never   bool
+	}{
+		{"requests>=10000", compared, "9,120", "at least 10,000", false, false},
+		{"requests>=9120", compared, "9,120", "at least 9,120", true, false},
+		{"requests>=10000,scope=all-pairs", compared, "1,234,567 over all pairs", "at least 10,000", true, false},
+		{"requests>=1", never, "0", "at least 1", false, false},
+		{"duration>=1h", compared, "52m10s", "at least 1h", false, false},
+		{"duration>=52m10s", compared, "52m10s", "at least 52m10s", true, false},
+		{"duration>=1h,scope=all-pairs", compared, "26h over all pairs", "at least 1h", true, false},
+		{"duration>=1s", never, "0s", "at least 1s", false, false},
+		{"newly-denied=0", compared, "3", "at most 0", false, true},
+		{"newly-denied<=3", compared, "3", "at most 3", true, false},
+		{"newly-denied<=3,scope=all-pairs", compared, "4 over all pairs", "at most 3", false, true},
+		{"newly-denied=0", never, "0", "at most 0", true, false},
+		{"newly-allowed=0,scope=present-pair", compared, "0", "at most 0", true, false},
+		{"newly-allowed=0,scope=all-pairs", compared, "1 over all pairs", "at most 0", false, true},
+		{"response-changed<=10%", compared, "10% (912 of 9,120)", "at most 10%", true, false},
+		{"response-changed<=9.99%", compared, "10% (912 of 9,120)", "at most 9.99%", false, false},
+		{"newly-denied<=0.01%", compared, "0.0329% (3 of 9,120)", "at most 0.01%", false, false},
+		{"newly-denied<=0.01%,scope=all-pairs", compared, "0.000324% (4 of 1,234,567) over all pairs", "at most 0.01%", true, false},
+		{"failed<=9", compared, "10", "at most 9", false, true},
+		{"failed<=0.11%", compared, "0.11% (10 of 9,120)", "at most 0.11%", true, false},
+		{"failed<=100%", never, "no requests", "at most 100%", false, false},
+		{"dropped<=8%", compared, "8.8% (880 of 10,000)", "at most 8%", false, false},
+		{"dropped=0", compared, "880", "at most 0", false, true},
+		{"dropped<=0%", never, "no requests", "at most 0%", false, false},
+		{"changed-rules>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
+		{"changed-rules>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
+		{"changed-rules>=100%", &adminpb.Report{RequestCount: 1}, "no rule differs", "at least 100%", true, false},
+		{"changed-rules>=80%", never, "nothing compared", "at least 80%", false, false},
+		{"all-nodes", compared, "3 of 5 nodes", "all nodes", false, false},
+		{"all-nodes", &adminpb.Report{NodeCount: 2, ReportingNodeCount: 2}, "2 of 2 nodes", "all nodes", true, false},
+		{"all-nodes", never, "no live node has the policy", "all nodes", false, false},
+	} {
+		r, err := report.Parse(test.requirements)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := report.Judge(r, adminpb.Report_RequirementResult_CALL, test.report)
+		if len(results) != 1 {
+			t.Errorf("%s: %d results, want 1: %v", test.requirements, len(results), results)
+			continue
+		}
+		got := results[0]
+		if got.Have != test.have || got.Need != test.need || got.Met != test.met || got.Unreachable != test.never {
+			t.Errorf("%s: have %q, need %q, met %v, unreachable %v; want %q, %q, %v, %v", test.requirements,
+				got.Have, got.Need, got.Met, got.Unreachable, test.have, test.need, test.met, test.never)
+		}
+		if got.Source != adminpb.Report_RequirementResult_CALL {
+			t.Errorf("%s: source %v, want CALL", test.requirements, got.Source)
+		}
+	}
+}
+
+// TestSetResults has the results of the location before those of the call, each as commands
+// write it.
+func TestSetResults(t *testing.T) {
+	location, err := report.Parse("requests>=1,all-nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := report.Parse("requests>=3,newly-denied<=0.1%,scope=all-pairs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &adminpb.Report{RequestCount: 2, NodeCount: 1, ReportingNodeCount: 1, AllPairs: &adminpb.Report_ReportCounts{RequestCount: 2}}
+	report.SetResults(r, location, call)
+	var got []string
+	for _, result := range r.Requirements {
+		got = append(got, result.Source.String()+" "+result.Requirement)
+	}
+	want := []string{"LOCATION requests>=1", "LOCATION all-nodes", "CALL requests>=3", "CALL newly-denied<=0.1%"}
+	if len(got) != len(want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("result %d is %q, want %q", i, got[i], want[i])
+		}
+	}
+	if unmet := report.Unmet(r); len(unmet) != 1 || unmet[0].Requirement != "requests>=3" || r.RequirementsMet {
+		t.Errorf("unmet %v, requirements_met %v; want requests>=3 and false", unmet, r.RequirementsMet)
+	}
+	report.SetResults(r, location, nil)
+	if len(r.Requirements) != 2 || !r.RequirementsMet {
+		t.Errorf("results %v, met %v; want two that are met", r.Requirements, r.RequirementsMet)
+	}
+	report.SetResults(r, nil, nil)
+	if len(r.Requirements) != 0 || !r.RequirementsMet {
+		t.Errorf("results %v, met %v; want none, and met", r.Requirements, r.RequirementsMet)
+	}
+}
+
+func TestDemands(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "scope=all-pairs": false, "newly-denied=0": true, "requests>=0": false, "all-nodes": true} {
+		r, err := report.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := report.Demands(r); got != want {
+			t.Errorf("Demands(%q) = %v, want %v", text, got, want)
+		}
+	}
+	if report.Demands(nil) {
+		t.Error("no requirements demand something")
+	}
+}

@@ -1,0 +1,209 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"understudy/admin/aip"
+	adminpb "understudy/admin/v1"
+)
+
+// Format writes requirements as commands take them: `requests>=10000,newly-denied=0`. It is
+// empty for requirements that are nil or demand nothing. [Parse] reads it back.
+func Format(r *adminpb.CommitRequirements) string {
+	if r == nil {
+		return ""
+	}
+	var terms []string
+	for _, q := range requirements {
+		if value, set := q.value(r); set {
+			terms = append(terms, q.term(value))
+		}
+	}
+	return strings.Join(terms, ",")
+}
+
+// term writes one requirement. Of nothing at most none is written with =, as people do.
+func (q requirement) term(value string) string {
+	if q.operator == atMost && (value == "0" || value == "0%") {
+		return q.name + string(equals) + value
+	}
+	return q.name + string(q.operator) + value
+}
+
+// Names returns what the terms of requirements begin with, for help and completion, in the
+// order of [Format].
+func Names() []string {
+	var out []string
+	for _, q := range requirements {
+		if !slices.Contains(out, q.name) {
+			out = append(out, q.name)
+		}
+	}
+	return out
+}
+
+// Parse reads requirements as commands take them: terms between commas, each once, with
+// spaces around them as one likes. An empty text requires nothing.
+//
+//	requests>=10000       at least so many requests were compared
+//	duration>=1h30m       the experiment was ACTIVE for so long; also 7d
+//	newly-denied=0        none of them is newly denied
+//	failed<=0.1%          at most this share of them; without the %, a count
+//	changed-rules>=80%    at least this share of the rules that differ was evaluated
+//	all-nodes             every live node that has the policy reports
+//	scope=all-pairs       with whatever live policy, instead of present-pair
+//
+// newly-allowed, response-changed and dropped are as newly-denied. The error names the term,
+// the rule and the fix.
+func Parse(text string) (*adminpb.CommitRequirements, error) {
+	r := &adminpb.CommitRequirements{}
+	if strings.TrimSpace(text) == "" {
+		return r, nil
+	}
+	var seen []string
+	for term := range strings.SplitSeq(text, ",") {
+		term = strings.TrimSpace(term)
+		q, value, err := findTerm(term)
+		if err != nil {
+			return nil, termError(term, err)
+		}
+		id := q.name + fmt.Sprint(q.form)
+		if slices.Contains(seen, id) {
+			return nil, termError(term, fmt.Errorf("%s is required twice: leave one out", q.name))
+		}
+		seen = append(seen, id)
+		if err := q.set(r, value); err != nil {
+			return nil, termError(term, err)
+		}
+	}
+	return r, nil
+}
+
+// termError says which term is wrong.
+func termError(term string, err error) error {
+	return fmt.Errorf("requirement %q: %w", aip.Shown(term), err)
+}
+
+// termPattern is a name, an operator and a value; the last two may be absent.
+var termPattern = regexp.MustCompile(`^([A-Za-z0-9_-]*)\s*([<>=!:~]*)\s*(.*)$`)
+
+// findTerm returns the requirement that a term is about, and its value.
+func findTerm(term string) (requirement, string, error) {
+	if term == "" {
+		return requirement{}, "", errors.New("there is nothing between two commas: leave one out")
+	}
+	parts := termPattern.FindStringSubmatch(term)
+	if parts == nil { // a line break in it
+		return requirement{}, "", unknownName(term)
+	}
+	name, given, value := parts[1], operator(parts[2]), parts[3]
+	form := countForm
+	if strings.HasSuffix(value, "%") {
+		form = shareForm
+	}
+	var found []requirement
+	for _, q := range requirements {
+		if q.name == name {
+			found = append(found, q)
+		}
+	}
+	if len(found) == 0 {
+		return requirement{}, "", unknownName(name)
+	}
+	q := found[0]
+	if i := slices.IndexFunc(found, func(q requirement) bool { return q.form == form }); i >= 0 {
+		q = found[i]
+	}
+	return q, value, checkOperator(q, given, value)
+}
+
+// checkOperator checks that an operator is that of the requirement.
+func checkOperator(q requirement, given operator, value string) error {
+	switch {
+	case q.operator == none:
+		if given != none || value != "" {
+			return fmt.Errorf("%s has no value: write %s alone", q.name, q.name)
+		}
+		return nil
+	case value == "" || given == none:
+		return fmt.Errorf("it has no value: write it such as %s", q.example())
+	case given == q.operator:
+		return nil
+	case given == equals && q.operator == atMost && strings.Trim(strings.TrimSuffix(value, "%"), "0.") == "":
+		return nil // at most none is none
+	case q.operator == atLeast:
+		return fmt.Errorf("%s is a minimum: write %s>=%s", q.name, q.name, value)
+	case q.operator == atMost:
+		return fmt.Errorf("%s is a maximum: write %s<=%s", q.name, q.name, value)
+	default:
+		return fmt.Errorf("%s is chosen: write it such as %s", q.name, q.example())
+	}
+}
+
+// example is a term of the requirement.
+func (q requirement) example() string {
+	value := map[form]string{countForm: "10000", shareForm: "80%", durationForm: "1h", choiceForm: allPairs}[q.form]
+	if q.operator == atMost {
+		value = map[form]string{countForm: "0", shareForm: "0.1%"}[q.form]
+	}
+	return q.term(value)
+}
+
+// unknownName is the error of a name that no requirement has.
+func unknownName(name string) error {
+	hint := ""
+	if like := nearest(strings.ToLower(name)); like != "" {
+		hint = fmt.Sprintf("did you mean %s? ", like)
+	}
+	return fmt.Errorf("there is no such requirement; %sthere are %s", hint, strings.Join(Names(), ", "))
+}
+
+// aliases are what people write for a name.
+var aliases = map[string]string{
+	"request": "requests", "request-count": "requests", "min-request-count": "requests", "count": "requests",
+	"denied": "newly-denied", "newly_denied": "newly-denied", "allowed": "newly-allowed", "newly_allowed": "newly-allowed",
+	"changed": "response-changed", "failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
+	"coverage": "changed-rules", "rules": "changed-rules", "time": "duration", "min-duration": "duration", "pairs": "scope",
+}
+
+// nearest returns the name that is meant by a misspelt one; empty if none is near.
+func nearest(name string) string {
+	if meant, ok := aliases[name]; ok {
+		return meant
+	}
+	if len(name) > 40 {
+		return ""
+	}
+	best, least := "", 1+max(1, len(name)/3)
+	for _, n := range Names() {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is that of Levenshtein: how many characters to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substituted := diagonal
+			if a[i] != b[j] {
+				substituted++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substituted, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
