@@ -89,10 +89,10 @@ func (c credentials) hide(e *event, known secrets) {
 			e.Masked = noted(e.Masked, at)
 		}
 	})
-	if result, ok := tree[partResult]; ok {
-		tree[partResult] = known.replace(result, pointer{partResult}, func(at pointer) {
-			e.Masked = noted(e.Masked, at)
-		})
+	for _, part := range []string{partResult, partLabels} {
+		if made, ok := tree[part]; ok {
+			tree[part] = known.replace(made, pointer{part}, func(at pointer) { e.Masked = noted(e.Masked, at) })
+		}
 	}
 	e.setTree(tree)
 	if e.Error != nil {

@@ -6,5 +6,5 @@
 // counted. The policy's own rules may drop an event or mask what is in it; then the
 // credentials of the request are hidden, also where a policy repeats them; then the event
 // is cut to its size and written. An event of which it is not known what has to be masked
-// is written without input and result.
+// is written without input, result and labels.
 package decisionlog

@@ -3,6 +3,9 @@ package decisionlog
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +15,9 @@ import (
 )
 
 // event is one entry of the decision log, in the shape of OPA's EventV1, which those
-// who read OPA's logs can read. Three things are our own: the ID of the request, a bundle is a policy and its
-// revision the etag, and an error has the code of the failure.
+// who read OPA's logs can read. Four things are our own: the ID of the request, the labels of
+// the policy, a bundle is a policy and its revision the etag, and an error has the code of the
+// failure.
 type event struct {
 	Labels     map[string]string `json:"labels"`
 	DecisionID string            `json:"decision_id"`
@@ -29,6 +33,9 @@ type event struct {
 	// Input and Result belong to the event alone: masks change them.
 	Input  any `json:"input,omitempty"`
 	Result any `json:"result,omitempty"`
+	// PolicyLabels are the labels that the policy gave, all rules of the chain together:
+	// labels are OPA's, those of the node. They belong to the event alone too.
+	PolicyLabels any `json:"policy_labels,omitempty"`
 	// Erased and Masked are JSON pointers (RFC 6901) into the event: what was taken
 	// out of it, and what was replaced.
 	Erased    []string         `json:"erased,omitempty"`
@@ -61,6 +68,7 @@ func (l *Log) newEvent(d Decided, reading *authz.Reading) *event {
 		Metrics:    map[string]int64{"timer_server_handler_ns": d.took.Nanoseconds()},
 	}
 	e.addInput(d.Request, reading)
+	e.addLabels(d.Decision.Labels)
 	if d.Policy != "" {
 		e.Bundles = map[authz.PolicyName]bundle{d.Policy: {d.Etag}}
 	}
@@ -94,6 +102,18 @@ func (e *event) addInput(r *authz.Request, reading *authz.Reading) {
 	if document, err := input.Document(); err == nil {
 		e.Input = document
 	}
+}
+
+// addLabels adds the labels of a decision.
+func (e *event) addLabels(labels []authz.Label) {
+	if len(labels) == 0 {
+		return
+	}
+	object := make(map[string]any, len(labels))
+	for _, l := range labels {
+		object[l.Name] = l.Value
+	}
+	e.PolicyLabels = object
 }
 
 // parsedBody is where what is read of a body stands in an event.
@@ -131,23 +151,27 @@ func clone(value any) any {
 const (
 	partInput  = "input"
 	partResult = "result"
+	partLabels = "policy_labels"
 )
 
 // tree returns the parts of the event that pointers lead into.
 func (e *event) tree() map[string]any {
-	out := make(map[string]any, 2)
+	out := make(map[string]any, 3)
 	if e.Input != nil {
 		out[partInput] = e.Input
 	}
 	if e.Result != nil {
 		out[partResult] = e.Result
 	}
+	if e.PolicyLabels != nil {
+		out[partLabels] = e.PolicyLabels
+	}
 	return out
 }
 
 // setTree puts the parts back after a change.
 func (e *event) setTree(tree map[string]any) {
-	e.Input, e.Result = tree[partInput], tree[partResult]
+	e.Input, e.Result, e.PolicyLabels = tree[partInput], tree[partResult], tree[partLabels]
 }
 
 // erase takes what the pointers lead to out of the event, and says so.
@@ -161,16 +185,39 @@ func (e *event) erase(pointers ...string) {
 	e.setTree(tree)
 }
 
-// strip takes the input and the result out of an event of which nobody knows what
-// has to be masked.
+// strip takes the input, the result and the labels out of an event of which nobody knows
+// what has to be masked.
 func (e *event) strip(why error) {
-	e.erase("/"+partInput, "/"+partResult)
+	e.erase("/"+partInput, "/"+partResult, "/"+partLabels)
 	reason := "Input and result are left out: the policy's rules for the log did not say what to mask: " + why.Error() + "."
 	if e.Error == nil {
 		e.Error = &eventError{Code: codeMask, Message: reason}
 		return
 	}
 	e.Error.Message += " " + reason
+}
+
+// resultLabels returns a copy of what the result says of labels; nil if there is none.
+func (e *event) resultLabels() map[string]any {
+	result, _ := e.Result.(map[string]any)
+	labels, _ := result["labels"].(map[string]any)
+	return maps.Clone(labels)
+}
+
+// eraseMaskedLabels takes out the labels of which the result does not say the same as
+// before its masks: what they hide there must not stand beside it.
+func (e *event) eraseMaskedLabels(before map[string]any) {
+	if slices.Contains(e.Erased, "/"+partResult) {
+		e.erase("/" + partLabels)
+		return
+	}
+	labels, _ := e.PolicyLabels.(map[string]any)
+	after := e.resultLabels()
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := labels[name]; ok && !reflect.DeepEqual(before[name], after[name]) {
+			e.erase("/" + partLabels + "/" + name)
+		}
+	}
 }
 
 // requestIDFields returns what the input says of the x-request-id: the value of the header,
@@ -204,6 +251,7 @@ var tooLarge = [][]string{
 	},
 	{"/input"},
 	{"/result"},
+	{"/" + partLabels},
 }
 
 // encode returns the event as one line of JSON of at most limit bytes. Collectors drop
@@ -219,7 +267,10 @@ func (e *event) encode(limit int) (string, error) {
 	}
 	if err == nil && len(text) > limit {
 		// What is left but the lists is bounded by what may be configured.
-		e.Erased, e.Masked = []string{"/input", "/result"}, nil
+		e.Erased = slices.DeleteFunc([]string{"/input", "/result", "/" + partLabels}, func(p string) bool {
+			return p == "/"+partLabels && !slices.Contains(e.Erased, p)
+		})
+		e.Masked = nil
 		text, err = e.json()
 	}
 	return text, err

@@ -236,7 +236,7 @@ func (l *Log) log(ctx context.Context, _ *background.Yielder, d Decided) {
 // leave. If it is not known what has to be masked, the event is written without input
 // and result: a record of the decision is needed, and a leak cannot be taken back.
 func (l *Log) applyRules(ctx context.Context, d Decided, e *event) outcome {
-	known, before := l.credentials.in(e.tree()), e.requestIDFields()
+	known, before, labels := l.credentials.in(e.tree()), e.requestIDFields(), e.resultLabels()
 	defer func() {
 		if !reflect.DeepEqual(before, e.requestIDFields()) {
 			e.RequestID = ""
@@ -252,6 +252,7 @@ func (l *Log) applyRules(ctx context.Context, d Decided, e *event) outcome {
 		return outcomeDropped
 	}
 	e.mask(masks, known)
+	e.eraseMaskedLabels(labels)
 	l.credentials.hide(e, known)
 	return o
 }

@@ -64,7 +64,7 @@ func (l *Log) evalRules(ctx context.Context, d Decided, e *event) (drop bool, ma
 // them, credentials too, so that a rule can put something in their place.
 func (e *event) asInput() (rego.Input, error) {
 	head := *e
-	head.Input, head.Result = nil, nil
+	head.Input, head.Result, head.PolicyLabels = nil, nil, nil
 	text, err := head.json()
 	if err != nil {
 		return rego.Input{}, err
@@ -75,7 +75,7 @@ func (e *event) asInput() (rego.Input, error) {
 	if err := decoder.Decode(&document); err != nil {
 		return rego.Input{}, err
 	}
-	// Input and result are documents already; only the head goes through JSON.
+	// Input, result and labels are documents already; only the head goes through JSON.
 	maps.Copy(document, e.tree())
 	return rego.NewInput(document)
 }
@@ -113,8 +113,8 @@ func parseMask(element any) (m mask, err error) {
 		return mask{}, err
 	}
 	// OPA has a third part, which there is nothing of here.
-	if !slices.Contains([]string{partInput, partResult, "nd_builtin_cache"}, m.at[0]) {
-		return mask{}, errors.New("leads neither into /input nor into /result")
+	if !slices.Contains([]string{partInput, partResult, partLabels, "nd_builtin_cache"}, m.at[0]) {
+		return mask{}, errors.New("leads neither into /input nor into /result nor into /policy_labels")
 	}
 	m.upsert = op == "upsert"
 	if !m.upsert && op != "remove" {

@@ -36,6 +36,7 @@ allow := {
 	"headers": {"authorization": "x", "x-copy": [v | some v in found]},
 	"dynamic_metadata": {"all": [v | some v in found], "parts": [p | some v in found; some p in split(v, " ")], "http": http},
 	"reason": concat(", ", [sprintf("%v", [v]) | some v in found]),
+	"labels": {sprintf("copy-%d", [i]): v | some i, v in [v | some v in found]},
 }`
 
 const carry = `package system.log
