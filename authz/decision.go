@@ -49,6 +49,10 @@ const (
 	maxLabelValue = 128
 )
 
+// AttributeLabel begins the keys of the attributes of a record that are labels: each ends with
+// the name.
+const AttributeLabel = "understudy.label."
+
 // Valid reports whether a label is within its bounds.
 func (l Label) Valid() bool {
 	return validLabelName(l.Name) && len(l.Value) <= maxLabelValue && diagnostics.Clean(l.Value) == l.Value
@@ -196,13 +200,29 @@ func (d Decision) WithRendering(r *Rendering) Decision {
 
 // Rendering is a place in which a front keeps what it has made of a decision that is
 // cached. It is safe for concurrent use.
-type Rendering struct{ value atomic.Value }
+type Rendering struct {
+	value atomic.Value
+	// answer has the value of a rendering that shares another one's; nil otherwise.
+	answer *Rendering
+}
+
+// Sharing returns another place that always has what this one has. It is for a decision
+// that is another one and the same answer: the two differ in labels alone.
+func (r *Rendering) Sharing() *Rendering { return &Rendering{answer: r.place()} }
+
+// place is where the value is.
+func (r *Rendering) place() *Rendering {
+	if r.answer != nil {
+		return r.answer
+	}
+	return r
+}
 
 // Load returns what was stored, or nil.
-func (r *Rendering) Load() any { return r.value.Load() }
+func (r *Rendering) Load() any { return r.place().value.Load() }
 
 // Store stores a value, always of the same type.
-func (r *Rendering) Store(value any) { r.value.Store(value) }
+func (r *Rendering) Store(value any) { r.place().value.Store(value) }
 
 // Failure is a reason for which a policy did not decide. Its values are used as
 // metric labels and in records.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -135,5 +136,41 @@ func TestFormsDistinguishDecisions(t *testing.T) {
 		if ok && okToo && one == other {
 			t.Errorf("%s: both are %q", name, one)
 		}
+	}
+}
+
+// TestDecisionsThatDifferInLabelsShareTheirAnswer: what a front makes of one is there for
+// all of them, and yet each is a decision of its own.
+func TestDecisionsThatDifferInLabelsShareTheirAnswer(t *testing.T) {
+	c, err := New(nil, 10*maxInterned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_700_000_000, 0)
+	keep := func(n uint64, user, header string) authz.Decision {
+		return c.KeepAt(fingerprint(n), authz.Decision{
+			Verdict: authz.Allow, Headers: []authz.Field{{Name: "x", Value: header}}, Labels: []authz.Label{{Name: "user", Value: user}},
+			Value: map[string]any{"allowed": true, "labels": map[string]any{"user": user}},
+		}.WithValidUntil(authz.Forever), now)
+	}
+	ann, bob, again, other := keep(0, "ann", "a"), keep(1, "bob", "a"), keep(2, "ann", "a"), keep(3, "ann", "b")
+	if ann.Rendering() == bob.Rendering() || ann.Rendering() == other.Rendering() || ann.Rendering() != again.Rendering() {
+		t.Error("a rendering is not that of equal decisions alone")
+	}
+	if ann.Labels[0].Value != "ann" || bob.Labels[0].Value != "bob" {
+		t.Errorf("the labels are %v and %v", ann.Labels, bob.Labels)
+	}
+	bob.Rendering().Store("made")
+	if ann.Rendering().Load() != "made" || again.Rendering().Load() != "made" || other.Rendering().Load() != nil {
+		t.Errorf("there are %v, %v and %v; want what was made of the first answer alone", ann.Rendering().Load(), again.Rendering().Load(), other.Rendering().Load())
+	}
+	for n := range uint64(maxInterned + 10) { // after which no more are interned
+		keep(10+n, fmt.Sprint(n), "a")
+	}
+	if d := keep(9, "eve", "a"); d.Rendering().Load() != "made" || d.Labels[0].Value != "eve" {
+		t.Errorf("got %v with %v", d.Labels, d.Rendering().Load())
+	}
+	if len(c.interned.answers) != 2 || len(c.interned.known) != maxInterned {
+		t.Errorf("%d answers and %d decisions are held", len(c.interned.answers), len(c.interned.known))
 	}
 }

@@ -24,16 +24,24 @@ type interner struct {
 	mu sync.Mutex
 	// known :: canonical form → the decision.
 	known map[string]*authz.Decision
+	// answers :: canonical form without labels → the rendering of all decisions that differ
+	// in labels alone. Users have labels of their own; Envoy gets one answer.
+	answers map[string]*authz.Rendering
 }
 
 // intern returns the copy of a decision that is equal to d, whose canonical form is given.
 func (i *interner) intern(d authz.Decision, form string) *authz.Decision {
+	answer, labelled := answerForm(d)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if known := i.known[form]; known != nil {
 		return known
 	}
-	d = d.WithRendering(&authz.Rendering{})
+	rendering := &authz.Rendering{}
+	if labelled {
+		rendering = i.answer(answer).Sharing()
+	}
+	d = d.WithRendering(rendering)
 	if len(i.known) < maxInterned {
 		if i.known == nil {
 			i.known = make(map[string]*authz.Decision)
@@ -41,6 +49,31 @@ func (i *interner) intern(d authz.Decision, form string) *authz.Decision {
 		i.known[form] = &d
 	}
 	return &d
+}
+
+// answer returns the rendering of an answer, whose form is given.
+func (i *interner) answer(form string) *authz.Rendering {
+	if known := i.answers[form]; known != nil {
+		return known
+	}
+	made := &authz.Rendering{}
+	if len(i.answers) < maxInterned {
+		if i.answers == nil {
+			i.answers = make(map[string]*authz.Rendering)
+		}
+		i.answers[form] = made
+	}
+	return made
+}
+
+// answerForm returns the canonical form of a decision without its labels, and without the
+// value, which has them too. It reports false if there are none.
+func answerForm(d authz.Decision) (string, bool) {
+	if len(d.Labels) == 0 {
+		return "", false
+	}
+	d.Labels, d.LabelsIgnored, d.Value = nil, false, nil
+	return canonical(d)
 }
 
 // canonical returns a text that two decisions of one policy share only if all their fields
