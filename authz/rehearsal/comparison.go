@@ -2,6 +2,9 @@ package rehearsal
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +24,8 @@ type comparison struct {
 	liveDecision authz.Decision
 	decision     authz.Decision
 	difference   authz.Difference
+	// changed has the names of what changed in a RESPONSE_CHANGED; nil otherwise.
+	changed []string
 
 	once sync.Once
 	text recordText
@@ -34,10 +39,14 @@ type recordText struct {
 }
 
 func newComparison(r *authz.Request, live, experiment *Version, liveDecision, decision authz.Decision) *comparison {
-	return &comparison{
+	c := &comparison{
 		live: live, experiment: experiment, liveDecision: liveDecision, decision: decision,
 		difference: r.Compare(liveDecision, decision),
 	}
+	if c.difference == authz.ResponseChanged {
+		c.changed = r.Changed(liveDecision, decision)
+	}
+	return c
 }
 
 // severity says how much somebody should look at the comparison.
@@ -67,8 +76,9 @@ func (c *comparison) recordText() (recordText, error) {
 }
 
 // body is the JSON that follows the prefix, in this order. The difference is always
-// there, UNCHANGED too, so that a search needs no case for its absence; rule and
-// reason are left out where there are none.
+// there, UNCHANGED too, so that a search needs no case for its absence; what explains it
+// is left out where there is none. rule and reason are those of the side that explains the
+// difference; those of each side follow.
 type body struct {
 	Policy           string           `json:"policy"`
 	PolicyEtag       string           `json:"policy_etag"`
@@ -79,6 +89,15 @@ type body struct {
 	Difference       authz.Difference `json:"difference"`
 	Rule             string           `json:"rule,omitempty"`
 	Reason           string           `json:"reason,omitempty"`
+	// Changed names what changed in the response, without values.
+	Changed          []string          `json:"changed,omitempty"`
+	PolicyStatus     int               `json:"policy_status,omitempty"`
+	PolicyRule       string            `json:"policy_rule,omitempty"`
+	PolicyReason     string            `json:"policy_reason,omitempty"`
+	ExperimentStatus int               `json:"experiment_status,omitempty"`
+	ExperimentRule   string            `json:"experiment_rule,omitempty"`
+	ExperimentReason string            `json:"experiment_reason,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
 }
 
 func (c *comparison) describe() (recordText, error) {
@@ -93,9 +112,29 @@ func (c *comparison) describe() (recordText, error) {
 		Difference:       c.difference,
 		Rule:             diagnostics.Bounded(side.Rule),
 		Reason:           diagnostics.Bounded(side.Reason),
+		Changed:          c.changed,
+		PolicyStatus:     c.liveDecision.Status(),
+		PolicyRule:       diagnostics.Bounded(c.liveDecision.Rule),
+		PolicyReason:     diagnostics.Bounded(c.liveDecision.Reason),
+		ExperimentStatus: c.decision.Status(),
+		ExperimentRule:   diagnostics.Bounded(c.decision.Rule),
+		ExperimentReason: diagnostics.Bounded(c.decision.Reason),
+		Labels:           labelsByName(authz.LabelsOf(c.liveDecision, c.decision)),
 	}
 	encoded, err := json.Marshal(b)
 	return recordText{attribute.StringValue(authz.LogPrefix + " " + string(encoded)), b.attributes()}, err
+}
+
+// labelsByName :: name of a label → its value; nil if there are none.
+func labelsByName(labels []authz.Label) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(labels))
+	for _, l := range labels {
+		out[l.Name] = l.Value
+	}
+	return out
 }
 
 // explained returns the decision whose rule and reason explain the difference:
@@ -109,7 +148,7 @@ func (c *comparison) explained() authz.Decision {
 
 // attributes are the same facts as the body's, flat.
 func (b body) attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{
+	out := []attribute.KeyValue{
 		attribute.String("understudy.policy.name", b.Policy),
 		attribute.String("understudy.policy.etag", b.PolicyEtag),
 		attribute.String("understudy.policy.result", b.PolicyResult),
@@ -121,6 +160,27 @@ func (b body) attributes() []attribute.KeyValue {
 		attribute.String("understudy.preview.rule", b.Rule),
 		attribute.String("understudy.preview.reason", b.Reason),
 	}
+	for _, fact := range []struct{ key, text string }{
+		{"understudy.preview.changed", strings.Join(b.Changed, ", ")},
+		{"understudy.policy.rule", b.PolicyRule},
+		{"understudy.policy.reason", b.PolicyReason},
+		{"understudy.experiment.rule", b.ExperimentRule},
+		{"understudy.experiment.reason", b.ExperimentReason},
+	} {
+		if fact.text != "" {
+			out = append(out, attribute.String(fact.key, fact.text))
+		}
+	}
+	if b.PolicyStatus != 0 {
+		out = append(out, attribute.Int("understudy.policy.status", b.PolicyStatus))
+	}
+	if b.ExperimentStatus != 0 {
+		out = append(out, attribute.Int("understudy.experiment.status", b.ExperimentStatus))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Labels)) {
+		out = append(out, attribute.String(authz.AttributeLabel+name, b.Labels[name]))
+	}
+	return out
 }
 
 // comparisons holds those of one experiment with one live policy whose decisions are both

@@ -19,6 +19,8 @@ type metrics struct {
 	drops       metric.Int64Counter
 	// explanations are of differences.
 	explanations metric.Int64Counter
+	// labelsIgnored counts the decisions of experiments with labels that are none.
+	labelsIgnored metric.Int64Counter
 	// options are the labels of all measurements, made once.
 	options diagnostics.Options
 }
@@ -38,13 +40,15 @@ func (l comparisonLabels) Attributes() []attribute.KeyValue {
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{}
-	var errs [3]error
+	var errs [4]error
 	m.comparisons, errs[0] = meter.Int64Counter("understudy.preview.comparisons",
 		metric.WithDescription("Requests decided by an experiment too, by difference and the failure of the side that failed."))
 	m.drops, errs[1] = meter.Int64Counter("understudy.preview.dropped",
 		metric.WithDescription("Comparisons that were not made, by reason and experiment."))
 	m.explanations, errs[2] = meter.Int64Counter("understudy.preview.explanations",
 		metric.WithDescription("Differences that were to be explained by the expressions that decided, by outcome: explained, none, shed or failed."))
+	m.labelsIgnored, errs[3] = meter.Int64Counter("understudy.preview.labels.ignored",
+		metric.WithDescription("Decisions of experiments of which labels were ignored, because they are none or too many, by experiment."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -80,6 +84,26 @@ func (m *metrics) compared(ctx context.Context, d authz.Difference, failure auth
 	m.comparisons.Add(ctx, 1, diagnostics.Option(&m.options, comparisonLabels{d, failure}))
 }
 
+// experimentLabels are the labels of what is counted by experiment alone.
+type experimentLabels struct {
+	// experiment is the resource name of the experiment.
+	experiment string
+}
+
+// Attributes names the experiment as the commands do: policy/experiment. There are as many
+// as the snapshot has.
+func (l experimentLabels) Attributes() []attribute.KeyValue {
+	parts := strings.Split(l.experiment, "/")
+	if len(parts) < 3 {
+		return nil
+	}
+	return []attribute.KeyValue{attribute.String("experiment", parts[len(parts)-3]+"/"+parts[len(parts)-1])}
+}
+
+func (m *metrics) ignoredLabels(experiment string) {
+	m.labelsIgnored.Add(context.Background(), 1, diagnostics.Option(&m.options, experimentLabels{experiment}))
+}
+
 // dropLabels are the labels of a comparison that was not made.
 type dropLabels struct {
 	reason background.DropReason
@@ -87,14 +111,8 @@ type dropLabels struct {
 	experiment string
 }
 
-// Attributes names the experiment as the commands do: policy/experiment. There are as many
-// as the snapshot has.
 func (l dropLabels) Attributes() []attribute.KeyValue {
-	out := l.reason.Attributes()
-	if parts := strings.Split(l.experiment, "/"); len(parts) >= 3 {
-		out = append(out, attribute.String("experiment", parts[len(parts)-3]+"/"+parts[len(parts)-1]))
-	}
-	return out
+	return append(l.reason.Attributes(), experimentLabels{l.experiment}.Attributes()...)
 }
 
 func (m *metrics) dropped(why background.DropReason, experiment string) {

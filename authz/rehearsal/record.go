@@ -19,9 +19,9 @@ const EventPreview = "understudy.policy.preview"
 const observingKey = "understudy.observing"
 
 // Recorder writes preview records: one OpenTelemetry log event for each request
-// and ACTIVE experiment. A record says what was decided and by which versions; of
-// the request it has method, path without query, host, principal and x-request-id, and
-// never another header, a token or a body. A nil Recorder writes nothing. It is safe for
+// and ACTIVE experiment. A record says what was decided, why and by which versions; of
+// the request it has method, path without query, host, principal, x-request-id and the
+// labels that the policy names, and never another header, a token or a body. A nil Recorder writes nothing. It is safe for
 // concurrent use.
 type Recorder struct {
 	logger log.Logger

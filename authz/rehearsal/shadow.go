@@ -275,4 +275,7 @@ func (j job) finish(e *Experiment) {
 // it is where the counters of an experiment's Report belong.
 func (s *Shadow) count(ctx context.Context, c *comparison) {
 	s.metrics.compared(ctx, c.difference, c.failure())
+	if c.decision.LabelsIgnored {
+		s.metrics.ignoredLabels(c.experiment.Name)
+	}
 }

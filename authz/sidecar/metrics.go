@@ -19,6 +19,8 @@ type metrics struct {
 	duration metric.Float64Histogram
 	failures metric.Int64Counter
 	unsaved  metric.Int64Counter
+	// labelsIgnored counts the decisions with labels that are none.
+	labelsIgnored metric.Int64Counter
 	// notifyFailures counts the rules that could not be notified of the end of a reservation.
 	notifyFailures metric.Int64Counter
 	// observing says that nobody enforces the decisions.
@@ -48,10 +50,17 @@ func (l checkLabels) Attributes() []attribute.KeyValue {
 	return out
 }
 
+// policyLabels are the labels of what is counted by policy alone.
+type policyLabels struct{ policy authz.PolicyID }
+
+func (l policyLabels) Attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("policy", string(l.policy))}
+}
+
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{observing: s.config.Observing}
-	var errs [8]error
+	var errs [9]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -66,6 +75,8 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	errs[5] = errors.Join(observeStore(meter, s), observeObserving(meter, m.observing))
 	errs[6] = observePolicies(meter, s)
 	errs[7] = observeBodyMemory(meter, s.bodies)
+	m.labelsIgnored, errs[8] = meter.Int64Counter("understudy.labels.ignored",
+		metric.WithDescription("Live decisions of which labels were ignored, because they are none or too many, by policy."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -105,6 +116,9 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 func (m *metrics) checked(ctx context.Context, id authz.PolicyID, d authz.Decision, begin time.Time) {
 	m.checks.Add(ctx, 1, diagnostics.Option(&m.labels, checkLabels{id, d.Result(), d.Failure, m.observing}))
 	m.duration.Record(ctx, time.Since(begin).Seconds())
+	if d.LabelsIgnored {
+		m.labelsIgnored.Add(ctx, 1, diagnostics.Option(&m.labels, policyLabels{id}))
+	}
 }
 
 func (m *metrics) notSaved() { m.unsaved.Add(context.Background(), 1) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,15 +46,22 @@ func (c *consoleExporter) Export(_ context.Context, records []sdklog.Record) err
 
 // line is like:
 //
-//	12:00:01.123  ALLOW → DENY   NEWLY_DENIED  GET /api/orders  spiffe://…/web  tighter: rule "main"  2f6c…
+//	12:00:01.123  ALLOW → DENY   NEWLY_DENIED  GET /api/orders  spiffe://…/web user=ann  tighter: rule "main"  2f6c…
 //
-// The last is the decision ID, by which the request is found in other logs.
+// After the principal are the labels that the policy gave. The last is the decision ID, by
+// which the request is found in other logs.
 func (c *consoleExporter) line(r sdklog.Record) string {
-	about := make(map[string]string)
+	about, who := make(map[string]string), []string(nil)
 	r.WalkAttributes(func(kv attribute.KeyValue) bool {
 		about[string(kv.Key)] = kv.Value.String()
+		if label, ok := strings.CutPrefix(string(kv.Key), authz.AttributeLabel); ok {
+			who = append(who, label+"="+kv.Value.String())
+		}
 		return true
 	})
+	if principal := about["understudy.principal"]; principal != "" {
+		who = append([]string{principal}, who...)
+	}
 	experiment := authz.ResourceName(about["understudy.experiment.name"])
 	line := fmt.Sprintf("%s  %s → %s  %-16s  %s %s  %s  %s",
 		c.colour.Dim(r.Timestamp().Format("15:04:05.000")),
@@ -61,7 +69,7 @@ func (c *consoleExporter) line(r sdklog.Record) string {
 		c.colour.Result(fmt.Sprintf("%-5s", about["understudy.experiment.result"])),
 		about["understudy.preview.difference"],
 		about["http.request.method"], about["url.path"],
-		about["understudy.principal"],
+		strings.Join(who, " "),
 		c.colour.Bold(experiment.ID()),
 	)
 	if reason := about["understudy.preview.reason"]; reason != "" && about["understudy.preview.difference"] != "UNCHANGED" {
