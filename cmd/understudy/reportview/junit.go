@@ -1,0 +1,98 @@
+package reportview
+
+import (
+	"encoding/xml"
+	"io"
+	"strings"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// The elements of JUnit's XML that GitLab, Jenkins and GitHub's reporters read.
+type (
+	junitSuites struct {
+		XMLName xml.Name     `xml:"testsuites"`
+		Suites  []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Timestamp  string          `xml:"timestamp,attr,omitempty"`
+		Properties []junitProperty `xml:"properties>property,omitempty"`
+		Cases      []junitCase     `xml:"testcase"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitMessage `xml:"failure,omitempty"`
+		Skipped *junitMessage `xml:"skipped,omitempty"`
+		Output  string        `xml:"system-out,omitempty"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+// JUnit writes a report as the result of tests: one test for each requirement, which
+// fails if it is not met, and one for each kind of difference, which has its numbers and
+// groups, and is skipped if nothing was compared. What fails is what ends `report` with
+// exit code 1.
+func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
+	s := junitSuite{Name: o.nameOf(r), Properties: []junitProperty{
+		{"verdict", VerdictOf(r).String()}, {"requests", Summary(r)},
+	}}
+	if r.ExperimentEtag != "" {
+		s.Properties = append(s.Properties, junitProperty{"experiment_etag", r.ExperimentEtag}, junitProperty{"policy_etag", r.PolicyEtag})
+	}
+	if r.UpdateTime != nil {
+		s.Timestamp = r.UpdateTime.AsTime().UTC().Format("2006-01-02T15:04:05")
+	}
+	for _, q := range r.Requirements {
+		c := junitCase{Class: s.Name + ".requirements", Name: terminal.Line(q.Requirement)}
+		if !q.Met {
+			c.Failure = &junitMessage{haveNeed(q)}
+			s.Failures++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	for _, k := range kinds {
+		c := junitCase{Class: s.Name + ".differences", Name: k.name, Output: outputOf(r, k)}
+		if r.RequestCount == 0 {
+			c.Skipped, c.Output = &junitMessage{"no request has been compared"}, ""
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	s.Tests = len(s.Cases)
+	out, err := xml.MarshalIndent(junitSuites{Suites: []junitSuite{s}}, "", "  ")
+	if err == nil {
+		_, err = io.WriteString(w, xml.Header+string(out)+"\n")
+	}
+	return err
+}
+
+// outputOf is what the test of a kind says: its number, and its groups.
+func outputOf(r *adminpb.Report, k kind) string {
+	n := k.count(r)
+	lines := []string{count(n) + " of " + counted(r.RequestCount, "request") + " (" + share(n, r.RequestCount) + ")"}
+	for _, d := range groupsOf(r) {
+		if d.Kind != k.value {
+			continue
+		}
+		lines = append(lines, partOf(d)+" "+endpointOf(d)+", "+counted(d.CallerCount, "caller")+", "+answersOf(d))
+		for _, e := range d.Causes {
+			lines = append(lines, "  "+causeOf(e))
+		}
+		if reason := reasonOf(d); reason != "" {
+			lines = append(lines, "  "+reason)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

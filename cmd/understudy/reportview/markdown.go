@@ -1,0 +1,186 @@
+package reportview
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// markdownGroups is the most rows of the table of groups: a comment has at most 65,536
+// characters on GitHub, and 200 rows with their causes can be more.
+const markdownGroups = 50
+
+// Markdown writes a report as GitHub's and GitLab's Markdown, for the description of a
+// change or a comment on it.
+func Markdown(w io.Writer, r *adminpb.Report, o Options) error {
+	m := &markdown{r: r}
+	v := VerdictOf(r)
+	m.line("### %s: %s", code(o.nameOf(r)), prose(v.String()))
+	m.line("")
+	m.scope()
+	m.counts()
+	m.requirements()
+	m.groups()
+	m.rest()
+	_, err := io.WriteString(w, m.out.String())
+	return err
+}
+
+// markdown is a document that is being written.
+type markdown struct {
+	r   *adminpb.Report
+	out strings.Builder
+}
+
+// line appends a line.
+func (m *markdown) line(format string, values ...any) {
+	fmt.Fprintf(&m.out, format, values...)
+	m.out.WriteByte('\n')
+}
+
+// prose is a sentence within which nothing is read as Markdown or HTML: it may quote what
+// others wrote.
+func prose(text string) string { return entities.Replace(terminal.Line(text)) }
+
+// code is text of others, shown as it is. It is HTML, which needs no rule for what the
+// text has of Markdown: backticks and bars are entities.
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "<code>" + entities.Replace(terminal.Line(text)) + "</code>"
+}
+
+// entities writes what HTML or Markdown reads as its own in another way.
+var entities = strings.NewReplacer(
+	"&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", "|", "&#124;", "`", "&#96;", "*", "&#42;", "_", "&#95;",
+	"[", "&#91;", "]", "&#93;", "@", "&#64;", `\`, "&#92;", "~", "&#126;", "#", "&#35;", "!", "&#33;", "://", "&#58;//", "www.", "www&#46;",
+)
+
+// scope says between what, where and as of when.
+func (m *markdown) scope() {
+	r := m.r
+	var parts []string
+	if r.ExperimentEtag != "" {
+		parts = append(parts, "experiment "+code(r.ExperimentEtag)+" beside the live policy "+code(r.PolicyEtag))
+	}
+	if r.ActiveDuration != nil {
+		parts = append(parts, "for "+period(r.ActiveDuration))
+	}
+	if r.NodeCount > 0 {
+		parts = append(parts, fmt.Sprintf("on %d of %s", r.ReportingNodeCount, counted(int64(r.NodeCount), "sidecar")))
+	}
+	if r.UpdateTime != nil {
+		parts = append(parts, "as of "+r.UpdateTime.AsTime().UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	if len(parts) > 0 {
+		m.line("%s", strings.Join(parts, ", "))
+		m.line("")
+	}
+}
+
+// counts is the table of kinds.
+func (m *markdown) counts() {
+	if m.r.RequestCount == 0 {
+		return
+	}
+	m.line("| | requests | share |")
+	m.line("|---|---:|---:|")
+	m.line("| compared | %s | |", count(m.r.RequestCount))
+	m.line("| unchanged | %s | %s |", count(m.r.UnchangedCount), share(m.r.UnchangedCount, m.r.RequestCount))
+	for _, k := range kinds {
+		n := k.count(m.r)
+		mark := ""
+		if n > 0 {
+			mark = "**"
+		}
+		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.name, count(n), prose(share(n, m.r.RequestCount)))
+	}
+	m.line("")
+}
+
+// requirements is the table of what a commit needs.
+func (m *markdown) requirements() {
+	if len(m.r.Requirements) == 0 {
+		return
+	}
+	m.line("| requirement | | has | needs | of |")
+	m.line("|---|---|---:|---:|---|")
+	for _, q := range requirementsOf(m.r) {
+		state := "✅ met"
+		if q.Unreachable {
+			state = "❌ can no longer be met"
+		} else if !q.Met {
+			state = "❌ not met"
+		}
+		from := "call"
+		if q.Source == adminpb.Report_RequirementResult_LOCATION {
+			from = "location"
+		}
+		m.line("| %s | %s | %s | %s | %s |", code(q.Requirement), state, prose(q.Have), prose(q.Need), from)
+	}
+	m.line("")
+}
+
+// groups is the table of what differs, and why.
+func (m *markdown) groups() {
+	all := groupsOf(m.r)
+	if len(all) == 0 && len(m.r.OtherDifferences) == 0 {
+		return
+	}
+	m.line("| requests | kind | path | callers | answer | why |")
+	m.line("|---:|---|---|---:|---|---|")
+	shown := all[:min(len(all), markdownGroups)]
+	for _, d := range shown {
+		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), nameOfKind(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), whyOf(d))
+	}
+	m.line("")
+	if rest := restOf(all[len(shown):], m.r.OtherDifferences); rest != "" {
+		m.line("%s", prose(rest))
+		m.line("")
+	}
+}
+
+// whyOf is the cell with causes, changes and reason of a group.
+func whyOf(d *adminpb.Report_Difference) string {
+	var parts []string
+	for _, e := range d.Causes {
+		parts = append(parts, code(causeOf(e)))
+	}
+	if len(d.Changes) > 0 && d.Kind == adminpb.Report_RESPONSE_CHANGED {
+		parts = append(parts, "changes "+code(strings.Join(d.Changes, ", ")))
+	}
+	if reason := reasonOf(d); reason != "" {
+		parts = append(parts, prose(reason))
+	}
+	if d.Noise {
+		parts = append(parts, "noise: the live policy differs from itself like this, too")
+	}
+	return strings.Join(parts, "<br>")
+}
+
+// rest is who, what was not seen, noise and what is not known, as a list.
+func (m *markdown) rest() {
+	for _, l := range labelsOf(m.r) {
+		var values []string
+		for _, v := range l.Values {
+			values = append(values, code(v.Value)+" "+count(v.RequestCount))
+		}
+		m.line("* %s, by %s: %s", nameOfKind(l.Kind), code(l.Label), strings.Join(values, ", "))
+	}
+	if never := neverExercised(m.r); len(never) > 0 {
+		m.line("* %s; about that, nothing is known:", unseen(m.r))
+		for _, c := range never {
+			m.line("  * %s", code(ruleOf(c)))
+		}
+	}
+	if text := noiseOf(m.r); text != "" {
+		m.line("* noise: %s", prose(strings.TrimPrefix(text, "none: ")))
+	}
+	for _, text := range unknownOf(m.r) {
+		m.line("* not known: %s", prose(text))
+	}
+}

@@ -1,0 +1,88 @@
+package reportview
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// count writes a number with commas: 1,234,567.
+func count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	var out strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out.WriteByte(',')
+		}
+		out.WriteRune(d)
+	}
+	return sign + out.String()
+}
+
+// counted is a number with its noun.
+func counted(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return count(n) + " " + what + "s"
+}
+
+// share writes a part of a whole in percent. It never rounds to nothing or to all what
+// is not: 1 of 1,000,000 is "< 0.01%", and 999,999 of them are "> 99.99%".
+func share(part, whole int64) string {
+	switch {
+	case whole <= 0:
+		return "-"
+	case part == 0:
+		return "0%"
+	case part == whole:
+		return "100%"
+	}
+	percent := 100 * float64(part) / float64(whole)
+	switch {
+	case percent < 0.01:
+		return "< 0.01%"
+	case percent > 99.99:
+		return "> 99.99%"
+	case percent > 99.9, percent < 0.1:
+		return fmt.Sprintf("%.2f%%", percent)
+	case percent > 99, percent < 10:
+		return trimZero(fmt.Sprintf("%.1f", percent)) + "%"
+	default:
+		return fmt.Sprintf("%.0f%%", percent)
+	}
+}
+
+// trimZero writes 5.0 as 5.
+func trimZero(number string) string { return strings.TrimSuffix(number, ".0") }
+
+// period writes a duration as people say it: two units at most, 1h5m, 2m30s, 0.5s.
+func period(d *durationpb.Duration) string {
+	p := d.AsDuration()
+	switch {
+	case p < time.Minute:
+		return p.Round(100 * time.Millisecond).String()
+	case p < time.Hour:
+		return strings.TrimSuffix(p.Round(time.Second).String(), "m0s") + minuteIfCut(p.Round(time.Second))
+	case p < 48*time.Hour:
+		return strings.TrimSuffix(p.Round(time.Minute).String(), "0s")
+	default:
+		hours := int64(p.Round(time.Hour) / time.Hour)
+		return fmt.Sprintf("%dd%dh", hours/24, hours%24)
+	}
+}
+
+// minuteIfCut gives a whole number of minutes its unit back.
+func minuteIfCut(p time.Duration) string {
+	if p%time.Minute == 0 && p < time.Hour {
+		return "m"
+	}
+	return ""
+}

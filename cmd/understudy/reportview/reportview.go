@@ -1,0 +1,85 @@
+// Package reportview shows a report of what an experiment changes: on a terminal, as
+// JSON, as Markdown for a pull request, and as JUnit's XML for a pipeline.
+//
+// A report answers one question: should I commit? So each form begins with the verdict, in
+// one sentence. The numbers that it is made of follow with what they are a part of, then
+// what changes and why, who is concerned, what was never exercised and what is not known.
+// All forms have the same facts in the same order.
+//
+// It needs nothing but the report: no server, and no clock. Paths, principals, reasons and
+// labels in a report are written by others, some of them by whoever sends a request; what
+// would control a terminal or a page is escaped.
+package reportview
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// Formats are the names of the forms, as --output takes them.
+var Formats = []string{"text", "json", "markdown", "junit"}
+
+// Options say how a report is shown. Their zero value shows all columns, without colours.
+type Options struct {
+	// Name is what the report is of. Empty is the experiment that the report names.
+	Name string
+	// Width and Height are those of the terminal, in characters; 0 is without a bound. In
+	// a lower terminal fewer groups and details are shown, and lists say how much more
+	// there is.
+	Width, Height int
+	// Palette colours the text of a terminal.
+	Palette terminal.Palette
+	// Everything shows lists to their ends, whatever the height.
+	Everything bool
+}
+
+// OptionsFor returns those that fit the terminal that a writer is.
+func OptionsFor(w io.Writer) Options {
+	width, height := terminal.Size(w)
+	return Options{Width: width, Height: height, Palette: terminal.PaletteFor(w)}
+}
+
+// Write shows a report in one of the Formats.
+func Write(w io.Writer, format string, r *adminpb.Report, o Options) error {
+	switch format {
+	case "text":
+		return Text(w, r, o)
+	case "json":
+		return JSON(w, r)
+	case "markdown":
+		return Markdown(w, r, o)
+	case "junit":
+		return JUnit(w, r, o)
+	default:
+		return fmt.Errorf("%q is no form of a report: it is %s", format, strings.Join(Formats, ", "))
+	}
+}
+
+// JSON writes the report as the API has it.
+func JSON(w io.Writer, r *adminpb.Report) error {
+	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, string(out))
+	return err
+}
+
+// nameOf is what a report is of: POLICY/EXPERIMENT of its resource name, as the commands
+// take it.
+func (o Options) nameOf(r *adminpb.Report) string {
+	if o.Name != "" {
+		return terminal.Line(o.Name)
+	}
+	parts := strings.Split(r.Name, "/") // projects/P/locations/L/policies/P/experiments/E/report
+	if len(parts) == 9 {
+		return terminal.Line(parts[5] + "/" + parts[7])
+	}
+	return "the experiment"
+}

@@ -1,0 +1,294 @@
+package reportview_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/reportview"
+	"understudy/cmd/understudy/terminal"
+)
+
+var update = flag.Bool("update", false, "write the files of testdata anew")
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // what people read is in their zone
+	os.Exit(m.Run())
+}
+
+// tightened is the report of a policy that denies 0.5 % of 5,000 requests: 25 paths of one
+// pattern, by 3 callers.
+func tightened() *adminpb.Report {
+	at := timestamppb.New(time.Date(2026, 11, 22, 10, 32, 5, 0, time.UTC))
+	return &adminpb.Report{
+		Name:       "projects/default/locations/local/policies/shop/experiments/tighter/report",
+		PolicyEtag: `W/"5ddc0e7b1a2f94c83e6d7a90b1c2d3e4"`, ExperimentEtag: `W/"0a93ab142f0ab7e4c8a050fb25187cdc"`,
+		StartTime: at, UpdateTime: at, ActiveDuration: durationpb.New(12*time.Minute + 30*time.Second),
+		RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25,
+		AllPairs:    &adminpb.Report_ReportCounts{RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25},
+		Differences: []*adminpb.Report_Difference{ordersDenied()},
+		Labels: []*adminpb.Report_LabelSummary{{
+			Label: "user", Kind: adminpb.Report_NEWLY_DENIED, Values: []*adminpb.Report_LabelValue{
+				{Value: "alice", RequestCount: 12}, {Value: "bob", RequestCount: 8}, {Value: "carol", RequestCount: 5},
+			},
+		}},
+		ReportingNodeCount: 2, NodeCount: 2, PublishInterval: durationpb.New(2 * time.Second),
+		ChangedRules: []*adminpb.Report_ChangedRule{
+			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "health.rego", Line: 22, Rule: "data.envoy.authz.allow", EvaluatedTrue: true, EvaluatedFalse: true},
+			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "health.rego", Line: 31, Rule: "data.envoy.authz.break_glass"},
+		},
+		ChangedRuleCoverage: 0.5, Noise: &adminpb.Report_Noise{SampledCount: 50},
+		Requirements: []*adminpb.Report_RequirementResult{
+			{Requirement: "requests>=1000", Have: "5,000", Need: "at least 1,000", Met: true, Source: adminpb.Report_RequirementResult_LOCATION},
+			{Requirement: "newly-denied=0", Have: "25", Need: "at most 0", Unreachable: true, Source: adminpb.Report_RequirementResult_CALL},
+		},
+	}
+}
+
+// ordersDenied is the one group of tightened.
+func ordersDenied() *adminpb.Report_Difference {
+	return &adminpb.Report_Difference{
+		Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/health/orders/*", Reason: "the scope orders.read is missing", Rule: "routes",
+		RequestCount: 25, EndpointRequestCount: 25, CallerCount: 3, ExperimentStatus: 403,
+		Causes: []*adminpb.Report_Expression{{File: "health.rego", Line: 24, Text: `"orders.read" in claims.scopes`}},
+		Examples: []*adminpb.Report_Example{{
+			Method: "GET", Path: "/health/orders/1017", Principal: "spiffe://cluster.local/ns/shop/sa/web",
+			Labels: map[string]string{"user": "alice"}, ExperimentStatus: 403, DecisionId: "219da814-8e0f-4e1b-ac11-274b1a12e14e",
+		}},
+	}
+}
+
+// varied is a report with all that a report can have.
+func varied() *adminpb.Report {
+	r := tightened()
+	r.NewlyAllowedCount, r.ResponseChangedCount, r.FailedCount, r.LiveFailedCount = 3, 40, 2, 1
+	r.RequestCount += 46
+	r.AllPairs = &adminpb.Report_ReportCounts{RequestCount: 19000, UnchangedCount: 18900, NewlyDeniedCount: 60, ResponseChangedCount: 40}
+	r.DroppedCount = 12
+	r.Drops = []*adminpb.Report_Drop{{Reason: "queue_full", RequestCount: 10}, {Reason: "unavailable", RequestCount: 2}}
+	r.NodeCount, r.SilentNodes = 4, []string{"projects/default/locations/local/nodes/web-7c9", "projects/default/locations/local/nodes/web-7d1"}
+	r.Noise.DifferedCount = 5
+	r.ChangedData = []string{"data.callers.stock", "data.permissions"}
+	r.Differences = append([]*adminpb.Report_Difference{{
+		Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/api/orders", Changes: []string{"header x-plan", "metadata tenant"},
+		RequestCount: 30, EndpointRequestCount: 1200, CallerCount: 2,
+	}, {
+		Kind: adminpb.Report_RESPONSE_CHANGED, Method: "POST", Path: "/api/refunds/*/lines", Changes: []string{"status"},
+		RequestCount: 10, EndpointRequestCount: 300, CallerCount: 4, PolicyStatus: 403, ExperimentStatus: 404, Noise: true,
+	}}, r.Differences...)
+	r.Differences = append(r.Differences, &adminpb.Report_Difference{
+		Kind: adminpb.Report_NEWLY_ALLOWED, Method: "GET", Path: "/api/reports", RequestCount: 3, EndpointRequestCount: 9, CallerCount: 1, PolicyStatus: 403,
+		Reason: "no rule allows it", Causes: []*adminpb.Report_Expression{{File: "shop.rego", Line: 19, Text: "http.method in data.permissions[role][route]"}},
+	}, &adminpb.Report_Difference{
+		Kind: adminpb.Report_FAILED, Method: "GET", Path: "/internal/prices", RequestCount: 2, EndpointRequestCount: 61, CallerCount: 1, Reason: "deadline exceeded",
+	})
+	r.OtherDifferences = []*adminpb.Report_KindCount{{Kind: adminpb.Report_LIVE_FAILED, RequestCount: 1}}
+	return r
+}
+
+// golden holds what is printed against a file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got); -update writes it anew\n%s", name, diff)
+	}
+}
+
+// TestGolden: what the forms look like.
+func TestGolden(t *testing.T) {
+	empty := &adminpb.Report{Name: tightened().Name, NodeCount: 1, ReportingNodeCount: 1}
+	same := &adminpb.Report{Name: tightened().Name, RequestCount: 300, UnchangedCount: 300}
+	for _, c := range []struct {
+		file, format string
+		report       *adminpb.Report
+		options      reportview.Options
+	}{
+		{"screen.txt", "text", tightened(), reportview.Options{Width: 80, Height: 24}},
+		{"varied_80.txt", "text", varied(), reportview.Options{Width: 80}},
+		{"varied_screen.txt", "text", varied(), reportview.Options{Width: 80, Height: 24}},
+		{"varied_40.txt", "text", varied(), reportview.Options{Width: 40}},
+		{"varied_wide.txt", "text", varied(), reportview.Options{}},
+		{"empty.txt", "text", empty, reportview.Options{Width: 80, Height: 24}},
+		{"same.txt", "text", same, reportview.Options{Width: 80, Height: 24, Name: "replay of access.log"}},
+		{"varied.md", "markdown", varied(), reportview.Options{}},
+		{"varied.xml", "junit", varied(), reportview.Options{}},
+		{"empty.xml", "junit", empty, reportview.Options{}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := reportview.Write(&out, c.format, c.report, c.options); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.file, out.Bytes())
+		})
+	}
+}
+
+// TestOneScreen: what a report says of a tightened policy is seen without scrolling, on
+// the smallest usual terminal, and all of it is there.
+func TestOneScreen(t *testing.T) {
+	lines := reportview.Lines(tightened(), reportview.Options{Width: 80, Height: 24})
+	if len(lines) > 23 {
+		t.Errorf("got %d lines, want at most 23", len(lines))
+	}
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{
+		"newly denied", "GET /health/orders/*", "25 of 25", "      3  ", "allowed → 403", `health.rego:24  "orders.read" in claims.scopes`, "(0.5%)",
+		"the scope orders.read is missing", "health.rego:31  data.envoy.authz.break_glass", "alice 12, bob 8, carol 5", "newly-denied=0", "has 25, needs at most 0",
+		"219da814-8e0f-4e1b-ac11-274b1a12e14e",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got\n%s\nwant it to have %q", text, want)
+		}
+	}
+}
+
+// TestFits: no terminal has to wrap or scroll, whatever is in the report.
+func TestFits(t *testing.T) {
+	large := varied()
+	for i := range 200 {
+		d := proto.CloneOf(ordersDenied())
+		d.Path, d.RequestCount = "/"+strings.Repeat("very-long-", i%20)+"注文/*", int64(i)
+		d.Reason = strings.Repeat("because ", i%30)
+		large.Differences = append(large.Differences, d)
+	}
+	for range 20 {
+		large.Requirements = append(large.Requirements, proto.CloneOf(large.Requirements[1]))
+	}
+	for _, r := range []*adminpb.Report{tightened(), varied(), large, {}} {
+		for _, width := range []int{20, 40, 67, 68, 80, 81, 132} {
+			for _, height := range []int{5, 24, 50} {
+				lines := reportview.Lines(r, reportview.Options{Width: width, Height: height})
+				if len(lines) >= height {
+					t.Errorf("%dx%d: got %d lines", width, height, len(lines))
+				}
+				for _, l := range lines {
+					if n := terminal.Columns(l); n > width {
+						t.Errorf("%dx%d: got %d columns in %q", width, height, n, l)
+					}
+				}
+			}
+		}
+	}
+	text := strings.Join(reportview.Lines(large, reportview.Options{Width: 80}), "\n")
+	if want := "and 195 more"; !strings.Contains(text, want) {
+		t.Errorf("got\n%s\nwant %q", text, want)
+	}
+}
+
+// TestColoursSayNothingAlone: without the colours the text is the same.
+func TestColoursSayNothingAlone(t *testing.T) {
+	o := reportview.Options{Width: 80, Height: 24}
+	plain := reportview.Lines(varied(), o)
+	o.Palette = true
+	coloured := strings.Join(reportview.Lines(varied(), o), "\n")
+	for _, code := range []string{"0", "1", "2", "31", "32", "33"} {
+		coloured = strings.ReplaceAll(coloured, "\x1b["+code+"m", "")
+	}
+	if diff := cmp.Diff(strings.Join(plain, "\n"), coloured); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestHostileText: what others wrote neither controls a terminal nor is Markdown or HTML.
+func TestHostileText(t *testing.T) {
+	r := tightened()
+	bad := "\x1b[2J\u202e`|<script>alert(1)</script>\n# [x](http://evil) @all"
+	d := r.Differences[0]
+	d.Method, d.Path, d.Reason, d.Rule = bad, "/"+bad, bad, bad
+	d.Causes[0].File, d.Causes[0].Text, d.Examples[0].Path, d.Examples[0].Principal = bad, bad, bad, bad
+	r.Labels[0].Label, r.Labels[0].Values[0].Value = bad, bad
+	r.ChangedRules[1].File, r.ChangedData, r.SilentNodes, r.NodeCount = bad, []string{bad}, []string{bad}, 3
+	r.Drops, r.DroppedCount = []*adminpb.Report_Drop{{Reason: bad, RequestCount: 1}}, 1
+	r.Requirements[0].Requirement, r.Requirements[0].Have = bad, bad
+	for _, format := range reportview.Formats {
+		var out bytes.Buffer
+		if err := reportview.Write(&out, format, r, reportview.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(out.String(), "\x1b\u202e") && format != "json" {
+			t.Errorf("%s: got a control character:\n%q", format, out.String())
+		}
+		if format == "markdown" {
+			for _, unwanted := range []string{"<script", "](http", "@all", "\n# "} {
+				if strings.Contains(out.String(), unwanted) {
+					t.Errorf("markdown: got %q in\n%s", unwanted, out.String())
+				}
+			}
+		}
+		if format == "junit" {
+			if err := xml.Unmarshal(out.Bytes(), new(struct{})); err != nil {
+				t.Errorf("junit: %v", err)
+			}
+		}
+	}
+}
+
+// TestJSON: it is the API's own, and is read again.
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := reportview.JSON(&out, varied()); err != nil {
+		t.Fatal(err)
+	}
+	got := &adminpb.Report{}
+	if err := protojson.Unmarshal(out.Bytes(), got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(varied(), got, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestVerdicts: one sentence for each state of a report.
+func TestVerdicts(t *testing.T) {
+	requirement := func(met, unreachable bool) *adminpb.Report_RequirementResult {
+		return &adminpb.Report_RequirementResult{Met: met, Unreachable: unreachable}
+	}
+	for _, c := range []struct {
+		report *adminpb.Report
+		want   string
+	}{
+		{&adminpb.Report{}, "Not known yet: no request has been compared."},
+		{&adminpb.Report{Requirements: []*adminpb.Report_RequirementResult{requirement(false, false)}},
+			"Not yet: the requirement is not met; no request has been compared."},
+		{&adminpb.Report{RequestCount: 1, UnchangedCount: 1}, "Nothing changes: the one request compared is decided alike."},
+		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, ChangedRules: []*adminpb.Report_ChangedRule{{}, {EvaluatedFalse: true}}},
+			"Look first: all 10 requests compared are decided alike, but 1 of 2 changed rules was never exercised."},
+		{&adminpb.Report{RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25},
+			"Look first: of 5,000 requests, 25 would be newly denied (0.5%)."},
+		{&adminpb.Report{RequestCount: 300, UnchangedCount: 270, NewlyDeniedCount: 19, NewlyAllowedCount: 5, ResponseChangedCount: 6,
+			Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(false, false)}},
+			"Not yet: 1 of 2 requirements is not met; of 300 requests, 19 would be newly denied, 5 newly allowed and 6 answered differently (10%)."},
+		{&adminpb.Report{RequestCount: 300, UnchangedCount: 299, FailedCount: 1, Requirements: []*adminpb.Report_RequirementResult{requirement(false, true), requirement(false, false)}},
+			"Do not commit: 1 of 2 requirements can no longer be met; of 300 requests, 1 would fail (0.3%)."},
+		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},
+			"Ready: all 2 requirements are met; all 300 requests compared are decided alike."},
+	} {
+		if got := reportview.VerdictOf(c.report).String(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package reportview
+
+import (
+	"io"
+	"math"
+	"strings"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
+)
+
+// detail is how much of a report a page shows. Numbers are the most entries of a list.
+type detail struct {
+	groups, causes, rules, labels, values, requirements int
+	// examples shows a request of each group, and empty lines between the parts.
+	examples bool
+}
+
+// details are what is tried, one after the other, until a page is low enough.
+var details = []detail{
+	{groups: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true},
+	{groups: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true},
+	{groups: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20},
+	{groups: 5, causes: 1, rules: 2, labels: 2, values: 3, requirements: 8},
+	{groups: 3, causes: 1, rules: 1, labels: 2, values: 2, requirements: 4},
+	{groups: 2, causes: 1, rules: 1, labels: 1, values: 1, requirements: 3},
+	{groups: 1, rules: 1, labels: 1, values: 1, requirements: 2},
+}
+
+// everything is a page that leaves nothing out.
+var everything = detail{
+	groups: math.MaxInt, causes: math.MaxInt, rules: math.MaxInt, labels: math.MaxInt, values: math.MaxInt, requirements: math.MaxInt, examples: true,
+}
+
+// Text writes a report for people, within the width of their terminal, and within its
+// height but for the line of the prompt.
+func Text(w io.Writer, r *adminpb.Report, o Options) error {
+	_, err := io.WriteString(w, strings.Join(Lines(r, o), "\n")+"\n")
+	return err
+}
+
+// Lines returns the lines of Text.
+func Lines(r *adminpb.Report, o Options) []string {
+	if o.Everything {
+		return newPage(r, o, everything).lines
+	}
+	var lines []string
+	for _, d := range details {
+		if lines = newPage(r, o, d).lines; o.Height == 0 || len(lines) < o.Height {
+			return lines
+		}
+	}
+	if fit := max(1, o.Height-1); len(lines) > fit {
+		lines = append(lines[:fit-1:fit-1], o.Palette.Dim(terminal.Cut("… more than the terminal has lines for; -o markdown has all of it", o.columns())))
+	}
+	return lines
+}
+
+// columns is the width, with a number that no line reaches in place of none.
+func (o Options) columns() int {
+	if o.Width <= 0 {
+		return math.MaxInt
+	}
+	return o.Width
+}
+
+// page is the text of a report, line by line.
+type page struct {
+	r     *adminpb.Report
+	o     Options
+	d     detail
+	lines []string
+}
+
+func newPage(r *adminpb.Report, o Options, d detail) *page {
+	p := &page{r: r, o: o, d: d}
+	p.verdict()
+	p.scope()
+	p.counts()
+	p.requirements()
+	p.groups()
+	p.gap()
+	p.who()
+	p.coverage()
+	p.noise()
+	p.unknown()
+	return p
+}
+
+// add appends lines as they are.
+func (p *page) add(lines ...string) { p.lines = append(p.lines, lines...) }
+
+// gap appends an empty line where there is room for it.
+func (p *page) gap() {
+	if p.d.examples && p.r.RequestCount > 0 {
+		p.add("")
+	}
+}
+
+// fit cuts a text to what is right of a column.
+func (p *page) fit(text string, from int) string {
+	return terminal.Cut(text, max(8, p.o.columns()-from))
+}
+
+// labelColumns is the width of what begins a section.
+const labelColumns = 9
+
+// section appends texts below each other, right of their label. Each is wrapped.
+func (p *page) section(label string, texts ...string) {
+	for _, text := range texts {
+		for _, line := range wrap(text, p.o.columns()-labelColumns) {
+			p.add(p.o.Palette.Bold(terminal.Pad(label, labelColumns)) + line)
+			label = ""
+		}
+	}
+}
+
+// row appends one text right of a label, cut to the width.
+func (p *page) row(label, text string) {
+	p.add(p.o.Palette.Bold(terminal.Pad(label, labelColumns)) + p.fit(text, labelColumns))
+}
+
+// wrap breaks a text at spaces into lines of a width; a longer word is cut.
+func wrap(text string, columns int) (lines []string) {
+	columns = max(8, columns)
+	line := ""
+	for _, word := range strings.Split(text, " ") {
+		switch {
+		case line == "":
+			line = word
+		case terminal.Columns(line)+1+terminal.Columns(word) <= columns:
+			line += " " + word
+		default:
+			lines, line = append(lines, terminal.Cut(line, columns)), word
+		}
+	}
+	return append(lines, terminal.Cut(line, columns))
+}
+
+// verdict is the first sentence of the page.
+func (p *page) verdict() {
+	v := VerdictOf(p.r)
+	lines := wrap(v.String(), p.o.columns())
+	for i, line := range lines {
+		word, rest, found := strings.Cut(line, ":")
+		if i == 0 && found {
+			line = p.tone(v.Tone, word+":") + rest
+		}
+		p.add(line)
+	}
+}
+
+// tone colours the word of a verdict.
+func (p *page) tone(t Tone, text string) string {
+	switch t {
+	case Good:
+		return p.o.Palette.Green(text)
+	case Bad:
+		return p.o.Palette.Red(text)
+	default:
+		return p.o.Palette.Yellow(text)
+	}
+}
+
+// scope says between what, for how long, where and as of when.
+func (p *page) scope() {
+	r, text := p.r, p.o.nameOf(p.r)
+	if r.ExperimentEtag != "" && r.PolicyEtag != "" {
+		text += " (" + shortEtag(r.ExperimentEtag) + ") beside the live policy (" + shortEtag(r.PolicyEtag) + ")"
+	} else {
+		text += " beside the live policy"
+	}
+	if r.ActiveDuration != nil {
+		text += " for " + period(r.ActiveDuration)
+	}
+	if r.NodeCount > 0 {
+		text += ", on " + count(int64(r.ReportingNodeCount)) + " of " + counted(int64(r.NodeCount), "sidecar")
+	}
+	if r.UpdateTime != nil {
+		text += ", as of " + terminal.When(r.UpdateTime)
+	}
+	p.add(wrap(text, p.o.columns())...)
+	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
+		p.add(wrap("With the live policies before it: "+Summary(asReport(all))+".", p.o.columns())...)
+	}
+}
+
+// asReport is counts as a report has them.
+func asReport(c *adminpb.Report_ReportCounts) *adminpb.Report {
+	return &adminpb.Report{
+		RequestCount: c.RequestCount, UnchangedCount: c.UnchangedCount, NewlyDeniedCount: c.NewlyDeniedCount,
+		NewlyAllowedCount: c.NewlyAllowedCount, ResponseChangedCount: c.ResponseChangedCount,
+		FailedCount: c.FailedCount, LiveFailedCount: c.LiveFailedCount, DroppedCount: c.DroppedCount,
+	}
+}
+
+// shortEtag is the beginning of an etag: enough to compare it with another by eye.
+func shortEtag(etag string) string {
+	hex := strings.TrimSuffix(strings.TrimPrefix(etag, `W/"`), `"`)
+	return terminal.Line(hex[:min(len(hex), 12)])
+}
+
+// counts is the table of how many requests of each kind there are.
+func (p *page) counts() {
+	if p.r.RequestCount == 0 {
+		return
+	}
+	cells := countsOf(p.r)
+	width := 0
+	for _, c := range cells {
+		width += c.width() + 2
+	}
+	p.add("")
+	if width-2 > p.o.columns() {
+		p.countList(cells)
+		return
+	}
+	var heads, numbers, shares string
+	for _, c := range cells {
+		heads += terminal.PadLeft(c.head, c.width()) + "  "
+		numbers += p.weigh(c, terminal.PadLeft(c.number, c.width())) + "  "
+		shares += terminal.PadLeft(c.share, c.width()) + "  "
+	}
+	p.add(p.o.Palette.Bold(strings.TrimSuffix(heads, "  ")), strings.TrimSuffix(numbers, "  "), p.o.Palette.Dim(strings.TrimSuffix(shares, "  ")))
+}
+
+// countList is counts for a narrow terminal, a number on each line.
+func (p *page) countList(cells []countCell) {
+	widest := 0
+	for _, c := range cells {
+		widest = max(widest, len(c.number))
+	}
+	for _, c := range cells {
+		text := " " + strings.ToLower(c.head)
+		if c.share != "" && c.some {
+			text += " (" + c.share + ")"
+		}
+		p.add(p.weigh(c, terminal.PadLeft(c.number, widest)) + p.fit(text, widest))
+	}
+}
+
+// weigh colours a number that somebody should look at.
+func (p *page) weigh(c countCell, text string) string {
+	switch {
+	case !c.some || !c.differs:
+		return text
+	case c.head == "NEWLY DENIED" || c.head == "FAILED":
+		return p.o.Palette.Red(text)
+	default:
+		return p.o.Palette.Yellow(text)
+	}
+}
+
+// countCell is one number of the table.
+type countCell struct {
+	head, number, share string
+	// some says that it is not 0, differs that it counts differences.
+	some, differs bool
+}
+
+// width is the columns of a cell.
+func (c countCell) width() int { return max(len(c.head), len(c.number), len(c.share)) }
+
+// countsOf returns the numbers in their order; that of failures of the live policy only
+// if there are some.
+func countsOf(r *adminpb.Report) []countCell {
+	cells := []countCell{
+		{head: "COMPARED", number: count(r.RequestCount)},
+		{head: "UNCHANGED", number: count(r.UnchangedCount), share: share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
+	}
+	for _, k := range kinds {
+		n := k.count(r)
+		head := strings.ToUpper(k.name)
+		switch {
+		case k.value == adminpb.Report_LIVE_FAILED && n == 0:
+			continue
+		case k.value == adminpb.Report_RESPONSE_CHANGED:
+			head = "CHANGED" // so that all of them fit into 80 columns
+		}
+		cells = append(cells, countCell{head: head, number: count(n), share: share(n, r.RequestCount), some: n > 0, differs: true})
+	}
+	return cells
+}

@@ -1,0 +1,167 @@
+package reportview
+
+import (
+	"strings"
+
+	adminpb "understudy/admin/v1"
+)
+
+// Verdict is the answer of a report to "should I commit?".
+type Verdict struct {
+	// Word is the answer in a word or two, and Why the reason. Together they are one
+	// sentence: "Not yet: 1 of 2 requirements is not met; …".
+	Word, Why string
+	// Tone is how the word is coloured.
+	Tone Tone
+}
+
+// Tone is what a verdict means for a commit. Nothing is said by its colour alone.
+type Tone int
+
+// The tones.
+const (
+	// Unknown: nothing is known that would answer.
+	Unknown Tone = iota
+	// Good: nothing speaks against it.
+	Good
+	// Look: it is for people to decide.
+	Look
+	// Bad: requirements are not met.
+	Bad
+)
+
+// String is the whole sentence.
+func (v Verdict) String() string { return v.Word + ": " + v.Why + "." }
+
+// VerdictOf judges a report: by its requirements if there are any, else by whether
+// anything changes.
+func VerdictOf(r *adminpb.Report) Verdict {
+	unmet, unreachable := 0, 0
+	for _, q := range r.Requirements {
+		if !q.Met {
+			unmet++
+			if q.Unreachable {
+				unreachable++
+			}
+		}
+	}
+	of := int64(len(r.Requirements))
+	switch {
+	case unreachable > 0:
+		return Verdict{"Do not commit", numberOf(int64(unreachable), of) + " can no longer be met; " + changeOf(r), Bad}
+	case unmet > 0:
+		return Verdict{"Not yet", numberOf(int64(unmet), of) + notMet(unmet) + "; " + changeOf(r), Bad}
+	case r.RequestCount == 0:
+		return Verdict{"Not known yet", "no request has been compared", Unknown}
+	case of == 1:
+		return Verdict{"Ready", "the requirement is met; " + changeOf(r), Good}
+	case of > 1:
+		return Verdict{"Ready", "all " + count(of) + " requirements are met; " + changeOf(r), Good}
+	case differing(r) > 0:
+		return Verdict{"Look first", changeOf(r), Look}
+	case len(neverExercised(r)) > 0:
+		return Verdict{"Look first", changeOf(r) + ", but " + unseen(r), Look}
+	default:
+		return Verdict{"Nothing changes", changeOf(r), Good}
+	}
+}
+
+// numberOf is "1 of 2 requirements".
+func numberOf(n, of int64) string {
+	if of == 1 {
+		return "the requirement"
+	}
+	return count(n) + " of " + count(of) + " requirements"
+}
+
+// notMet agrees with how many are not.
+func notMet(n int) string {
+	if n == 1 {
+		return " is not met"
+	}
+	return " are not met"
+}
+
+// differing is the number of requests that are not decided alike.
+func differing(r *adminpb.Report) int64 { return r.RequestCount - r.UnchangedCount }
+
+// changeOf says in one clause what the experiment changes.
+func changeOf(r *adminpb.Report) string {
+	if r.RequestCount == 0 {
+		return "no request has been compared"
+	}
+	if differing(r) <= 0 {
+		if r.RequestCount == 1 {
+			return "the one request compared is decided alike"
+		}
+		return "all " + count(r.RequestCount) + " requests compared are decided alike"
+	}
+	var parts []string
+	for _, k := range kinds {
+		if n := k.count(r); n > 0 {
+			clause := k.clause
+			if len(parts) > 0 {
+				clause = strings.TrimPrefix(clause, "would be ")
+			}
+			parts = append(parts, count(n)+" "+clause)
+		}
+	}
+	last := parts[len(parts)-1]
+	if len(parts) > 1 {
+		last = strings.Join(parts[:len(parts)-1], ", ") + " and " + last
+	}
+	return "of " + counted(r.RequestCount, "request") + ", " + last + " (" + share(differing(r), r.RequestCount) + ")"
+}
+
+// unseen says how much of the change was never exercised.
+func unseen(r *adminpb.Report) string {
+	n := int64(len(neverExercised(r)))
+	verb := " were never exercised"
+	if n == 1 {
+		verb = " was never exercised"
+	}
+	return count(n) + " of " + counted(int64(len(r.ChangedRules)), "changed rule") + verb
+}
+
+// neverExercised are the rules that differ and were not evaluated for any request.
+func neverExercised(r *adminpb.Report) (rules []*adminpb.Report_ChangedRule) {
+	for _, c := range r.ChangedRules {
+		if !c.EvaluatedTrue && !c.EvaluatedFalse {
+			rules = append(rules, c)
+		}
+	}
+	return rules
+}
+
+// Summary is the numbers of a report on one line, for lists and progress.
+func Summary(r *adminpb.Report) string {
+	if r.RequestCount == 0 {
+		return "no request compared"
+	}
+	text := counted(r.RequestCount, "request") + " compared"
+	for _, k := range kinds {
+		if n := k.count(r); n > 0 {
+			text += ", " + count(n) + " " + k.name
+		}
+	}
+	if differing(r) <= 0 {
+		text += ", none differs"
+	}
+	return text
+}
+
+// Differing is the number of requests of a report that are not decided alike, with the
+// gravest kind: "25 newly denied", "31 (25 newly denied)", or "0".
+func Differing(r *adminpb.Report) string {
+	all := differing(r)
+	for _, k := range kinds {
+		switch n := k.count(r); {
+		case n == 0:
+		case n == all:
+			return count(n) + " " + k.name
+		default:
+			return count(all) + " (" + count(n) + " " + k.name + ")"
+		}
+	}
+	return "0"
+}
