@@ -10,6 +10,7 @@ import (
 
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/authz/diagnostics"
 )
 
@@ -30,7 +31,7 @@ const (
 	// before it answers.
 	settleTime = 2 * time.Second
 	// nodeLifetime is the age of a report from which on its node counts as dead.
-	nodeLifetime = 10 * time.Second
+	nodeLifetime = authz.NodeLifetime
 	// MaxAttempts is how often a Txn is made again after it lost a race.
 	MaxAttempts = 50
 )

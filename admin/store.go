@@ -214,21 +214,22 @@ type Store interface {
 	// applied nothing.
 	Nodes(ctx context.Context, location authz.Location) ([]NodeReport, error)
 
-	// Evidence returns what was published of an experiment, read at one instant. It is
-	// empty for an experiment that is not there.
-	Evidence(ctx context.Context, experiment Key, uid string) (Evidence, error)
+	// Evidence returns what was published of an experiment, read at one instant; nothing
+	// if there is none. known has the serials of tallies whose values the caller has
+	// already, by tally: those whose serial is still the same come without their values.
+	Evidence(ctx context.Context, name EvidenceName, known map[string]int64) (Evidence, error)
 
 	// Settle replaces some tallies by their sum with what was settled before, in one
-	// step: if one of them was published since it was read, or something else was
-	// settled, nothing is changed and the error is ErrChanged. Nothing is published of a
-	// settled tally any more.
+	// step: if one of them was published since it was read, something else was settled, or
+	// the evidence was dropped, nothing is changed and the error is ErrChanged. Nothing is
+	// published of a settled tally any more: see authz.TallyKept.
 	Settle(ctx context.Context, s Settlement) error
 
 	// EvidenceNames returns the experiments of a project of which there is evidence,
-	// those that are gone too.
+	// those that are gone too, in order.
 	EvidenceNames(ctx context.Context, project string) ([]EvidenceName, error)
 
-	// DropEvidence removes all evidence of an experiment.
+	// DropEvidence removes all evidence of an experiment. If there is none, that is no error.
 	DropEvidence(ctx context.Context, name EvidenceName) error
 }
 
@@ -246,8 +247,13 @@ type Evidence struct {
 	Settled []byte
 	// Version changes with every Settle.
 	Version int64
+	// Damage says why the store cannot read Settled, which is empty then; nil if it can.
+	Damage error
 	// Tallies are the others, in the order of their nodes.
 	Tallies []TallyRecord
+	// Damaged are the tallies that the store cannot read, in order. What is published of
+	// one later takes its place.
+	Damaged []string
 }
 
 // TallyRecord is what was last published of a tally.
@@ -257,7 +263,8 @@ type TallyRecord struct {
 	// Tally and Serial are those of authz.PublishedEvidence.
 	Tally  string
 	Serial int64
-	Value  []byte
+	// Value is nil if the caller knows it.
+	Value []byte
 	// Age is the time since it was published, both ends by the store's clock.
 	Age time.Duration
 }

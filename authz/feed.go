@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -73,9 +74,18 @@ type Feed interface {
 	// Publish stores what tallies of a node have counted. Each replaces what was
 	// published of the same tally before, unless that has a higher serial. One whose
 	// experiment is gone, or that was settled, is not stored but named in the answer. All
-	// of them are stored, or none is.
+	// others are stored, or none is. An experiment is gone if there is no record under its
+	// name; or, for a tally that is new to the store, none whose value has the UID in it.
 	Publish(ctx context.Context, node string, evidence []PublishedEvidence) (Publication, error)
 }
+
+// NodeLifetime is the age of a report from which on its node counts as dead.
+const NodeLifetime = 10 * time.Second
+
+// TallyKept is for how long a store knows that a tally was settled. A node that could not
+// publish a tally for a good part of that must not publish it any more: it may have been
+// settled, and would count twice.
+const TallyKept = 24 * time.Hour
 
 // PublishedEvidence is what a tally has counted since it began.
 type PublishedEvidence struct {

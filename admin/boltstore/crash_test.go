@@ -23,10 +23,11 @@ import (
 const (
 	commitsTo = "UNDERSTUDY_TEST_COMMITS_TO"
 	fills     = "UNDERSTUDY_TEST_FILLS"
+	counts    = "UNDERSTUDY_TEST_COUNTS"
 )
 
 func TestMain(m *testing.M) {
-	child := map[string]func(string, io.Writer) error{commitsTo: commitForEver, fills: fillDisk}
+	child := map[string]func(string, io.Writer) error{commitsTo: commitForEver, fills: fillDisk, counts: countForEver}
 	for variable, run := range child {
 		if path := os.Getenv(variable); path != "" {
 			if err := run(path, os.Stdout); err != nil {

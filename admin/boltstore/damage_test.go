@@ -50,6 +50,8 @@ func filled(t testing.TB) []byte {
 			t.Fatal(err)
 		}
 	}
+	tryOut(t, store)
+	publishFilled(t, store)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +120,7 @@ func openDamaged(t *testing.T, content []byte) (refused bool) {
 			t.Errorf("following: %v", err)
 		}
 	}
+	checkFilledEvidence(t, store)
 	if _, err := store.Commit(t.Context(), change("after", admin.Put{Key: policyKey(7), Value: policyValue(t, 7)})); err != nil {
 		t.Errorf("committing: %v", err)
 	}

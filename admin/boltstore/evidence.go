@@ -1,27 +1,302 @@
 package boltstore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
 
 	"understudy/admin"
 	"understudy/authz"
 )
 
+// The evidence of an experiment is a bucket of its own, so that it is dropped as a whole:
+//
+//	settled       the number of settlements, 8 bytes, and the sum, see sealed
+//	tally/<tally> serial, time of publication in Unix nanoseconds and length of the node's
+//	              name, 8 bytes each, the name and the value, see sealed
+//	over/<tally>  when it was settled, 8 bytes, in Unix nanoseconds; kept for a day
+//
+// Numbers are big endian.
+var keySettled = []byte("settled")
+
+const (
+	prefixTally = "tally/"
+	prefixOver  = "over/"
+	// tallyHeader is the size of what is before the node's name.
+	tallyHeader = 24
+)
+
+// sealed puts the CRC-32C of the key and the entry before the entry.
+func sealed(key, entry []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, checksum(key, entry)), entry...)
+}
+
+// unsealed returns the entry without its checksum; it reports false if it is damaged.
+func unsealed(key, b []byte) (entry []byte, whole bool) {
+	if len(b) < 4 || binary.BigEndian.Uint32(b) != checksum(key, b[4:]) {
+		return nil, false
+	}
+	return b[4:], true
+}
+
+// evidenceBucket is the name of the bucket of an experiment's evidence.
+func evidenceBucket(name admin.EvidenceName) []byte {
+	return []byte(string(name.Experiment) + " " + name.UID)
+}
+
+// openEvidence returns the bucket of an experiment's evidence; nil if there is none.
+func openEvidence(tx *bbolt.Tx, name admin.EvidenceName) *bbolt.Bucket {
+	p := openProject(tx, name.Experiment.Project())
+	if p.root == nil {
+		return nil
+	}
+	if all := p.root.Bucket(bucketEvidence); all != nil {
+		return all.Bucket(evidenceBucket(name))
+	}
+	return nil
+}
+
 // Publish implements authz.Feed.
-func (s *Store) Publish(context.Context, string, []authz.PublishedEvidence) (authz.Publication, error) {
-	return authz.Publication{}, admin.ErrUnavailable
+func (s *Store) Publish(ctx context.Context, node string, evidence []authz.PublishedEvidence) (out authz.Publication, err error) {
+	if err := ctx.Err(); err != nil {
+		return out, err
+	}
+	now := time.Now()
+	err = s.update(func(tx *bbolt.Tx) error {
+		p, err := makeProject(tx, authz.ResourceName(node).Project())
+		if err != nil {
+			return err
+		}
+		for _, e := range evidence {
+			stored, err := p.publish(node, e, now, s.now())
+			if err != nil {
+				return err
+			}
+			if !stored {
+				out.Refused = append(out.Refused, e.Tally)
+			}
+		}
+		out.Nodes = p.alive(node, now)
+		return nil
+	})
+	if err != nil {
+		return authz.Publication{}, fmt.Errorf("publishing evidence: %w: %w", admin.ErrUnavailable, err)
+	}
+	return out, nil
+}
+
+// publish stores what a tally has counted; it reports false if the tally is over or its
+// experiment is gone. clock is the time that records expire by.
+func (p *project) publish(node string, e authz.PublishedEvidence, now, clock time.Time) (stored bool, err error) {
+	name := admin.EvidenceName{Experiment: admin.Key(e.Experiment), UID: e.UID}
+	all, err := p.root.CreateBucketIfNotExists(bucketEvidence)
+	if err != nil {
+		return false, err
+	}
+	key, known := []byte(prefixTally+e.Tally), false
+	if b := all.Bucket(evidenceBucket(name)); b != nil {
+		if b.Get([]byte(prefixOver+e.Tally)) != nil {
+			return false, nil
+		}
+		var before admin.TallyRecord
+		if before, known = decodeTally(key, b.Get(key), now); known && before.Serial > e.Serial {
+			return p.hasExperiment(e, known, clock), nil
+		}
+	}
+	if !p.hasExperiment(e, known, clock) {
+		return false, nil
+	}
+	b, err := all.CreateBucketIfNotExists(evidenceBucket(name))
+	if err != nil {
+		return false, err
+	}
+	return true, b.Put(key, encodeTally(key, node, e, now))
+}
+
+// hasExperiment reports whether the experiment of a tally is there. A value is looked into
+// for the UID if the tally is not known.
+func (p *project) hasExperiment(e authz.PublishedEvidence, known bool, clock time.Time) bool {
+	r := get(p, admin.Key(e.Experiment), clock)
+	return r.Key != "" && (known || r.Damage != nil || bytes.Contains(r.Value, []byte(e.UID)))
+}
+
+// alive is the number of nodes of the location of a node that report, with itself.
+func (p *project) alive(node string, now time.Time) int {
+	n, prefix := 1, string(authz.ResourceName(node).Location())+"/nodes/"
+	c := p.nodes.Cursor()
+	for key, value := c.Seek([]byte(prefix)); strings.HasPrefix(string(key), prefix); key, value = c.Next() {
+		if len(value) >= 8 && string(key) != node && now.Sub(time.Unix(0, decodeUint(value[:8]))) < authz.NodeLifetime {
+			n++
+		}
+	}
+	return n
+}
+
+// encodeTally encodes what was published of a tally.
+func encodeTally(key []byte, node string, e authz.PublishedEvidence, now time.Time) []byte {
+	entry := make([]byte, 0, tallyHeader+len(node)+len(e.Value))
+	for _, n := range []int64{e.Serial, now.UnixNano(), int64(len(node))} {
+		entry = binary.BigEndian.AppendUint64(entry, uint64(n))
+	}
+	return sealed(key, append(append(entry, node...), e.Value...))
+}
+
+// decodeTally copies what it returns. It reports false if there is nothing, or if that is
+// damaged.
+func decodeTally(key, b []byte, now time.Time) (r admin.TallyRecord, whole bool) {
+	entry, whole := unsealed(key, b)
+	if !whole || len(entry) < tallyHeader {
+		return r, false
+	}
+	length, rest := decodeUint(entry[16:tallyHeader]), entry[tallyHeader:]
+	if length < 0 || length > int64(len(rest)) {
+		return r, false
+	}
+	return admin.TallyRecord{
+		Node: string(rest[:length]), Tally: strings.TrimPrefix(string(key), prefixTally), Serial: decodeUint(entry[:8]),
+		Value: append([]byte{}, rest[length:]...),
+		// A clock that was set back makes no publication come from the future.
+		Age: max(0, now.Sub(time.Unix(0, decodeUint(entry[8:16])))),
+	}, true
 }
 
 // Evidence implements admin.Store.
-func (s *Store) Evidence(context.Context, admin.Key, string) (admin.Evidence, error) {
-	return admin.Evidence{}, nil
+func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (out admin.Evidence, err error) {
+	now := time.Now()
+	err = s.view(ctx, "reading evidence", func(tx *bbolt.Tx) error {
+		b := openEvidence(tx, name)
+		if b == nil {
+			return nil
+		}
+		out.Version, out.Settled, out.Damage = decodeSettled(b.Get(keySettled))
+		c := b.Cursor()
+		for key, value := c.Seek([]byte(prefixTally)); strings.HasPrefix(string(key), prefixTally); key, value = c.Next() {
+			r, whole := decodeTally(key, value, now)
+			if !whole {
+				out.Damaged = append(out.Damaged, strings.TrimPrefix(string(key), prefixTally))
+				continue
+			}
+			if serial, ok := known[r.Tally]; ok && serial == r.Serial {
+				r.Value = nil
+			}
+			out.Tallies = append(out.Tallies, r)
+		}
+		return nil
+	})
+	slices.SortFunc(out.Tallies, func(a, b admin.TallyRecord) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Tally, b.Tally))
+	})
+	return out, err
+}
+
+// decodeSettled copies what it returns.
+func decodeSettled(b []byte) (version int64, value []byte, err error) {
+	if b == nil {
+		return 0, nil, nil
+	}
+	entry, whole := unsealed(keySettled, b)
+	if !whole || len(entry) < 8 {
+		return 0, nil, errDamaged
+	}
+	return decodeUint(entry[:8]), append([]byte{}, entry[8:]...), nil
 }
 
 // Settle implements admin.Store.
-func (s *Store) Settle(context.Context, admin.Settlement) error { return admin.ErrUnavailable }
+func (s *Store) Settle(ctx context.Context, settlement admin.Settlement) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := s.update(func(tx *bbolt.Tx) error {
+		b := openEvidence(tx, settlement.EvidenceName)
+		if b == nil {
+			return admin.ErrChanged
+		}
+		return settle(b, settlement, time.Now())
+	})
+	if err != nil && !errors.Is(err, admin.ErrChanged) {
+		return fmt.Errorf("settling evidence: %w: %w", admin.ErrUnavailable, err)
+	}
+	return err
+}
+
+// settle settles what has not changed. An error undoes all of it.
+func settle(b *bbolt.Bucket, settlement admin.Settlement, now time.Time) error {
+	if version, _, _ := decodeSettled(b.Get(keySettled)); version != settlement.Version {
+		return admin.ErrChanged
+	}
+	if err := forgetOver(b, now); err != nil {
+		return err
+	}
+	for _, t := range settlement.Tallies {
+		key := []byte(prefixTally + t.Tally)
+		if stored, whole := decodeTally(key, b.Get(key), now); !whole || stored.Serial != t.Serial {
+			return admin.ErrChanged
+		}
+		if err := b.Delete(key); err != nil {
+			return err
+		}
+		if err := b.Put([]byte(prefixOver+t.Tally), encodeUint(now.UnixNano())); err != nil {
+			return err
+		}
+	}
+	return b.Put(keySettled, sealed(keySettled, append(encodeUint(settlement.Version+1), settlement.Settled...)))
+}
+
+// forgetOver removes what is known of tallies that were settled long ago.
+func forgetOver(b *bbolt.Bucket, now time.Time) error {
+	var old [][]byte
+	c := b.Cursor()
+	for key, value := c.Seek([]byte(prefixOver)); strings.HasPrefix(string(key), prefixOver); key, value = c.Next() {
+		if now.Sub(time.Unix(0, decodeUint(value))) >= authz.TallyKept {
+			old = append(old, bytes.Clone(key))
+		}
+	}
+	for _, key := range old {
+		if err := b.Delete(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // EvidenceNames implements admin.Store.
-func (s *Store) EvidenceNames(context.Context, string) ([]admin.EvidenceName, error) { return nil, nil }
+func (s *Store) EvidenceNames(ctx context.Context, project string) (out []admin.EvidenceName, err error) {
+	err = s.view(ctx, "listing evidence", func(tx *bbolt.Tx) error {
+		p := openProject(tx, project)
+		if p.root == nil || p.root.Bucket(bucketEvidence) == nil {
+			return nil
+		}
+		return p.root.Bucket(bucketEvidence).ForEachBucket(func(name []byte) error {
+			experiment, uid, _ := strings.Cut(string(name), " ")
+			out = append(out, admin.EvidenceName{Experiment: admin.Key(experiment), UID: uid})
+			return nil
+		})
+	})
+	return out, err
+}
 
 // DropEvidence implements admin.Store.
-func (s *Store) DropEvidence(context.Context, admin.EvidenceName) error { return admin.ErrUnavailable }
+func (s *Store) DropEvidence(ctx context.Context, name admin.EvidenceName) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := s.update(func(tx *bbolt.Tx) error {
+		if openEvidence(tx, name) == nil {
+			return nil
+		}
+		p := openProject(tx, name.Experiment.Project())
+		return p.root.Bucket(bucketEvidence).DeleteBucket(evidenceBucket(name))
+	})
+	if err != nil {
+		return fmt.Errorf("removing evidence: %w: %w", admin.ErrUnavailable, err)
+	}
+	return nil
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"go.etcd.io/bbolt"
+
+	"understudy/admin"
 )
 
 // Raw returns an entry of a bucket of a project as it is.
@@ -20,6 +22,11 @@ func (s *Store) PutRaw(project, bucket string, key, value []byte) error {
 	return s.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte("projects/"+project)).Bucket([]byte(bucket)).Put(key, value)
 	})
+}
+
+// RawEvidence changes the entries of an experiment's evidence as they are.
+func (s *Store) RawEvidence(name admin.EvidenceName, change func(*bbolt.Bucket) error) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return change(openEvidence(tx, name)) })
 }
 
 // Damaged returns how many records of a project are damaged, whatever they are of.

@@ -32,7 +32,7 @@ func change(id string, writes ...admin.Write) admin.Txn {
 	}
 }
 
-func commit(t *testing.T, store *boltstore.Store, txn admin.Txn) int64 {
+func commit(t testing.TB, store *boltstore.Store, txn admin.Txn) int64 {
 	t.Helper()
 	sequence, err := store.Commit(t.Context(), txn)
 	if err != nil {

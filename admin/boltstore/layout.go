@@ -28,6 +28,9 @@ import (
 //	    expiries/<time><resource name>
 //	    doneTimes/<time><txn id> when a record expires, and when a Txn was made, to
 //	                             find those to remove; the values are empty
+//	    evidence/<experiment> <uid>/
+//	                             what was published of an experiment, see evidence.go; files
+//	                             of earlier versions have no such bucket
 //
 // Times are Unix milliseconds, 8 bytes big endian, so that the oldest come first.
 // A location's head is the last entry of its changes; at least that entry is kept
@@ -39,6 +42,7 @@ var (
 	bucketNodes     = []byte("nodes")
 	bucketDone      = []byte("done")
 	bucketDoneTimes = []byte("doneTimes")
+	bucketEvidence  = []byte("evidence")
 	keySequence     = []byte("sequence")
 	keyFormat       = []byte("format")
 	formatSummed    = []byte{1}

@@ -169,14 +169,19 @@ func checkUnavailable(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	ctx, node := t.Context(), &adminpb.Node{Name: string(location) + "/nodes/n"}
 	for name, call := range map[string]func() error{
-		"Get":       func() error { _, err := store.Get(ctx, web); return err },
-		"List":      func() error { _, err := store.List(ctx, admin.Query{Collection: "projects/p1/locations"}); return err },
-		"Commit":    func() error { _, err := store.Commit(ctx, put("down")); return err },
-		"Nodes":     func() error { _, err := store.Nodes(ctx, location); return err },
-		"Load":      func() error { _, err := store.Load(ctx, location); return err },
-		"Next":      func() error { _, err := store.Next(ctx, location, authz.Cursor{}); return err },
-		"Heartbeat": func() error { _, err := store.Heartbeat(ctx, node); return err },
-		"Leave":     func() error { return store.Leave(ctx, node.Name) },
+		"Get":           func() error { _, err := store.Get(ctx, web); return err },
+		"List":          func() error { _, err := store.List(ctx, admin.Query{Collection: "projects/p1/locations"}); return err },
+		"Commit":        func() error { _, err := store.Commit(ctx, put("down")); return err },
+		"Nodes":         func() error { _, err := store.Nodes(ctx, location); return err },
+		"Load":          func() error { _, err := store.Load(ctx, location); return err },
+		"Next":          func() error { _, err := store.Next(ctx, location, authz.Cursor{}); return err },
+		"Heartbeat":     func() error { _, err := store.Heartbeat(ctx, node); return err },
+		"Leave":         func() error { return store.Leave(ctx, node.Name) },
+		"Publish":       func() error { _, err := store.Publish(ctx, node.Name, counted(1)); return err },
+		"Evidence":      func() error { _, err := store.Evidence(ctx, tried, nil); return err },
+		"Settle":        func() error { return store.Settle(ctx, admin.Settlement{EvidenceName: tried}) },
+		"EvidenceNames": func() error { _, err := store.EvidenceNames(ctx, "p1"); return err },
+		"DropEvidence":  func() error { return store.DropEvidence(ctx, tried) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,8 +23,18 @@ import (
 //	understudy:{P}:changes:LOCATION    stream: entries SEQUENCE-0, see below
 //	understudy:{P}:nodes:LOCATION      hash: node name → marshalled Node
 //	understudy:{P}:heartbeats:LOCATION sorted set: node name by the time of its report
+//	understudy:{P}:evidence            set: EXPERIMENT UID of all of which there is evidence
+//	understudy:{P}:evidence:UID:tallies
+//	                                   hash: tally → SERIAL TIME NODE, TIME of its publication
+//	understudy:{P}:evidence:UID:values hash: tally → marshalled Evidence
+//	understudy:{P}:evidence:UID:over   sorted set: tally by the time at which it was settled; kept for a day
+//	understudy:{P}:evidence:UID:settled
+//	                                   hash: version → number of settlements, value → marshalled Evidence
 //
-// Times are Unix milliseconds; EXPIRY is 0 for never. KIND is the name without its
+// Sidecars write nodes, heartbeats, the set evidence, tallies and values, and nothing else;
+// servers write everything.
+//
+// Times are Unix milliseconds; EXPIRY is 0 for never. UID is that of an experiment. KIND is the name without its
 // IDs, such as projects/locations/policies: a collection, also one with wildcards,
 // is a range of the index in bytewise order of the names. NAME and LOCATION are
 // resource names.
@@ -53,6 +63,15 @@ func (k keys) done(txnID string) string { return k.prefix + "done:" + txnID }
 func (k keys) changes(l authz.Location) string    { return k.prefix + "changes:" + string(l) }
 func (k keys) nodes(l authz.Location) string      { return k.prefix + "nodes:" + string(l) }
 func (k keys) heartbeats(l authz.Location) string { return k.prefix + "heartbeats:" + string(l) }
+
+func (k keys) evidence() string { return k.prefix + "evidence" }
+
+// evidenceOf returns the keys of the evidence of an experiment: its tallies, their values,
+// those that are over, and what was settled.
+func (k keys) evidenceOf(uid string) (tallies, values, over, settled string) {
+	prefix := k.prefix + "evidence:" + uid + ":"
+	return prefix + "tallies", prefix + "values", prefix + "over", prefix + "settled"
+}
 
 // kind returns the KIND of a resource name or of a collection.
 func kind(name string) string {

@@ -21,9 +21,12 @@ var contextTests = []test{
 func testContextDone(s *subject) {
 	a := s.policy("a")
 	s.put(admin.Put{Key: a})
+	name := s.begin("uid-1")
+	s.publish("n", published(name, "t", 1, "one"))
+	read := s.evidence(name)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	for name, call := range map[string]func() error{
+	for method, call := range map[string]func() error{
 		"Get":  func() error { _, err := s.Get(ctx, a); return err },
 		"List": func() error { _, err := s.List(ctx, admin.Query{Collection: s.policies()}); return err },
 		"Commit": func() error {
@@ -35,14 +38,25 @@ func testContextDone(s *subject) {
 		"Next":      func() error { _, err := s.Next(ctx, s.location, authz.Cursor{}); return err },
 		"Heartbeat": func() error { _, err := s.Heartbeat(ctx, s.node("n")); return err },
 		"Leave":     func() error { return s.Leave(ctx, s.node("n").Name) },
+		"Publish": func() error {
+			_, err := s.Publish(ctx, s.node("n").Name, []authz.PublishedEvidence{published(name, "t", 2, "more")})
+			return err
+		},
+		"Evidence": func() error { _, err := s.Evidence(ctx, name, nil); return err },
+		"Settle": func() error {
+			return s.Settle(ctx, admin.Settlement{EvidenceName: name, Settled: []byte("sum"), Tallies: read.Tallies})
+		},
+		"EvidenceNames": func() error { _, err := s.EvidenceNames(ctx, s.project); return err },
+		"DropEvidence":  func() error { return s.DropEvidence(ctx, name) },
 	} {
 		if err := call(); !errors.Is(err, context.Canceled) || errors.Is(err, admin.ErrUnavailable) {
-			s.Errorf("%s: %v", name, err)
+			s.Errorf("%s: %v", method, err)
 		}
 	}
 	if !s.has(a) {
 		s.Error("the commit was made")
 	}
+	s.checkEvidence(name, read)
 }
 
 // testContextCancelled cancels one of two followers that wait for the same change. A

@@ -59,6 +59,7 @@ func Run(t *testing.T, open Open, damages map[string]Damage) {
 		{"Races", raceTests},
 		{"Feed", feedTests},
 		{"Nodes", nodeTests},
+		{"Evidence", evidenceTests},
 		{"Contexts", contextTests},
 		{"Undecodable", undecodableTests},
 	}

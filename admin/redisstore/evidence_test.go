@@ -1,0 +1,217 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"understudy/admin"
+	"understudy/admin/redisstore"
+	"understudy/admin/storetest"
+	"understudy/authz"
+)
+
+// tried is the experiment of these tests, and node the one that counts.
+var tried = admin.EvidenceName{Experiment: web + "/experiments/e", UID: "uid-1"}
+
+const (
+	node     = string(location) + "/nodes/n"
+	evidence = "understudy:{p1}:evidence"
+)
+
+// counted is what the tallies a and b have counted when they publish for the nth time.
+func counted(n int64) (out []authz.PublishedEvidence) {
+	for _, tally := range []string{"a", "b"} {
+		out = append(out, authz.PublishedEvidence{
+			Experiment: string(tried.Experiment), UID: tried.UID, Tally: tally, Serial: n, Value: fmt.Appendf(nil, "%s%d", tally, n),
+		})
+	}
+	return out
+}
+
+// try stores the experiment.
+func try(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	if _, err := store.Commit(t.Context(), admin.Txn{ID: "try", Project: "p1", Writes: []admin.Write{
+		admin.Put{Key: web}, admin.Put{Key: tried.Experiment, Value: []byte("has uid-1 in it")},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func publish(t *testing.T, store *redisstore.Store, n int64) authz.Publication {
+	t.Helper()
+	out, err := store.Publish(t.Context(), node, counted(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func read(t *testing.T, store *redisstore.Store) admin.Evidence {
+	t.Helper()
+	out, err := store.Evidence(t.Context(), tried, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What is damaged of an evidence costs that tally alone, and is named; what is published of
+// it next takes its place. What was settled is damaged by itself, too, and what is settled
+// next takes its place.
+func TestDamagedEvidence(t *testing.T) {
+	server := storetest.StartRedis(t)
+	store, redis := open(t, server.URL()), client(t, server)
+	try(t, store)
+	ctx := t.Context()
+	for i, damage := range []func() error{
+		func() error { return redis.HSet(ctx, evidence+":uid-1:tallies", "a", "nonsense").Err() },
+		func() error { return redis.HSet(ctx, evidence+":uid-1:tallies", "a", "1 2 ").Err() },
+		func() error { return redis.HDel(ctx, evidence+":uid-1:tallies", "a").Err() },
+		func() error { return redis.HDel(ctx, evidence+":uid-1:values", "a").Err() },
+	} {
+		n := int64(2*i + 1)
+		publish(t, store, n)
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		got := read(t, store)
+		if len(got.Tallies) != 1 || got.Tallies[0].Tally != "b" || !cmp.Equal(got.Damaged, []string{"a"}) {
+			t.Errorf("damage %d: %+v", i, got)
+		}
+		err := store.Settle(ctx, admin.Settlement{EvidenceName: tried, Settled: []byte("x"), Tallies: []admin.TallyRecord{{Tally: "a", Serial: 0}}})
+		if !errors.Is(err, admin.ErrChanged) {
+			t.Errorf("damage %d: settling it: %v", i, err)
+		}
+		if refused := publish(t, store, n+1).Refused; len(refused) != 0 {
+			t.Errorf("damage %d: refused are %v", i, refused)
+		}
+		if got := read(t, store); len(got.Tallies) != 2 || len(got.Damaged) != 0 {
+			t.Errorf("damage %d, then published: %+v", i, got)
+		}
+	}
+	for i, damage := range []func() error{
+		func() error { return redis.HSet(ctx, evidence+":uid-1:settled", "version", "nonsense").Err() },
+		func() error { return redis.HDel(ctx, evidence+":uid-1:settled", "version").Err() },
+		func() error { return redis.HDel(ctx, evidence+":uid-1:settled", "value").Err() },
+	} {
+		settlement := admin.Settlement{EvidenceName: tried, Version: read(t, store).Version, Settled: fmt.Appendf(nil, "sum %d", i)}
+		if err := store.Settle(ctx, settlement); err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		got := read(t, store)
+		if got.Damage == nil || len(got.Settled) != 0 || len(got.Tallies) != 2 {
+			t.Errorf("damaged settlement %d: %+v", i, got)
+		}
+		settlement.Version, settlement.Settled = got.Version, fmt.Appendf(nil, "new %d", i)
+		if err := store.Settle(ctx, settlement); err != nil {
+			t.Errorf("damaged settlement %d: settling: %v", i, err)
+		}
+		if got := read(t, store); got.Damage != nil || string(got.Settled) != string(settlement.Settled) {
+			t.Errorf("damaged settlement %d, then settled: %+v", i, got)
+		}
+	}
+}
+
+// A key of a wrong type fails what is about evidence before anything is written, and
+// nothing else.
+func TestEvidenceWrongType(t *testing.T) {
+	server := storetest.StartRedis(t)
+	store, redis := open(t, server.URL()), client(t, server)
+	for _, key := range []string{evidence, evidence + ":uid-1:tallies", evidence + ":uid-1:values", evidence + ":uid-1:over"} {
+		t.Run(key, func(t *testing.T) {
+			if err := redis.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			try(t, store)
+			if err := redis.SetNX(t.Context(), key, "wrong", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			before := dump(t, redis)
+			if _, err := store.Publish(t.Context(), node, counted(1)); !errors.Is(err, admin.ErrUnavailable) {
+				t.Errorf("publishing: %v", err)
+			}
+			if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried}); !errors.Is(err, admin.ErrUnavailable) {
+				t.Errorf("settling: %v", err)
+			}
+			if diff := cmp.Diff(before, dump(t, redis)); diff != "" {
+				t.Errorf("left behind: %s", diff)
+			}
+			if records, err := store.Get(t.Context(), tried.Experiment); err != nil || records[0].Damage != nil {
+				t.Errorf("the experiment: %+v, %v", records, err)
+			}
+			if _, err := store.Commit(t.Context(), admin.Txn{ID: "b", Project: "p1", Writes: []admin.Write{admin.Delete{Key: tried.Experiment}}}); err != nil {
+				t.Errorf("committing: %v", err)
+			}
+		})
+	}
+}
+
+// A reply that is lost makes neither a publication nor a settlement count twice, nor a
+// failure of it.
+func TestLostReplyOfEvidence(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, storetest.StartRedis(t), "evalsha")
+	store := open(t, p.url())
+	try(t, store)
+	publish(t, store, 1)
+	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Settled: []byte("nothing yet")}); err != nil {
+		t.Fatal(err)
+	}
+	p.replies.Store(2)
+	if refused := publish(t, store, 2).Refused; len(refused) != 0 {
+		t.Errorf("refused are %v", refused)
+	}
+	before := read(t, store)
+	p.replies.Store(2)
+	settlement := admin.Settlement{EvidenceName: tried, Version: before.Version, Settled: []byte("a2"), Tallies: before.Tallies[:1]}
+	if err := store.Settle(t.Context(), settlement); err != nil {
+		t.Errorf("settling: %v", err)
+	}
+	want := admin.Evidence{Settled: []byte("a2"), Version: before.Version + 1, Tallies: before.Tallies[1:]}
+	if diff := cmp.Diff(want, read(t, store), cmpopts.IgnoreFields(admin.TallyRecord{}, "Age")); diff != "" {
+		t.Error(diff)
+	}
+	p.replies.Store(1 << 40)
+	if _, err := store.Publish(t.Context(), node, counted(3)); !errors.Is(err, admin.ErrOutcomeUnknown) {
+		t.Errorf("publishing without a reply: %v", err)
+	}
+	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried}); !errors.Is(err, admin.ErrOutcomeUnknown) {
+		t.Errorf("settling without a reply: %v", err)
+	}
+}
+
+// What is known of settled tallies is forgotten a day later, by the clock of Redis; what
+// sidecars publish has no expiry.
+func TestEvidenceIsKept(t *testing.T) {
+	server := storetest.StartRedis(t)
+	store, redis := open(t, server.URL()), client(t, server)
+	try(t, store)
+	publish(t, store, 1)
+	before := read(t, store)
+	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Settled: []byte("a1"), Tallies: before.Tallies[:1]}); err != nil {
+		t.Fatal(err)
+	}
+	if err := redis.ZIncrBy(t.Context(), evidence+":uid-1:over", -authz.TallyKept.Seconds()*1000, "a").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Version: 1, Settled: []byte("both"), Tallies: before.Tallies[1:]}); err != nil {
+		t.Fatal(err)
+	}
+	over, err := redis.ZRange(t.Context(), evidence+":uid-1:over", 0, -1).Result()
+	if err != nil || !cmp.Equal(over, []string{"b"}) {
+		t.Errorf("over are %v, %v", over, err)
+	}
+	for _, key := range []string{evidence, evidence + ":uid-1:over", evidence + ":uid-1:settled"} {
+		if ttl, err := redis.TTL(t.Context(), key).Result(); err != nil || ttl != -1 {
+			t.Errorf("%s expires in %v, %v", key, ttl, err)
+		}
+	}
+}
