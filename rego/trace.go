@@ -8,7 +8,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
+	"understudy/rego/bounds"
 	"understudy/rego/compile"
+	"understudy/rego/coverage"
 	"understudy/rego/explain"
 )
 
@@ -24,31 +26,55 @@ func (p *Program) Trace(ctx context.Context, path string, input Input, now time.
 	tracer := explain.NewTracer()
 	// Without the index of rules, one whose first condition fails is begun as well, and it is
 	// seen which condition that is.
-	if err := p.watch(ctx, path, q.body, input, now, tracer); err != nil {
+	if _, err := p.watch(ctx, path, q.body, input, now, tracer); err != nil {
 		return explain.Trace{}, err
 	}
 	return tracer.Trace(p.compiler, q.ref), nil
 }
 
+// Cover evaluates the rule at path as [Program.Trace] does, and returns its value. What
+// happens to targets on the way is noted on the tracer, which may watch several paths.
+func (p *Program) Cover(ctx context.Context, path string, input Input, now time.Time, tracer *coverage.Tracer) (Result, error) {
+	q, ok := p.queries[path]
+	if !ok {
+		return Result{}, nil
+	}
+	found, err := p.watch(ctx, path, q.body, input, now, tracer)
+	switch {
+	case err != nil || found == nil:
+		return Result{}, err
+	case bounds.TooLarge(found):
+		return Result{}, &EvalError{Path: path, Code: bounds.Code, Message: "the value is too large"}
+	}
+	value, err := ast.JSON(found.Value)
+	if err != nil {
+		return Result{}, evalError(path, err)
+	}
+	return Result{Defined: true, Value: value, ValidUntil: now}, nil
+}
+
 // watch evaluates a query with a tracer and without indexes.
 func (p *Program) watch(
 	ctx context.Context, path string, body ast.Body, input Input, now time.Time, tracer topdown.QueryTracer,
-) error {
+) (found *ast.Term, err error) {
 	if ctx.Err() != nil {
-		return compile.Ended(ctx)
+		return nil, compile.Ended(ctx)
 	}
 	cancel := newCancel(ctx)
 	stop := context.AfterFunc(ctx, cancel.Cancel)
 	defer stop()
-	err := p.query(body, input, now, cancel).WithIndexing(false).WithQueryTracer(tracer).
-		Iter(ctx, func(topdown.QueryResult) error { return nil })
+	err = p.query(body, input, now, cancel).WithIndexing(false).WithQueryTracer(tracer).
+		Iter(ctx, func(result topdown.QueryResult) error {
+			found = result[value]
+			return nil
+		})
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
-		return compile.Ended(ctx)
+		return nil, compile.Ended(ctx)
 	case topdown.IsCancel(err):
-		return fmt.Errorf("evaluating %s: %w", path, ErrStopped)
+		return nil, fmt.Errorf("evaluating %s: %w", path, ErrStopped)
 	case err != nil:
-		return evalError(path, err)
+		return nil, evalError(path, err)
 	}
-	return nil
+	return found, nil
 }
