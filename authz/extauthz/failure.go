@@ -72,10 +72,18 @@ func (s *Server) logFailure(id string, r *authz.Request, d authz.Decision) {
 		slog.String("failure", string(d.Failure)), slog.String("rule", d.Rule), slog.String("reason", d.Reason))
 }
 
+// code returns the gRPC status of a check that was decided so. A denial is an answer.
+func (s *Server) code(d authz.Decision) codes.Code {
+	if s.escalates(d) && (s.onFailure == failureIsError || d.Failure == authz.FailureNotReady) {
+		return failureCode(d.Failure)
+	}
+	return codes.OK
+}
+
 // escalate returns what Envoy gets in place of a denial.
 func (s *Server) escalate(denial *authv3.CheckResponse, d authz.Decision) (*authv3.CheckResponse, error) {
-	if s.onFailure == failureIsError || d.Failure == authz.FailureNotReady {
-		return nil, status.Error(failureCode(d.Failure), string(d.Failure)+": "+d.Reason)
+	if code := s.code(d); code != codes.OK {
+		return nil, status.Error(code, string(d.Failure)+": "+d.Reason)
 	}
 	return errorResponse(denial), nil
 }

@@ -19,6 +19,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"understudy/authz"
@@ -205,14 +207,24 @@ func (s *Server) decide(ctx context.Context, r *authz.Request) authz.Decision {
 		return s.decider.Check(ctx, r)
 	}
 	ctx = trace.ContextWithRemoteSpanContext(ctx, r.Span())
-	ctx, span := s.tracer.Start(ctx, "authz check", trace.WithSpanKind(trace.SpanKindServer))
+	inner, span := s.tracer.Start(ctx, "authz check", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
-	d := s.decider.Check(ctx, r)
+	if !span.IsRecording() {
+		return s.decider.Check(ctx, r) // records are in Envoy's span: this one is nowhere
+	}
+	d := s.decider.Check(inner, r)
 	span.SetAttributes(
 		attribute.String("understudy.decision_id", r.ID),
 		attribute.String("understudy.policy.result", d.Result()),
 		attribute.String("http.request.method", r.Method),
 	)
+	if method, ok := grpc.Method(ctx); ok {
+		span.SetAttributes(
+			attribute.String("rpc.system.name", "grpc"),
+			attribute.String("rpc.method", strings.TrimPrefix(method, "/")),
+			attribute.String("rpc.response.status_code", rpccode.Code(s.code(d)).String()),
+		)
+	}
 	return d
 }
 

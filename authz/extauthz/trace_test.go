@@ -7,6 +7,7 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"go.opentelemetry.io/contrib/propagators/b3"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -76,6 +77,9 @@ func TestTraceOfTheCall(t *testing.T) {
 				if len(ended) != 0 {
 					t.Errorf("a trace that is not sampled has %d spans", len(ended))
 				}
+				if got := record.SpanID().String(); got != tt.parent {
+					t.Errorf("the record is in the span %s, which nobody exports; want that of the caller, %s", got, tt.parent)
+				}
 				return
 			}
 			if len(ended) != 1 || record.SpanID() != ended[0].SpanContext.SpanID() {
@@ -83,6 +87,14 @@ func TestTraceOfTheCall(t *testing.T) {
 			}
 			if got := ended[0].Parent; tt.parent != "" && got.SpanID().String() != tt.parent || tt.parent == "" && got.IsValid() {
 				t.Errorf("the parent of the span is %s, want %q", got.SpanID(), tt.parent)
+			}
+			about := attribute.NewSet(ended[0].Attributes...)
+			for key, want := range map[attribute.Key]string{
+				"rpc.system.name": "grpc", "rpc.method": "envoy.service.auth.v3.Authorization/Check", "rpc.response.status_code": "OK",
+			} {
+				if got, _ := about.Value(key); got.AsString() != want {
+					t.Errorf("%s is %q, want %q", key, got.AsString(), want)
+				}
 			}
 		})
 	}

@@ -14,9 +14,14 @@ import (
 // evaluates. What it has decided is cached here, so that a request whose decision is known
 // never gets there. It is safe for concurrent use; Close ends it.
 type Candidate struct {
+	// name is the resource name of the experiment.
+	name     string
 	source   *adminpb.Policy
 	exempted authz.Exemptions
 	remote   *supervisor.Candidate
+	// shadow has the tally in its metrics until the candidate is closed.
+	shadow *Shadow
+	tally  *tally
 	// known is nil until the policy has compiled.
 	known atomic.Pointer[known]
 	// settled is closed when known is set, or never will be.
@@ -39,7 +44,10 @@ type known struct {
 // NewCandidate begins to compile the policy of an experiment. name is its resource name.
 // cached is the number of decisions to cache; negative means none.
 func (s *Shadow) NewCandidate(name string, source *adminpb.Policy, cached int) *Candidate {
-	c := &Candidate{source: source, exempted: authz.NewExemptions(source), settled: make(chan struct{})}
+	c := &Candidate{
+		name: name, source: source, exempted: authz.NewExemptions(source),
+		shadow: s, tally: s.metrics.open(name), settled: make(chan struct{}),
+	}
 	if s.config.Process == nil {
 		close(c.settled)
 		return c
@@ -88,11 +96,17 @@ func (c *Candidate) Cache() *cache.Cache {
 	return nil
 }
 
-// Close ends the candidate. What waits for it is dropped and counted before Close returns.
+// Close ends the candidate, and the series of its experiment if that has no other one. What
+// waits for it is dropped and counted before Close returns.
 func (c *Candidate) Close() {
-	c.closed.Store(true)
+	if c.closed.Swap(true) {
+		return
+	}
 	if c.remote != nil {
 		c.remote.Close()
+	}
+	if c.shadow.work.Err() == nil { // at the end of the process, the last export has all counts
+		c.shadow.metrics.close(c.name)
 	}
 }
 

@@ -3,76 +3,57 @@ package rehearsal
 import (
 	"context"
 	"errors"
-	"strings"
+	"maps"
+	"slices"
+	"sync"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"understudy/authz"
-	"understudy/authz/background"
 	"understudy/authz/diagnostics"
 )
 
-// metrics count the comparisons that were made, and those that were not.
+// metrics report the comparisons that were made, and those that were not, of the
+// experiments that there are. They are observed, and not counted by the SDK, because a
+// series has to end with its experiment. It is safe for concurrent use.
 type metrics struct {
-	comparisons metric.Int64Counter
-	drops       metric.Int64Counter
+	mu sync.Mutex
+	// tallies :: the resource name of an experiment → its tally, while a candidate of that
+	// name is open.
+	tallies map[string]*tally
+
 	// explanations are of differences.
 	explanations metric.Int64Counter
-	// labelsIgnored counts the decisions of experiments with labels that are none.
-	labelsIgnored metric.Int64Counter
-	// options are the labels of all measurements, made once.
+	// options are the labels of explanations, made once.
 	options diagnostics.Options
 }
 
-// comparisonLabels are the labels of a comparison.
-type comparisonLabels struct {
-	difference authz.Difference
-	failure    authz.Failure
-}
-
-func (l comparisonLabels) Attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.String("difference", string(l.difference)), attribute.String("failure", string(l.failure)),
-	}
-}
-
+// newMetrics registers the metrics, of no experiment yet.
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
-	m := &metrics{}
+	m := &metrics{tallies: map[string]*tally{}}
 	var errs [4]error
-	m.comparisons, errs[0] = meter.Int64Counter("understudy.preview.comparisons",
-		metric.WithDescription("Requests decided by an experiment too, by difference and the failure of the side that failed."))
-	m.drops, errs[1] = meter.Int64Counter("understudy.preview.dropped",
-		metric.WithDescription("Comparisons that were not made, by reason and experiment."))
-	m.explanations, errs[2] = meter.Int64Counter("understudy.preview.explanations",
+	var comparisons, drops, ignored metric.Int64ObservableCounter
+	comparisons, errs[0] = meter.Int64ObservableCounter("understudy.preview.comparisons", metric.WithUnit("{comparison}"),
+		metric.WithDescription("Requests decided by an experiment too, by policy, experiment, difference and the failure of the side that failed."))
+	drops, errs[1] = meter.Int64ObservableCounter("understudy.preview.dropped", metric.WithUnit("{comparison}"),
+		metric.WithDescription("Comparisons that were not made, by policy, experiment and reason."))
+	ignored, errs[2] = meter.Int64ObservableCounter("understudy.preview.labels.ignored", metric.WithUnit("{decision}"),
+		metric.WithDescription("Decisions of experiments of which labels were ignored, because they are none or too many, by policy and experiment."))
+	m.explanations, errs[3] = meter.Int64Counter("understudy.preview.explanations",
 		metric.WithDescription("Differences that were to be explained by the expressions that decided, by outcome: explained, none, shed or failed."))
-	m.labelsIgnored, errs[3] = meter.Int64Counter("understudy.preview.labels.ignored",
-		metric.WithDescription("Decisions of experiments of which labels were ignored, because they are none or too many, by experiment."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	m.begin()
-	return m, nil
-}
-
-// begin makes the counters visible before there is anything to count: an alert on a rise
-// needs the zero.
-func (m *metrics) begin() {
-	for _, d := range []authz.Difference{
-		authz.Unchanged, authz.NewlyDenied, authz.NewlyAllowed, authz.ResponseChanged, authz.ExperimentFailed, authz.LiveFailed,
-	} {
-		m.comparisons.Add(context.Background(), 0, diagnostics.Option(&m.options, comparisonLabels{d, ""}))
-	}
-	for _, r := range []background.DropReason{
-		background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory,
-		DropChanged, DropUnavailable,
-	} {
-		m.drops.Add(context.Background(), 0, diagnostics.Option(&m.options, dropLabels{reason: r}))
-	}
 	for _, outcome := range []explained{explainDone, explainNone, explainShed, explainFailed} {
-		m.explanations.Add(context.Background(), 0, diagnostics.Option(&m.options, outcome))
+		m.explanations.Add(context.Background(), 0, diagnostics.Option(&m.options, outcome)) // an alert on a rise needs the zero
 	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, t := range m.all() {
+			t.observe(o, comparisons, drops, ignored)
+		}
+		return nil
+	}, comparisons, drops, ignored)
+	return m, err
 }
 
 // explained counts an explanation.
@@ -80,41 +61,32 @@ func (m *metrics) explained(outcome explained) {
 	m.explanations.Add(context.Background(), 1, diagnostics.Option(&m.options, outcome))
 }
 
-func (m *metrics) compared(ctx context.Context, d authz.Difference, failure authz.Failure) {
-	m.comparisons.Add(ctx, 1, diagnostics.Option(&m.options, comparisonLabels{d, failure}))
+// all returns the tallies that there are.
+func (m *metrics) all() []*tally {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.tallies))
 }
 
-// experimentLabels are the labels of what is counted by experiment alone.
-type experimentLabels struct {
-	// experiment is the resource name of the experiment.
-	experiment string
-}
-
-// Attributes names the experiment as the commands do: policy/experiment. There are as many
-// as the snapshot has.
-func (l experimentLabels) Attributes() []attribute.KeyValue {
-	parts := strings.Split(l.experiment, "/")
-	if len(parts) < 3 {
-		return nil
+// open returns the tally of an experiment, for one more candidate of it.
+func (m *metrics) open(name string) *tally {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tallies[name]
+	if t == nil {
+		t = newTally(name)
+		m.tallies[name] = t
 	}
-	return []attribute.KeyValue{attribute.String("experiment", parts[len(parts)-3]+"/"+parts[len(parts)-1])}
+	t.candidates++
+	return t
 }
 
-func (m *metrics) ignoredLabels(experiment string) {
-	m.labelsIgnored.Add(context.Background(), 1, diagnostics.Option(&m.options, experimentLabels{experiment}))
-}
-
-// dropLabels are the labels of a comparison that was not made.
-type dropLabels struct {
-	reason background.DropReason
-	// experiment is the resource name of the experiment; empty for none.
-	experiment string
-}
-
-func (l dropLabels) Attributes() []attribute.KeyValue {
-	return append(l.reason.Attributes(), experimentLabels{l.experiment}.Attributes()...)
-}
-
-func (m *metrics) dropped(why background.DropReason, experiment string) {
-	m.drops.Add(context.Background(), 1, diagnostics.Option(&m.options, dropLabels{why, experiment}))
+// close takes a candidate from a tally. Without any its series end.
+func (m *metrics) close(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tallies[name]
+	if t.candidates--; t.candidates == 0 {
+		delete(m.tallies, name)
+	}
 }

@@ -102,14 +102,14 @@ func (c *comparing) done(d authz.Decision, err error) {
 	}
 	switch {
 	case err != nil && c.shadow.work.Err() != nil:
-		c.shadow.metrics.dropped(background.DropShutdown, c.experiment.Name)
+		c.experiment.Candidate.tally.drop(background.DropShutdown)
 	case err != nil:
-		c.shadow.metrics.dropped(reasonOf(err), c.experiment.Name)
+		c.experiment.Candidate.tally.drop(reasonOf(err))
 	case d.Failure == authz.FailureOverloaded:
-		c.shadow.metrics.dropped(DropBodyMemory, c.experiment.Name)
+		c.experiment.Candidate.tally.drop(DropBodyMemory)
 	case d.Failure == authz.FailureCanceled:
 		// The candidate was closed, or there is no more time at shutdown.
-		c.shadow.metrics.dropped(DropChanged, c.experiment.Name)
+		c.experiment.Candidate.tally.drop(DropChanged)
 	default:
 		c.compare(c.experiment.Candidate.Cache().Keep(c.job.request, d))
 	}
@@ -118,7 +118,7 @@ func (c *comparing) done(d authz.Decision, err error) {
 // survive is deferred: what panics costs this comparison alone.
 func (c *comparing) survive() {
 	if cause := recover(); cause != nil {
-		c.shadow.metrics.dropped(background.DropPanic, c.experiment.Name)
+		c.experiment.Candidate.tally.drop(background.DropPanic)
 		c.report(cause, diagnostics.PanicPreview)
 	}
 }
@@ -131,8 +131,14 @@ func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
 // compare counts and records how a decision of the experiment differs from the live one.
 func (c *comparing) compare(d authz.Decision) {
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, &c.experiment.Version, c.job.decision, d)
-	c.shadow.count(c.job.ctx, compared)
+	c.count(compared)
 	c.shadow.record(c.job.ctx, c.job.request, compared)
+}
+
+// count counts a comparison. Every one comes by here exactly once, recorded or not:
+// it is where the counters of an experiment's Report belong.
+func (c *comparing) count(compared *comparison) {
+	c.experiment.Candidate.tally.compare(compared)
 }
 
 // The reasons for which a comparison is not made, beside those of a pool.

@@ -155,7 +155,7 @@ func New(config Config) (*Shadow, error) {
 		Do:   s.rehearse,
 		Shed: func(j job, why background.DropReason) {
 			for _, e := range j.experiments {
-				metrics.dropped(why, e.Name)
+				e.Candidate.tally.drop(why)
 			}
 		},
 	})
@@ -200,7 +200,7 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			for _, e := range j.experiments[begun:] {
-				s.metrics.dropped(background.DropPanic, e.Name)
+				e.Candidate.tally.drop(background.DropPanic)
 			}
 			s.config.Output.Panics.Report(context.Background(), diagnostics.PanicPreview, cause,
 				slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
@@ -225,7 +225,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
 	if !j.take(e, int64(s.config.Limits.QueueBytes)) {
-		s.metrics.dropped(background.DropQueueBytes, e.Name)
+		e.Candidate.tally.drop(background.DropQueueBytes)
 		return
 	}
 	s.underWay.Add(1)
@@ -236,7 +236,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 func (c *comparing) know(d authz.Decision) {
 	defer c.survive()
 	if c.experiment.Candidate.closed.Load() {
-		c.shadow.metrics.dropped(DropChanged, c.experiment.Name)
+		c.experiment.Candidate.tally.drop(DropChanged)
 		return
 	}
 	c.compare(d)
@@ -269,13 +269,4 @@ func (j job) give(e *Experiment) {
 func (j job) finish(e *Experiment) {
 	j.give(e)
 	j.held.shadow.underWay.Done()
-}
-
-// count counts a comparison. Every one comes by here exactly once, recorded or not:
-// it is where the counters of an experiment's Report belong.
-func (s *Shadow) count(ctx context.Context, c *comparison) {
-	s.metrics.compared(ctx, c.difference, c.failure())
-	if c.decision.LabelsIgnored {
-		s.metrics.ignoredLabels(c.experiment.Name)
-	}
 }

@@ -3,10 +3,10 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"understudy/authz"
-	"understudy/authz/diagnostics"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -25,8 +25,8 @@ type metrics struct {
 	notifyFailures metric.Int64Counter
 	// observing says that nobody enforces the decisions.
 	observing bool
-	// labels are those of all measurements, made once.
-	labels diagnostics.Options
+	// labels :: checkLabels → *checkOptions.
+	labels sync.Map
 }
 
 // checkLabels are the labels of a check.
@@ -50,11 +50,33 @@ func (l checkLabels) Attributes() []attribute.KeyValue {
 	return out
 }
 
-// policyLabels are the labels of what is counted by policy alone.
-type policyLabels struct{ policy authz.PolicyID }
+// durationBuckets are in seconds: a cached decision takes microseconds, and one that asks
+// an external service may take seconds.
+var durationBuckets = []float64{
+	.00001, .00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10,
+}
 
-func (l policyLabels) Attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{attribute.String("policy", string(l.policy))}
+// checkOptions are the labels of a check as measurements take them: made once, and handed
+// over without another slice for each check. The time has the policy alone, for each of its
+// series is as many as there are buckets.
+type checkOptions struct {
+	count   []metric.AddOption
+	ignored []metric.AddOption
+	time    []metric.RecordOption
+}
+
+// options returns the labels, made on first use.
+func (m *metrics) options(l checkLabels) *checkOptions {
+	if known, ok := m.labels.Load(l); ok {
+		return known.(*checkOptions)
+	}
+	policy := metric.WithAttributeSet(attribute.NewSet(attribute.String("policy", string(l.policy))))
+	made := &checkOptions{
+		[]metric.AddOption{metric.WithAttributeSet(attribute.NewSet(l.Attributes()...))},
+		[]metric.AddOption{policy}, []metric.RecordOption{policy},
+	}
+	m.labels.Store(l, made)
+	return made
 }
 
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
@@ -64,8 +86,8 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time to a live decision."),
-		metric.WithExplicitBucketBoundaries(.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1, .5, 1))
+		metric.WithDescription("Time to a live decision, by policy."),
+		metric.WithExplicitBucketBoundaries(durationBuckets...))
 	m.failures, errs[2] = meter.Int64Counter("understudy.apply.failures",
 		metric.WithDescription("Policies and experiments that could not be applied."))
 	m.unsaved, errs[3] = meter.Int64Counter("understudy.snapshot.write_failures",
@@ -114,10 +136,11 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 }
 
 func (m *metrics) checked(ctx context.Context, id authz.PolicyID, d authz.Decision, begin time.Time) {
-	m.checks.Add(ctx, 1, diagnostics.Option(&m.labels, checkLabels{id, d.Result(), d.Failure, m.observing}))
-	m.duration.Record(ctx, time.Since(begin).Seconds())
+	options := m.options(checkLabels{id, d.Result(), d.Failure, m.observing})
+	m.checks.Add(ctx, 1, options.count...)
+	m.duration.Record(ctx, time.Since(begin).Seconds(), options.time...)
 	if d.LabelsIgnored {
-		m.labelsIgnored.Add(ctx, 1, diagnostics.Option(&m.labels, policyLabels{id}))
+		m.labelsIgnored.Add(ctx, 1, options.ignored...)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // metricsPage is a Prometheus page: a series, with its labels as they are written → its
 // value.
 //
-//	understudy_preview_dropped_total{reason="busy"} → 12
+//	understudy_preview_dropped_total{reason="queue_full"} → 12
 type metricsPage map[string]float64
 
 // readMetrics reads a Prometheus page. Without a URL it is empty, and so are the

@@ -172,7 +172,7 @@ func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
 	p.must(t, "POST", experiments+"?policyExperimentId=hostile", experiment(hostile["memory in small steps"]))
 	p.must(t, "POST", experiments+"/hostile:startPreview", "{}")
 	checks := askUntilDone(t, p)
-	const failed = `understudy_preview_comparisons_total\{difference="FAILED",failure="REHEARSAL_PROCESS"\}`
+	const failed = `understudy_preview_comparisons_total\{difference="FAILED",experiment="default/hostile",failure="REHEARSAL_PROCESS".*\}`
 	p.until(t, func(page string) bool {
 		return sum(page, "understudy_rehearsal_suspensions_total") == 1 && sum(page, failed) > 3
 	})
@@ -216,7 +216,7 @@ func (p *started) rehearse(t *testing.T, experiments string) {
 // comparesOn waits until the calm experiment has been compared again.
 func (p *started) comparesOn(t *testing.T) {
 	t.Helper()
-	const compared = `understudy_preview_comparisons_total\{difference="UNCHANGED".*\}`
+	const compared = `understudy_preview_comparisons_total\{difference="UNCHANGED",experiment="default/calm".*\}`
 	_, before := p.metricsPage(t, "")
 	p.until(t, func(page string) bool { return sum(page, compared) > sum(before, compared) })
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // metricsPage returns the page of metrics as a client asks for it.
@@ -66,5 +67,33 @@ func TestExemplars(t *testing.T) {
 	}
 	if _, page := r.metricsPage(t, "text/plain"); strings.Contains(page, "trace_id=") {
 		t.Errorf("the text format has exemplars:\n%s", page)
+	}
+}
+
+// TestSeriesOfAnExperiment: they are there with a zero before the first request, and end with
+// the experiment.
+func TestSeriesOfAnExperiment(t *testing.T) {
+	r := startServer(t, nil)
+	series := func(value string) string {
+		return `understudy_preview_comparisons_total\{difference="NEWLY_DENIED",experiment="shop/e1",failure="",policy="shop"\} ` + value + "\n"
+	}
+	const dropped = `understudy_preview_dropped_total\{experiment="shop/e1",policy="shop",reason="queue_full"\} 0`
+	if _, page := r.metricsPage(t, ""); strings.Contains(page, `experiment="`) {
+		t.Errorf("without experiments there are series of one:\n%s", page)
+	}
+	r.preview(t)
+	r.awaitMetric(t, series("0"))
+	r.awaitMetric(t, dropped)
+	r.check(t, "GET")
+	r.awaitMetric(t, series("1"))
+	r.call(t, "admin", "DELETE", policies+"/shop/experiments/e1", "")
+	for deadline := time.Now().Add(scriptTime); ; {
+		_, page := r.metricsPage(t, "")
+		if !strings.Contains(page, `experiment="`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a deleted experiment still has series:\n%s", page)
+		}
 	}
 }

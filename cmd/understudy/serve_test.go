@@ -318,7 +318,8 @@ func TestReadyzAndMetrics(t *testing.T) {
 	}
 	_, metrics := r.call(t, "health", "GET", "/metrics", "")
 	for _, want := range []string{
-		`understudy_checks_total{`, `policy="shop"`, `result="ALLOW"`, `understudy_check_duration_seconds_bucket`,
+		`understudy_checks_total{`, `policy="shop"`, `result="ALLOW"`,
+		`understudy_check_duration_seconds_bucket{policy="shop",le="1e-05"}`, `understudy_check_duration_seconds_bucket{policy="shop",le="10"}`,
 		`understudy_snapshot_sequence`, `understudy_snapshot_age_seconds`, `go_goroutines`,
 	} {
 		if !strings.Contains(metrics, want) {
