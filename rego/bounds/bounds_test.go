@@ -2,9 +2,16 @@ package bounds_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +80,7 @@ func large() map[string]any {
 	}
 	return map[string]any{
 		"text": strings.Repeat("aé", 350_000), "ascii": strings.Repeat("a", 1_000_000), "graph": graph, "many": many,
-		"nodes": []any{"n0"}, "number": json.Number(strings.Repeat("9", 19_000)), "deep": nested(3000),
+		"certificate": longKey(), "nodes": []any{"n0"}, "number": json.Number(strings.Repeat("9", 19_000)), "deep": nested(3000),
 	}
 }
 
@@ -83,6 +90,62 @@ func nested(depth int) (out any) {
 		out = map[string]any{"a": out}
 	}
 	return out
+}
+
+// longKey is a certificate with an RSA key of 16,384 bits.
+func longKey() string {
+	issuer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	n := new(big.Int).Lsh(big.NewInt(1), 16383)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537}, issuer)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestLongGlobsAreBounded: without any repetition, too, they are taken apart.
+func TestLongGlobsAreBounded(t *testing.T) {
+	got, err := eval(t, "x := regex.globs_match(input.ascii, input.ascii)", large())
+	var failed *rego.EvalError
+	if !errors.As(err, &failed) || failed.Code != bounds.Code {
+		t.Errorf("%v, %v; want the bound of regex.globs_match", got.Defined, err)
+	}
+}
+
+// TestUsualKeysAreFine: a chain of certificates and a key of 4,096 bits, and a token with
+// keys for ten issuers.
+func TestUsualKeysAreFine(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	input := map[string]any{
+		"certificate": certificate, "chain": certificate + certificate,
+		"key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+	}
+	for _, call := range []string{
+		`crypto.x509.parse_and_verify_certificates(input.chain)`,
+		`io.jwt.decode_verify(encoded, {"cert": input.certificate})[0]`,
+		`crypto.x509.parse_keypair(input.certificate, input.key)`,
+		`crypto.parse_private_keys(input.key)`,
+	} {
+		module := `key := crypto.x509.parse_rsa_private_key(input.key)
+encoded := io.jwt.encode_sign({"alg": "RS256"}, {"iss": "me"}, key)
+x if ` + call
+		if got, err := eval(t, module, input); err != nil || !got.Defined {
+			t.Errorf("%s: %v, %v; want a value", call, got.Defined, err)
+		}
+	}
 }
 
 // TestBeyondTheBound has, for each way in which the cost is computed, a call that goes
@@ -135,6 +198,14 @@ func TestBeyondTheBound(t *testing.T) {
 		"crypto.x509.parse_certificates":   `crypto.x509.parse_certificates(input.ascii)`,
 		"units.parse":                      `units.parse(input.ascii)`,
 		"strings.any_prefix_match":         `strings.any_prefix_match(input.many, input.many)`,
+		"io.jwt.verify_rs256":              `io.jwt.verify_rs256(sprintf("a.b.%s", [substring(input.ascii, 0, 8000)]), substring(input.ascii, 0, 8000))`,
+		"io.jwt.decode_verify":             `io.jwt.decode_verify("a.b.c", {"cert": input.ascii})[0]`,
+		"io.jwt.encode_sign":               `io.jwt.encode_sign({"alg": "RS256"}, {}, {"kty": "RSA", "n": substring(input.ascii, 0, 4000)})`,
+		"io.jwt.encode_sign_raw":           `io.jwt.encode_sign_raw("{}", input.ascii, "{}")`,
+		"crypto.parse_private_keys":        `crypto.parse_private_keys(substring(input.ascii, 0, 20000))`,
+		"crypto.x509.parse_keypair":        `crypto.x509.parse_keypair("a", substring(input.ascii, 0, 20000))`,
+		"crypto.x509.parse_and_verify_certificates":              `crypto.x509.parse_and_verify_certificates(input.certificate)[0]`,
+		"crypto.x509.parse_and_verify_certificates_with_options": `crypto.x509.parse_and_verify_certificates_with_options(base64.encode(input.certificate), {})[0]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
