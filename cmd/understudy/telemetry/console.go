@@ -48,7 +48,8 @@ func (c *consoleExporter) Export(_ context.Context, records []sdklog.Record) err
 //
 //	12:00:01.123  ALLOW → DENY   NEWLY_DENIED  GET /api/orders  spiffe://…/web user=ann  tighter: rule "main"  2f6c…
 //
-// After the principal are the labels that the policy gave. The last is the decision ID, by
+// After the principal are the labels that the policy gave, after the experiment its reason or,
+// for a changed response, the names of what changed. The last is the decision ID, by
 // which the request is found in other logs.
 func (c *consoleExporter) line(r sdklog.Record) string {
 	about, who := make(map[string]string), []string(nil)
@@ -72,8 +73,15 @@ func (c *consoleExporter) line(r sdklog.Record) string {
 		strings.Join(who, " "),
 		c.colour.Bold(experiment.ID()),
 	)
-	if reason := about["understudy.preview.reason"]; reason != "" && about["understudy.preview.difference"] != "UNCHANGED" {
-		line += ": " + reason
+	why := about["understudy.preview.reason"]
+	switch about["understudy.preview.difference"] {
+	case string(authz.Unchanged):
+		why = ""
+	case string(authz.ResponseChanged):
+		why = about["understudy.preview.changed"]
+	}
+	if why != "" {
+		line += ": " + why
 	}
 	return line + "  " + c.colour.Dim(about["understudy.decision_id"])
 }
