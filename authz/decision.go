@@ -158,8 +158,10 @@ func (d *Decision) addEarlier(labels []Label, ignored bool) {
 		}
 		merged = append(merged, l)
 	}
-	slices.SortFunc(merged, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
-	d.Labels = merged
+	if len(merged) > len(d.Labels) {
+		slices.SortFunc(merged, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+		d.Labels = merged
+	}
 }
 
 // ValidUntil is the first moment at which the decision may be another one for the same
