@@ -283,15 +283,22 @@ func checkRecord(t *testing.T, record *logspb.LogRecord) {
 	if !found {
 		t.Fatalf("the body is %q", body)
 	}
-	var facts map[string]string
+	var facts struct {
+		Policy     string `json:"policy_result"`
+		Experiment string `json:"experiment_result"`
+		Difference string `json:"difference"`
+		Etag       string `json:"policy_etag"`
+		OtherEtag  string `json:"experiment_etag"`
+		Status     int    `json:"experiment_status"`
+	}
 	if err := json.Unmarshal([]byte(text), &facts); err != nil {
 		t.Fatal(err)
 	}
-	if facts["policy_result"] != "ALLOW" || facts["experiment_result"] != "DENY" || facts["difference"] != "NEWLY_DENIED" {
-		t.Errorf("the facts are %v", facts)
+	if facts.Policy != "ALLOW" || facts.Experiment != "DENY" || facts.Difference != "NEWLY_DENIED" || facts.Status != 403 {
+		t.Errorf("the facts are %+v", facts)
 	}
-	if !strings.HasPrefix(facts["policy_etag"], `W/"`) || !strings.HasPrefix(facts["experiment_etag"], `W/"`) {
-		t.Errorf("the etags are %q and %q", facts["policy_etag"], facts["experiment_etag"])
+	if !strings.HasPrefix(facts.Etag, `W/"`) || !strings.HasPrefix(facts.OtherEtag, `W/"`) {
+		t.Errorf("the etags are %q and %q", facts.Etag, facts.OtherEtag)
 	}
 	if record.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_WARN || record.GetEventName() != "understudy.policy.preview" {
 		t.Errorf("severity %v, event %q", record.GetSeverityNumber(), record.GetEventName())
