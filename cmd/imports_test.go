@@ -75,7 +75,7 @@ var graph = map[string][]string{
 	},
 	"admin/redisstore":  {"admin", "admin/v1", "authz"},
 	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":             {"admin/v1", "authz/diagnostics", "rego", "rego/explain", "rego/regotest"},
+	"authz":             {"admin/v1", "authz/diagnostics", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
 	"authz/background":  {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
 	"authz/cache":       {"authz"},
 	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
@@ -84,18 +84,18 @@ var graph = map[string][]string{
 	"authz/extservice":  {"authz/diagnostics"},
 	"authz/rehearsal": {
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/rehearsal/supervisor",
-		"authz/rehearsal/wire", "rego", "rego/explain", // the input that the rehearsal process is sent, and what it saw
+		"authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
 	},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/extservice",
 		"authz/rehearsal", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
 	},
-	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/explain", "rego/regotest"}, // the parent never imports it
+	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // the parent never imports it
 	"authz/rehearsal/process":                   {},
-	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/explain", "rego/regotest"},
-	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"}, // for tests
-	"authz/rehearsal/wire":                      {"authz", "rego/explain", "rego/regotest"},              // decisions, read sets and traces cross
+	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
+	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},     // for tests
+	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"}, // decisions, read sets and traces cross
 	"rego/bundle":                               {"rego/compile"},
 	"rego/regotest":                             {"rego", "rego/compile"}, // tests are those of a Source
 	"rego":                                      {"rego/bounds", "rego/candidates", "rego/compile", "rego/coverage", "rego/dependencies", "rego/explain", "rego/instrument"},

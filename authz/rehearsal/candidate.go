@@ -29,8 +29,8 @@ type Candidate struct {
 	// bytes is the memory of the requests that wait for the candidate.
 	bytes  atomic.Int64
 	closed atomic.Bool
-	// unexplained is set when an explanation ended the rehearsal process: there are no more.
-	unexplained atomic.Bool
+	// unexamined is set when an examination ended the rehearsal process: there are no more.
+	unexamined atomic.Bool
 }
 
 // known is what is known of a policy that has compiled.

@@ -1,16 +1,13 @@
 package rehearsal
 
 import (
-	"errors"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	"understudy/authz"
-	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 	"understudy/rego/explain"
 )
 
@@ -52,7 +49,7 @@ func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain
 		return
 	}
 	e := &explanation{shadow: s, of: c, done: done}
-	if c.experiment.Candidate.unexplained.Load() || !e.begin() {
+	if c.experiment.Candidate.unexamined.Load() || !e.begin() {
 		s.metrics.explained(explainShed)
 		done(nil)
 		return
@@ -62,9 +59,9 @@ func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain
 	if live := c.job.live.Policy.Compiled(); live.NoOp() {
 		e.take(&e.live, explain.Trace{}, nil)
 	} else {
-		e.ask(&e.live, s.policies.of(c.job.live), path, live.Reads)
+		e.ask(&e.live, s.policies.of(c.job.live), path, live.Reads())
 	}
-	e.ask(&e.candidate, c.experiment.Candidate.remote, path, c.experiment.Candidate.reads)
+	e.ask(&e.candidate, c.experiment.Candidate.remote, path, c.experiment.Candidate.reads())
 }
 
 // explainedPath is the Rego rule that a difference is due to: that of the side which denies,
@@ -121,42 +118,11 @@ func (e *explanation) end() {
 }
 
 // ask asks one side for its trace.
-func (e *explanation) ask(into *explain.Trace, side *supervisor.Candidate, path string, reads func() *authz.ReadSet) {
-	var once sync.Once
-	took := func(t explain.Trace, err error) { once.Do(func() { e.take(into, t, err) }) }
-	err := side.Trace(path, func() (q wire.Question, ok bool) {
-		defer func() {
-			if cause := recover(); cause != nil {
-				e.of.report(cause, diagnostics.PanicPreview)
-				took(explain.Trace{}, errPanicked)
-				q, ok = wire.Question{}, false
-			}
-		}()
-		q, err := e.of.wholeQuestion(reads())
-		if err != nil {
-			took(explain.Trace{}, err)
-		}
-		return q, err == nil
-	}, took)
-	if err != nil {
-		took(explain.Trace{}, err)
+func (e *explanation) ask(into *explain.Trace, side *supervisor.Candidate, path string, reads *authz.ReadSet) {
+	asking := func(prepare func() (wire.Question, bool), done func(explain.Trace, error)) error {
+		return side.Trace(path, prepare, done)
 	}
-}
-
-// reads is what the candidate reads; the whole, as long as that is not known.
-func (c *Candidate) reads() *authz.ReadSet {
-	if k := c.known.Load(); k != nil {
-		return k.reads
-	}
-	return nil
-}
-
-// wholeQuestion is the request with all that a side reads of it. Nil stands for the whole.
-func (c *comparing) wholeQuestion(reads *authz.ReadSet) (wire.Question, error) {
-	request, config := c.job.request, c.shadow.config
-	q := wire.Question{Facts: wire.FactsOf(request, false), Timeout: config.Limits.Timeout}
-	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, reads) })
-	return q, err
+	examine(e.of, reads, asking, func(t explain.Trace, err error) { e.take(into, t, err) })
 }
 
 // take takes the trace of one side, and ends the explanation with that of the other.
@@ -167,10 +133,7 @@ func (e *explanation) take(into *explain.Trace, t explain.Trace, err error) {
 	e.waiting--
 	last := e.waiting == 0
 	e.mu.Unlock()
-	if guilt := (*supervisor.Guilt)(nil); errors.As(err, &guilt) {
-		// Once is enough: three times would suspend the experiment itself.
-		e.of.experiment.Candidate.unexplained.Store(true)
-	}
+	e.of.experiment.Candidate.examined(err)
 	if last {
 		e.finish()
 	}

@@ -139,7 +139,7 @@ func TestWhatCannotBeExplainedHasNoCauses(t *testing.T) {
 	}{
 		"too many are under way": {func(r *rehearsed, _ *comparing) { r.shadow.explaining.Store(maxExplaining) }, "shed"},
 		"no memory":              {func(r *rehearsed, c *comparing) { r.shadow.bytes.Store(int64(r.shadow.config.Limits.QueueBytes)) }, "shed"},
-		"one ended the process":  {func(r *rehearsed, _ *comparing) { r.experiment.Candidate.unexplained.Store(true) }, "shed"},
+		"one ended the process":  {func(r *rehearsed, _ *comparing) { r.experiment.Candidate.unexamined.Store(true) }, "shed"},
 		"no process":             {func(r *rehearsed, _ *comparing) { r.shadow.config.Process.Close() }, "failed"},
 		"the candidate is gone":  {func(r *rehearsed, _ *comparing) { r.experiment.Candidate.Close() }, "failed"},
 		"no live policies":       {func(r *rehearsed, _ *comparing) { r.shadow.policies.close() }, "failed"},

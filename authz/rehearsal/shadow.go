@@ -85,6 +85,7 @@ type Experiment struct {
 	Candidate *Candidate
 	// comparisons are those with one live policy.
 	comparisons comparisons
+	coverage    pairCoverage
 }
 
 // NewExperiment returns an experiment of a live policy. Another version of either needs
@@ -108,6 +109,8 @@ type Shadow struct {
 	bytes atomic.Int64
 	// policies are the live policies in the rehearsal process.
 	policies *LivePolicies
+	// coverPause is how long to wait after an evaluation for coverage that took so long.
+	coverPause func(took time.Duration) time.Duration
 	// explaining is how many differences are being explained.
 	explaining atomic.Int32
 }
@@ -147,7 +150,7 @@ func New(config Config) (*Shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shadow{config: config, metrics: metrics, policies: config.live()}
+	s := &Shadow{config: config, metrics: metrics, policies: config.live(), coverPause: pauseAfter}
 	s.work, s.endWork = context.WithCancel(context.Background())
 	s.pool = background.NewPool(background.Jobs[job]{
 		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes,
@@ -210,6 +213,7 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 	for _, e := range j.experiments {
 		begun++
 		s.one(&j, e)
+		s.cover(&j, e)
 		y.Yield()
 	}
 }

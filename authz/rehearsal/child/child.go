@@ -95,7 +95,7 @@ func (c *child) take(f wire.Frame) error {
 			delete(c.lanes, f.Lane)
 		}
 		return nil
-	case wire.KindCompile, wire.KindTest, wire.KindEvaluate, wire.KindBlame, wire.KindTrace:
+	case wire.KindCompile, wire.KindTest, wire.KindEvaluate, wire.KindBlame, wire.KindTrace, wire.KindDiff, wire.KindCover:
 		return c.lane(f.Lane).offer(f)
 	}
 	return wire.ErrFrame

@@ -33,6 +33,8 @@ type lane struct {
 	policy *authz.Policy
 	// buffer is that of the last answer. It belongs to run.
 	buffer []byte
+	// watched are the targets that were asked for last. They belong to run.
+	watched watched
 }
 
 // work is one thing that a lane does.
@@ -95,6 +97,10 @@ func (l *lane) do(f wire.Frame) {
 		l.blame(w)
 	case wire.KindTrace:
 		l.trace(w)
+	case wire.KindDiff:
+		l.diff(w)
+	case wire.KindCover:
+		l.cover(w)
 	}
 	l.work.Store(nil)
 	l.child.watch.end()

@@ -2,7 +2,6 @@ package child
 
 import (
 	"errors"
-	"fmt"
 
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego/explain"
@@ -35,13 +34,16 @@ func (l *lane) trace(w *work) {
 	l.answer(w.frame, wire.KindTraced, payload)
 }
 
-var errNotCompiled = errors.New("the policy has not been compiled")
+var (
+	errNotCompiled = errors.New("the policy has not been compiled")
+	errPanicked    = errors.New("the evaluation panicked")
+)
 
 // traced makes the trace. A panic costs this one alone.
 func (l *lane) traced(w *work, q wire.Question, path string) (t explain.Trace, err error) {
 	defer func() {
-		if cause := recover(); cause != nil {
-			t, err = explain.Trace{}, fmt.Errorf("the evaluation panicked")
+		if recover() != nil {
+			t, err = explain.Trace{}, errPanicked
 		}
 	}()
 	if l.policy == nil {

@@ -10,6 +10,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
+	"understudy/rego/coverage"
 	"understudy/rego/explain"
 )
 
@@ -66,6 +67,27 @@ func BenchmarkTrace(b *testing.B) {
 			<-done
 		}
 		if err := c.Trace("envoy/authz/allow", aboutX("alice", time.Hour), func(explain.Trace, error) { done <- struct{}{} }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range min(b.N, cap(done)) {
+		<-done
+	}
+}
+
+// BenchmarkCover is what one side of coverage costs: the same question, with one rule watched.
+func BenchmarkCover(b *testing.B) {
+	s, _, _ := start(b)
+	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
+	about := supervisor.Targets([]coverage.Target{{File: "p.rego", Line: 4, Column: 1, Name: "data.envoy.authz.allow"}})
+	done := make(chan struct{}, 32)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if i >= cap(done) {
+			<-done
+		}
+		if err := c.Cover(about, aboutX("alice", time.Hour), func([]coverage.Seen, error) { done <- struct{}{} }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -10,7 +9,6 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego"
-	"understudy/rego/explain"
 )
 
 // Candidate is a policy that is compiled and evaluated by the rehearsal process: that of an
@@ -142,32 +140,6 @@ func (c *Candidate) Blame(prepare func() (wire.Question, bool), done func(wire.B
 			}
 			done(blamed, err)
 		},
-	})
-}
-
-// Trace asks the candidate what happens to its rules when it evaluates the one at a path,
-// without waiting and behind all decisions. done is called as that of a Question, but also
-// with the error of an evaluation.
-func (c *Candidate) Trace(path string, prepare func() (wire.Question, bool), done func(explain.Trace, error)) error {
-	about := wire.Marshal(wire.TraceRequest{Path: path})
-	return c.ask(wire.KindTrace, about, prepare, func(answer []byte, err error) {
-		var traced wire.Traced
-		if err == nil {
-			err = wire.Unmarshal(answer, &traced)
-		}
-		if err == nil && traced.Failed != "" {
-			err = errors.New(traced.Failed)
-		}
-		done(traced.Trace, err)
-	})
-}
-
-// ask asks the candidate about a request for something else than a decision, behind all
-// decisions.
-func (c *Candidate) ask(kind wire.Kind, about []byte, prepare func() (wire.Question, bool), done func([]byte, error)) error {
-	return c.offer(&task{
-		kind: kind, last: true, done: done,
-		prepare: func() ([]byte, bool) { return encode(about, prepare, func(err error) { done(nil, err) }) },
 	})
 }
 

@@ -103,7 +103,7 @@ func (n *session) take(f wire.Frame) error {
 		n.watch.answered()
 	case wire.KindCall:
 		return n.serve(f)
-	case wire.KindCompiled, wire.KindTested, wire.KindDecided, wire.KindBlamed, wire.KindTraced:
+	case wire.KindCompiled, wire.KindTested, wire.KindDecided, wire.KindBlamed, wire.KindTraced, wire.KindDiffed, wire.KindCovered:
 		if t := n.taskOf(f, true); t != nil {
 			t.finish(f.Payload, nil)
 		}

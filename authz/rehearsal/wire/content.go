@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/rego/coverage"
 	"understudy/rego/explain"
 	"understudy/rego/regotest"
 )
@@ -87,6 +88,31 @@ type TraceRequest struct {
 type Traced struct {
 	Trace explain.Trace
 	// Failed says why there is none; empty if there is one. It has no values.
+	Failed string `json:",omitempty"`
+}
+
+// DiffRequest is two policies to be compared, each marshalled.
+type DiffRequest struct {
+	Live, Candidate []byte
+	// Timeout bounds it.
+	Timeout time.Duration
+}
+
+// Diffed is what two policies do not share.
+type Diffed struct {
+	Changes coverage.Changes
+	// Failed says why that is not known; empty if it is.
+	Failed string `json:",omitempty"`
+}
+
+// CoverRequest says which rules of a policy are to be watched.
+type CoverRequest struct{ Targets []coverage.Target }
+
+// Covered is what happened to them.
+type Covered struct {
+	// Seen is for each target of the request, in order.
+	Seen []coverage.Seen
+	// Failed says why nothing was seen; empty if it was. It has no values.
 	Failed string `json:",omitempty"`
 }
 

@@ -37,6 +37,12 @@ const (
 	// KindTrace evaluates one Rego rule of the policy of its lane with a trace. It has a
 	// TraceRequest with a Question and is answered by KindTraced.
 	KindTrace
+	// KindDiff compares two policies rule by rule. It has a DiffRequest and is answered by
+	// KindDiffed.
+	KindDiff
+	// KindCover evaluates the policy of its lane and watches targets. It has a CoverRequest
+	// with a Question and is answered by KindCovered.
+	KindCover
 )
 
 // The frames from the child to the parent.
@@ -60,6 +66,10 @@ const (
 	KindEnding
 	// KindTraced has a Traced.
 	KindTraced
+	// KindDiffed has a Diffed.
+	KindDiffed
+	// KindCovered has a Covered.
+	KindCovered
 )
 
 const (

@@ -1,0 +1,49 @@
+package authz
+
+import (
+	"context"
+	"fmt"
+
+	adminpb "understudy/admin/v1"
+	"understudy/rego"
+	"understudy/rego/coverage"
+)
+
+// Changes returns the Rego rules that only one of two policies has, and the data in which
+// they differ. The error is that of ctx or of a module that does not parse. It never panics.
+func Changes(ctx context.Context, live, candidate *adminpb.Policy) (out coverage.Changes, err error) {
+	defer func() {
+		if recover() != nil {
+			out, err = coverage.Changes{}, fmt.Errorf("comparing the policies panicked")
+		}
+	}()
+	return coverage.Diff(ctx, sourceOf(live), sourceOf(candidate))
+}
+
+func sourceOf(p *adminpb.Policy) coverage.Source {
+	return coverage.Source{Modules: p.GetModules(), Data: rego.FromStruct(p.GetData()), Paths: regoPaths(p.GetRules())}
+}
+
+// Cover evaluates the Rego rules of the chain, up to the first that denies, and has a tracer
+// watch. Rules of other kinds are taken to pass. Like [Policy.Trace], it is for work off the
+// request path; the error is as there.
+func (p *Policy) Cover(ctx context.Context, r *Request, tracer *coverage.Tracer) error {
+	input, err := r.Input(nil)
+	if err != nil {
+		return err
+	}
+	for _, rule := range p.rules {
+		f, ok := rule.filter.(regoFilter)
+		if !ok {
+			continue
+		}
+		result, err := p.program.Cover(ctx, f.path, input, r.Time, tracer)
+		if err != nil {
+			return err
+		}
+		if f.decision(result, nil, nil).Verdict == Deny {
+			return nil
+		}
+	}
+	return nil
+}

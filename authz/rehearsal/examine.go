@@ -1,0 +1,74 @@
+package rehearsal
+
+import (
+	"errors"
+	"sync"
+
+	"understudy/authz"
+	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego"
+)
+
+// To examine a request is to have a policy evaluate it for something else than a decision to
+// compare: for its causes, for coverage, or to see whether it is decided alike twice. That
+// has the time of the request, waits behind decisions, and is left out where it does not fit.
+
+// examine asks one side about the request of a comparison. reads is what that side reads;
+// nil stands for the whole. done is called once, now or later, by any goroutine.
+func examine[T any](
+	c *comparing, reads *authz.ReadSet, ask func(prepare func() (wire.Question, bool), done func(T, error)) error, done func(T, error),
+) {
+	var once sync.Once
+	var none T
+	finish := func(answer T, err error) { once.Do(func() { done(answer, err) }) }
+	prepare := func() (q wire.Question, ok bool) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				c.report(cause, diagnostics.PanicPreview)
+				finish(none, errPanicked)
+				q, ok = wire.Question{}, false
+			}
+		}()
+		q, err := c.examination(reads)
+		if err != nil {
+			finish(none, err)
+		}
+		return q, err == nil
+	}
+	if err := ask(prepare, finish); err != nil {
+		finish(none, err)
+	}
+}
+
+// examination is the request with all that a side reads of it.
+func (c *comparing) examination(reads *authz.ReadSet) (wire.Question, error) {
+	request, config := c.job.request, c.shadow.config
+	q := wire.Question{Facts: wire.FactsOf(request, false), Timeout: config.Limits.Timeout}
+	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, reads) })
+	return q, err
+}
+
+// surviveExamining is deferred: what panics costs no comparison.
+func (c *comparing) surviveExamining() {
+	if cause := recover(); cause != nil {
+		c.report(cause, diagnostics.PanicPreview)
+	}
+}
+
+// examined notes what became of an examination. If it ended the rehearsal process, there are
+// no more of them for the candidate: three deaths would suspend the experiment itself.
+func (c *Candidate) examined(err error) {
+	if guilt := (*supervisor.Guilt)(nil); errors.As(err, &guilt) {
+		c.unexamined.Store(true)
+	}
+}
+
+// reads is what the candidate reads; the whole, as long as that is not known.
+func (c *Candidate) reads() *authz.ReadSet {
+	if k := c.known.Load(); k != nil {
+		return k.reads
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package supervisor_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego/coverage"
+)
+
+// TestCoverageOfAnotherProcess compares two policies in a process of their own, and watches
+// what differs.
+func TestCoverageOfAnotherProcess(t *testing.T) {
+	s, _, _ := start(t)
+	before, after := policy(`input.x == "yes"`), policy(`startswith(input.x, "y")`)
+	c := ready(t, s.NewCandidate(after, supervisor.Options{Name: "candidate", Keeps: true}))
+
+	type outcome struct {
+		changes coverage.Changes
+		err     error
+	}
+	diffed := make(chan outcome, 1)
+	if err := c.Changes(before, after, func(changes coverage.Changes, err error) { diffed <- outcome{changes, err} }); err != nil {
+		t.Fatal(err)
+	}
+	got := <-diffed
+	if got.err != nil || len(got.changes.Live) != 1 || len(got.changes.Candidate) != 1 || got.changes.Candidate[0].Line != 4 {
+		t.Fatalf("got %+v; want one rule of each side", got)
+	}
+	cover := func(x string) []coverage.Seen {
+		out := make(chan []coverage.Seen, 1)
+		err := c.Cover(supervisor.Targets(got.changes.Candidate), aboutX(x, time.Minute), func(seen []coverage.Seen, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			out <- seen
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return <-out
+	}
+	for x, want := range map[string]coverage.Seen{"you": coverage.True, "no": coverage.False} {
+		if seen := cover(x); !slices.Equal(seen, []coverage.Seen{want}) {
+			t.Errorf("x = %s: got %v, want %v", x, seen, want)
+		}
+	}
+}
+
+// TestCoverageEndsInTime has an evaluation that takes too long.
+func TestCoverageEndsInTime(t *testing.T) {
+	s, _, _ := start(t)
+	c := ready(t, s.NewCandidate(policy(`count([1 | some a in numbers.range(1, 50000); some b in numbers.range(1, 50000); a == b]) == 1`), supervisor.Options{Name: "endless", Keeps: true}))
+	failed := make(chan error, 1)
+	err := c.Cover(supervisor.Targets(nil), aboutX("x", 10*time.Millisecond), func(_ []coverage.Seen, err error) { failed <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("an evaluation without an end was covered")
+	}
+	err = c.Cover(supervisor.Targets(nil), func() (wire.Question, bool) {
+		return wire.Question{Input: make([]byte, wire.MaxQuestion), Timeout: time.Minute}, true
+	},
+		func(_ []coverage.Seen, err error) { failed <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("a request that is too large was covered")
+	}
+}

@@ -1,0 +1,91 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego/coverage"
+	"understudy/rego/explain"
+)
+
+// What is asked here is about decisions, and none itself: it waits behind all decisions of
+// its lane.
+
+// Trace asks the candidate what happens to its rules when it evaluates the one at a path,
+// without waiting and behind all decisions. done is called as that of a Question, but also
+// with the error of an evaluation.
+func (c *Candidate) Trace(path string, prepare func() (wire.Question, bool), done func(explain.Trace, error)) error {
+	about := wire.Marshal(wire.TraceRequest{Path: path})
+	return c.ask(wire.KindTrace, about, prepare, func(answer []byte, err error) {
+		var traced wire.Traced
+		if err == nil {
+			err = wire.Unmarshal(answer, &traced)
+		}
+		if err == nil && traced.Failed != "" {
+			err = errors.New(traced.Failed)
+		}
+		done(traced.Trace, err)
+	})
+}
+
+// ask asks the candidate about a request for something else than a decision, behind all
+// decisions.
+func (c *Candidate) ask(kind wire.Kind, about []byte, prepare func() (wire.Question, bool), done func([]byte, error)) error {
+	return c.offer(&task{
+		kind: kind, last: true, done: done,
+		prepare: func() ([]byte, bool) { return encode(about, prepare, func(err error) { done(nil, err) }) },
+	})
+}
+
+// Cover asks the candidate what happens to targets when it evaluates a request, without
+// waiting and behind all decisions. about is that of [Targets]. done is called as that of a
+// Question, but also with the error of an evaluation; seen has what happened to each target.
+func (c *Candidate) Cover(about []byte, prepare func() (wire.Question, bool), done func(seen []coverage.Seen, err error)) error {
+	return c.ask(wire.KindCover, about, prepare, func(answer []byte, err error) {
+		var covered wire.Covered
+		if err == nil {
+			err = wire.Unmarshal(answer, &covered)
+		}
+		if err == nil && covered.Failed != "" {
+			err = errors.New(covered.Failed)
+		}
+		done(covered.Seen, err)
+	})
+}
+
+// Targets returns the form in which Cover takes targets.
+func Targets(targets []coverage.Target) []byte {
+	return wire.Marshal(wire.CoverRequest{Targets: targets})
+}
+
+// diffTime bounds a comparison of two policies.
+const diffTime = 10 * time.Second
+
+// Changes asks which rules only one of the policies has, of which the candidate's is the
+// second, without waiting and behind all decisions. done is called as that of a Question.
+func (c *Candidate) Changes(live, candidate *adminpb.Policy, done func(coverage.Changes, error)) error {
+	prepare := func() ([]byte, bool) {
+		l, err := marshal(live)
+		if err == nil {
+			var own []byte
+			if own, err = marshal(candidate); err == nil {
+				return wire.Marshal(wire.DiffRequest{Live: l, Candidate: own, Timeout: diffTime}), true
+			}
+		}
+		done(coverage.Changes{}, fmt.Errorf("encoding the policies: %w", err))
+		return nil, false
+	}
+	return c.offer(&task{kind: wire.KindDiff, last: true, prepare: prepare, done: func(answer []byte, err error) {
+		var diffed wire.Diffed
+		if err == nil {
+			err = wire.Unmarshal(answer, &diffed)
+		}
+		if err == nil && diffed.Failed != "" {
+			err = errors.New(diffed.Failed)
+		}
+		done(diffed.Changes, err)
+	}})
+}
