@@ -80,7 +80,8 @@ var graph = map[string][]string{
 	"authz/cache":       {"authz"},
 	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
 	"authz/diagnostics": {},
-	"authz/evidence/v1": {}, // what sidecars count, as the store keeps it
+	"authz/evidence":    {"admin/v1", "authz", "authz/diagnostics", "authz/evidence/v1"}, // kinds are those of a Report
+	"authz/evidence/v1": {},                                                              // what sidecars count, as the store keeps it
 	"authz/extservice":  {"authz/diagnostics"},
 	"authz/rehearsal": {
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/rehearsal/supervisor",

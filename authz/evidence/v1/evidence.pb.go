@@ -156,16 +156,26 @@ type Pair struct {
 	// When the first and the last request were decided.
 	FirstTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
 	LastTime  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
-	// How many requests there were of each method and path pattern.
+	// How many requests there were of each method and path pattern. With other_endpoints
+	// they are all that were compared.
 	Endpoints []*Endpoint `protobuf:"bytes,7,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	Groups    []*Group    `protobuf:"bytes,8,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Requests of groups that are not kept, by kind.
+	// Requests of groups that are not kept, by kind. With those of the groups they are all
+	// that differ.
 	Other  map[int32]int64 `protobuf:"bytes,9,rep,name=other,proto3" json:"other,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Labels []*Label        `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty"`
 	Rules  []*Rule         `protobuf:"bytes,11,rep,name=rules,proto3" json:"rules,omitempty"`
 	Noise  *Noise          `protobuf:"bytes,12,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Paths of data in which the two policies differ.
-	ChangedData   []string `protobuf:"bytes,13,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
+	ChangedData []string `protobuf:"bytes,13,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
+	// Path patterns below which any segment is folded to `*`, because there were too
+	// many.
+	Collapsed []string `protobuf:"bytes,14,rep,name=collapsed,proto3" json:"collapsed,omitempty"`
+	// Requests of methods and patterns that are not among the endpoints, because there
+	// are too many.
+	OtherEndpoints int64 `protobuf:"varint,15,opt,name=other_endpoints,json=otherEndpoints,proto3" json:"other_endpoints,omitempty"`
+	// How many rules are not among the rules, because there are too many.
+	MoreRules     int64 `protobuf:"varint,16,opt,name=more_rules,json=moreRules,proto3" json:"more_rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +299,27 @@ func (x *Pair) GetChangedData() []string {
 		return x.ChangedData
 	}
 	return nil
+}
+
+func (x *Pair) GetCollapsed() []string {
+	if x != nil {
+		return x.Collapsed
+	}
+	return nil
+}
+
+func (x *Pair) GetOtherEndpoints() int64 {
+	if x != nil {
+		return x.OtherEndpoints
+	}
+	return 0
+}
+
+func (x *Pair) GetMoreRules() int64 {
+	if x != nil {
+		return x.MoreRules
+	}
+	return 0
 }
 
 // The counts of a report.
@@ -1083,7 +1114,7 @@ func (x *Point) GetCounts() *Counts {
 	return nil
 }
 
-// A value, how often it was counted, and by how much that may be too low.
+// A value, how often it was counted at least, and by how much that may be too low.
 type Label_Value struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Value         string                 `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
@@ -1160,7 +1191,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\x06points\x18\x06 \x03(\v2\x1d.understudy.evidence.v1.PointR\x06points\x12\x14\n" +
 	"\x05final\x18\a \x01(\bR\x05final\x12=\n" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
-	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\"\xb5\x06\n" +
+	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\"\x9b\a\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1177,7 +1208,11 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	" \x03(\v2\x1d.understudy.evidence.v1.LabelR\x06labels\x122\n" +
 	"\x05rules\x18\v \x03(\v2\x1c.understudy.evidence.v1.RuleR\x05rules\x123\n" +
 	"\x05noise\x18\f \x01(\v2\x1d.understudy.evidence.v1.NoiseR\x05noise\x12!\n" +
-	"\fchanged_data\x18\r \x03(\tR\vchangedData\x1a8\n" +
+	"\fchanged_data\x18\r \x03(\tR\vchangedData\x12\x1c\n" +
+	"\tcollapsed\x18\x0e \x03(\tR\tcollapsed\x12'\n" +
+	"\x0fother_endpoints\x18\x0f \x01(\x03R\x0eotherEndpoints\x12\x1d\n" +
+	"\n" +
+	"more_rules\x18\x10 \x01(\x03R\tmoreRules\x1a8\n" +
 	"\n" +
 	"DropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

@@ -1,0 +1,87 @@
+package evidence
+
+import (
+	"strings"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// kind is a Report.Kind; unchanged, which is none of them, is the zero value.
+type kind = adminpb.Report_Kind
+
+const unchanged = adminpb.Report_KIND_UNSPECIFIED
+
+// kinds is the number of kinds, with unchanged. dropped is the place behind them for what was
+// not compared.
+const (
+	kinds   = int(adminpb.Report_LIVE_FAILED) + 1
+	dropped = kinds
+)
+
+func kindOf(d authz.Difference) kind {
+	switch d {
+	case authz.Unchanged:
+		return unchanged
+	case authz.NewlyDenied:
+		return adminpb.Report_NEWLY_DENIED
+	case authz.NewlyAllowed:
+		return adminpb.Report_NEWLY_ALLOWED
+	case authz.ResponseChanged:
+		return adminpb.Report_RESPONSE_CHANGED
+	case authz.LiveFailed:
+		return adminpb.Report_LIVE_FAILED
+	}
+	return adminpb.Report_FAILED
+}
+
+// Outcome is what two decisions say together. It is the same for every request on which they
+// are made, and immutable.
+type Outcome struct {
+	kind kind
+	// rule and reason are those of the side that explains the difference.
+	rule, reason string
+	// policyStatus and experimentStatus are those of the answers.
+	policyStatus, experimentStatus int32
+	// changes are the names of what changed in the answer, one a line.
+	changes string
+	labels  []authz.Label
+}
+
+// NewOutcome returns what a live decision and that of an experiment say together. changed are
+// the names of what is not the same in their answers; it matters for ResponseChanged alone.
+func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []string) *Outcome {
+	if d == authz.Unchanged {
+		return alike
+	}
+	by := Explaining(d, live, experiment)
+	o := &Outcome{
+		kind: kindOf(d), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
+		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), //nolint:gosec // three digits
+		labels: authz.LabelsOf(live, experiment),
+	}
+	if d == authz.ResponseChanged {
+		o.changes = strings.Join(changed, "\n")
+	}
+	return o
+}
+
+// alike is the outcome of two decisions that do not differ.
+var alike = &Outcome{}
+
+// Explaining returns the decision whose rule and reason explain a difference: that of the side
+// that failed or denies, the experiment's if both do.
+func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decision {
+	if d != authz.LiveFailed && experiment.Verdict == authz.Deny {
+		return experiment
+	}
+	return live
+}
+
+// Comparison is a request that the live policy and an experiment have decided.
+type Comparison struct {
+	Request *authz.Request
+	// Pattern is that of the request, by the Patterns of the tally.
+	Pattern *Pattern
+	Outcome *Outcome
+}

@@ -1,0 +1,212 @@
+package evidence
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/authz"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+const (
+	// maxGroups is how many groups of differences are counted of a pair.
+	maxGroups = 200
+	// maxExamples and maxCauses are how many a group has.
+	maxExamples = 3
+	maxCauses   = 3
+)
+
+// groupKey is what the requests of a group have in common.
+type groupKey struct {
+	pattern *Pattern
+	outcomeKey
+}
+
+// outcomeKey is an outcome without its labels.
+type outcomeKey struct {
+	kind                           kind
+	policyStatus, experimentStatus int32
+	rule, reason, changes          string
+}
+
+func (o *Outcome) key() outcomeKey {
+	return outcomeKey{o.kind, o.policyStatus, o.experimentStatus, o.rule, o.reason, o.changes}
+}
+
+// group counts requests that are decided differently. What is no sum stays when the counts
+// were taken: to take it twice changes nothing.
+type group struct {
+	// count is what was not taken yet.
+	count       int64
+	first, last int64
+	callers     callers
+	examples    []*evidencepb.Example
+	causes      []*evidencepb.Cause
+	// explained says that the causes are newer than what was taken.
+	explained bool
+}
+
+// add counts a request. It reports whether the group is new, or the request an example of it,
+// and its causes are not known.
+func (g *group) add(r *authz.Request, o *Outcome, at int64) (explain bool) {
+	g.count++
+	g.first, g.last = earlier(g.first, at), max(g.last, at)
+	if hash, ok := callerOf(r.Principal, o.labels); ok {
+		g.callers = g.callers.add(hash)
+	}
+	return g.exemplify(r, o, at) && len(g.causes) == 0
+}
+
+// exemplify makes a request an example, if there is room and none is of the same caller and
+// path.
+func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
+	if len(g.examples) == maxExamples {
+		return false
+	}
+	path, _, _ := strings.Cut(r.Path, "?")
+	e := &evidencepb.Example{
+		Method: clip(r.Method, maxMethod), Path: clip(path, maxPath), Principal: clip(r.Principal, maxCaller),
+	}
+	for _, l := range o.labels[:min(len(o.labels), maxLabelNames)] {
+		if e.Labels == nil {
+			e.Labels = make(map[string]string, len(o.labels))
+		}
+		e.Labels[l.Name] = l.Value
+	}
+	if slices.ContainsFunc(g.examples, func(known *evidencepb.Example) bool { return alikeExamples(known, e) }) {
+		return false
+	}
+	// The texts of a request are parts of all its bytes, which are not to be kept for them.
+	e.Method, e.Path, e.Principal = strings.Clone(e.Method), strings.Clone(e.Path), strings.Clone(e.Principal)
+	e.PolicyStatus, e.ExperimentStatus = o.policyStatus, o.experimentStatus
+	e.DecisionId, e.DecideTime = strings.Clone(clip(r.ID, maxMethod*2)), timeMessage(at)
+	g.examples = append(g.examples, e)
+	return true
+}
+
+// alikeExamples reports whether two examples have the same caller and path.
+func alikeExamples(a, b *evidencepb.Example) bool {
+	if a.GetPath() != b.GetPath() || a.GetPrincipal() != b.GetPrincipal() || a.GetMethod() != b.GetMethod() || len(a.GetLabels()) != len(b.GetLabels()) {
+		return false
+	}
+	for name, value := range a.GetLabels() {
+		if b.GetLabels()[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// message returns the group as evidence has it.
+func (g *group) message(key groupKey) *evidencepb.Group {
+	m := &evidencepb.Group{
+		Kind: int32(key.kind), Method: key.pattern.method, Pattern: key.pattern.path, Rule: key.rule, Reason: key.reason,
+		PolicyStatus: key.policyStatus, ExperimentStatus: key.experimentStatus,
+		Count: g.count, Callers: g.callers, FirstTime: timeMessage(g.first), LastTime: timeMessage(g.last),
+		Examples: g.examples, Causes: g.causes,
+	}
+	if key.changes != "" {
+		m.Changes = strings.Split(key.changes, "\n")
+	}
+	return m
+}
+
+// groupID is what tells a group of evidence from others.
+type groupID struct {
+	endpoint
+	kind                           int32
+	policyStatus, experimentStatus int32
+	rule, reason, changes          string
+}
+
+// endpoint is a method and a path pattern.
+type endpoint struct{ method, pattern string }
+
+func idOf(g *evidencepb.Group) groupID {
+	return groupID{
+		endpoint: endpoint{g.GetMethod(), g.GetPattern()}, kind: g.GetKind(),
+		policyStatus: g.GetPolicyStatus(), experimentStatus: g.GetExperimentStatus(),
+		rule: g.GetRule(), reason: g.GetReason(), changes: strings.Join(g.GetChanges(), "\n"),
+	}
+}
+
+func (a groupID) compare(b groupID) int {
+	return cmp.Or(
+		cmp.Compare(a.kind, b.kind), cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method),
+		cmp.Compare(a.rule, b.rule), cmp.Compare(a.reason, b.reason), cmp.Compare(a.policyStatus, b.policyStatus),
+		cmp.Compare(a.experimentStatus, b.experimentStatus), cmp.Compare(a.changes, b.changes),
+	)
+}
+
+// copyGroup returns a group whose parts may be replaced. The parts themselves are shared and
+// never modified.
+func copyGroup(g *evidencepb.Group) *evidencepb.Group {
+	return &evidencepb.Group{
+		Kind: g.GetKind(), Method: g.GetMethod(), Pattern: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
+		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: g.GetChanges(),
+		Count: g.GetCount(), Callers: slices.Clone(g.GetCallers()), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
+		Examples: slices.Clone(g.GetExamples()), Causes: slices.Clone(g.GetCauses()),
+	}
+}
+
+// mergeGroup adds a group to one of the same ID.
+func mergeGroup(into, from *evidencepb.Group) {
+	into.Count += from.GetCount()
+	into.Callers = callers(into.Callers).union(from.GetCallers())
+	into.FirstTime, into.LastTime = earlierTime(into.FirstTime, from.GetFirstTime()), laterTime(into.LastTime, from.GetLastTime())
+	into.Examples = firstExamples(append(slices.Clone(into.Examples), from.GetExamples()...))
+	for _, c := range from.GetCauses() {
+		if len(into.Causes) < maxCauses && !slices.ContainsFunc(into.Causes, func(known *evidencepb.Cause) bool {
+			return known.GetFile() == c.GetFile() && known.GetLine() == c.GetLine() && known.GetText() == c.GetText()
+		}) {
+			into.Causes = append(into.Causes[:len(into.Causes):len(into.Causes)], c)
+		}
+	}
+}
+
+// firstExamples keeps the first ones of different callers or paths.
+func firstExamples(of []*evidencepb.Example) []*evidencepb.Example {
+	slices.SortStableFunc(of, func(a, b *evidencepb.Example) int {
+		return cmp.Or(a.GetDecideTime().AsTime().Compare(b.GetDecideTime().AsTime()), cmp.Compare(a.GetDecisionId(), b.GetDecisionId()))
+	})
+	out := of[:0]
+	for _, e := range of {
+		if len(out) < maxExamples && !slices.ContainsFunc(out, func(known *evidencepb.Example) bool { return alikeExamples(known, e) }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// timeMessage returns a time of Unix milliseconds; nil for 0.
+func timeMessage(ms int64) *timestamppb.Timestamp {
+	if ms == 0 {
+		return nil
+	}
+	return &timestamppb.Timestamp{Seconds: ms / 1000, Nanos: int32(ms%1000) * 1e6}
+}
+
+// earlier returns the earlier of two times, of which 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func earlierTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if a == nil || b != nil && b.AsTime().Before(a.AsTime()) {
+		return b
+	}
+	return a
+}
+
+func laterTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if a == nil || b != nil && b.AsTime().After(a.AsTime()) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,178 @@
+package evidence
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"understudy/authz"
+)
+
+// lateTime is for how long comparisons that were under way when an experiment ended are waited
+// for before its tally is final.
+const lateTime = 2 * time.Second
+
+// staleTime is for how long a tally that could not be published is taken for one that was not
+// settled meanwhile. A store knows for longer that it was.
+const staleTime = authz.TallyKept / 2
+
+// Ledger has the tallies of a sidecar: those of experiments that are ACTIVE, and those of which
+// the last counts are not published yet. It is safe for concurrent use.
+type Ledger struct {
+	mu       sync.Mutex
+	patterns map[string]*Patterns
+	active   []*Tally
+	ended    []*Tally
+	closed   bool
+	// clock is time.Now, but in tests.
+	clock func() time.Time
+}
+
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger {
+	return &Ledger{patterns: make(map[string]*Patterns), clock: time.Now}
+}
+
+// Tally returns a new tally of an experiment: its resource name, its unique ID, and the etag of
+// its content. Its patterns are shared with the other experiments of the policy. It is not
+// published before Follow has it.
+func (l *Ledger) Tally(experiment, uid, etag string) *Tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	policy := string(authz.ResourceName(experiment).Policy())
+	if l.patterns[policy] == nil {
+		l.patterns[policy] = NewPatterns()
+	}
+	return NewTally(experiment, uid, etag, l.patterns[policy])
+}
+
+// Active is an experiment that is compared.
+type Active struct {
+	Tally *Tally
+	// PolicyEtag is that of the live policy that it is compared with.
+	PolicyEtag string
+}
+
+// Follow says which experiments are compared from now on. The tallies of others are over, and
+// are published a last time.
+func (l *Ledger) Follow(active []Active) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.follow(active)
+}
+
+func (l *Ledger) follow(active []Active) {
+	now := l.clock()
+	var next []*Tally
+	policies := make(map[string]*Patterns)
+	for _, a := range active {
+		l.drop(a.Tally)
+		a.Tally.begin(a.PolicyEtag, now)
+		next = append(next, a.Tally)
+		policies[string(authz.ResourceName(a.Tally.experiment).Policy())] = a.Tally.patterns
+	}
+	for _, t := range l.active {
+		if !slices.Contains(next, t) {
+			t.end(now)
+			l.ended = append(l.ended, t)
+		}
+	}
+	l.active, l.patterns = next, policies
+}
+
+// Close ends all tallies: what is due then is final.
+func (l *Ledger) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.follow(nil)
+}
+
+// Due returns what is to be published now: what each tally has counted since it began, also if
+// nothing was, for that says that the node reports. interval is the time within which Due will
+// be called again.
+func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock()
+	var out []authz.PublishedEvidence
+	for _, t := range slices.Concat(l.active, l.ended) {
+		if now.Sub(t.lastPublished()) > staleTime {
+			t.renew(now)
+		}
+		e, id, serial := t.publication(now, interval, t.over(now, l.closed))
+		value, err := proto.Marshal(e)
+		if err != nil {
+			continue // of valid UTF-8 there is none
+		}
+		out = append(out, authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: id, Serial: serial, Value: value})
+	}
+	return out
+}
+
+// Published says that the store has a tally up to a serial. A tally whose last counts it has
+// is gone from the ledger.
+func (l *Ledger) Published(tally string, serial int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range slices.Concat(l.active, l.ended) {
+		if t.acknowledge(tally, serial, l.clock()) {
+			l.drop(t)
+		}
+	}
+}
+
+// Refused says that the store takes no more of a tally: it was settled, which ends it there, or
+// the experiment is gone. What was counted since the last publication is published as another
+// tally, unless the experiment is no longer compared and nothing was. Nothing is counted twice; what was counted in
+// the last interval before may be lost.
+func (l *Ledger) Refused(tally string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range slices.Concat(l.active, l.ended) {
+		switch {
+		case !t.named(tally):
+		case slices.Contains(l.ended, t) && !t.counting():
+			l.drop(t)
+		default:
+			t.renew(l.clock())
+		}
+	}
+}
+
+func (l *Ledger) drop(t *Tally) {
+	l.ended = slices.DeleteFunc(l.ended, func(known *Tally) bool { return known == t })
+}
+
+// over reports whether nothing is counted any more.
+func (t *Tally) over(now time.Time, closed bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.ended.IsZero() && (closed || now.Sub(t.ended) >= lateTime)
+}
+
+func (t *Tally) lastPublished() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.published
+}
+
+func (t *Tally) named(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.id == id
+}
+
+// acknowledge notes that the store has the tally up to a serial. It reports whether that was
+// the last one.
+func (t *Tally) acknowledge(id string, serial int64, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.id != id {
+		return false
+	}
+	t.published = now
+	return t.final != 0 && serial >= t.final
+}

@@ -1,0 +1,40 @@
+package evidence
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+const (
+	// MaxRecord is how large what a tally publishes may be, and MaxSum how large evidence that
+	// was merged, in bytes as a message.
+	MaxRecord = 16 << 10
+	MaxSum    = 256 << 10
+)
+
+// Merge adds evidence to other evidence of the same content of an experiment; an empty one
+// takes the content of the first. Evidence of another content is left out. Counts are exact,
+// in whichever order and in how many steps evidence is merged: the six counts are all requests
+// compared, groups and other are all that differ, endpoints and other endpoints are all
+// requests. Of a pair there are at most 200 groups; paths are folded again, more than 16
+// children of a place to `*`. The result is at most MaxSum large. What is merged is not
+// modified.
+//
+// Points are those of nodes that run: who keeps a sum for good drops them.
+func Merge(into *evidencepb.Evidence, from ...*evidencepb.Evidence) {
+	s := newSum()
+	if into.GetExperimentEtag() != "" || into.GetUid() != "" {
+		s.add(into)
+	}
+	for _, e := range from {
+		s.add(e)
+	}
+	s.bound()
+	out := s.evidence()
+	fit(out, MaxSum)
+	proto.Reset(into)
+	into.Experiment, into.Uid, into.ExperimentEtag, into.Final = out.Experiment, out.Uid, out.ExperimentEtag, out.Final
+	into.Pairs, into.Earlier, into.Points = out.Pairs, out.Earlier, out.Points
+	into.PublishTime, into.PublishInterval = out.PublishTime, out.PublishInterval
+}

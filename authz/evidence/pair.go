@@ -1,0 +1,253 @@
+package evidence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// pair sums up what was compared with one live policy.
+type pair struct {
+	counts         [kinds + 1]int64
+	drops          map[string]int64
+	active         []span
+	first, last    int64
+	endpoints      map[endpoint]int64
+	otherEndpoints int64
+	groups         map[groupID]*evidencepb.Group
+	other          map[int32]int64
+	labels         map[labelID]*label
+	rules          map[ruleID]*evidencepb.Rule
+	moreRules      int64
+	noise          *evidencepb.Noise
+	changed        map[string]bool
+	collapsed      map[string]bool
+}
+
+// ruleID is what tells a rule from others.
+type ruleID struct {
+	side       int32
+	file, name string
+	line       int32
+}
+
+func newPair() *pair {
+	return &pair{
+		drops: make(map[string]int64), endpoints: make(map[endpoint]int64), groups: make(map[groupID]*evidencepb.Group),
+		other: make(map[int32]int64), labels: make(map[labelID]*label), rules: make(map[ruleID]*evidencepb.Rule),
+		changed: make(map[string]bool), collapsed: make(map[string]bool),
+	}
+}
+
+// latest is when the pair was compared last, in Unix milliseconds.
+func (p *pair) latest() int64 {
+	latest := p.last
+	for _, s := range p.active {
+		latest = max(latest, s.end)
+	}
+	return latest
+}
+
+func (p *pair) merge(other *pair) { p.add(other.message("")) }
+
+// add adds what was compared.
+func (p *pair) add(m *evidencepb.Pair) {
+	for i, n := range countsOf(m.GetCounts()) {
+		p.counts[i] += n
+	}
+	for reason, n := range m.GetDrops() {
+		p.drops[reason] += n
+	}
+	p.active = union(append(p.active, spansOf(m.GetActive())...))
+	p.first, p.last = earlier(p.first, milliseconds(m.GetFirstTime())), max(p.last, milliseconds(m.GetLastTime()))
+	for _, e := range m.GetEndpoints() {
+		p.endpoints[endpoint{e.GetMethod(), e.GetPattern()}] += e.GetCount()
+	}
+	p.otherEndpoints += m.GetOtherEndpoints()
+	for _, g := range m.GetGroups() {
+		p.group(g)
+	}
+	for kind, n := range m.GetOther() {
+		p.other[kind] += n
+	}
+	for _, l := range m.GetLabels() {
+		p.label(l)
+	}
+	p.addRules(m)
+	p.addNoise(m.GetNoise())
+	for _, path := range m.GetChangedData() {
+		p.changed[path] = true
+	}
+	for _, path := range m.GetCollapsed() {
+		p.collapsed[path] = true
+	}
+}
+
+func (p *pair) group(g *evidencepb.Group) {
+	id := idOf(g)
+	switch known := p.groups[id]; {
+	case known != nil:
+		mergeGroup(known, g)
+	case g.GetCount() > 0: // otherwise it is counted as other by now
+		p.groups[id] = copyGroup(g)
+	}
+}
+
+func (p *pair) label(m *evidencepb.Label) {
+	id := labelID{m.GetLabel(), m.GetKind()}
+	if known := p.labels[id]; known != nil {
+		known.merge(labelOf(m))
+	} else {
+		p.labels[id] = labelOf(m)
+	}
+}
+
+func (p *pair) addRules(m *evidencepb.Pair) {
+	for _, r := range m.GetRules() {
+		id := ruleID{r.GetSide(), r.GetFile(), r.GetName(), r.GetLine()}
+		known := p.rules[id]
+		p.rules[id] = &evidencepb.Rule{
+			Side: r.GetSide(), File: r.GetFile(), Line: r.GetLine(), Name: r.GetName(),
+			EvaluatedTrue:  r.GetEvaluatedTrue() || known.GetEvaluatedTrue(),
+			EvaluatedFalse: r.GetEvaluatedFalse() || known.GetEvaluatedFalse(),
+		}
+	}
+	p.moreRules = max(p.moreRules, m.GetMoreRules())
+}
+
+func (p *pair) addNoise(m *evidencepb.Noise) {
+	if m == nil {
+		return
+	}
+	if p.noise == nil {
+		p.noise = &evidencepb.Noise{}
+	}
+	sum := &evidencepb.Noise{
+		Sampled: p.noise.Sampled + m.GetSampled(), Differed: p.noise.Differed + m.GetDiffered(),
+		Kinds: make(map[int32]int64),
+	}
+	for _, of := range []*evidencepb.Noise{p.noise, m} {
+		for kind, n := range of.GetKinds() {
+			sum.Kinds[kind] += n
+		}
+	}
+	p.noise = sum
+}
+
+// bound moves what there is no room for to where it is counted as other.
+func (p *pair) bound() {
+	p.fold()
+	p.boundGroups(maxGroups)
+	p.boundEndpoints()
+	boundLabels(p.labels)
+	for _, reason := range slices.Sorted(maps.Keys(p.drops))[min(maxDrops, len(p.drops)):] {
+		p.drops["other"] += p.drops[reason]
+		delete(p.drops, reason)
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(p.rules), ruleID.compare)[min(maxRules, len(p.rules)):] {
+		delete(p.rules, id)
+		p.moreRules++
+	}
+	for _, path := range slices.Sorted(maps.Keys(p.changed))[min(maxChangedData, len(p.changed)):] {
+		delete(p.changed, path)
+	}
+}
+
+func (a ruleID) compare(b ruleID) int {
+	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
+}
+
+// fold makes one of the children of places that have too many.
+func (p *pair) fold() {
+	patterns := make(map[string]bool, len(p.endpoints))
+	for e := range p.endpoints {
+		patterns[e.pattern] = true
+	}
+	for id := range p.groups {
+		patterns[id.pattern] = true
+	}
+	folded := foldPatterns(patterns, p.collapsed)
+	p.collapsed = folded.collapsed
+	if len(folded.to) == 0 {
+		return
+	}
+	for e, n := range p.endpoints {
+		if to, ok := folded.to[e.pattern]; ok {
+			delete(p.endpoints, e)
+			p.endpoints[endpoint{e.method, to}] += n
+		}
+	}
+	for id, g := range maps.Clone(p.groups) {
+		if to, ok := folded.to[id.pattern]; ok {
+			delete(p.groups, id)
+			g.Pattern = to
+			p.group(g)
+		}
+	}
+}
+
+// boundGroups keeps the groups that have most requests.
+func (p *pair) boundGroups(n int) {
+	if len(p.groups) <= n {
+		return
+	}
+	ids := slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
+		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
+	})
+	for _, id := range ids[n:] {
+		p.other[id.kind] += p.groups[id].Count
+		delete(p.groups, id)
+	}
+}
+
+// boundEndpoints keeps the endpoints of groups, and of the others those that have most
+// requests.
+func (p *pair) boundEndpoints() {
+	if len(p.endpoints) <= maxEndpoints {
+		return
+	}
+	grouped := make(map[endpoint]int)
+	for id := range p.groups {
+		grouped[id.endpoint] = 1
+	}
+	ids := slices.SortedFunc(maps.Keys(p.endpoints), func(a, b endpoint) int {
+		return cmp.Or(cmp.Compare(grouped[b], grouped[a]), cmp.Compare(p.endpoints[b], p.endpoints[a]), a.compare(b))
+	})
+	for _, id := range ids[maxEndpoints:] {
+		p.otherEndpoints += p.endpoints[id]
+		delete(p.endpoints, id)
+	}
+}
+
+func (a endpoint) compare(b endpoint) int {
+	return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
+}
+
+// message returns the sum, in an order that depends on nothing else.
+func (p *pair) message(policyEtag string) *evidencepb.Pair {
+	m := &evidencepb.Pair{
+		PolicyEtag: policyEtag, Counts: countsMessage(p.counts), Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
+		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: maps.Clone(p.other), OtherEndpoints: p.otherEndpoints,
+		MoreRules: p.moreRules, Noise: p.noise,
+		ChangedData: slices.Sorted(maps.Keys(p.changed)), Collapsed: slices.Sorted(maps.Keys(p.collapsed)),
+	}
+	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {
+		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: p.endpoints[e]})
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
+		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
+	}) {
+		m.Groups = append(m.Groups, copyGroup(p.groups[id]))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(p.labels), func(a, b labelID) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	}) {
+		m.Labels = append(m.Labels, p.labels[id].message(id))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(p.rules), ruleID.compare) {
+		m.Rules = append(m.Rules, p.rules[id])
+	}
+	return m
+}

@@ -1,0 +1,138 @@
+package evidence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+const (
+	// maxPairs is how many live policies are told apart.
+	maxPairs = 4
+	// maxEndpoints, maxRules, maxDrops and maxChangedData are bounds of a pair.
+	maxEndpoints   = 1024
+	maxRules       = 200
+	maxDrops       = 32
+	maxChangedData = 20
+	// maxPoints is how many minutes are kept.
+	maxPoints = 60
+)
+
+// sum adds up evidence of one content of an experiment. What goes in is never modified.
+type sum struct {
+	// head is the evidence without pairs and points; nil of an empty sum.
+	head *evidencepb.Evidence
+	// pairs :: etag of the live policy → what was compared with it.
+	pairs   map[string]*pair
+	earlier *pair
+	// points :: beginning of a minute → counts.
+	points map[int64]*[kinds + 1]int64
+}
+
+func newSum() *sum {
+	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*[kinds + 1]int64)}
+}
+
+// add adds evidence, unless it is of another content of the experiment than what is there.
+func (s *sum) add(e *evidencepb.Evidence) {
+	if s.head == nil {
+		s.head = &evidencepb.Evidence{Experiment: e.GetExperiment(), Uid: e.GetUid(), ExperimentEtag: e.GetExperimentEtag(), Final: e.GetFinal()}
+	}
+	if e.GetUid() != s.head.Uid || e.GetExperimentEtag() != s.head.ExperimentEtag {
+		return
+	}
+	s.head.PublishTime = laterTime(s.head.PublishTime, e.GetPublishTime())
+	if e.GetPublishInterval().AsDuration() > s.head.PublishInterval.AsDuration() {
+		s.head.PublishInterval = e.GetPublishInterval()
+	}
+	for _, p := range e.GetPairs() {
+		s.pair(p.GetPolicyEtag()).add(p)
+	}
+	if e.GetEarlier() != nil {
+		s.early().add(e.GetEarlier())
+	}
+	for _, p := range e.GetPoints() {
+		s.point(p.GetStart(), countsOf(p.GetCounts()))
+	}
+}
+
+func (s *sum) pair(policyEtag string) *pair {
+	if s.pairs[policyEtag] == nil {
+		s.pairs[policyEtag] = newPair()
+	}
+	return s.pairs[policyEtag]
+}
+
+func (s *sum) early() *pair {
+	if s.earlier == nil {
+		s.earlier = newPair()
+	}
+	return s.earlier
+}
+
+func (s *sum) point(start int64, counts [kinds + 1]int64) {
+	if s.points[start] == nil {
+		s.points[start] = new([kinds + 1]int64)
+	}
+	for i, n := range counts {
+		s.points[start][i] += n
+	}
+}
+
+// bound moves what there is no room for to where it is counted as other. The result is the
+// same in whichever order evidence was added, unless something had to go before.
+func (s *sum) bound() {
+	for _, etag := range s.etags()[min(maxPairs, len(s.pairs)):] {
+		s.early().merge(s.pairs[etag])
+		delete(s.pairs, etag)
+	}
+	for _, p := range s.pairs {
+		p.bound()
+	}
+	if s.earlier != nil {
+		s.earlier.bound()
+	}
+	if len(s.points) > maxPoints {
+		for _, start := range slices.Sorted(maps.Keys(s.points))[:len(s.points)-maxPoints] {
+			delete(s.points, start)
+		}
+	}
+}
+
+// etags returns those of the pairs, the one that was compared last first.
+func (s *sum) etags() []string {
+	return slices.SortedFunc(maps.Keys(s.pairs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.pairs[b].latest(), s.pairs[a].latest()), cmp.Compare(a, b))
+	})
+}
+
+// evidence returns the sum. Its parts are shared: what is changed has to be replaced.
+func (s *sum) evidence() *evidencepb.Evidence {
+	e := &evidencepb.Evidence{}
+	if s.head != nil {
+		e.Experiment, e.Uid, e.ExperimentEtag, e.Final = s.head.Experiment, s.head.Uid, s.head.ExperimentEtag, s.head.Final
+		e.PublishTime, e.PublishInterval = s.head.PublishTime, s.head.PublishInterval
+	}
+	for _, etag := range s.etags() {
+		e.Pairs = append(e.Pairs, s.pairs[etag].message(etag))
+	}
+	if s.earlier != nil {
+		e.Earlier = s.earlier.message("")
+	}
+	for _, start := range slices.Sorted(maps.Keys(s.points)) {
+		e.Points = append(e.Points, &evidencepb.Point{Start: start, Counts: countsMessage(*s.points[start])})
+	}
+	return e
+}
+
+// milliseconds returns a time in Unix milliseconds; 0 for nil.
+func milliseconds(t *timestamppb.Timestamp) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.AsTime().UnixMilli()
+}

@@ -1,0 +1,274 @@
+package evidence
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/authz"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// Tally counts the comparisons with one content of an experiment in this process: exactly, and
+// in bounded memory. It is safe for concurrent use.
+type Tally struct {
+	experiment, uid, etag string
+	patterns              *Patterns
+
+	mu sync.Mutex
+	// id is the tally's name in the store, where it is published under ever higher serials.
+	id     string
+	serial int64
+	// counters are those of the live policies that were compared since the last snapshot, and
+	// of the present one. Mostly that is one.
+	counters []*counter
+	points   minutes
+	// taken is what was taken from the counters.
+	taken *sum
+	// pair is the counter of the time that is ACTIVE now, since when; nil while it is not.
+	pair  *counter
+	since int64
+	// ended is when the experiment was no longer ACTIVE; zero before.
+	ended time.Time
+	// published is when it was last published, or made.
+	published time.Time
+	// final is the serial of the first final publication; 0 before.
+	final int64
+}
+
+// NewTally returns a tally of an experiment: its resource name, its unique ID, and the etag of
+// its content.
+func NewTally(experiment, uid, etag string, patterns *Patterns) *Tally {
+	return &Tally{
+		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
+		id: uuid.NewString(), taken: newSum(), published: time.Now(),
+	}
+}
+
+// Patterns are those that the patterns of comparisons come from.
+func (t *Tally) Patterns() *Patterns { return t.patterns }
+
+// Is reports whether the tally is that of a content of an experiment.
+func (t *Tally) Is(uid, etag string) bool { return t.uid == uid && t.etag == etag }
+
+// Count counts a comparison with a live policy. It reports whether somebody should find out the
+// causes of the difference: its group is new, or the request is an example of it, and none are
+// known.
+func (t *Tally) Count(policyEtag string, c Comparison) (explain bool) {
+	at := millis(c.Request.Time)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.points.add(at, int(c.Outcome.kind))
+	return t.counter(policyEtag).add(c, at)
+}
+
+// millis returns a time in Unix milliseconds; 0 for none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// Drop counts a comparison that was not made, at the time of the request.
+func (t *Tally) Drop(policyEtag, reason string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counter(policyEtag)
+	c.counts[dropped]++
+	if _, known := c.drops[reason]; !known && len(c.drops) >= maxDrops {
+		reason = "other"
+	}
+	c.drops[reason]++
+	t.points.add(millis(at), dropped)
+}
+
+// Explain sets the causes of the difference that a comparison is one of.
+func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*evidencepb.Cause) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counter(policyEtag)
+	g := c.groups[groupKey{compared.Pattern.present(), compared.Outcome.key()}]
+	if g == nil || len(causes) == 0 {
+		return
+	}
+	g.causes = nil
+	for _, cause := range causes[:min(maxCauses, len(causes))] {
+		g.causes = append(g.causes, &evidencepb.Cause{File: clip(cause.GetFile(), maxFile), Line: cause.GetLine(), Text: clip(cause.GetText(), maxCause)})
+	}
+	g.explained = true
+}
+
+// SetCoverage replaces what is known of the rules in which the experiment and a live policy
+// differ, and of the paths of data in which they do. A rule that was ever evaluated stays so.
+func (t *Tally) SetCoverage(policyEtag string, rules []*evidencepb.Rule, changedData []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counter(policyEtag)
+	c.rules, c.changed, c.moreRules = nil, nil, int64(max(0, len(rules)-maxRules))
+	for _, r := range rules[:min(maxRules, len(rules))] {
+		c.rules = append(c.rules, &evidencepb.Rule{
+			Side: r.GetSide(), File: clip(r.GetFile(), maxFile), Line: r.GetLine(), Name: clip(r.GetName(), maxRule),
+			EvaluatedTrue: r.GetEvaluatedTrue(), EvaluatedFalse: r.GetEvaluatedFalse(),
+		})
+	}
+	for _, path := range changedData[:min(maxChangedData, len(changedData))] {
+		c.changed = append(c.changed, clip(path, maxDataRef))
+	}
+}
+
+// AddNoise counts a request that the live policy decided twice, with the difference between the
+// two.
+func (t *Tally) AddNoise(policyEtag string, d authz.Difference) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counter(policyEtag)
+	if c.noise == nil {
+		c.noise = &evidencepb.Noise{Kinds: make(map[int32]int64)}
+	}
+	c.noise.Sampled++
+	if k := kindOf(d); k != unchanged {
+		c.noise.Differed++
+		c.noise.Kinds[int32(k)]++
+	}
+}
+
+// maxCounters is how many live policies may be compared between two snapshots before the first
+// of them are taken.
+const maxCounters = 8
+
+// counter returns the counter of a live policy, by patterns as they are now.
+func (t *Tally) counter(policyEtag string) *counter {
+	c := t.known(policyEtag)
+	if c == nil {
+		if len(t.counters) >= maxCounters {
+			t.take(0)
+		}
+		c = newCounter(policyEtag)
+		t.counters = append(t.counters, c)
+	}
+	if folds := t.patterns.folds.Load(); c.folds != folds {
+		c.rekey(folds)
+	}
+	return c
+}
+
+func (t *Tally) known(policyEtag string) *counter {
+	for _, c := range t.counters {
+		if c.policyEtag == policyEtag {
+			return c
+		}
+	}
+	return nil
+}
+
+// begin notes that the experiment is ACTIVE beside a live policy from now on; end that it is
+// not any more.
+func (t *Tally) begin(policyEtag string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.final != 0 {
+		t.forget(now)
+	}
+	t.ended = time.Time{}
+	if t.pair != nil && t.pair.policyEtag == policyEtag {
+		return
+	}
+	t.stop(now)
+	t.pair, t.since = t.counter(policyEtag), now.UnixMilli()
+}
+
+func (t *Tally) end(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stop(now)
+	t.ended = now
+}
+
+func (t *Tally) stop(now time.Time) {
+	if t.pair != nil {
+		t.pair.spans = union(append(t.pair.spans, span{t.since, now.UnixMilli()}))
+		t.pair = nil
+	}
+}
+
+// take adds what was counted to what was taken, and begins to count anew.
+func (t *Tally) take(now int64) {
+	if t.pair != nil && now > 0 {
+		t.pair.spans = union(append(t.pair.spans, span{t.since, now}))
+	}
+	collapsed := t.patterns.collapsed()
+	e := &evidencepb.Evidence{Experiment: t.experiment, Uid: t.uid, ExperimentEtag: t.etag}
+	kept := t.counters[:0]
+	for _, c := range t.counters {
+		if folds := t.patterns.folds.Load(); c.folds != folds {
+			c.rekey(folds)
+		}
+		p := c.flush()
+		p.Collapsed = collapsed
+		e.Pairs = append(e.Pairs, p)
+		if c == t.pair || t.pair == nil && len(kept) == 0 {
+			kept = append(kept, c)
+		}
+	}
+	clear(t.counters[len(kept):])
+	t.counters = kept
+	t.taken.add(e)
+	t.taken.bound()
+}
+
+// Snapshot returns what was counted since the tally began. It is at most MaxRecord large. now
+// is the time up to which the experiment is ACTIVE, if it is.
+func (t *Tally) Snapshot(now time.Time) *evidencepb.Evidence {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.snapshot(now)
+}
+
+func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
+	t.take(now.UnixMilli())
+	e := t.taken.evidence()
+	e.Points = t.points.messages(now.UnixMilli())
+	e.PublishTime = timestamppb.New(now)
+	fit(e, MaxRecord-recordSlack)
+	return e
+}
+
+// recordSlack is for the fields of evidence that are set last.
+const recordSlack = 64
+
+// publication returns what is to be published now, with the serial under which.
+func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (*evidencepb.Evidence, string, int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.snapshot(now)
+	e.PublishInterval, e.Final = durationpb.New(interval), final
+	t.serial++
+	if final && t.final == 0 {
+		t.final = t.serial
+	}
+	return e, t.id, t.serial
+}
+
+// renew begins a new tally in the store, for the one before was settled there, with what was
+// counted since the last publication: whatever it had may have been stored.
+func (t *Tally) renew(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forget(now)
+}
+
+func (t *Tally) forget(now time.Time) {
+	t.id, t.serial, t.final, t.taken, t.published = uuid.NewString(), 0, 0, newSum(), now
+}
+
+// counting reports whether something was counted since the last publication.
+func (t *Tally) counting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.counters, func(c *counter) bool { return c.counts != [kinds + 1]int64{} })
+}
