@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/apierror"
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
@@ -32,8 +33,10 @@ type Change struct {
 	Policies []authz.PolicyName
 	// Response is the result of the operation.
 	Response proto.Message
-	// revision is for the metadata of a commit.
+	// revision and report are for the metadata of a commit. The report is nil if nothing was
+	// required.
 	revision string
+	report   *adminpb.Report
 	// Settled is the sequence of the change that already made it so; with it,
 	// nothing is written but the operation. For a resource that is not there, it
 	// is NoSequence.

@@ -74,6 +74,11 @@ func (c StoredConfig) Unchanged() Condition {
 	return UnchangedRecord(c.Name, c.record)
 }
 
+// Requirements returns what every commit in the location has to fulfil; nil if nothing.
+func (c StoredConfig) Requirements() *adminpb.CommitRequirements {
+	return c.config.GetCommitRequirements()
+}
+
 // Next returns the location that policies are promoted to; empty if there is none.
 func (c StoredConfig) Next() Key { return Key(c.config.GetNextLocation()) }
 
@@ -133,20 +138,31 @@ func (s *Server) configUpdate(
 	if err := content.ApplyMask("config", mask, config, given); err != nil {
 		return ConfigUpdate{}, err
 	}
-	if config.NextLocation == stored.config.NextLocation && !damaged {
+	if err := content.CheckRequirements("config.commit_requirements", config.CommitRequirements); err != nil {
+		return ConfigUpdate{}, err
+	}
+	if proto.Equal(content.OfConfig(config), content.OfConfig(stored.config)) && !damaged {
 		return ConfigUpdate{config: stored.config}, nil
 	}
-	return s.WithNext(ctx, stored, config.NextLocation)
+	return s.withContent(ctx, stored, config)
 }
 
 // WithNext works out the configuration with another next location, which may be none.
 func (s *Server) WithNext(ctx context.Context, stored StoredConfig, next string) (ConfigUpdate, error) {
-	chain, err := s.checkNext(ctx, Key(stored.Name.Location()), next)
+	config := proto.CloneOf(stored.config)
+	config.NextLocation = next
+	return s.withContent(ctx, stored, config)
+}
+
+// withContent works out the configuration with what a clone of it has for content. Where it
+// leads to is checked again even if that is as it was: it costs little, and what is stored
+// always is a chain.
+func (s *Server) withContent(ctx context.Context, stored StoredConfig, config *adminpb.Config) (ConfigUpdate, error) {
+	chain, err := s.checkNext(ctx, Key(stored.Name.Location()), config.NextLocation)
 	if err != nil {
 		return ConfigUpdate{}, err
 	}
-	config := proto.CloneOf(stored.config)
-	config.NextLocation, config.UpdateTime = next, timestamppb.New(s.now())
+	config.UpdateTime = timestamppb.New(s.now())
 	if config.Etag, err = content.ConfigEtag(config); err != nil {
 		return ConfigUpdate{}, err
 	}

@@ -43,7 +43,9 @@ var damageHints = map[string]string{
 	experimentKind.resourceType: replaceOrDelete,
 	configKind.resourceType:     "Replace all of it by an update with the update_mask `*`.",
 	revisionKind.resourceType:   "It goes when its policy is purged or deleted for good, and is stored again when its content becomes live.",
-	operationKind.resourceType:  "Delete it; what it was about is done or not done all the same.",
+	reportKind.resourceType: "What a running sidecar published is replaced when it publishes next. Otherwise delete the experiment and " +
+		"create it again: its evidence begins anew.",
+	operationKind.resourceType: "Delete it; what it was about is done or not done all the same.",
 }
 
 // damagedPolicyUpdate works out the replacement of a policy that cannot be read, by an

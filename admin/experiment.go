@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -147,6 +148,15 @@ type storedExperiment struct {
 // exists reports whether there is such an experiment, be it damaged.
 func (e storedExperiment) exists() bool { return e.record.Key != "" }
 
+// readable returns the caller's error of an experiment that is not there, whose policy is
+// deleted, or of which one of both cannot be read.
+func (e storedExperiment) readable() error {
+	if !e.exists() || !e.parent.Live() {
+		return apierror.NotFound(e.name)
+	}
+	return cmp.Or(e.damage, e.parent.Damage)
+}
+
 // Unchanged is the condition under which what was worked out from e still holds.
 func (e storedExperiment) unchanged() Condition {
 	return Unchanged{e.record.Key, e.record.Sequence}
@@ -154,22 +164,27 @@ func (e storedExperiment) unchanged() Condition {
 
 // readExperiment reads an experiment and its policy at one instant.
 func (s *Server) readExperiment(ctx context.Context, name Key) (storedExperiment, error) {
-	stored := storedExperiment{name: name}
 	records, err := s.Get(ctx, name, name.Policy())
 	if err != nil {
-		return stored, err
+		return storedExperiment{name: name}, err
 	}
-	stored.parent, stored.record = s.AsPolicy(ctx, records[1]), records[0]
+	return s.asExperiment(ctx, name, records[0], records[1]), nil
+}
+
+// asExperiment is readExperiment of records that the caller has read together with others,
+// at one instant.
+func (s *Server) asExperiment(ctx context.Context, name Key, experiment, policy Record) storedExperiment {
+	stored := storedExperiment{name: name, record: experiment, parent: s.AsPolicy(ctx, policy)}
 	if !stored.exists() {
-		return stored, nil
+		return stored
 	}
-	experiment, err := Decode(stored.record, &adminpb.PolicyExperiment{})
+	decoded, err := Decode(stored.record, &adminpb.PolicyExperiment{})
 	if err != nil {
 		stored.damage = s.damaged(ctx, name, err)
-		return stored, nil
+		return stored
 	}
-	stored.experiment = experiment
-	return stored, nil
+	stored.experiment = decoded
+	return stored
 }
 
 // experimentCreation works out the creation of an experiment. It depends on the

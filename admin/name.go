@@ -48,6 +48,7 @@ var (
 	operationKind  = locationKind.child("longrunning.googleapis.com/Operation", "operations")
 	nodeKind       = locationKind.child("understudy.internal/Node", "nodes")
 	configKind     = locationKind.only("understudy.internal/Config", "config")
+	reportKind     = experimentKind.only("understudy.internal/Report", "report")
 )
 
 // child is the kind of the resources in a collection below the kind. The slice is copied:
@@ -167,7 +168,7 @@ func checkID(field, id string) error {
 // Type returns the type of google.api.resource that the key is a name of, for errors;
 // empty for what the API does not have, such as the documents of Chef's API.
 func (k Key) Type() string {
-	for _, kind := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind} {
+	for _, kind := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind, reportKind} {
 		if _, ok := kind.split(string(k)); ok {
 			return kind.resourceType
 		}
@@ -196,6 +197,12 @@ func ValidID(id string) bool { return strictID.MatchString(id) }
 
 // ConfigOf returns the name of a location's configuration.
 func ConfigOf(location Key) Key { return location + "/config" }
+
+// reportOf returns the name of an experiment's report, and experimentOf that of the
+// experiment of a report.
+func reportOf(experiment Key) Key { return experiment + "/report" }
+
+func experimentOf(report Key) Key { return Key(strings.TrimSuffix(string(report), "/report")) }
 
 // Project returns the ID of the project that the key belongs to.
 func (k Key) Project() string { return authz.ResourceName(k).Project() }

@@ -96,7 +96,7 @@ func wrapMetadata(c *Change, m *adminpb.OperationMetadata) proto.Message {
 	case VerbStopPreview:
 		return &adminpb.StopPreviewPolicyExperimentMetadata{Operation: m}
 	case VerbCommit:
-		return &adminpb.CommitPolicyExperimentMetadata{Operation: m, Revision: c.revision}
+		return &adminpb.CommitPolicyExperimentMetadata{Operation: m, Revision: c.revision, Report: c.report}
 	default:
 		return m
 	}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -108,27 +107,39 @@ func (s *Server) CommitPolicyExperiment(
 		return nil, apierror.Invalid(apierror.ReasonEtagRequired, "etag",
 			"A commit requires the etag of the experiment as it was previewed. Get the experiment to see it.")
 	}
-	if err := unimplementedRequirements(r.GetRequirements()); err != nil {
+	if err := content.CheckRequirements("requirements", r.GetRequirements()); err != nil {
 		return nil, err
 	}
 	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
-		stored, err := s.readExperiment(ctx, name)
+		stored, guard, err := s.readGuarded(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if err := checkCommit(stored, r); err != nil {
 			return nil, err
 		}
-		return s.commitment(ctx, stored)
+		config, err := s.AsConfig(ctx, configFor(name), guard)
+		if err != nil {
+			return nil, err
+		}
+		judged, err := s.checkRequirements(ctx, stored, config, r.GetRequirements())
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.commitment(ctx, stored)
+		if err != nil {
+			return nil, err
+		}
+		// A guard that was tightened meanwhile holds for this commit, too.
+		c.Conditions = append(c.Conditions, config.Unchanged())
+		c.report = judged
+		return c, nil
 	})
 }
 
 // checkCommit checks what the caller expects, in the order in which errors are reported.
 func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentRequest) error {
-	if !stored.exists() || !stored.parent.Live() {
-		return apierror.NotFound(stored.name)
-	}
-	if err := cmp.Or(stored.damage, stored.parent.Damage); err != nil {
+	if err := stored.readable(); err != nil {
 		return err
 	}
 	if err := matchEtag(stored.name, r.GetEtag(), stored.experiment.Etag); err != nil {

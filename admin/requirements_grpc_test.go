@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
 )
@@ -28,6 +29,7 @@ func sameErrorsOverGRPC(r *row) {
 	}
 	r.Cleanup(func() { _ = connection.Close() })
 	client := adminpb.NewPolicyPreviewClient(connection)
+	r.do("GET $EXP\nE = .etag")
 	for _, test := range r.failingCalls(client) {
 		method, target, _ := strings.Cut(test.rest, " ")
 		r.callOver(method, target)
@@ -79,8 +81,21 @@ func (r *row) failingCalls(client adminpb.PolicyPreviewClient) []failingCall {
 			_, err := client.UndeletePolicy(ctx, &adminpb.UndeletePolicyRequest{Name: pol})
 			return err
 		}},
-		{`GET $EXP/report`, func(ctx context.Context) error {
-			_, err := client.GetReport(ctx, &adminpb.GetReportRequest{Name: exp + "/report"})
+		{`GET $POL/experiments/none/report`, func(ctx context.Context) error {
+			_, err := client.GetReport(ctx, &adminpb.GetReportRequest{Name: pol + "/experiments/none/report"})
+			return err
+		}},
+		{`GET $EXP/report?requirements.maxFailedRatio=2`, func(ctx context.Context) error {
+			_, err := client.GetReport(ctx, &adminpb.GetReportRequest{
+				Name: exp + "/report", Requirements: &adminpb.CommitRequirements{MaxFailedRatio: proto.Float64(2)},
+			})
+			return err
+		}},
+		{`POST $EXP:commit {"etag":$E,"requirements":{"minRequestCount":10,"requireAllNodes":true}}`, func(ctx context.Context) error {
+			_, err := client.CommitPolicyExperiment(ctx, &adminpb.CommitPolicyExperimentRequest{
+				Name: exp, Etag: plain(r.lookup("E", "")),
+				Requirements: &adminpb.CommitRequirements{MinRequestCount: 10, RequireAllNodes: true},
+			})
 			return err
 		}},
 	}

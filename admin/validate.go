@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/apierror"
@@ -57,15 +56,4 @@ func (s *Server) validateExperiment(ctx context.Context, e, before *adminpb.Poli
 		return err
 	}
 	return s.ValidatePolicy(ctx, field+".policy", e.GetPolicy(), before.GetPolicy())
-}
-
-// unimplementedRequirements refuses requirements as long as there is no report to
-// hold them against: ignoring them would commit without the evidence asked for.
-func unimplementedRequirements(r *adminpb.CommitRequirements) error {
-	if r == nil {
-		return nil
-	}
-	return apierror.New(codes.Unimplemented, apierror.ReasonUnimplemented,
-		"A commit with requirements is not implemented by this version. Leave the requirements out.",
-		nil)
 }

@@ -56,7 +56,7 @@ var graph = map[string][]string{
 	"cmd/understudy/tokenfile": {},
 
 	"admin": {
-		"admin/aip", "admin/apierror", "admin/content", "admin/v1", "authz", "authz/background", "authz/diagnostics",
+		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
 		"rego", "rego/regotest", // for the results of tests
 	},
 	"admin/aip":       {},

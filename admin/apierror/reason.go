@@ -31,6 +31,7 @@ const (
 	ReasonPolicyNotDeleted    Reason = "POLICY_NOT_DELETED"
 	ReasonPreviewNotStarted   Reason = "PREVIEW_NOT_STARTED"
 	ReasonExperimentLimit     Reason = "EXPERIMENT_LIMIT"
+	ReasonRequirementsNotMet  Reason = "REQUIREMENTS_NOT_MET"
 	ReasonNoNextLocation      Reason = "NO_NEXT_LOCATION"
 	ReasonRevisionActive      Reason = "REVISION_ACTIVE"
 	ReasonNoOpLock            Reason = "NO_OP_LOCK"

@@ -2,10 +2,14 @@ package apierror
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	adminpb "understudy/admin/v1"
 )
 
 // Resource is what an error is about.
@@ -68,4 +72,43 @@ func Precondition(about Resource, why Reason, description string) error {
 		&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{{
 			Type: string(why), Subject: about.String(), Description: description,
 		}}})
+}
+
+// maxNamedUnmet is the number of requirements that a message names; the details have all.
+const maxNamedUnmet = 3
+
+// RequirementsNotMet is FAILED_PRECONDITION of an experiment whose report does not show what a
+// commit requires. There is a violation for each requirement that is not met, of which there
+// has to be one; its subject is the requirement.
+func RequirementsNotMet(about Resource, unmet []*adminpb.Report_RequirementResult) error {
+	failure := &errdetails.PreconditionFailure{}
+	var named []string
+	for _, r := range unmet {
+		description := fmt.Sprintf("%s requires %s: have %s, need %s.", requirer(r), r.GetRequirement(), r.GetHave(), r.GetNeed())
+		if r.GetUnreachable() {
+			description += " More traffic cannot change that."
+		}
+		failure.Violations = append(failure.Violations, &errdetails.PreconditionFailure_Violation{
+			Type: string(ReasonRequirementsNotMet), Subject: r.GetRequirement(), Description: description,
+		})
+		if len(named) < maxNamedUnmet {
+			named = append(named, fmt.Sprintf("%s (have %s, need %s)", r.GetRequirement(), r.GetHave(), r.GetNeed()))
+		}
+	}
+	text := strings.Join(named, "; ")
+	if more := len(unmet) - len(named); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return New(codes.FailedPrecondition, ReasonRequirementsNotMet,
+		fmt.Sprintf("Resource '%s': its report does not show what the commit requires: %s. Nothing was changed; its report has the details.",
+			about, text),
+		Facts{"resource": about.String(), "requirements": text, "count": strconv.Itoa(len(unmet))}, failure)
+}
+
+// requirer says where a requirement comes from.
+func requirer(r *adminpb.Report_RequirementResult) string {
+	if r.GetSource() == adminpb.Report_RequirementResult_LOCATION {
+		return "The location"
+	}
+	return "The call"
 }

@@ -26,6 +26,11 @@ func Copy(to, from *adminpb.Policy) {
 	to.Annotations = from.Annotations
 }
 
+// OfConfig returns a copy of the user-settable fields of a location's configuration.
+func OfConfig(c *adminpb.Config) *adminpb.Config {
+	return &adminpb.Config{NextLocation: c.GetNextLocation(), CommitRequirements: c.GetCommitRequirements()}
+}
+
 // OfExperiment returns a copy of the experiment's user-settable fields. Its
 // preview metadata is none of them, so that starting and stopping a preview leave
 // the etag alone (AIP-236: the etag in a record identifies what was tested).

@@ -30,7 +30,7 @@ func weakEtag(uid string, content proto.Message) (string, error) {
 // ConfigEtag is the etag of a location's configuration. One that was never set has
 // an etag too.
 func ConfigEtag(c *adminpb.Config) (string, error) {
-	return weakEtag(c.GetName(), &adminpb.Config{NextLocation: c.GetNextLocation()})
+	return weakEtag(c.GetName(), OfConfig(c))
 }
 
 // RevisionID returns the ID of the revision with this content: the same in every

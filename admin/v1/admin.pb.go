@@ -668,7 +668,8 @@ type Report struct {
 	FailedCount int64 `protobuf:"varint,11,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Output only. The requests that were not compared, by `drops`.
 	DroppedCount int64 `protobuf:"varint,12,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
-	// Output only. The most frequent differences, at most 200.
+	// Output only. The differences, at most 200: newly denied requests first, then
+	// newly allowed, failed and changed ones, and of each kind the most frequent.
 	Differences []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
 	// did not, because it ran out of time, for example.
@@ -703,7 +704,7 @@ type Report struct {
 	// were never evaluated, the report says nothing.
 	ChangedRules []*Report_ChangedRule `protobuf:"bytes,25,rep,name=changed_rules,json=changedRules,proto3" json:"changed_rules,omitempty"`
 	// Output only. The share of `changed_rules` that was evaluated, from 0 to 1; 1
-	// if no rule differs.
+	// if no rule differs, and 0 as long as nothing was compared.
 	ChangedRuleCoverage float64 `protobuf:"fixed64,26,opt,name=changed_rule_coverage,json=changedRuleCoverage,proto3" json:"changed_rule_coverage,omitempty"`
 	// Output only. How far the live policy differs from itself.
 	Noise *Report_Noise `protobuf:"bytes,27,opt,name=noise,proto3" json:"noise,omitempty"`
@@ -1057,7 +1058,8 @@ type Config struct {
 	// Output only. When the config was last changed by a user.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Optional. What every commit in this location must fulfil, beside what the
-	// call requires.
+	// call requires. It guards commits alone: an update of a policy, a rollback, a
+	// promotion and the Policyfile API make content live that was never previewed.
 	CommitRequirements *CommitRequirements `protobuf:"bytes,5,opt,name=commit_requirements,json=commitRequirements,proto3" json:"commit_requirements,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -3361,12 +3363,14 @@ func (x *ExternalServiceFilter) GetAllowOnError() bool {
 }
 
 // What a preview must have shown before its experiment may be committed. A
-// field that is not set requires nothing.
+// field that is not set requires nothing. What is not known is not met: a share of
+// no requests, and all of no nodes. A limit on a count is met by a count of 0, so
+// it goes with a `min_request_count`.
 type CommitRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. At least this many requests were compared.
 	MinRequestCount int64 `protobuf:"varint,1,opt,name=min_request_count,json=minRequestCount,proto3" json:"min_request_count,omitempty"`
-	// Optional. The preview was ACTIVE for at least this time.
+	// Optional. The preview was ACTIVE for at least this time; at most ten years.
 	MinDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=min_duration,json=minDuration,proto3" json:"min_duration,omitempty"`
 	// Optional. At most this many requests are newly denied.
 	MaxNewlyDeniedCount *int64 `protobuf:"varint,3,opt,name=max_newly_denied_count,json=maxNewlyDeniedCount,proto3,oneof" json:"max_newly_denied_count,omitempty"`
@@ -3809,7 +3813,9 @@ type CommitPolicyExperimentMetadata struct {
 	Operation *OperationMetadata `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Output only. The revision of the live policy that the commit created.
 	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Output only. The report that the commit was judged by.
+	// Output only. The report that the commit was judged by; absent if nothing was
+	// required. If it has more than 64 KiB, its examples and least grave differences
+	// are left out, and counted.
 	Report        *Report `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4803,9 +4809,9 @@ type Report_RequirementResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The requirement, as a command takes it: `requests>=10000`.
 	Requirement string `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
-	// Output only. What there is, such as `9,120`.
+	// Output only. What there is, for people: `9,120`, or `0.13% (13 of 10,000)`.
 	Have string `protobuf:"bytes,2,opt,name=have,proto3" json:"have,omitempty"`
-	// Output only. What is needed, such as `10,000`.
+	// Output only. What is needed, for people: `at least 10,000`.
 	Need string `protobuf:"bytes,3,opt,name=need,proto3" json:"need,omitempty"`
 	// Output only. Whether it is met.
 	Met bool `protobuf:"varint,4,opt,name=met,proto3" json:"met,omitempty"`

@@ -105,7 +105,8 @@ type PolicyPreviewClient interface {
 	//	aip.dev/not-precedent: This is the commit of AIP-236, not of an old
 	//	AIP-162. --)
 	CommitPolicyExperiment(ctx context.Context, in *CommitPolicyExperimentRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
-	// Gets what the preview of an experiment has shown so far.
+	// Gets what the preview of an experiment has shown so far. The report of an
+	// experiment that was never previewed has zeros.
 	GetReport(ctx context.Context, in *GetReportRequest, opts ...grpc.CallOption) (*Report, error)
 	// Gets a policy revision.
 	GetPolicyRevision(ctx context.Context, in *GetPolicyRevisionRequest, opts ...grpc.CallOption) (*PolicyRevision, error)
@@ -421,7 +422,8 @@ type PolicyPreviewServer interface {
 	//	aip.dev/not-precedent: This is the commit of AIP-236, not of an old
 	//	AIP-162. --)
 	CommitPolicyExperiment(context.Context, *CommitPolicyExperimentRequest) (*longrunningpb.Operation, error)
-	// Gets what the preview of an experiment has shown so far.
+	// Gets what the preview of an experiment has shown so far. The report of an
+	// experiment that was never previewed has zeros.
 	GetReport(context.Context, *GetReportRequest) (*Report, error)
 	// Gets a policy revision.
 	GetPolicyRevision(context.Context, *GetPolicyRevisionRequest) (*PolicyRevision, error)

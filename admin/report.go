@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"context"
+	"slices"
+
+	"understudy/admin/apierror"
+	"understudy/admin/content"
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+)
+
+// maxKeptReport bounds the report that the operation of a commit keeps, in bytes.
+const maxKeptReport = 64 << 10
+
+// GetReport answers what the preview of an experiment has shown so far, judged by the
+// requirements of its location and those of the call (AIP-156: every experiment has one).
+func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*adminpb.Report, error) {
+	name, err := reportKind.parse("name", r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if err := content.CheckRequirements("requirements", r.GetRequirements()); err != nil {
+		return nil, err
+	}
+	experiment := experimentOf(name)
+	stored, guard, err := s.readGuarded(ctx, experiment)
+	if err != nil {
+		return nil, err
+	}
+	if err := stored.readable(); err != nil {
+		return nil, err
+	}
+	config, err := s.AsConfig(ctx, configFor(experiment), guard)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.buildReport(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	report.SetResults(out, config.Requirements(), r.GetRequirements())
+	return out, nil
+}
+
+// readGuarded reads an experiment, its policy and the record of the configuration of its
+// location at one instant: what a commit depends on.
+func (s *Server) readGuarded(ctx context.Context, name Key) (storedExperiment, Record, error) {
+	records, err := s.Get(ctx, name, name.Policy(), configFor(name))
+	if err != nil {
+		return storedExperiment{name: name}, Record{}, err
+	}
+	return s.asExperiment(ctx, name, records[0], records[1]), records[2], nil
+}
+
+// configFor returns the name of the configuration of the location that a resource is in.
+func configFor(name Key) Key { return ConfigOf(Key(name.Location())) }
+
+// checkRequirements holds an experiment against what its location and the call require of
+// a commit, and returns the report that it was judged by, as the operation keeps it; nil if
+// nothing is required, and then no evidence is read: it may be lost without a commit failing.
+//
+// The report is about the policy and the experiment as they were read, and the commit depends
+// on both. It does not depend on the evidence, which changes hundreds of times a second.
+func (s *Server) checkRequirements(
+	ctx context.Context, stored storedExperiment, config StoredConfig, call *adminpb.CommitRequirements,
+) (*adminpb.Report, error) {
+	if !report.Demands(config.Requirements()) && !report.Demands(call) {
+		return nil, nil
+	}
+	judged, err := s.buildReport(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	report.SetResults(judged, config.Requirements(), call)
+	if unmet := report.Unmet(judged); len(unmet) > 0 {
+		return nil, apierror.RequirementsNotMet(stored.name, unmet)
+	}
+	return report.Trim(judged, maxKeptReport), nil
+}
+
+// buildReport makes the report of an experiment, which can be read as its policy can. The
+// error of evidence that cannot be decoded is DATA_LOSS of the report.
+func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adminpb.Report, error) {
+	name := reportOf(stored.name)
+	kept, err := s.store.Evidence(ctx, stored.name, stored.experiment.Uid)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading the evidence of "+string(stored.name), err)
+	}
+	nodes, err := s.store.Nodes(ctx, name.Location())
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading the nodes of "+string(name.Location()), err)
+	}
+	published := make([]report.Published, len(kept.Tallies))
+	for i, t := range kept.Tallies {
+		published[i] = report.Published{Node: t.Node, Value: t.Value, Age: t.Age}
+	}
+	collected, err := report.Collect(stored.experiment.Etag, kept.Settled, published)
+	if err != nil {
+		return nil, s.damaged(ctx, name, err)
+	}
+	return report.Build(report.Input{
+		Name: string(name), PolicyEtag: stored.parent.Policy.Etag, ExperimentEtag: stored.experiment.Etag,
+		Evidence: collected.Evidence, Nodes: collected.Nodes(liveNodes(nodes, stored.name.Policy())),
+	}), nil
+}
+
+// liveNodes returns the names of the live nodes that have a policy.
+func liveNodes(nodes []NodeReport, policy Key) []string {
+	var out []string
+	for _, n := range nodes {
+		if n.Age < nodeLifetime && slices.Contains(n.Node.GetPolicies(), string(policy)) {
+			out = append(out, n.Node.GetName())
+		}
+	}
+	return out
+}
