@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"understudy/admin/apierror"
@@ -83,9 +84,12 @@ func (s *Server) checkRequirements(
 // error of evidence that cannot be decoded is DATA_LOSS of the report.
 func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adminpb.Report, error) {
 	name := reportOf(stored.name)
-	kept, err := s.store.Evidence(ctx, stored.name, stored.experiment.Uid)
+	kept, err := s.store.Evidence(ctx, EvidenceName{stored.name, stored.experiment.Uid}, nil)
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the evidence of "+string(stored.name), err)
+	}
+	if err := kept.damage(); err != nil {
+		return nil, s.damaged(ctx, name, err)
 	}
 	nodes, err := s.store.Nodes(ctx, name.Location())
 	if err != nil {
@@ -103,6 +107,18 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 		Name: string(name), PolicyEtag: stored.parent.Policy.Etag, ExperimentEtag: stored.experiment.Etag,
 		Evidence: collected.Evidence, Nodes: collected.Nodes(liveNodes(nodes, stored.name.Policy())),
 	}), nil
+}
+
+// damage is the error of evidence of which the store cannot read a part: a sum without it
+// would be too small, and could let pass what must not.
+func (e Evidence) damage() error {
+	if e.Damage != nil {
+		return fmt.Errorf("reading the settled evidence: %w", e.Damage)
+	}
+	if len(e.Damaged) > 0 {
+		return fmt.Errorf("the store cannot read the tallies %q", e.Damaged)
+	}
+	return nil
 }
 
 // liveNodes returns the names of the live nodes that have a policy.

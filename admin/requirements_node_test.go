@@ -227,6 +227,8 @@ func (r *row) peer(rest string) {
 		p.report.AppliedSequence = r.head(r.locationOf(name))
 	case "follows":
 		p.report.AppliedSequence, p.report.Error = everything, nil
+	case "has":
+		p.report.AppliedSequence, p.report.Policies = everything, strings.Fields(r.expand(about, plain))
 	case "refuses":
 		resource, why, _ := strings.Cut(r.expand(about, plain), " ")
 		p.report.AppliedSequence, p.report.Error = everything, notApplied(resource, why, everything)
@@ -235,7 +237,7 @@ func (r *row) peer(rest string) {
 		r.stopNode(name)
 		return
 	default:
-		r.fatalf("peer NAME lags|follows|refuses|leaves")
+		r.fatalf("peer NAME lags|follows|has|refuses|leaves")
 	}
 	p.mu.Unlock()
 	r.beat(p)

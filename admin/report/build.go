@@ -68,8 +68,8 @@ func Build(in Input) *adminpb.Report {
 	setDifferences(r, present, in.Callers)
 	setLabels(r, present.GetLabels())
 	setRules(r, present.GetRules())
-	r.Noise = &adminpb.Report_Noise{
-		SampledCount: present.GetNoise().GetSampled(), DifferedCount: present.GetNoise().GetDiffered(),
+	if n := present.GetNoise(); n != nil {
+		r.Noise = &adminpb.Report_Noise{SampledCount: n.GetSampled(), DifferedCount: n.GetDiffered()}
 	}
 	r.ChangedData = slices.Clone(firstOf(present.GetChangedData(), maxChangedData))
 	return r

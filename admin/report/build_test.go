@@ -125,7 +125,7 @@ func TestNeverStarted(t *testing.T) {
 	foreign.ExperimentEtag = "other"
 	want := &adminpb.Report{
 		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", RequirementsMet: true, ActiveDuration: &durationpb.Duration{},
-		AllPairsActiveDuration: &durationpb.Duration{}, AllPairs: &adminpb.Report_ReportCounts{}, Noise: &adminpb.Report_Noise{},
+		AllPairsActiveDuration: &durationpb.Duration{}, AllPairs: &adminpb.Report_ReportCounts{},
 		NodeCount: 2, ReportingNodeCount: 1, SilentNodes: []string{"n2"},
 	}
 	for name, e := range map[string]*evidencepb.Evidence{"none": nil, "another content": foreign} {
