@@ -165,16 +165,17 @@ func (p *Program) evaluate(
 	ctx context.Context, body ast.Body, input Input, now time.Time, cancel topdown.Cancel,
 ) (*ast.Term, error) {
 	var found *ast.Term
-	err := p.query(body, input, now, cancel).Iter(ctx, func(result topdown.QueryResult) error {
+	err := p.equip(topdown.NewQuery(body), input, now, cancel).Iter(ctx, func(result topdown.QueryResult) error {
 		found = result[value]
 		return nil
 	})
 	return found, err
 }
 
-// query returns what an evaluation is made with.
-func (p *Program) query(body ast.Body, input Input, now time.Time, cancel topdown.Cancel) *topdown.Query {
-	q := topdown.NewQuery(body).
+// equip gives a query what an evaluation is made with. The caller makes the query, so that
+// it is on its stack: one made here would be on the heap, for each evaluation.
+func (p *Program) equip(q *topdown.Query, input Input, now time.Time, cancel topdown.Cancel) *topdown.Query {
+	q = q.
 		WithCompiler(p.compiler).
 		WithStore(p.store).
 		WithTransaction(p.txn).

@@ -63,7 +63,7 @@ func (p *Program) watch(
 	cancel := newCancel(ctx)
 	stop := context.AfterFunc(ctx, cancel.Cancel)
 	defer stop()
-	err = p.query(body, input, now, cancel).WithIndexing(false).WithQueryTracer(tracer).
+	err = p.equip(topdown.NewQuery(body), input, now, cancel).WithIndexing(false).WithQueryTracer(tracer).
 		Iter(ctx, func(result topdown.QueryResult) error {
 			found = result[value]
 			return nil
