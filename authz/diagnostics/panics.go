@@ -93,6 +93,12 @@ func (p *Panics) Report(ctx context.Context, place PanicPlace, cause any, about 
 	p.report(ctx, place, Catch(cause), about)
 }
 
+// ReportRehearsal reports a panic that the rehearsal process has caught, and answered. Its
+// stack stayed there.
+func (p *Panics) ReportRehearsal(ctx context.Context, about ...slog.Attr) {
+	p.report(ctx, PanicEvaluation, &Caught{cause: "in the rehearsal process"}, about)
+}
+
 // ReportCompiler reports the panic that made a policy not compile, if err wraps one.
 func (p *Panics) ReportCompiler(ctx context.Context, err error, about ...slog.Attr) {
 	var caught *Caught

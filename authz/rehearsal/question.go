@@ -25,7 +25,7 @@ type comparing struct {
 func (c *comparing) ask() {
 	err := supervisor.ErrUnavailable // of a process that was never there
 	if c.experiment.Candidate.remote != nil {
-		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: c.call, Done: c.done})
+		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: c.call, Done: c.answered})
 	}
 	if err != nil {
 		c.done(authz.Decision{}, err)
@@ -91,6 +91,15 @@ func (c *comparing) call(call wire.Call) wire.Answer {
 	}
 	reply := authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, call.Body)
 	return wire.Answer{Outcome: uint8(reply.Outcome), Message: reply.Message}
+}
+
+// answered ends the comparison with what the rehearsal process has answered.
+func (c *comparing) answered(d authz.Decision, err error) {
+	if err == nil && d.Failure == authz.FailurePanic {
+		c.shadow.config.Output.Panics.ReportRehearsal(context.Background(),
+			slog.String("of", c.experiment.Name), slog.String("decision_id", c.job.request.ID))
+	}
+	c.done(d, err)
 }
 
 // done ends the comparison: with the decision of the experiment, or with why there is none.

@@ -131,6 +131,10 @@ func (v *Verifier) Run(ctx context.Context) {
 func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verification) {
 	defer v.survive(j)
 	again, err := v.again(ctx, j)
+	if err == nil && again.Failure == authz.FailurePanic {
+		v.config.Output.Panics.ReportRehearsal(context.Background(),
+			slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
+	}
 	if err != nil || !again.Failure.Lasting() {
 		v.count(verifyFailed)
 		return

@@ -3,6 +3,7 @@ package sidecar_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,10 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/authz/rehearsal/wire"
 	"understudy/authz/sidecar"
 	"understudy/rego"
 )
@@ -244,6 +249,30 @@ func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 	}
 	if got := m.count(t, "understudy.preview.comparisons", label("difference", "FAILED"), label("failure", "PANIC")); got != 1 {
 		t.Errorf("%d panics are counted, want 1", got)
+	}
+}
+
+// TestAPanicInTheRehearsalProcessIsCounted, and is the decision of the experiment: the
+// process goes on.
+func TestAPanicInTheRehearsalProcessIsCounted(t *testing.T) {
+	m := newMeter()
+	broken, err := supervisor.New(supervisor.Config{Start: supervisortest.StartWith(child.Options{
+		Before: func(context.Context, wire.Facts) { panic("broken") },
+	}), Memory: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broken.Close)
+	s, rec := start(t, rehearsed(), func(c *sidecar.Config) { c.Meters, c.Rehearsal = m, broken })
+	<-s.Ready()
+	s.Check(t.Context(), request("GET", nil))
+	for _, r := range rec.await(t, 2) {
+		if r.attributes["understudy.experiment.result"] != "ERROR" || !strings.Contains(r.attributes["understudy.experiment.reason"], "panicked") {
+			t.Errorf("the record is %v", r)
+		}
+	}
+	if got := m.count(t, "understudy.panics", label("place", "evaluation")); got != 2 {
+		t.Errorf("%d panics are counted, want 2", got)
 	}
 }
 

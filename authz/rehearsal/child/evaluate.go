@@ -32,15 +32,25 @@ func (l *lane) evaluate(w *work) {
 	case l.policy == nil:
 		d = authz.Failed(authz.FailureError, "The policy has not been compiled.")
 	default:
-		if l.child.options.Before != nil {
-			l.child.options.Before(w.ctx, q.Facts)
-		}
-		d = l.policy.Decide(w.ctx, request(q, q.Input), authz.Conditions{Shadow: true, Plain: q.Plain, Services: services{l, w.frame}})
+		d = l.decide(w, q)
 	}
 	if l.ctx.Err() != nil {
 		return // nobody waits for it
 	}
 	l.answer(w.frame, wire.KindDecided, l.encode(d))
+}
+
+// decide decides a question. What panics costs that question alone; the parent counts it.
+func (l *lane) decide(w *work, q wire.Question) (d authz.Decision) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			d = authz.Failed(authz.FailurePanic, "The evaluation panicked.")
+		}
+	}()
+	if l.child.options.Before != nil {
+		l.child.options.Before(w.ctx, q.Facts)
+	}
+	return l.policy.Decide(w.ctx, request(q, q.Input), authz.Conditions{Shadow: true, Plain: q.Plain, Services: services{l, w.frame}})
 }
 
 // encode returns the payload of a decision, which is good until the next one.
