@@ -32,7 +32,7 @@ const (
 // time is over, each of them within what one call of a built-in may cost.
 //
 // The limit is that of Go's runtime: GOMEMLIMIT, or what the start made of the container's
-// limit. Without one, nothing is ended. The guard costs nothing while no evaluation is
+// limit or of the machine's memory. Without one, nothing is ended. The guard costs nothing while no evaluation is
 // long. It is safe for concurrent use; a nil guard does nothing.
 type memoryGuard struct {
 	ended metric.Int64Counter

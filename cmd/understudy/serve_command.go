@@ -27,8 +27,9 @@ Each flag is also an environment variable: --store is UNDERSTUDY_STORE. A flag
 wins over its variable. Preview records, metrics and traces are exported as the
 standard OTEL_* variables say; without them nothing is exported.
 
-GOGC is 400 unless the environment sets it, and GOMEMLIMIT nine tenths of what a
-container's limit leaves beside --rehearsal-memory.
+GOGC is 400 unless the environment sets it, and GOMEMLIMIT nine tenths of what
+--rehearsal-memory leaves of the container's limit, or else of three quarters of
+the machine's memory.
 
 It stops on SIGTERM or SIGINT: readiness goes first, then, after --drain-delay,
 the ports close and requests under way are answered. A second signal ends it at once.`,

@@ -22,23 +22,31 @@ const (
 	garbageRoom = 256 << 20
 )
 
-// TuneGC collects garbage as above, and more often when 90 % of the container's memory
-// are used: a sidecar that is killed for its memory denies everything. The memory of the
+// TuneGC collects garbage as above, and more often when 90 % of the process's memory are
+// used: a sidecar that is killed for its memory denies everything. The memory of the
 // rehearsal process, in bytes, is not this one's. GOGC and GOMEMLIMIT win.
 func TuneGC(log *slog.Logger, rehearsal int64) {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(mostPercent)
 		afterCollection(mostPercent)
 	}
-	limit, err := memlimit.Set(memlimit.WithProvider(func() (uint64, error) {
-		limit, err := memlimit.FromCgroup()
-		return limit - min(uint64(rehearsal), limit/2), err
-	}))
+	limit, err := memlimit.Set(memlimit.WithProvider(ownMemory(memlimit.FromCgroup, memlimit.FromSystem, uint64(rehearsal))))
 	if err != nil {
-		log.Debug("the container's memory limit is not known", "error", err)
+		log.Debug("neither the container's memory limit nor the machine's memory is known", "error", err)
 		return
 	}
 	log.Debug("memory is limited", "bytes", limit)
+}
+
+// ownMemory returns what the process may have of the memory, in bytes: of the container's
+// limit or, where there is none, of three quarters of the machine's memory, since others are
+// on the machine too, what the rehearsal process leaves.
+func ownMemory(container, machine memlimit.Provider, rehearsal uint64) memlimit.Provider {
+	all := memlimit.ApplyFallback(container, memlimit.ApplyRatio(machine, 0.75))
+	return func() (uint64, error) {
+		limit, err := all()
+		return limit - min(rehearsal, limit/2), err
+	}
 }
 
 const (

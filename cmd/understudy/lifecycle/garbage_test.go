@@ -1,10 +1,13 @@
 package lifecycle
 
 import (
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 func TestGrowth(t *testing.T) {
@@ -13,6 +16,26 @@ func TestGrowth(t *testing.T) {
 	} {
 		if got := growth(live); got != want {
 			t.Errorf("a heap of %d MiB grows by %d %%, want %d", live>>20, got, want)
+		}
+	}
+}
+
+func TestOwnMemory(t *testing.T) {
+	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	for _, c := range []struct {
+		name               string
+		container, machine memlimit.Provider
+		want               uint64
+		err                error
+	}{
+		{"a container", memlimit.Limit(1000), memlimit.Limit(8000), 900, nil},
+		{"a small container", memlimit.Limit(120), memlimit.Limit(8000), 60, nil},
+		{"no container", none, memlimit.Limit(8000), 5900, nil},
+		{"an unknown machine", none, none, 0, memlimit.ErrNoLimit},
+	} {
+		got, err := ownMemory(c.container, c.machine, 100)()
+		if got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: got %d, %v; want %d, %v", c.name, got, err, c.want, c.err)
 		}
 	}
 }

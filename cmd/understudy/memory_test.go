@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+// TestALivePolicyThatTakesAllMemoryEndsNobody asks a live policy that would make ten
+// gigabytes of small steps for some requests: these are ended and denied, and the others are
+// allowed, by the same process.
+func TestALivePolicyThatTakesAllMemoryEndsNobody(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "400MiB")
+	p := startProcess(t, "--location", "projects/p1/locations/l1")
+	content := hostileModule(`input.attributes.request.http.path == "/modest"`)
+	content["modules"].(map[string]string)["a.rego"] += `
+hostile if {
+	input.attributes.request.http.path == "/hungry"
+	count({s | some i in numbers.range(1, 100000); s := sprintf("%0100000d", [i])}) > 0
+}
+`
+	p.must(t, "POST", policies+"?policyId=default", asText(t, content))
+	hungry, modest := question{method: "GET", path: "/hungry"}.request(), question{method: "GET", path: "/modest"}.request()
+	for range 2 {
+		answer, err := p.authz.Check(t.Context(), hungry)
+		if got := answerKind(answer, err); got != "503" {
+			t.Errorf("a hungry request is answered with %s, want 503", got)
+		}
+		if answer, err = p.authz.Check(t.Context(), modest); err != nil || answer.GetStatus().GetCode() != int32(codes.OK) {
+			t.Errorf("a modest request is answered with %v, %v", answer, err)
+		}
+	}
+	if _, page := p.metricsPage(t, ""); sum(page, "understudy_memory_ended_evaluations_total.*") != 2 {
+		t.Errorf("the metrics do not count 2 evaluations that were ended:\n%s", page)
+	}
+	if !strings.Contains(p.log.String(), "a live evaluation was ended") {
+		t.Errorf("the log does not say that an evaluation was ended:\n%s", p.log)
+	}
+}
+
+// TestThereIsALimitOfMemory, whether or not anybody has set one.
+func TestThereIsALimitOfMemory(t *testing.T) {
+	p := startProcess(t, "--location", "projects/p1/locations/l1")
+	_, page := p.metricsPage(t, "")
+	if limit := sum(page, "go_gc_gomemlimit_bytes"); limit <= 0 || limit > 1<<50 {
+		t.Errorf("the limit is %g bytes, want less than the machine has", limit)
+	}
+}
