@@ -36,7 +36,8 @@ var graph = map[string][]string{
 	"cmd/understudy/cli": {
 		"authz",                        // the names of resources
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
-		"cmd/understudy/command",
+		"admin/report", // requirements are written as the server writes them
+		"cmd/understudy/command", "cmd/understudy/reportview",
 		"cmd/understudy/port", // a file of authorities is read alike on both sides of TLS
 		"cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},

@@ -16,9 +16,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/spf13/cobra"
@@ -37,8 +37,10 @@ type Client struct {
 	addr string
 	// location is what short names are in.
 	location string
-	// Output is text or json, and yaml for `import`.
+	// Output is one of outputs: text or json, for most commands, and yaml for `import`.
 	Output string
+	// outputs are the forms that the command can print.
+	outputs []string
 	// wait says that a change has to be applied everywhere before the command ends.
 	wait bool
 	// creates says that the change makes what it is about: the API calls it an update, since
@@ -59,8 +61,8 @@ type Client struct {
 func (c *Client) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.BindConnection(f)
-	f.StringVarP(&c.Output, "output", "o", "text", "text or json")
-	command.CompleteOutput(cmd, "text", "json")
+	f.StringVarP(&c.Output, "output", "o", "text", alternatives(c.outputs))
+	command.CompleteOutput(cmd, c.outputs...)
 }
 
 // BindConnection declares those that say where the API is and how it is used.
@@ -75,19 +77,30 @@ func (c *Client) BindWait(f *pflag.FlagSet) {
 	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied the change")
 }
 
-// newCommand makes a client command of what it does.
+// alternatives are words of which one is chosen: "text, json or junit".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// newCommand makes a client command of what it does, which prints text or JSON.
 //
 // use, short and long are what the help shows; the first word behind the name in use
 // (POLICY, EXPERIMENT or NAME) says what completes it. An error of do that says nothing of
 // the server is turned into one that does.
 func newCommand(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
-	c := &Client{}
+	return newCommandWith([]string{"text", "json"}, use, short, long, args, do)
+}
+
+// newCommandWith is newCommand of one that prints other forms as well.
+func newCommandWith(outputs []string, use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+	c := &Client{outputs: outputs}
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n\n" + long, Args: command.Arguments(args),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.In, c.Out, c.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if !command.OneOf(c.Output, "text", "json") {
-				return command.Usage(errors.New("--output: it is text or json"))
+			if !command.OneOf(c.Output, c.outputs...) {
+				return command.Usage(fmt.Errorf("--output: it is %s", alternatives(c.outputs)))
 			}
 			if err := c.Connect(); err != nil {
 				return command.Usage(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -40,6 +41,16 @@ func (c *Client) completion(use string) cobra.CompletionFunc {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeRequire completes the last term of a list of requirements with their names.
+func completeRequire(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	var lists []string
+	for _, name := range report.Names() {
+		lists = append(lists, before+name)
+	}
+	return lists, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // policyIDs are the policies of the location; none if the server does not answer.

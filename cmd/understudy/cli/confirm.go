@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/term"
-
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/understudy/terminal"
 )
 
 // confirmDelete asks on a terminal whether a policy is to go with what depends on it: its
@@ -22,21 +21,33 @@ import (
 // Deleting one that nothing depends on asks nothing either, for it can be undone for 30
 // days.
 func (c *Client) confirmDelete(ctx context.Context, policy string, yes bool) error {
-	stdin, ok := c.In.(*os.File)
-	if yes || !ok || !term.IsTerminal(int(stdin.Fd())) {
+	if yes || !c.interactive() {
 		return nil
 	}
 	experiments, sidecars, err := c.dependents(ctx, policy)
 	if err != nil || experiments+sidecars == 0 {
 		return err
 	}
-	fmt.Fprintf(c.Err, "%s has %s, which will be gone for good, and is applied by %s, which will go over to the default decision.\nDelete it? [y/N] ",
-		authz.ResourceName(policy).ID(), counted(experiments, "experiment"), counted(sidecars, "sidecar"))
-	answer, err := bufio.NewReader(stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
+	if c.ask(fmt.Sprintf("%s has %s, which will be gone for good, and is applied by %s, which will go over to the default decision.\nDelete it?",
+		authz.ResourceName(policy).ID(), counted(experiments, "experiment"), counted(sidecars, "sidecar"))) {
 		return nil
 	}
 	return errors.New("nothing was deleted; --yes deletes it without asking")
+}
+
+// interactive reports whether somebody can be asked: standard input is a terminal.
+func (c *Client) interactive() bool {
+	stdin, ok := c.In.(*os.File)
+	return ok && terminal.Is(stdin)
+}
+
+// ask asks on the terminal, and reports whether the answer is yes. Everything else is no,
+// also the end of the input.
+func (c *Client) ask(question string) bool {
+	fmt.Fprint(c.Err, question+" [y/N] ")
+	answer, err := bufio.NewReader(c.In).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return err == nil && (answer == "y" || answer == "yes")
 }
 
 // dependents counts the experiments of a policy and the sidecars that apply it.

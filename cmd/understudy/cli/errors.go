@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,8 +14,9 @@ import (
 // Describe writes an error for people: that of a call with its violations, one a
 // line.
 func Describe(err error) string {
+	var own *refusal
 	st, ok := status.FromError(err)
-	if !ok {
+	if !ok || errors.As(err, &own) {
 		return err.Error()
 	}
 	text := st.Message()
@@ -24,6 +26,9 @@ func Describe(err error) string {
 				text += "\n  " + v.Field + ": " + v.Description
 			}
 		}
+	}
+	for _, line := range unmetOf(st) {
+		text += "\n  " + line
 	}
 	return text
 }

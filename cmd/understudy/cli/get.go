@@ -15,7 +15,7 @@ resource name does as well.`
 // PolicyCommands are the commands of the admin API.
 func PolicyCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newList(), newGet(), newApply(), newStart(), newStop(), newCommit(), newDelete(), newUndelete(),
+		newList(), newGet(), newApply(), newStart(), newReport(), newWait(), newCommit(), newStop(), newDelete(), newUndelete(),
 	}
 }
 
@@ -29,7 +29,11 @@ func newGet() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.print(e)
+				if err := c.print(e); err != nil {
+					return err
+				}
+				c.noteNumbers(ctx, e)
+				return nil
 			}
 			p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
 			if err != nil {

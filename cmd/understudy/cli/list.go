@@ -17,7 +17,9 @@ import (
 func newList() *cobra.Command {
 	var filter string
 	cmd, _ := newCommand("list [POLICY]", "List the policies, or the experiments of one policy",
-		"With POLICY, its experiments are listed; - lists those of all policies.",
+		`With POLICY, its experiments are listed; - lists those of all policies. REQUESTS is how
+many were compared by an experiment that is being previewed, and DIFFER how many of
+them it would decide differently; `+"`understudy report`"+` shows which.`,
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if len(args) == 0 {
 				return c.listPolicies(ctx, filter)
@@ -73,13 +75,15 @@ func (c *Client) listExperiments(ctx context.Context, policy, filter string) err
 	}
 	c.unreadable(unreadable)
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tETAG\tSTARTED\tUPDATED")
-	for _, e := range experiments {
+	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tREQUESTS\tDIFFER\tETAG\tSTARTED\tUPDATED")
+	reports := c.numbers(ctx, experiments)
+	for i, e := range experiments {
 		state := "never previewed"
 		if m := e.PreviewMetadata; m != nil {
 			state = m.State.String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, e.Etag,
+		requests, differ := numbersOf(reports[i])
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, requests, differ, e.Etag,
 			terminal.When(e.PreviewMetadata.GetStartTime()), terminal.When(e.UpdateTime))
 	}
 	return t.Flush()

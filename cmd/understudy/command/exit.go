@@ -14,11 +14,16 @@ import (
 const (
 	// ExitOK is a success, ExitFailure all that went wrong, and ExitUsage a mistake in
 	// flags, arguments or files: to run it again without a change makes no sense.
+	// ExitFailure is also that of a report whose requirements are not met.
 	ExitOK = iota
 	ExitFailure
 	ExitUsage
 	// ExitDenied is that of a check that was answered, and denied.
 	ExitDenied
+
+	// ExitTimeout is that of a wait whose time was over: it may go well if there is more of
+	// it. It is another command's code too, since no command has both.
+	ExitTimeout = ExitDenied
 )
 
 // ExitError is an error with an exit code of its own. A nil cause prints nothing.

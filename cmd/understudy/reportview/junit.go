@@ -57,7 +57,7 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	for _, q := range r.Requirements {
 		c := junitCase{Class: s.Name + ".requirements", Name: terminal.Line(q.Requirement)}
 		if !q.Met {
-			c.Failure = &junitMessage{haveNeed(q)}
+			c.Failure = &junitMessage{"has " + haveNeed(q)}
 			s.Failures++
 		}
 		s.Cases = append(s.Cases, c)
@@ -81,7 +81,7 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 // outputOf is what the test of a kind says: its number, and its groups.
 func outputOf(r *adminpb.Report, k kind) string {
 	n := k.count(r)
-	lines := []string{count(n) + " of " + counted(r.RequestCount, "request") + " (" + share(n, r.RequestCount) + ")"}
+	lines := []string{Count(n) + " of " + counted(r.RequestCount, "request") + " (" + share(n, r.RequestCount) + ")"}
 	for _, d := range groupsOf(r) {
 		if d.Kind != k.value {
 			continue

@@ -62,9 +62,9 @@ func groupsOf(r *adminpb.Report) []*adminpb.Report_Difference {
 // partOf is the number of requests of a group, of all of its endpoint.
 func partOf(d *adminpb.Report_Difference) string {
 	if d.EndpointRequestCount == 0 {
-		return count(d.RequestCount)
+		return Count(d.RequestCount)
 	}
-	return count(d.RequestCount) + " of " + count(d.EndpointRequestCount)
+	return Count(d.RequestCount) + " of " + Count(d.EndpointRequestCount)
 }
 
 // endpointOf is the method and the path pattern of a group.
@@ -75,7 +75,7 @@ func callersOf(d *adminpb.Report_Difference) string {
 	if d.CallerCount == 0 {
 		return "-"
 	}
-	return count(d.CallerCount)
+	return Count(d.CallerCount)
 }
 
 // answersOf is what the callers get before and after: allowed → 403.

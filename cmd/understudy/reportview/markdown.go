@@ -89,15 +89,15 @@ func (m *markdown) counts() {
 	}
 	m.line("| | requests | share |")
 	m.line("|---|---:|---:|")
-	m.line("| compared | %s | |", count(m.r.RequestCount))
-	m.line("| unchanged | %s | %s |", count(m.r.UnchangedCount), share(m.r.UnchangedCount, m.r.RequestCount))
+	m.line("| compared | %s | |", Count(m.r.RequestCount))
+	m.line("| unchanged | %s | %s |", Count(m.r.UnchangedCount), share(m.r.UnchangedCount, m.r.RequestCount))
 	for _, k := range kinds {
 		n := k.count(m.r)
 		mark := ""
 		if n > 0 {
 			mark = "**"
 		}
-		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.name, count(n), prose(share(n, m.r.RequestCount)))
+		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.name, Count(n), prose(share(n, m.r.RequestCount)))
 	}
 	m.line("")
 }
@@ -167,7 +167,7 @@ func (m *markdown) rest() {
 	for _, l := range labelsOf(m.r) {
 		var values []string
 		for _, v := range l.Values {
-			values = append(values, code(v.Value)+" "+count(v.RequestCount))
+			values = append(values, code(v.Value)+" "+Count(v.RequestCount))
 		}
 		m.line("* %s, by %s: %s", nameOfKind(l.Kind), code(l.Label), strings.Join(values, ", "))
 	}

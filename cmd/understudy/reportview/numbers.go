@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// count writes a number with commas: 1,234,567.
-func count(n int64) string {
+// Count writes a number with commas: 1,234,567.
+func Count(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
 	if n < 0 {
@@ -31,7 +31,7 @@ func counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return count(n) + " " + what + "s"
+	return Count(n) + " " + what + "s"
 }
 
 // share writes a part of a whole in percent. It never rounds to nothing or to all what

@@ -9,8 +9,8 @@ import (
 
 func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
-		if got := count(n); got != want {
-			t.Errorf("count(%d): got %s, want %s", n, got, want)
+		if got := Count(n); got != want {
+			t.Errorf("Count(%d): got %s, want %s", n, got, want)
 		}
 	}
 }

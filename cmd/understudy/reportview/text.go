@@ -79,7 +79,9 @@ func newPage(r *adminpb.Report, o Options, d detail) *page {
 	p.counts()
 	p.requirements()
 	p.groups()
-	p.gap()
+	if p.r.RequestCount > 0 {
+		p.gap()
+	}
 	p.who()
 	p.coverage()
 	p.noise()
@@ -92,7 +94,7 @@ func (p *page) add(lines ...string) { p.lines = append(p.lines, lines...) }
 
 // gap appends an empty line where there is room for it.
 func (p *page) gap() {
-	if p.d.examples && p.r.RequestCount > 0 {
+	if p.d.examples {
 		p.add("")
 	}
 }
@@ -170,16 +172,20 @@ func (p *page) scope() {
 	} else {
 		text += " beside the live policy"
 	}
-	if r.ActiveDuration != nil {
-		text += " for " + period(r.ActiveDuration)
-	}
+	p.add(wrap(text, p.o.columns())...)
+	var where []string
 	if r.NodeCount > 0 {
-		text += ", on " + count(int64(r.ReportingNodeCount)) + " of " + counted(int64(r.NodeCount), "sidecar")
+		where = append(where, "on "+Count(int64(r.ReportingNodeCount))+" of "+counted(int64(r.NodeCount), "sidecar"))
+	}
+	if r.ActiveDuration != nil {
+		where = append(where, "for "+period(r.ActiveDuration))
 	}
 	if r.UpdateTime != nil {
-		text += ", as of " + terminal.When(r.UpdateTime)
+		where = append(where, "as of "+terminal.When(r.UpdateTime))
 	}
-	p.add(wrap(text, p.o.columns())...)
+	if len(where) > 0 {
+		p.add(wrap(strings.Join(where, ", "), p.o.columns())...)
+	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
 		p.add(wrap("With the live policies before it: "+Summary(asReport(all))+".", p.o.columns())...)
 	}
@@ -265,8 +271,8 @@ func (c countCell) width() int { return max(len(c.head), len(c.number), len(c.sh
 // if there are some.
 func countsOf(r *adminpb.Report) []countCell {
 	cells := []countCell{
-		{head: "COMPARED", number: count(r.RequestCount)},
-		{head: "UNCHANGED", number: count(r.UnchangedCount), share: share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
+		{head: "COMPARED", number: Count(r.RequestCount)},
+		{head: "UNCHANGED", number: Count(r.UnchangedCount), share: share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
 	}
 	for _, k := range kinds {
 		n := k.count(r)
@@ -277,7 +283,7 @@ func countsOf(r *adminpb.Report) []countCell {
 		case k.value == adminpb.Report_RESPONSE_CHANGED:
 			head = "CHANGED" // so that all of them fit into 80 columns
 		}
-		cells = append(cells, countCell{head: head, number: count(n), share: share(n, r.RequestCount), some: n > 0, differs: true})
+		cells = append(cells, countCell{head: head, number: Count(n), share: share(n, r.RequestCount), some: n > 0, differs: true})
 	}
 	return cells
 }

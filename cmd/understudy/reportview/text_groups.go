@@ -145,7 +145,7 @@ func restOf(hidden []*adminpb.Report_Difference, others []*adminpb.Report_KindCo
 	var parts []string
 	for _, k := range kinds {
 		if n := requests[k.value]; n > 0 {
-			parts = append(parts, count(n)+" "+k.name)
+			parts = append(parts, Count(n)+" "+k.name)
 		}
 	}
 	if len(parts) == 0 {

@@ -44,14 +44,14 @@ func valuesOf(l *adminpb.Report_LabelSummary, most int) (values []string, more s
 			others += v.RequestCount
 			continue
 		}
-		text := terminal.Line(v.Value) + " " + count(v.RequestCount)
+		text := terminal.Line(v.Value) + " " + Count(v.RequestCount)
 		if v.ErrorCount > 0 {
-			text += " to " + count(v.RequestCount+v.ErrorCount)
+			text += " to " + Count(v.RequestCount+v.ErrorCount)
 		}
 		values = append(values, text)
 	}
 	if others > 0 {
-		more = ", others " + count(others)
+		more = ", others " + Count(others)
 	}
 	return values, more
 }
@@ -105,7 +105,7 @@ func noiseOf(r *adminpb.Report) string {
 	case n.DifferedCount == 0:
 		return "none: the live policy decided " + counted(n.SampledCount, "request") + " twice, each time alike"
 	default:
-		return "the live policy differs from itself on " + count(n.DifferedCount) + " of " +
+		return "the live policy differs from itself on " + Count(n.DifferedCount) + " of " +
 			counted(n.SampledCount, "request") + " (" + share(n.DifferedCount, n.SampledCount) + ")"
 	}
 }
@@ -126,9 +126,9 @@ func unknownOf(r *adminpb.Report) (texts []string) {
 	if r.DroppedCount > 0 {
 		var why []string
 		for _, d := range r.Drops {
-			why = append(why, strings.ReplaceAll(terminal.Line(d.Reason), "_", " ")+" "+count(d.RequestCount))
+			why = append(why, strings.ReplaceAll(terminal.Line(d.Reason), "_", " ")+" "+Count(d.RequestCount))
 		}
-		text := count(r.DroppedCount) + " more were not compared (" + share(r.DroppedCount, r.DroppedCount+r.RequestCount) + ")"
+		text := Count(r.DroppedCount) + " more were not compared (" + share(r.DroppedCount, r.DroppedCount+r.RequestCount) + ")"
 		if len(why) > 0 {
 			text += ": " + strings.Join(why, ", ")
 		}
@@ -213,12 +213,12 @@ func stateOf(q *adminpb.Report_RequirementResult) string {
 
 // haveNeed is what a requirement has and needs, and who asks for it.
 func haveNeed(q *adminpb.Report_RequirementResult) string {
-	text := "has " + terminal.Line(q.Have)
+	text := terminal.Line(q.Have)
 	if !q.Met {
 		text += ", needs " + terminal.Line(q.Need)
 	}
 	if q.Unreachable {
-		text += ", and more traffic cannot help"
+		text += ", out of reach"
 	}
 	if q.Source == adminpb.Report_RequirementResult_LOCATION {
 		text += " (of the location)"

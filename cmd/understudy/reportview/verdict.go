@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/terminal"
 )
 
 // Verdict is the answer of a report to "should I commit?".
@@ -49,6 +50,8 @@ func VerdictOf(r *adminpb.Report) Verdict {
 	switch {
 	case unreachable > 0:
 		return Verdict{"Do not commit", numberOf(int64(unreachable), of) + " can no longer be met; " + changeOf(r), Bad}
+	case unmet > 1 && int64(unmet) == of:
+		return Verdict{"Not yet", "none of the " + Count(of) + " requirements is met; " + changeOf(r), Bad}
 	case unmet > 0:
 		return Verdict{"Not yet", numberOf(int64(unmet), of) + notMet(unmet) + "; " + changeOf(r), Bad}
 	case r.RequestCount == 0:
@@ -56,7 +59,7 @@ func VerdictOf(r *adminpb.Report) Verdict {
 	case of == 1:
 		return Verdict{"Ready", "the requirement is met; " + changeOf(r), Good}
 	case of > 1:
-		return Verdict{"Ready", "all " + count(of) + " requirements are met; " + changeOf(r), Good}
+		return Verdict{"Ready", "all " + Count(of) + " requirements are met; " + changeOf(r), Good}
 	case differing(r) > 0:
 		return Verdict{"Look first", changeOf(r), Look}
 	case len(neverExercised(r)) > 0:
@@ -71,7 +74,7 @@ func numberOf(n, of int64) string {
 	if of == 1 {
 		return "the requirement"
 	}
-	return count(n) + " of " + count(of) + " requirements"
+	return Count(n) + " of " + Count(of) + " requirements"
 }
 
 // notMet agrees with how many are not.
@@ -94,7 +97,7 @@ func changeOf(r *adminpb.Report) string {
 		if r.RequestCount == 1 {
 			return "the one request compared is decided alike"
 		}
-		return "all " + count(r.RequestCount) + " requests compared are decided alike"
+		return "all " + Count(r.RequestCount) + " requests compared are decided alike"
 	}
 	var parts []string
 	for _, k := range kinds {
@@ -103,7 +106,7 @@ func changeOf(r *adminpb.Report) string {
 			if len(parts) > 0 {
 				clause = strings.TrimPrefix(clause, "would be ")
 			}
-			parts = append(parts, count(n)+" "+clause)
+			parts = append(parts, Count(n)+" "+clause)
 		}
 	}
 	last := parts[len(parts)-1]
@@ -120,7 +123,7 @@ func unseen(r *adminpb.Report) string {
 	if n == 1 {
 		verb = " was never exercised"
 	}
-	return count(n) + " of " + counted(int64(len(r.ChangedRules)), "changed rule") + verb
+	return Count(n) + " of " + counted(int64(len(r.ChangedRules)), "changed rule") + verb
 }
 
 // neverExercised are the rules that differ and were not evaluated for any request.
@@ -141,7 +144,7 @@ func Summary(r *adminpb.Report) string {
 	text := counted(r.RequestCount, "request") + " compared"
 	for _, k := range kinds {
 		if n := k.count(r); n > 0 {
-			text += ", " + count(n) + " " + k.name
+			text += ", " + Count(n) + " " + k.name
 		}
 	}
 	if differing(r) <= 0 {
@@ -158,10 +161,32 @@ func Differing(r *adminpb.Report) string {
 		switch n := k.count(r); {
 		case n == 0:
 		case n == all:
-			return count(n) + " " + k.name
+			return Count(n) + " " + k.name
 		default:
-			return count(all) + " (" + count(n) + " " + k.name + ")"
+			return Count(all) + " (" + Count(n) + " " + k.name + ")"
 		}
 	}
 	return "0"
+}
+
+// Progress is what somebody sees who waits for requirements: the verdict, and what each of
+// them has.
+func Progress(r *adminpb.Report, o Options) []string {
+	p := &page{r: r, o: o, d: details[0]}
+	p.verdict()
+	p.d.examples = false
+	p.requirements()
+	return p.lines
+}
+
+// Unmet names the requirements that are not met, each with what there is and what is
+// needed, on one line.
+func Unmet(r *adminpb.Report) string {
+	var parts []string
+	for _, q := range r.Requirements {
+		if !q.Met {
+			parts = append(parts, terminal.Line(q.Requirement)+" has "+haveNeed(q))
+		}
+	}
+	return strings.Join(parts, "; ")
 }

@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // Palette colours text for a terminal; without one it leaves it alone.
@@ -18,9 +16,11 @@ type Palette bool
 
 // PaletteFor returns the palette for a writer. NO_COLOR is honoured.
 func PaletteFor(w io.Writer) Palette {
-	f, ok := w.(*os.File)
+	if i, ok := w.(*Inset); ok {
+		return PaletteFor(i.To)
+	}
 	_, plain := os.LookupEnv("NO_COLOR")
-	return Palette(ok && !plain && term.IsTerminal(int(f.Fd())))
+	return Palette(!plain && Is(w))
 }
 
 // paint puts a text between an SGR code and its end.

@@ -9,14 +9,22 @@ import (
 	"golang.org/x/term"
 )
 
-// Size returns the columns and lines of the terminal that a writer is, or 0 and 0 if it
-// is none.
-func Size(w io.Writer) (columns, lines int) {
+// Is reports whether a writer is a terminal.
+func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Size returns the columns and lines of the terminal, or of the Inset, that a writer is, or
+// 0 and 0 if it is neither.
+func Size(w io.Writer) (columns, lines int) {
+	if i, ok := w.(*Inset); ok {
+		return i.Columns, i.Lines
+	}
+	if !Is(w) {
 		return 0, 0
 	}
-	columns, lines, err := term.GetSize(int(f.Fd()))
+	columns, lines, err := term.GetSize(int(w.(*os.File).Fd()))
 	if err != nil {
 		return 0, 0
 	}

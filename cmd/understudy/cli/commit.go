@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/reportview"
+)
+
+// commitFlags are the flags of `commit`.
+type commitFlags struct {
+	etag, parentEtag, require string
+	validateOnly, yes         bool
+}
+
+// newCommit puts live what was previewed. What that is is never guessed: it is the pair of
+// versions that the report spoke of, or the version whose etag is given. Otherwise one
+// could go live that nobody has previewed, because somebody changed it meanwhile
+// (AIP-154).
+func newCommit() *cobra.Command {
+	var f commitFlags
+	cmd, _ := newChange("commit EXPERIMENT", "Put an experiment live and delete it",
+		`It shows the report, asks, and commits exactly the pair that the report spoke of: the
+version of the experiment, in place of the live policy that it was compared with.
+If either has changed since, nothing is committed, and you are told what changed.
+
+In a script nobody can be asked, so there it takes --yes with --require, by which
+the report is judged once more as it is committed. What the location requires of
+every commit is always judged.
+
+With --etag the version that has this etag is committed, without showing the report;
+`+"`understudy list POLICY`"+` and every preview record name it. A live policy that has
+changed since it was compared is only warned of, unless --parent-etag says which it
+has to be.
+
+`+requireHelp,
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			name, err := c.experiment(args[0])
+			if err != nil {
+				return err
+			}
+			return f.run(c, ctx, name)
+		})
+	cmd.Example = `  understudy commit shop/tighter
+  understudy commit shop/tighter --yes --require 'requests>=10000,newly-denied=0'
+  understudy commit shop/tighter --etag 'W/"0a93ab142f0ab7e4c8a050fb25187cdc"'`
+	flags := cmd.Flags()
+	bindRequire(cmd, &f.require)
+	flags.StringVar(&f.etag, "etag", "", "commit the version of the experiment with this etag, without showing the report")
+	flags.StringVar(&f.parentEtag, "parent-etag", "", "with --etag, the etag that the live policy has to have")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal it takes --require, too")
+	flags.BoolVar(&f.validateOnly, "validate-only", false, "check everything and change nothing")
+	return cmd
+}
+
+// run commits by the report, or by the etag that is given.
+func (f *commitFlags) run(c *Client, ctx context.Context, name string) error {
+	required, err := parseRequire(f.require)
+	if err != nil {
+		return err
+	}
+	request := &adminpb.CommitPolicyExperimentRequest{
+		Name: name, Etag: f.etag, ParentEtag: f.parentEtag, ValidateOnly: f.validateOnly, Requirements: required,
+	}
+	if f.etag != "" {
+		if f.parentEtag == "" {
+			c.warnOfOtherPolicy(ctx, name, f.etag)
+		}
+		op, err := c.policies.CommitPolicyExperiment(ctx, request)
+		return c.finish(ctx, op, err)
+	}
+	if err := f.mayGoWithoutEtag(c, name); err != nil {
+		return err
+	}
+	return f.byReport(c, ctx, request)
+}
+
+// mayGoWithoutEtag returns the error of flags that do not say what is committed, where
+// nobody can be asked.
+func (f *commitFlags) mayGoWithoutEtag(c *Client, name string) error {
+	short := c.short(name)
+	switch {
+	case f.parentEtag != "":
+		return command.Usage(fmt.Errorf("--parent-etag goes with --etag: without them, `understudy commit %s` takes both from the report", short))
+	case f.validateOnly || c.interactive() || f.yes && f.require != "":
+		return nil
+	case f.yes:
+		return command.Usage(errors.New("--require is needed with --yes where standard input is no terminal: nobody looks at the report, so say what it has to show, such as --require 'requests>=10000,newly-denied=0'; or commit one version with --etag"))
+	default:
+		return command.Usage(errors.New("standard input is no terminal, so nobody can be asked: give --yes and --require, such as --yes --require 'requests>=10000,newly-denied=0', or commit one version with --etag"))
+	}
+}
+
+// byReport shows the report, asks, and commits the pair that the report is about.
+func (f *commitFlags) byReport(c *Client, ctx context.Context, request *adminpb.CommitPolicyExperimentRequest) error {
+	r, err := c.report(ctx, request.Name, request.Requirements)
+	if err != nil {
+		return err
+	}
+	if r.ExperimentEtag == "" || r.PolicyEtag == "" {
+		return fmt.Errorf("the report of %s names no versions, so it is not known what to commit: --etag names one", c.short(request.Name))
+	}
+	for _, line := range reportview.Lines(r, reportview.OptionsFor(c.Err)) {
+		fmt.Fprintln(c.Err, line)
+	}
+	switch {
+	case !r.RequirementsMet:
+		return fmt.Errorf("nothing was committed: %s", reportview.Unmet(r))
+	case f.yes || f.validateOnly:
+	case !c.ask("\nCommit it?"):
+		return errors.New("nothing was committed")
+	}
+	request.Etag, request.ParentEtag = r.ExperimentEtag, r.PolicyEtag
+	op, err := c.policies.CommitPolicyExperiment(ctx, request)
+	if status.Code(err) == codes.Aborted {
+		return c.changedSince(ctx, r, request.Name, err)
+	}
+	return c.finish(ctx, op, err)
+}
+
+// warnOfOtherPolicy warns on standard error if the live policy is not the one that an
+// experiment was compared with. It never fails: the commit is judged by the server.
+func (c *Client) warnOfOtherPolicy(ctx context.Context, name, etag string) {
+	r, err := c.report(ctx, name, nil)
+	if err != nil || r.ExperimentEtag != etag || r.RequestCount > 0 || r.AllPairs.GetRequestCount() == 0 {
+		return
+	}
+	fmt.Fprintf(c.Err, "warning: the live policy has changed since %s was compared: none of its %s is with the one that is live now, which this commit replaces; --parent-etag makes that an error\n",
+		c.short(name), counted(int(r.AllPairs.RequestCount), "request"))
+}
+
+// changedSince is the error of a commit that was refused because one of the pair is another
+// one now: what has changed, and what to do. The cause is what the API answered, if that
+// says more than can be found out.
+func (c *Client) changedSince(ctx context.Context, r *adminpb.Report, name string, cause error) error {
+	short, policy := c.short(name), policyOf(name)
+	live, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
+	if err == nil && live.Etag != r.PolicyEtag {
+		return &refusal{cause, fmt.Sprintf("nothing was committed: the live policy has changed since the report%s.\n"+
+			"The experiment does not have that change, so its commit would undo it.\n"+
+			"To keep it, bring it into the experiment: `understudy apply %[2]s -f FILE`, then `understudy start %[2]s`.\n"+
+			"To see what the experiment changes now: `understudy report %[2]s`.", c.differenceOf(ctx, r.PolicyEtag, live), short)}
+	}
+	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	if err == nil && e.Etag != r.ExperimentEtag {
+		return &refusal{cause, fmt.Sprintf("nothing was committed: %[1]s has changed since the report, and nobody has seen the report of what it is now.\n"+
+			"Start its preview if it has none, `understudy start %[1]s`, and read `understudy report %[1]s`.", short)}
+	}
+	return cause
+}
+
+// refusal is the error of a call in other words. Its cause stays that of the API.
+type refusal struct {
+	cause error
+	text  string
+}
+
+// Error implements error.
+func (e *refusal) Error() string { return e.text }
+
+// Unwrap returns what the API answered.
+func (e *refusal) Unwrap() error { return e.cause }
+
+// policyOf is the resource name of an experiment's policy.
+func policyOf(experiment string) string {
+	policy, _, _ := strings.Cut(experiment, "/experiments/")
+	return policy
+}
+
+// differenceOf says in what a live policy differs from the one that had an etag before, as
+// far as that is kept as a revision.
+func (c *Client) differenceOf(ctx context.Context, etag string, live *adminpb.Policy) string {
+	when := ""
+	if live.UpdateTime != nil {
+		when = " at " + live.UpdateTime.AsTime().Local().Format("15:04:05")
+	}
+	revisions, err := c.readRevisions(ctx, live.Name, "")
+	if err != nil {
+		return when
+	}
+	at := slices.IndexFunc(revisions, func(r *adminpb.PolicyRevision) bool { return r.Snapshot.GetEtag() == etag })
+	if at < 0 {
+		return when
+	}
+	parts := changedParts(revisions[at].Snapshot, live)
+	if len(parts) == 0 {
+		return when
+	}
+	return when + ": " + strings.Join(parts, ", ")
+}
+
+// unmetOf are the violations of a commit that was refused for its requirements.
+func unmetOf(st *status.Status) (lines []string) {
+	for _, d := range st.Details() {
+		if failed, ok := d.(*errdetails.PreconditionFailure); ok {
+			for _, v := range failed.Violations {
+				lines = append(lines, v.Subject+": "+v.Description)
+			}
+		}
+	}
+	return lines
+}

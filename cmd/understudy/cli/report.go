@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/reportview"
+	"understudy/cmd/understudy/terminal"
+)
+
+// requireHelp is in the help of all commands that take --require.
+const requireHelp = `LIST is what the report has to show, with commas between:
+  requests>=10000       at least so many requests were compared
+  duration>=1h30m       the preview was ACTIVE for so long; also 7d
+  newly-denied=0        none of the requests would be newly denied
+  failed<=0.1%          at most this share of them; without the %, a number
+  changed-rules>=80%    at least this share of the changed rules was exercised
+  all-nodes             every live sidecar with the policy reports
+  scope=all-pairs       count what was compared with earlier live policies, too
+newly-allowed, response-changed and dropped are written as newly-denied. What the
+location requires of every commit counts as well.`
+
+// reportFlags are the flags of `report`.
+type reportFlags struct {
+	require    string
+	watch, all bool
+}
+
+// newReport shows what a preview has shown so far. It is for people, and its exit code is
+// for pipelines.
+func newReport() *cobra.Command {
+	var f reportFlags
+	cmd, _ := newCommandWith(reportview.Formats, "report EXPERIMENT", "Show what an experiment would change, and whether to commit it",
+		`It begins with the verdict. Then come how many requests were compared and how they
+differ, what changes and why, who is concerned, what was never exercised, and what
+is not known. On a terminal it fits the screen; --all shows lists to their ends.
+
+The exit code is 0 if all requirements are met, those of the location and those of
+--require, and 1 if not. Without any it is 0.
+
+`+requireHelp,
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			name, err := c.experiment(args[0])
+			if err != nil {
+				return err
+			}
+			required, err := parseRequire(f.require)
+			if err != nil {
+				return err
+			}
+			if f.watch {
+				return c.watch(ctx, name, required)
+			}
+			return c.showReport(ctx, name, required, f.all)
+		})
+	cmd.Example = `  understudy report shop/tighter
+  understudy report shop/tighter --watch
+  understudy report shop/tighter --require 'requests>=10000,newly-denied=0' -o junit > report.xml
+  understudy report shop/tighter -o markdown | gh pr comment --body-file -`
+	bindRequire(cmd, &f.require)
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until interrupted")
+	cmd.Flags().BoolVar(&f.all, "all", false, "show lists to their ends, also where the terminal is too low for them")
+	return cmd
+}
+
+// bindRequire declares --require, and completes the names of requirements.
+func bindRequire(cmd *cobra.Command, require *string) {
+	cmd.Flags().StringVar(require, "require", "", "what the report has to show, such as 'requests>=10000,newly-denied=0'")
+	_ = cmd.RegisterFlagCompletionFunc("require", completeRequire)
+}
+
+// parseRequire reads the value of --require. Without any it is nil.
+func parseRequire(list string) (*adminpb.CommitRequirements, error) {
+	if list == "" {
+		return nil, nil
+	}
+	required, err := report.Parse(list)
+	if err != nil {
+		return nil, command.Usage(fmt.Errorf("--require: %w", err))
+	}
+	return required, nil
+}
+
+// report reads the report of an experiment, judged by requirements that may be nil.
+func (c *Client) report(ctx context.Context, experiment string, required *adminpb.CommitRequirements) (*adminpb.Report, error) {
+	return c.policies.GetReport(ctx, &adminpb.GetReportRequest{Name: experiment + "/report", Requirements: required})
+}
+
+// showReport prints a report once.
+func (c *Client) showReport(ctx context.Context, experiment string, required *adminpb.CommitRequirements, all bool) error {
+	r, err := c.report(ctx, experiment, required)
+	if err != nil {
+		return err
+	}
+	o := reportview.OptionsFor(c.Out)
+	o.Everything = all
+	if err := reportview.Write(c.Out, c.Output, r, o); err != nil {
+		return err
+	}
+	if r.RequestCount == 0 {
+		c.explainNothing(ctx, experiment)
+	}
+	return met(r)
+}
+
+// met is the exit code of a report.
+func met(r *adminpb.Report) error {
+	if r.RequirementsMet {
+		return nil
+	}
+	return &command.ExitError{Code: command.ExitFailure}
+}
+
+// explainNothing says why nothing was compared, as far as the experiment shows it.
+func (c *Client) explainNothing(ctx context.Context, experiment string) {
+	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: experiment})
+	switch {
+	case err != nil:
+	case e.PreviewMetadata.GetState() != adminpb.PolicyPreviewMetadata_ACTIVE:
+		fmt.Fprintf(c.Err, "note: %[1]s is not being previewed: `understudy start %[1]s` starts it\n", c.short(experiment))
+	default:
+		fmt.Fprintf(c.Err, "note: %s is being previewed since %s; its sidecars have not reported a request yet\n",
+			c.short(experiment), terminal.When(e.PreviewMetadata.StartTime))
+	}
+}
+
+const (
+	// firstPoll is between the first two looks at a report, and pollTime between later ones:
+	// each is twice as long after the one before. Sidecars publish every two seconds at most.
+	firstPoll = 100 * time.Millisecond
+	pollTime  = time.Second
+)
+
+// watch shows a report again and again, until the context ends. Its exit code is that of
+// the last one: who interrupts it has seen enough.
+func (c *Client) watch(ctx context.Context, experiment string, required *adminpb.CommitRequirements) error {
+	v, err := c.viewer()
+	if err != nil {
+		return err
+	}
+	var last *adminpb.Report
+	err = c.follow(ctx, experiment, required, v.note, func(r *adminpb.Report) bool {
+		v.show(r)
+		last = r
+		return false
+	})
+	if last == nil || ctx.Err() == nil {
+		return err
+	}
+	return met(last)
+}
+
+// view is what shows a report again and again.
+type view struct {
+	// show shows it once more.
+	show func(*adminpb.Report)
+	// note shows a text in its place, or below it.
+	note func(string)
+}
+
+// viewer returns the view of `report --watch`.
+func (c *Client) viewer() (view, error) {
+	switch c.Output {
+	case "text":
+		return viewOn(c.Out, reportview.Lines), nil
+	case "json":
+		var last *adminpb.Report
+		return view{show: func(r *adminpb.Report) {
+			if line, err := protojson.Marshal(r); err == nil && !proto.Equal(r, last) {
+				fmt.Fprintln(c.Out, string(line))
+			}
+			last = r
+		}, note: viewOn(c.Err, nil).note}, nil
+	default:
+		return view{}, command.Usage(fmt.Errorf("--watch goes with -o text, and with -o json as one line for each change; -o %s is for one report", c.Output))
+	}
+}
+
+// viewOn is a view of lines that are drawn in place on a terminal. Where there is none, it
+// is the verdict on a line whenever that has changed, with the time at which it was seen.
+func viewOn(w io.Writer, lines func(*adminpb.Report, reportview.Options) []string) view {
+	if terminal.Is(w) {
+		screen := &terminal.Redraw{To: w}
+		return view{
+			show: func(r *adminpb.Report) { screen.Draw(lines(r, reportview.OptionsFor(w))) },
+			note: func(text string) { screen.Draw([]string{text}) },
+		}
+	}
+	last := ""
+	say := func(text string) {
+		if text != last {
+			fmt.Fprintf(w, "%s  %s\n", time.Now().Format(time.TimeOnly), text)
+			last = text
+		}
+	}
+	return view{show: func(r *adminpb.Report) { say(reportview.VerdictOf(r).String()) }, note: say}
+}
+
+// follow reads a report again and again until done returns true. Only the first answer has
+// to come: later, an API that does not answer for a while is asked again, and that is noted.
+func (c *Client) follow(
+	ctx context.Context, experiment string, required *adminpb.CommitRequirements, note func(string), done func(*adminpb.Report) bool,
+) error {
+	answered := false
+	for pause := firstPoll; ; pause = min(2*pause, pollTime) {
+		r, err := c.report(ctx, experiment, required)
+		switch {
+		case err == nil:
+			answered = true
+			if done(r) {
+				return nil
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !answered || status.Code(err) != codes.Unavailable:
+			return err
+		default:
+			note("no answer from the admin API at " + c.addr + "; asking again until there is one")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}

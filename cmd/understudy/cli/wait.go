@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/reportview"
+)
+
+// newWait is the step of a pipeline between start and commit.
+func newWait() *cobra.Command {
+	var require string
+	var timeout time.Duration
+	cmd, _ := newCommandWith(reportview.Formats, "wait EXPERIMENT --require LIST", "Wait until the report of an experiment meets requirements",
+		`For pipelines: it ends as soon as the answer is known, and prints the report.
+
+The exit code is 0 if all requirements are met, 1 if one of them can no longer be
+met, such as newly-denied=0 after the first request that would be denied, and 3 if
+the time is over.
+
+`+requireHelp,
+		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			name, err := c.experiment(args[0])
+			if err != nil {
+				return err
+			}
+			if timeout <= 0 {
+				return command.Usage(fmt.Errorf("--timeout %v: it is more than 0, such as 1h", timeout))
+			}
+			required, err := parseRequire(require)
+			if err != nil {
+				return err
+			}
+			return c.waitFor(ctx, name, required, timeout)
+		})
+	cmd.Example = `  understudy start shop/tighter
+  understudy wait shop/tighter --require 'requests>=10000,newly-denied=0,duration>=10m' --timeout 1h
+  understudy commit shop/tighter --yes --require 'requests>=10000,newly-denied=0'`
+	bindRequire(cmd, &require)
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
+	return cmd
+}
+
+// errNoRequirements is that of a wait for nothing.
+var errNoRequirements = command.Usage(errors.New("--require is needed: neither it nor the location says what to wait for; such as --require 'requests>=10000,newly-denied=0'"))
+
+// waitFor waits until the requirements of a report are met, or cannot be any more, or the
+// time is over. Then it prints the last report.
+func (c *Client) waitFor(ctx context.Context, experiment string, required *adminpb.CommitRequirements, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	v := viewOn(c.Err, reportview.Progress)
+	var last *adminpb.Report
+	err := c.follow(ctx, experiment, required, v.note, func(r *adminpb.Report) bool {
+		if last == nil && r.RequestCount == 0 && len(r.Requirements) > 0 && !r.RequirementsMet {
+			c.explainNothing(ctx, experiment)
+		}
+		last = r
+		if len(r.Requirements) > 0 {
+			v.show(r)
+		}
+		return r.RequirementsMet || unreachableOf(r)
+	})
+	switch {
+	case last == nil:
+		return err
+	case len(last.Requirements) == 0:
+		return errNoRequirements
+	case err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return err
+	}
+	if err := c.printWaited(last); err != nil {
+		return err
+	}
+	return outcome(last, timeout)
+}
+
+// unreachableOf reports whether a requirement can no longer be met.
+func unreachableOf(r *adminpb.Report) bool {
+	for _, q := range r.Requirements {
+		if q.Unreachable && !q.Met {
+			return true
+		}
+	}
+	return false
+}
+
+// printWaited prints the report at the end. As text it is one line, for who waited has
+// seen the rest.
+func (c *Client) printWaited(r *adminpb.Report) error {
+	if c.Output != "text" {
+		return reportview.Write(c.Out, c.Output, r, reportview.OptionsFor(c.Out))
+	}
+	_, err := fmt.Fprintln(c.Out, reportview.VerdictOf(r))
+	return err
+}
+
+// outcome is the error of a wait that has ended.
+func outcome(r *adminpb.Report, timeout time.Duration) error {
+	switch {
+	case r.RequirementsMet:
+		return nil
+	case unreachableOf(r):
+		return fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))
+	default:
+		return &command.ExitError{Code: command.ExitTimeout, Cause: fmt.Errorf("it is not met after %v: %s", timeout, reportview.Unmet(r))}
+	}
+}
