@@ -146,17 +146,23 @@ func (s *Shadow) cover(j *job, e *Experiment) {
 	var keyed, both bool
 	key.live, keyed = j.request.Fingerprint(live.Reads())
 	key.candidate, both = j.request.Fingerprint(candidate.reads())
-	if keyed = keyed && both; e.coverage.take(key, keyed) {
-		s.coverBoth(&comparing{s, *j, e}, key, keyed)
+	if keyed = keyed && both; !e.coverage.due(key, keyed) || !s.hold(j.bytes) {
+		return
 	}
+	e.coverage.take(key, keyed)
+	s.coverBoth(&comparing{s, *j, e}, key, keyed)
 }
 
-// examinable reports whether both policies evaluate a request, and there is room to have them
-// do so once more.
+// examinable reports whether both policies evaluate the request, and may be examined.
 func (j *job) examinable(e *Experiment) bool {
-	candidate, live := e.Candidate, j.live.Policy.Compiled()
-	return candidate.remote != nil && candidate.known.Load() != nil && !candidate.unexamined.Load() && !live.NoOp() &&
-		j.request.Operation != authz.OperationOnEnd && !candidate.exempted.Cover(j.request) && !live.Exempts(j.request)
+	c := e.Candidate
+	return c.remote != nil && c.known.Load() != nil && !c.unexamined.Load() && !c.exempted.Cover(j.request) && j.evaluated()
+}
+
+// evaluated reports whether the live policy evaluates the request.
+func (j *job) evaluated() bool {
+	live := j.live.Policy.Compiled()
+	return !live.NoOp() && j.request.Operation != authz.OperationOnEnd && !live.Exempts(j.request)
 }
 
 // compare asks what the change is.
@@ -187,16 +193,17 @@ func (c *pairCoverage) complete() bool {
 	return len(c.live.pending) == 0 && len(c.candidate.pending) == 0
 }
 
-// take reports whether a request is to be evaluated, and notes that it is.
-func (c *pairCoverage) take(key coveredKey, keyed bool) bool {
+// due reports whether a request is to be evaluated.
+func (c *pairCoverage) due(key coveredKey, keyed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changes == nil || keyed && c.covered[key] || c.underWay {
-		return false
-	}
-	if time.Now().Before(c.next) {
-		return false
-	}
+	return c.changes != nil && !(keyed && c.covered[key]) && !c.underWay && !time.Now().Before(c.next)
+}
+
+// take notes that a request is being evaluated. There is one worker, so that no other is.
+func (c *pairCoverage) take(key coveredKey, keyed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.underWay = true
 	if len(c.covered) >= maxCovered {
 		clear(c.covered)
@@ -204,7 +211,6 @@ func (c *pairCoverage) take(key coveredKey, keyed bool) bool {
 	if keyed {
 		c.covered[key] = true
 	}
-	return true
 }
 
 // covering is one request that is evaluated by both sides.
@@ -223,8 +229,6 @@ type covering struct {
 func (s *Shadow) coverBoth(c *comparing, key coveredKey, keyed bool) {
 	v := &covering{of: c, key: key, keyed: keyed, begun: time.Now()}
 	v.waiting.Store(3) // this function is one of those who wait
-	s.underWay.Add(1)
-	s.bytes.Add(int64(c.job.bytes))
 	p := &c.experiment.coverage
 	p.mu.Lock()
 	v.live, v.candidate = p.live.pending, p.candidate.pending
@@ -274,6 +278,5 @@ func (v *covering) leave() {
 		delete(p.covered, v.key)
 	}
 	p.mu.Unlock()
-	c.shadow.bytes.Add(-int64(c.job.bytes))
-	c.shadow.underWay.Done()
+	c.shadow.release(c.job.bytes)
 }

@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -178,16 +179,39 @@ func TestWhatFailedToBeCoveredIsTriedAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkCover is what coverage costs a request that is covered already, while something
-// of the change was not seen.
-func BenchmarkCover(b *testing.B) {
+// BenchmarkWarm is what a comparison of two cached decisions costs the worker, and what
+// examinations add to it: of a request that is covered already, while something of the change
+// was not seen; when all was; and of the chance to be sampled.
+func BenchmarkWarm(b *testing.B) {
 	r := covered(b, coveredLive, coveredCandidate)
 	r.know(b)
-	c := r.comparing(b, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
+	request := readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0))
+	c := r.comparing(b, request)
+	r.shadow.one(&c.job, r.experiment) // is cached then
 	r.shadow.cover(&c.job, r.experiment)
 	r.shadow.underWay.Wait()
-	b.ReportAllocs()
-	for b.Loop() {
-		r.shadow.cover(&c.job, r.experiment)
+	r.experiment.noise.asked.Store(sampleFirst)
+	r.shadow.dice = func() uint64 { return rand.Uint64() | 1 }
+	compare := func() { r.shadow.one(&c.job, r.experiment) }
+	cover := func() { r.shadow.cover(&c.job, r.experiment) }
+	for _, bench := range []struct {
+		name string
+		over bool
+		do   []func()
+	}{
+		{"compared", false, []func(){compare}},
+		{"and covered", false, []func(){compare, cover}},
+		{"and covered, all was seen", true, []func(){compare, cover}},
+		{"and perhaps sampled", true, []func(){compare, cover, func() { r.shadow.sample(&c.job) }}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			r.experiment.coverage.over.Store(bench.over)
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, do := range bench.do {
+					do()
+				}
+			}
+		})
 	}
 }

@@ -45,9 +45,27 @@ func examine[T any](
 // examination is the request with all that a side reads of it.
 func (c *comparing) examination(reads *authz.ReadSet) (wire.Question, error) {
 	request, config := c.job.request, c.shadow.config
-	q := wire.Question{Facts: wire.FactsOf(request, false), Timeout: config.Limits.Timeout}
+	// The facts of services are for a live policy that is to decide again.
+	q := wire.Question{Facts: wire.FactsOf(request, c.job.live.Policy.Compiled().Services() > 0), Timeout: config.Limits.Timeout}
 	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, reads) })
 	return q, err
+}
+
+// hold takes the room that an examination of a request of so many bytes needs, if there is
+// any.
+func (s *Shadow) hold(bytes int) bool {
+	if s.bytes.Add(int64(bytes)) > int64(s.config.Limits.QueueBytes) {
+		s.bytes.Add(-int64(bytes))
+		return false
+	}
+	s.underWay.Add(1)
+	return true
+}
+
+// release gives it back.
+func (s *Shadow) release(bytes int) {
+	s.bytes.Add(-int64(bytes))
+	s.underWay.Done()
 }
 
 // surviveExamining is deferred: what panics costs no comparison.

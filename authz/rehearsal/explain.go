@@ -86,7 +86,6 @@ type explanation struct {
 	shadow *Shadow
 	of     *comparing
 	done   func([]explain.Expression)
-	bytes  int64
 
 	mu sync.Mutex
 	// waiting is how many traces are to come.
@@ -98,23 +97,11 @@ type explanation struct {
 // begin takes the room for one, if there is any.
 func (e *explanation) begin() bool {
 	s := e.shadow
-	if s.explaining.Add(1) > maxExplaining {
+	if s.explaining.Add(1) > maxExplaining || !s.hold(e.of.job.bytes) {
 		s.explaining.Add(-1)
 		return false
 	}
-	e.bytes = int64(e.of.job.bytes)
-	if s.bytes.Add(e.bytes) > int64(s.config.Limits.QueueBytes) {
-		e.end()
-		return false
-	}
-	s.underWay.Add(1)
 	return true
-}
-
-// end gives back what begin took.
-func (e *explanation) end() {
-	e.shadow.bytes.Add(-e.bytes)
-	e.shadow.explaining.Add(-1)
 }
 
 // ask asks one side for its trace.
@@ -141,8 +128,8 @@ func (e *explanation) take(into *explain.Trace, t explain.Trace, err error) {
 
 // finish compares the traces.
 func (e *explanation) finish() {
-	defer e.shadow.underWay.Done()
-	defer e.end()
+	defer e.shadow.release(e.of.job.bytes)
+	defer e.shadow.explaining.Add(-1)
 	var causes []explain.Expression
 	outcome := explainFailed
 	if !e.failed {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,6 +87,7 @@ type Experiment struct {
 	// comparisons are those with one live policy.
 	comparisons comparisons
 	coverage    pairCoverage
+	noise       noise
 }
 
 // NewExperiment returns an experiment of a live policy. Another version of either needs
@@ -111,8 +113,10 @@ type Shadow struct {
 	policies *LivePolicies
 	// coverPause is how long to wait after an evaluation for coverage that took so long.
 	coverPause func(took time.Duration) time.Duration
-	// explaining is how many differences are being explained.
-	explaining atomic.Int32
+	// explaining is how many differences are being explained, sampling how many live
+	// decisions are made twice, and dice draws those.
+	explaining, sampling atomic.Int32
+	dice                 func() uint64
 }
 
 // job is one request that its live policy has decided.
@@ -150,7 +154,7 @@ func New(config Config) (*Shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shadow{config: config, metrics: metrics, policies: config.live(), coverPause: pauseAfter}
+	s := &Shadow{config: config, metrics: metrics, policies: config.live(), coverPause: pauseAfter, dice: rand.Uint64}
 	s.work, s.endWork = context.WithCancel(context.Background())
 	s.pool = background.NewPool(background.Jobs[job]{
 		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes,
@@ -215,6 +219,9 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 		s.one(&j, e)
 		s.cover(&j, e)
 		y.Yield()
+	}
+	if len(j.experiments) > 0 {
+		s.sample(&j)
 	}
 }
 

@@ -55,11 +55,14 @@ type Expression struct {
 	Live bool
 }
 
-// String returns the expression as reports have it: file:line text.
-func (e Expression) String() string {
-	text := fmt.Sprintf("%s:%d %s", e.File, e.Line, e.Text)
+// Shown returns the text as reports have it, of at most 120 bytes: it says so if the
+// expression is one of the live policy.
+func (e Expression) Shown() string {
 	if e.Live {
-		text += " (live policy)"
+		return bounded("(live policy) " + e.Text)
 	}
-	return text
+	return e.Text
 }
+
+// String returns the expression as reports have it: file:line text.
+func (e Expression) String() string { return fmt.Sprintf("%s:%d %s", e.File, e.Line, e.Shown()) }

@@ -1,0 +1,64 @@
+package rehearsal
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/rego/explain"
+)
+
+// TestMain is the rehearsal process as well: a test starts this binary again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == process.Argument {
+		os.Exit(child.Main("test"))
+	}
+	os.Exit(m.Run())
+}
+
+// TestExaminationsInAnotherProcess has causes, coverage and noise from a process of their
+// own, before and after it is killed.
+func TestExaminationsInAnotherProcess(t *testing.T) {
+	var last *process.Process
+	s, err := supervisor.New(supervisor.Config{Build: "test", Start: func() (supervisor.Child, error) {
+		p, err := process.Start()
+		last = p
+		return p, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	r := rehearse(t, s, coveredLive, coveredCandidate)
+	r.shadow.coverPause = func(time.Duration) time.Duration { return 0 }
+	r.shadow.dice = func() uint64 { return 0 }
+	r.know(t)
+	for i, x := range []string{"a", "c"} {
+		r.send(t, map[string]any{"x": x, "method": "GET"})
+		c := r.comparing(t, readAs(map[string]any{"x": x, "method": "GET"}, time.Unix(1_700_000_000, 0)))
+		c.job.request.ID = x
+		r.shadow.sample(&c.job)
+		r.shadow.underWay.Wait()
+		if got := r.experiment.Noise(); got.Sampled != int64(i+1) || got.Differed != 0 {
+			t.Errorf("got the noise %+v; want %d that are the same", got, i+1)
+		}
+		if x == "a" {
+			want := []explain.Expression{{File: "a.rego", Line: 7, Text: `input.x == "b"`}}
+			if got := r.explained(t, c, denied("")); !slices.Equal(got, want) {
+				t.Errorf("got the causes %v, want %v", got, want)
+			}
+			if d := c.job.decision; d.Verdict != authz.Allow {
+				t.Errorf("the live policy decided %+v, want that it allows", d)
+			}
+			last.Kill()
+		}
+	}
+	if got := r.experiment.Coverage().Rules[0]; !got.SeenTrue || !got.SeenFalse {
+		t.Errorf("got %+v; want what was seen before and after", got)
+	}
+}
