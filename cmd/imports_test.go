@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/content", "admin/policyfile", "admin/rest", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/content", "admin/policyfile", "admin/rest", "admin/settler", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -90,7 +90,7 @@ var graph = map[string][]string{
 	},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
-		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/extservice",
+		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
 		"authz/rehearsal", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
 	},
 	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // the parent never imports it
@@ -109,6 +109,10 @@ var graph = map[string][]string{
 	"rego/dependencies":                         {"rego/instrument"},
 	"rego/instrument":                           {},
 	"deploy/examples":                           {}, // files to embed
+
+	// What a sidecar counts goes to the store, and is kept small there.
+	"authz/evidence/publisher": {"authz", "authz/evidence"},
+	"admin/settler":            {"admin", "admin/v1", "authz", "authz/evidence", "authz/evidence/v1"},
 
 	// Envoy's requests. A descriptor set becomes a body.Parser.
 	"authz/extauthz": {"authz", "authz/diagnostics", "authz/extauthz/body", "authz/extauthz/input"},

@@ -16,22 +16,22 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/diagnostics"
+	"understudy/authz/evidence/publisher"
 )
 
 const (
-	// heartbeatEvery is the time between two reports of a node that has no news.
-	heartbeatEvery = 2 * time.Second
 	// maxNodeErrors bounds the resources that a node's error names.
 	maxNodeErrors = 10
 	// maxCause bounds the text of one failure in a node's error, in bytes.
 	maxCause = 500
 )
 
-// heartbeats reports the node every heartbeatEvery and after each change.
+// heartbeats reports the node in its pace and after each change.
 func (s *Sidecar) heartbeats(ctx context.Context) {
-	ticker := time.NewTicker(heartbeatEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		timer.Reset(publisher.Jittered(s.pace.Report()))
 		snap := s.current.Load()
 		head, err := s.config.Feed.Heartbeat(ctx, s.node(snap))
 		if err != nil && ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (s *Sidecar) heartbeats(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.beat:
-		case <-ticker.C:
+		case <-timer.C:
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"understudy/authz"
 	"understudy/authz/decisionlog"
 	"understudy/authz/diagnostics"
+	"understudy/authz/evidence"
+	"understudy/authz/evidence/publisher"
 	"understudy/authz/extservice"
 	"understudy/authz/rehearsal"
 )
@@ -44,6 +46,11 @@ type Sidecar struct {
 
 	// beat asks for a heartbeat at once.
 	beat chan struct{}
+	// ledger has what is counted of experiments, and publisher brings it to the store, in the
+	// pace of this node.
+	ledger    *evidence.Ledger
+	publisher *publisher.Publisher
+	pace      publisher.Pace
 
 	missingPolicies *missingPolicyLog
 	// places bounds the live evaluations that are long.
@@ -74,7 +81,9 @@ func New(config Config) (*Sidecar, error) {
 		beat:            make(chan struct{}, 1),
 		missingPolicies: newMissingPolicyLog(),
 		places:          newPlaces(),
+		ledger:          evidence.NewLedger(),
 	}
+	s.publisher = &publisher.Publisher{Feed: config.Feed, Node: s.nodeName(), Ledger: s.ledger, Pace: &s.pace, Logger: s.log}
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
 	}
@@ -114,28 +123,40 @@ func (s *Sidecar) prepare() (err error) {
 }
 
 // Run follows the location's policies until ctx is done; then it finishes the
-// previews under way, takes its node out of the location and returns nil. It is
-// called once.
+// previews under way, publishes what they came to, takes its node out of the location and
+// returns nil. It is called once.
 func (s *Sidecar) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.follow(ctx) })
 	running.Go(func() { s.heartbeats(ctx) })
 	running.Go(func() { s.decisions.Run(ctx) })
 	running.Go(func() { s.verifier.Run(ctx) })
+	running.Go(func() { s.publisher.Run(ctx) })
 	s.shadow.Run(ctx)
 	running.Wait()
 	s.candidates.closeExcept(nil)
 	s.settling.Wait()
 	s.services.client.Close()
 	s.places.close()
+	s.finish(context.WithoutCancel(ctx))
 	return s.leave(context.WithoutCancel(ctx))
 }
 
 // Ready is closed once the first snapshot is there.
 func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
 
-// leaveTimeout bounds the farewell to a store that may be gone itself.
-const leaveTimeout = time.Second
+// finishTimeout and leaveTimeout bound the farewell to a store that may be gone itself.
+const (
+	finishTimeout = 2 * time.Second
+	leaveTimeout  = time.Second
+)
+
+// finish publishes what was counted last.
+func (s *Sidecar) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	s.publisher.Finish(ctx)
+}
 
 func (s *Sidecar) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)

@@ -11,6 +11,7 @@ import (
 	"understudy/admin/content"
 	"understudy/admin/policyfile"
 	"understudy/admin/rest"
+	"understudy/admin/settler"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
@@ -67,6 +68,7 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	if err != nil {
 		return err
 	}
+	s.settler = &settler.Settler{Store: st, Project: authz.ResourceName(s.config.Location).Project(), Logger: s.log}
 	s.adminHTTP = port.NewHTTP(port.UsualPace.Handler(handler), s.log)
 	if err := s.secureHTTP(s.adminHTTP, "admin", s.config.adminTLS); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	grpchealth "google.golang.org/grpc/health"
 
 	"understudy/admin/rest"
+	"understudy/admin/settler"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/sidecar"
@@ -91,6 +92,8 @@ type server struct {
 	// The admin API, nil unless admin is enabled.
 	admin     *rest.API
 	adminHTTP *http.Server
+	// settler keeps the evidence in the store; nil unless admin is enabled.
+	settler *settler.Settler
 	// The health port is always there: it is how a platform sees either half.
 	health     *health
 	healthHTTP *http.Server

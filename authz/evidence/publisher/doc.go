@@ -1,0 +1,10 @@
+// Package publisher brings what a sidecar has counted to the store.
+//
+// A Publisher asks the sidecar's ledger what is due, about once in an interval, and publishes
+// it. Nothing is lost while the store is away, for tallies go on counting and each publication
+// replaces the one before; a publication whose fate is unknown is made again, which counts
+// nothing twice. What the store refuses goes on as another tally.
+//
+// A Pace says how often a sidecar may write to the store: the more nodes there are, the less
+// often, so that a location of 1,000 makes 500 writes a second at most.
+package publisher

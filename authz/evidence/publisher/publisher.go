@@ -1,0 +1,84 @@
+package publisher
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/evidence"
+)
+
+const (
+	// fresh is the time after which what was compared for the first time is published.
+	fresh = 500 * time.Millisecond
+	// callTimeout bounds one publication, which the store tries again itself.
+	callTimeout = 10 * time.Second
+)
+
+// Publisher publishes what a ledger has due.
+type Publisher struct {
+	// Feed is the store. Required.
+	Feed authz.Feed
+	// Node is the resource name of the node. Required.
+	Node string
+	// Ledger has what the node counts. Required.
+	Ledger *evidence.Ledger
+	// Pace is told how many nodes there are. Required.
+	Pace *Pace
+	// Logger gets what fails. Required.
+	Logger *slog.Logger
+}
+
+// Run publishes until ctx is done.
+func (p *Publisher) Run(ctx context.Context) {
+	ticker := time.NewTicker(fresh)
+	defer ticker.Stop()
+	next := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if now.Before(next) && !p.Ledger.Fresh() {
+				continue
+			}
+		}
+		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
+			p.Logger.Debug("evidence could not be published; this is tried again", "error", err)
+		}
+		next = time.Now().Add(Jittered(p.Pace.Publication()))
+	}
+}
+
+// Finish ends all tallies and publishes them a last time. ctx bounds it.
+func (p *Publisher) Finish(ctx context.Context) {
+	p.Ledger.Close()
+	if err := p.publish(ctx); err != nil {
+		p.Logger.Warn("what was counted last of experiments is lost: it could not be published", "error", err)
+	}
+}
+
+// publish publishes what is due, and does without the store if nothing is.
+func (p *Publisher) publish(ctx context.Context) error {
+	due := p.Ledger.Due(p.Pace.Publication())
+	if len(due) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	done, err := p.Feed.Publish(ctx, p.Node, due)
+	if err != nil {
+		return err
+	}
+	p.Pace.SetNodes(done.Nodes)
+	for _, e := range due {
+		if slices.Contains(done.Refused, e.Tally) {
+			p.Ledger.Refused(e.Tally)
+		} else {
+			p.Ledger.Published(e.Tally, e.Serial)
+		}
+	}
+	return nil
+}
