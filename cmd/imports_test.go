@@ -65,7 +65,7 @@ var graph = map[string][]string{
 	"admin/content":   {"admin/aip", "admin/apierror", "admin/v1"},
 	"admin/library":   {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
 	"admin/recovery":  {"admin", "admin/v1", "authz"},
-	"admin/report":    {"admin/aip", "admin/content", "admin/v1", "authz/evidence/v1"},
+	"admin/report":    {"admin/aip", "admin/content", "admin/v1", "authz/evidence", "authz/evidence/v1"},
 	"admin/rest":      {"admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
 	"admin/v1":        {},
 	"admin/boltstore": {"admin", "admin/v1", "authz"},

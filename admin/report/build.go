@@ -37,8 +37,6 @@ type Input struct {
 	Evidence *evidencepb.Evidence
 	// Nodes are the live nodes that have the policy.
 	Nodes []Node
-	// Callers estimates the number of distinct callers in a sketch.
-	Callers func(sketch []byte) int64
 }
 
 // Node is a live node that has the policy.
@@ -65,7 +63,7 @@ func Build(in Input) *adminpb.Report {
 	present := presentPairOf(evidence, in.PolicyEtag)
 	r.ActiveDuration = active(present)
 	setCounts(r, present)
-	setDifferences(r, present, in.Callers)
+	setDifferences(r, present)
 	setLabels(r, present.GetLabels())
 	setRules(r, present.GetRules())
 	if n := present.GetNoise(); n != nil {

@@ -40,7 +40,8 @@ func evidence() *evidencepb.Evidence {
 				{Kind: changed, Method: "GET", Pattern: "/b", Changes: []string{"header x-role"}, Count: 2},
 				{
 					Kind: denied, Method: "GET", Pattern: "/a/*", Rule: "main", Reason: "no role", ExperimentStatus: 403, Count: 6,
-					Callers: []byte{1}, FirstTime: at(51), LastTime: at(90),
+					Callers:   []byte{0, 1, 2, 3, 4}, // one hash of four bytes
+					FirstTime: at(51), LastTime: at(90),
 					Examples: []*evidencepb.Example{
 						{Method: "GET", Path: "/a/1?token=secret", Principal: "spiffe://a", Labels: map[string]string{"user": "ann"}, DecisionId: "d1"},
 						{Path: "/a/2"}, {Path: "/a/3"}, {Path: "/a/4"},
@@ -65,12 +66,11 @@ func evidence() *evidencepb.Evidence {
 	}
 }
 
-// build makes a report of evidence, where each sketch is one byte, the number of callers.
+// build makes a report of evidence.
 func build(e *evidencepb.Evidence) *adminpb.Report {
 	return report.Build(report.Input{
 		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", Evidence: e,
-		Nodes:   []report.Node{{Name: "n1", Reports: true}, {Name: "n2"}},
-		Callers: func(sketch []byte) int64 { return int64(sketch[0]) },
+		Nodes: []report.Node{{Name: "n1", Reports: true}, {Name: "n2"}},
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
@@ -27,52 +28,69 @@ type Collected struct {
 	reporting map[string]bool
 }
 
+// batchSize is how many bytes of records are decoded before they are merged: a location may
+// have thousands, and each merge goes through the sum again.
+const batchSize = 2 << 20
+
 // Collect merges what was settled, which is a marshalled Evidence or empty, with what nodes
 // published. Evidence of another content of the experiment is left out. The error is that of
 // a record that cannot be decoded, and names it.
 func Collect(experimentEtag string, settled []byte, published []Published) (Collected, error) {
-	c := Collected{reporting: make(map[string]bool)}
+	c := collector{experimentEtag: experimentEtag, Collected: Collected{reporting: make(map[string]bool)}}
 	if len(settled) > 0 {
-		if _, err := c.add(experimentEtag, settled); err != nil {
-			return c, fmt.Errorf("decoding the settled evidence: %w", err)
+		if _, err := c.add(settled); err != nil {
+			return c.Collected, fmt.Errorf("decoding the settled evidence: %w", err)
 		}
 	}
 	for _, p := range published {
-		e, err := c.add(experimentEtag, p.Value)
+		e, err := c.add(p.Value)
 		if err != nil {
-			return c, fmt.Errorf("decoding what %s published: %w", p.Node, err)
+			return c.Collected, fmt.Errorf("decoding what %s published: %w", p.Node, err)
 		}
 		// Two intervals are one publication that did not come.
 		if e != nil && !e.GetFinal() && p.Age < 2*e.GetPublishInterval().AsDuration() {
 			c.reporting[p.Node] = true
 		}
 	}
-	return c, nil
+	c.merge()
+	return c.Collected, nil
 }
 
-// add merges one record and returns it; nil if it is of another content. Records are decoded
-// one at a time: a location may have thousands.
-func (c *Collected) add(experimentEtag string, value []byte) (*evidencepb.Evidence, error) {
+// collector decodes and merges records.
+type collector struct {
+	Collected
+	experimentEtag string
+	// batch are records that are not merged yet, and size is their size.
+	batch []*evidencepb.Evidence
+	size  int
+}
+
+// add decodes one record and returns it; nil if it is of another content.
+func (c *collector) add(value []byte) (*evidencepb.Evidence, error) {
 	e := &evidencepb.Evidence{}
 	if err := proto.Unmarshal(value, e); err != nil {
 		return nil, err
 	}
-	if e.GetExperimentEtag() != experimentEtag {
+	if e.GetExperimentEtag() != c.experimentEtag {
 		return nil, nil
 	}
-	if c.Evidence == nil {
-		c.Evidence = &evidencepb.Evidence{Experiment: e.Experiment, Uid: e.Uid, ExperimentEtag: e.ExperimentEtag}
+	c.batch = append(c.batch, e)
+	if c.size += len(value); c.size >= batchSize {
+		c.merge()
 	}
-	latest, longest := c.Evidence.PublishTime, c.Evidence.PublishInterval
-	merge(c.Evidence, e)
-	if t := e.GetPublishTime(); t.AsTime().After(latest.AsTime()) {
-		latest = t
-	}
-	if d := e.GetPublishInterval(); d.AsDuration() > longest.AsDuration() {
-		longest = d
-	}
-	c.Evidence.PublishTime, c.Evidence.PublishInterval = latest, longest
 	return e, nil
+}
+
+// merge merges the batch.
+func (c *collector) merge() {
+	if len(c.batch) == 0 {
+		return
+	}
+	if c.Evidence == nil {
+		c.Evidence = &evidencepb.Evidence{}
+	}
+	evidence.Merge(c.Evidence, c.batch...)
+	c.batch, c.size = nil, 0
 }
 
 // Nodes returns the nodes of these names, each with whether it reports.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
@@ -32,10 +33,10 @@ type endpoint struct{ method, pattern string }
 
 // setDifferences writes the groups of a pair, the gravest kinds and in them the most frequent
 // first, and counts by kind what there is no room for.
-func setDifferences(r *adminpb.Report, p *evidencepb.Pair, callers func([]byte) int64) {
+func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 	totals := endpointTotals(p)
 	for _, g := range p.GetGroups() {
-		d := difference(g, callers)
+		d := difference(g)
 		d.EndpointRequestCount = totals[endpoint{d.Method, d.Path}]
 		d.Noise = p.GetNoise().GetKinds()[g.GetKind()] > 0
 		r.Differences = append(r.Differences, d)
@@ -90,14 +91,12 @@ func endpointTotals(p *evidencepb.Pair) map[endpoint]int64 {
 }
 
 // difference turns a group into a difference, but for what depends on other groups.
-func difference(g *evidencepb.Group, callers func([]byte) int64) *adminpb.Report_Difference {
+func difference(g *evidencepb.Group) *adminpb.Report_Difference {
 	d := &adminpb.Report_Difference{
 		Kind: adminpb.Report_Kind(g.GetKind()), Method: g.GetMethod(), Path: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
 		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: slices.Clone(g.GetChanges()),
 		RequestCount: g.GetCount(), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
-	}
-	if callers != nil && len(g.GetCallers()) > 0 {
-		d.CallerCount = callers(g.GetCallers())
+		CallerCount: evidence.Callers(g.GetCallers()),
 	}
 	for _, e := range firstOf(g.GetExamples(), maxExamples) {
 		d.Examples = append(d.Examples, example(e))

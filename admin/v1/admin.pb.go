@@ -4816,6 +4816,10 @@ type Report_RequirementResult struct {
 	// Output only. Whether it is met.
 	Met bool `protobuf:"varint,4,opt,name=met,proto3" json:"met,omitempty"`
 	// Output only. Whether more traffic cannot help: it can be met no more.
+	// (-- api-linter: core::0217::unreachable-field-type=disabled
+	//
+	//	aip.dev/not-precedent: It is about a requirement, and not the names of
+	//	resources that a list could not read. --)
 	Unreachable bool `protobuf:"varint,5,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
 	// Output only. Where it comes from.
 	Source        Report_RequirementResult_Source `protobuf:"varint,6,opt,name=source,proto3,enum=understudy.admin.v1.Report_RequirementResult_Source" json:"source,omitempty"`
