@@ -41,6 +41,7 @@ var notRun = []exception{
 	{like("kubectl (create|apply|rollout|port-forward)"), "needs a cluster; deploy/check reads the files with Kubernetes' own types", namesFiles},
 	{like("docker compose (up|logs)"), "needs Docker; deploy/check reads the file with compose's own types", namesFiles},
 	{like("curl http://localhost:10000/"), "needs the Envoy of compose; envoy/e2e asks through a real one", isPublished},
+	{like("curl '?http://(victorialogs|loki|clickhouse):"), "needs that backend, with records in it; the document says what was run against what", namesQuery},
 	{like("envoy -c"), "needs an Envoy; envoy/e2e runs the file with one", namesFiles},
 }
 
@@ -154,6 +155,19 @@ func namesFiles(s *session, command string) {
 			}
 		}
 	}
+}
+
+var queryArgument = regexp.MustCompile(`@(\S+)$`)
+
+// namesQuery: the file with the query is there.
+func namesQuery(s *session, command string) {
+	s.Helper()
+	m := queryArgument.FindStringSubmatch(command)
+	if m == nil {
+		s.Errorf("%s names no query", command)
+		return
+	}
+	s.mustRun("test -s " + m[1])
 }
 
 // prepared are the files that a reader of a document has from elsewhere.

@@ -41,7 +41,9 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, d := range documents(t) {
 		for _, name := range metric.FindAllString(d.text, -1) {
-			if !known[name] && !known[suffix.ReplaceAllString(name, "")] {
+			// A policy's own labels are attributes of records, and Loki's name for one has no dots.
+			label := strings.HasPrefix(name, "understudy_label_")
+			if !label && !known[name] && !known[suffix.ReplaceAllString(name, "")] {
 				t.Errorf("%s: no metric is called %s", d.path, name)
 			}
 		}
