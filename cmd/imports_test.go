@@ -88,6 +88,7 @@ var graph = map[string][]string{
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/rehearsal/supervisor",
 		"authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
 	},
+	"authz/recorded":    {}, // files of others, whatever is made of them
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
