@@ -32,18 +32,20 @@ const (
 	// may be taken.
 	minCoverPause = 2 * time.Millisecond
 	coverShare    = 4
+	// maxDoublings bounds how often the pause is doubled, once for each failure in a row.
+	maxDoublings = 8
 	// maxDiffs is how often it is tried to find out what the change is.
 	maxDiffs = 3
 	// maxCovered is how many distinct requests are known to be covered. Beyond, all are
 	// forgotten, and some evaluated again.
-	maxCovered = 8192
+	maxCovered = 4096
 )
 
 // pairCoverage is the coverage of one live policy and one experiment, from the first request
-// that both decided. Decisions are cached, and what is cached is not evaluated: so requests are evaluated
-// for it by themselves, one of all those of which both policies read the same, as long as
-// anything of the change was not seen to be both true and false. The zero value has begun
-// with nothing. It is safe for concurrent use.
+// that both decided. Decisions are cached, and what is cached is not evaluated: so requests
+// are evaluated for it by themselves, one of all those of which both policies read the same,
+// as long as anything of the change was not seen to be both true and false. The zero value
+// has begun with nothing. It is safe for concurrent use.
 type pairCoverage struct {
 	// over says that there is nothing more to learn.
 	over  atomic.Bool
@@ -58,6 +60,8 @@ type pairCoverage struct {
 	underWay bool
 	next     time.Time
 	diffs    int
+	// failures is how many evaluations in a row failed.
+	failures int
 }
 
 // pauseAfter is how long coverage waits after an evaluation that took so long.
@@ -273,10 +277,14 @@ func (v *covering) leave() {
 	p := &c.experiment.coverage
 	p.mu.Lock()
 	p.underWay = false
-	p.next = time.Now().Add(c.shadow.coverPause(time.Since(v.begun)))
-	if v.failed.Load() && v.keyed {
+	pause := c.shadow.coverPause(time.Since(v.begun))
+	if p.failures++; !v.failed.Load() {
+		p.failures = 0
+	} else if v.keyed {
 		delete(p.covered, v.key)
 	}
+	// What fails takes all of its time, while decisions of the lane wait.
+	p.next = time.Now().Add(pause << min(p.failures, maxDoublings))
 	p.mu.Unlock()
 	c.shadow.release(c.job.bytes)
 }

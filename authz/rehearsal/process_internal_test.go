@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,19 +22,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestExaminationsInAnotherProcess has causes, coverage and noise from a process of their
-// own, before and after it is killed.
-func TestExaminationsInAnotherProcess(t *testing.T) {
-	var last *process.Process
+// real is a supervisor with a process of its own; last is the one that was started last.
+func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process) {
+	t.Helper()
+	var started *process.Process
 	s, err := supervisor.New(supervisor.Config{Build: "test", Start: func() (supervisor.Child, error) {
 		p, err := process.Start()
-		last = p
+		started = p
 		return p, err
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	return s, func() *process.Process { return started }
+}
+
+// TestExaminationsInAnotherProcess has causes, coverage and noise from a process of their
+// own, before and after it is killed.
+func TestExaminationsInAnotherProcess(t *testing.T) {
+	s, last := real(t)
 	r := rehearse(t, s, coveredLive, coveredCandidate)
 	r.shadow.coverPause = func(time.Duration) time.Duration { return 0 }
 	r.shadow.dice = func() uint64 { return 0 }
@@ -55,10 +63,39 @@ func TestExaminationsInAnotherProcess(t *testing.T) {
 			if d := c.job.decision; d.Verdict != authz.Allow {
 				t.Errorf("the live policy decided %+v, want that it allows", d)
 			}
-			last.Kill()
+			last().Kill()
 		}
 	}
 	if got := r.experiment.Coverage().Rules[0]; !got.SeenTrue || !got.SeenFalse {
 		t.Errorf("got %+v; want what was seen before and after", got)
+	}
+}
+
+// BenchmarkCold is what comparisons cost of which the other process makes each, 32 at a time:
+// alone, with coverage of a change that is never all seen, and with every difference explained.
+func BenchmarkCold(b *testing.B) {
+	for _, bench := range []struct {
+		name           string
+		cover, explain bool
+	}{{name: "compared"}, {name: "and covered", cover: true}, {name: "and explained", explain: true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			s, _ := real(b)
+			r := rehearse(b, s, coveredLive, coveredCandidate)
+			r.know(b)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c := r.comparing(b, readAs(map[string]any{"x": strconv.Itoa(i), "method": "GET"}, time.Unix(1_700_000_000, 0)))
+				r.shadow.one(&c.job, r.experiment)
+				if bench.cover {
+					r.shadow.cover(&c.job, r.experiment)
+				}
+				if bench.explain {
+					r.shadow.explain(c, newComparison(c.job.request, r.live, &r.experiment.Version, authz.Decision{Verdict: authz.Allow}, denied("")), func([]explain.Expression) {})
+				}
+				if i%32 == 31 {
+					r.shadow.underWay.Wait()
+				}
+			}
+		})
 	}
 }
