@@ -25,7 +25,7 @@ func newApply() *cobra.Command {
 	cmd, _ := newChange("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
-`+nameHelp,
+`+nameHelp+"\n"+configHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if file == "" {
 				return command.Usage(errors.New("--file is required: it has the resource as YAML or JSON; - is standard input"))
@@ -59,6 +59,15 @@ func (c *Client) apply(ctx context.Context, name, file string, validateOnly bool
 // The parent of an experiment's policy is its own policy, so a file need not name it.
 func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resourcefile.Resource, validateOnly bool) error {
 	everything := &fieldmaskpb.FieldMask{Paths: []string{"*"}}
+	if isConfig(name) {
+		config := &adminpb.Config{}
+		if err := r.Decode(config, "a configuration has nextLocation and commitRequirements"); err != nil {
+			return command.Usage(fmt.Errorf("%s: it is no configuration of a location: %w", from, err))
+		}
+		config.Name = name
+		updated, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: validateOnly})
+		return c.showConfig(updated, err)
+	}
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
 		if err := r.Decode(e, "what an experiment tries stands below policy"); err != nil {

@@ -21,9 +21,16 @@ func PolicyCommands() []*cobra.Command {
 
 // newGet shows a resource as the API has it, which `apply -f` reads again.
 func newGet() *cobra.Command {
-	cmd, _ := newCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp,
+	cmd, _ := newCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp+"\n"+configHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name := c.Name(args[0])
+			if isConfig(name) {
+				config, err := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return c.print(config)
+			}
 			if isExperiment(name) {
 				e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
 				if err != nil {

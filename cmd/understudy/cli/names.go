@@ -41,6 +41,15 @@ func (c *Client) short(name string) string {
 // isExperiment reports whether a whole resource name is that of an experiment.
 func isExperiment(name string) bool { return strings.Contains(name, "/experiments/") }
 
+// configHelp is in the help of the commands that take the name of a configuration.
+const configHelp = `The configuration of a location (where policies are promoted to, what commits require)
+has its whole name: projects/shop/locations/prod/config.`
+
+// isConfig reports whether a whole resource name is that of the configuration of a location.
+func isConfig(name string) bool {
+	return strings.HasSuffix(name, "/config") && strings.Count(name, "/") == 4
+}
+
 // sibling turns the ID of a location into a resource name, in the project of the
 // client's; a whole name stays as it is.
 func (c *Client) sibling(short string) string {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/command"
 )
@@ -66,7 +68,11 @@ func (c *Client) showConfig(config *adminpb.Config, err error) error {
 	if next == "" {
 		next = "nowhere; see `understudy next --help`"
 	}
-	_, err = fmt.Fprintf(c.Out, "policies of %s are promoted to %s\n", c.location, next)
+	location := strings.TrimSuffix(config.Name, "/config")
+	_, err = fmt.Fprintf(c.Out, "policies of %s are promoted to %s\n", location, next)
+	if required := report.Format(config.CommitRequirements); required != "" && err == nil {
+		_, err = fmt.Fprintf(c.Out, "commits in it require %s\n", required)
+	}
 	return err
 }
 
