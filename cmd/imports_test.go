@@ -85,7 +85,7 @@ var graph = map[string][]string{
 	"authz/evidence/v1": {},                                                              // what sidecars count, as the store keeps it
 	"authz/extservice":  {"authz/diagnostics"},
 	"authz/rehearsal": {
-		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/rehearsal/supervisor",
+		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/supervisor",
 		"authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
 	},
 	"authz/recorded":    {}, // files of others, whatever is made of them

@@ -23,7 +23,7 @@ const staleTime = authz.TallyKept / 2
 type Ledger struct {
 	mu       sync.Mutex
 	patterns map[string]*Patterns
-	active   []*Tally
+	active   []Active
 	ended    []*Tally
 	closed   bool
 	// clock is time.Now, but in tests.
@@ -53,7 +53,18 @@ type Active struct {
 	Tally *Tally
 	// PolicyEtag is that of the live policy that it is compared with.
 	PolicyEtag string
+	// Refresh is called before what is due is made, to set what the tally has beside counts.
+	// It may be nil.
+	Refresh func()
 }
+
+func (a Active) refresh() {
+	if a.Refresh != nil {
+		a.Refresh()
+	}
+}
+
+func (a Active) is(t *Tally) bool { return a.Tally == t }
 
 // Follow says which experiments are compared from now on. The tallies of others are over, and
 // are published a last time.
@@ -65,21 +76,22 @@ func (l *Ledger) Follow(active []Active) {
 
 func (l *Ledger) follow(active []Active) {
 	now := l.clock()
-	var next []*Tally
 	policies := make(map[string]*Patterns)
+	for _, a := range l.active {
+		a.refresh()
+	}
 	for _, a := range active {
 		l.drop(a.Tally)
 		a.Tally.begin(a.PolicyEtag, now)
-		next = append(next, a.Tally)
 		policies[string(authz.ResourceName(a.Tally.experiment).Policy())] = a.Tally.patterns
 	}
-	for _, t := range l.active {
-		if !slices.Contains(next, t) {
+	for _, before := range l.active {
+		if t := before.Tally; !slices.ContainsFunc(active, func(a Active) bool { return a.is(t) }) {
 			t.end(now)
 			l.ended = append(l.ended, t)
 		}
 	}
-	l.active, l.patterns = next, policies
+	l.active, l.patterns = slices.Clone(active), policies
 }
 
 // Close ends all tallies: what is due then is final.
@@ -97,8 +109,11 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
+	for _, a := range l.active {
+		a.refresh()
+	}
 	var out []authz.PublishedEvidence
-	for _, t := range slices.Concat(l.active, l.ended) {
+	for _, t := range l.tallies() {
 		if now.Sub(t.lastPublished()) > staleTime {
 			t.renew(now)
 		}
@@ -117,7 +132,7 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 func (l *Ledger) Published(tally string, serial int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range slices.Concat(l.active, l.ended) {
+	for _, t := range l.tallies() {
 		if t.acknowledge(tally, serial, l.clock()) {
 			l.drop(t)
 		}
@@ -131,7 +146,7 @@ func (l *Ledger) Published(tally string, serial int64) {
 func (l *Ledger) Refused(tally string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range slices.Concat(l.active, l.ended) {
+	for _, t := range l.tallies() {
 		switch {
 		case !t.named(tally):
 		case slices.Contains(l.ended, t) && !t.counting():
@@ -140,6 +155,23 @@ func (l *Ledger) Refused(tally string) {
 			t.renew(l.clock())
 		}
 	}
+}
+
+// Fresh reports whether there are comparisons of a tally of which none was ever due: whoever
+// has just started an experiment waits for the first of them.
+func (l *Ledger) Fresh() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.tallies(), (*Tally).fresh)
+}
+
+// tallies returns those that are active, then those that ended.
+func (l *Ledger) tallies() []*Tally {
+	out := make([]*Tally, 0, len(l.active)+len(l.ended))
+	for _, a := range l.active {
+		out = append(out, a.Tally)
+	}
+	return append(out, l.ended...)
 }
 
 func (l *Ledger) drop(t *Tally) {

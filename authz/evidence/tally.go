@@ -36,6 +36,8 @@ type Tally struct {
 	ended time.Time
 	// published is when it was last published, or made.
 	published time.Time
+	// shown says that comparisons were published.
+	shown bool
 	// final is the serial of the first final publication; 0 before.
 	final int64
 }
@@ -245,6 +247,7 @@ const recordSlack = 64
 func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (*evidencepb.Evidence, string, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.shown = t.shown || t.counted()
 	e := t.snapshot(now)
 	e.PublishInterval, e.Final = durationpb.New(interval), final
 	t.serial++
@@ -270,5 +273,16 @@ func (t *Tally) forget(now time.Time) {
 func (t *Tally) counting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.counted()
+}
+
+// fresh reports whether something was counted and nothing was published yet.
+func (t *Tally) fresh() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.shown && t.counted()
+}
+
+func (t *Tally) counted() bool {
 	return slices.ContainsFunc(t.counters, func(c *counter) bool { return c.counts != [kinds + 1]int64{} })
 }

@@ -10,6 +10,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/diagnostics"
+	"understudy/authz/evidence"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -24,6 +25,7 @@ type comparison struct {
 	liveDecision authz.Decision
 	decision     authz.Decision
 	difference   authz.Difference
+	outcome      *evidence.Outcome
 	// changed has the names of what changed in a RESPONSE_CHANGED; nil otherwise.
 	changed []string
 
@@ -46,6 +48,7 @@ func newComparison(r *authz.Request, live, experiment *Version, liveDecision, de
 	if c.difference == authz.ResponseChanged {
 		c.changed = r.Changed(liveDecision, decision)
 	}
+	c.outcome = evidence.NewOutcome(c.difference, liveDecision, decision, c.changed)
 	return c
 }
 
@@ -101,7 +104,7 @@ type body struct {
 }
 
 func (c *comparison) describe() (recordText, error) {
-	side := c.explained()
+	side := evidence.Explaining(c.difference, c.liveDecision, c.decision)
 	b := body{
 		Policy:           c.live.Name,
 		PolicyEtag:       c.live.Etag,
@@ -135,15 +138,6 @@ func labelsByName(labels []authz.Label) map[string]string {
 		out[l.Name] = l.Value
 	}
 	return out
-}
-
-// explained returns the decision whose rule and reason explain the difference:
-// that of the side that failed or denies, the experiment's if both do.
-func (c *comparison) explained() authz.Decision {
-	if c.difference != authz.LiveFailed && c.decision.Verdict == authz.Deny {
-		return c.decision
-	}
-	return c.liveDecision
 }
 
 // attributes are the same facts as the body's, flat.

@@ -98,6 +98,9 @@ func (s *Shadow) sample(j *job) {
 		d := c.job.itself(again)
 		for _, each := range c.job.experiments {
 			each.noise.count(d)
+			if each.Evidence != nil {
+				each.Evidence.AddNoise(c.job.live.Etag, d)
+			}
 		}
 	})
 }

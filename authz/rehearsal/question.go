@@ -111,14 +111,14 @@ func (c *comparing) done(d authz.Decision, err error) {
 	}
 	switch {
 	case err != nil && c.shadow.work.Err() != nil:
-		c.experiment.Candidate.tally.drop(background.DropShutdown)
+		c.drop(background.DropShutdown)
 	case err != nil:
-		c.experiment.Candidate.tally.drop(reasonOf(err))
+		c.drop(reasonOf(err))
 	case d.Failure == authz.FailureOverloaded:
-		c.experiment.Candidate.tally.drop(DropBodyMemory)
+		c.drop(DropBodyMemory)
 	case d.Failure == authz.FailureCanceled:
 		// The candidate was closed, or there is no more time at shutdown.
-		c.experiment.Candidate.tally.drop(DropChanged)
+		c.drop(DropChanged)
 	default:
 		c.compare(c.experiment.Candidate.Cache().Keep(c.job.request, d))
 	}
@@ -127,7 +127,7 @@ func (c *comparing) done(d authz.Decision, err error) {
 // survive is deferred: what panics costs this comparison alone.
 func (c *comparing) survive() {
 	if cause := recover(); cause != nil {
-		c.experiment.Candidate.tally.drop(background.DropPanic)
+		c.drop(background.DropPanic)
 		c.report(cause, diagnostics.PanicPreview)
 	}
 }
@@ -141,13 +141,7 @@ func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
 func (c *comparing) compare(d authz.Decision) {
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, &c.experiment.Version, c.job.decision, d)
 	c.count(compared)
-	c.shadow.record(c.job.ctx, c.job.request, compared)
-}
-
-// count counts a comparison. Every one comes by here exactly once, recorded or not:
-// it is where the counters of an experiment's Report belong.
-func (c *comparing) count(compared *comparison) {
-	c.experiment.Candidate.tally.compare(compared)
+	c.shadow.record(c.job.ctx, &c.job, compared)
 }
 
 // The reasons for which a comparison is not made, beside those of a pool.

@@ -35,7 +35,8 @@ func NewRecorder(provider log.LoggerProvider, which PreviewLog) *Recorder {
 }
 
 // record writes the record of a comparison on a request, if there is to be one.
-func (r *Shadow) record(ctx context.Context, request *authz.Request, c *comparison) {
+func (r *Shadow) record(ctx context.Context, j *job, c *comparison) {
+	request := j.request
 	recorder := r.config.Recorder
 	severity, severityText := c.severity()
 	if recorder == nil || !recorder.which.keeps(c.difference, request.ID) ||
@@ -55,6 +56,9 @@ func (r *Shadow) record(ctx context.Context, request *authz.Request, c *comparis
 	event.SetBody(text.body)
 	scratch := attributes.Get().(*[]attribute.KeyValue)
 	*scratch = recorder.describe(append((*scratch)[:0], text.attributes...), r.config.Node, request, c.difference)
+	if j.pattern != nil && j.pattern.Path() != "" {
+		*scratch = append(*scratch, attribute.String("understudy.path_pattern", j.pattern.Path()))
+	}
 	event.AddAttributes(*scratch...) // copies
 	attributes.Put(scratch)
 	recorder.logger.Emit(ctx, event)

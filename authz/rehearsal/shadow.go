@@ -16,6 +16,7 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
+	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/supervisor"
 )
 
@@ -84,6 +85,9 @@ type Version struct {
 type Experiment struct {
 	Version
 	Candidate *Candidate
+	// Evidence counts the comparisons, with the tallies of other versions of the live policy.
+	// Nil means that there is none. It is set before the first use.
+	Evidence *evidence.Tally
 	// comparisons are those with one live policy.
 	comparisons comparisons
 	coverage    pairCoverage
@@ -130,6 +134,11 @@ type job struct {
 	decision    authz.Decision
 	// bytes is about the memory that the request holds.
 	bytes int
+	// pattern is that of the request, by patterns; nil if nothing is counted.
+	pattern  *evidence.Pattern
+	patterns *evidence.Patterns
+	// counted says that the comparison was made; it is set in a copy for one experiment.
+	counted bool
 	// held is the part of a job that waits for the rehearsal process; nil while none does.
 	held *held
 }
@@ -162,7 +171,7 @@ func New(config Config) (*Shadow, error) {
 		Do:   s.rehearse,
 		Shed: func(j job, why background.DropReason) {
 			for _, e := range j.experiments {
-				e.Candidate.tally.drop(why)
+				j.drop(e, why)
 			}
 		},
 	})
@@ -207,12 +216,13 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			for _, e := range j.experiments[begun:] {
-				e.Candidate.tally.drop(background.DropPanic)
+				j.drop(e, background.DropPanic)
 			}
 			s.config.Output.Panics.Report(context.Background(), diagnostics.PanicPreview, cause,
 				slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
 		}
 	}()
+	j.fold()
 	j.ctx = trace.ContextWithRemoteSpanContext(context.Background(), j.request.SpanContext(j.trace))
 	for _, e := range j.experiments {
 		begun++
@@ -236,7 +246,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
 	if !j.take(e, int64(s.config.Limits.QueueBytes)) {
-		e.Candidate.tally.drop(background.DropQueueBytes)
+		j.drop(e, background.DropQueueBytes)
 		return
 	}
 	s.underWay.Add(1)
@@ -247,7 +257,7 @@ func (s *Shadow) one(j *job, e *Experiment) {
 func (c *comparing) know(d authz.Decision) {
 	defer c.survive()
 	if c.experiment.Candidate.closed.Load() {
-		c.experiment.Candidate.tally.drop(DropChanged)
+		c.drop(DropChanged)
 		return
 	}
 	c.compare(d)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
 	"understudy/authz/rehearsal"
 )
 
@@ -78,6 +79,7 @@ func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperim
 		return before.Name == v.Name && sameContent(before.Source, v.Source) && proto.Equal(old.started(v.Name), e.started(v.Name))
 	}); i >= 0 {
 		next := rehearsal.NewExperiment(v, old.experiments[i].Candidate)
+		next.Evidence = s.tally(experiment, old.experiments[i])
 		e.experiments = append(e.experiments, next)
 		for _, p := range old.pending {
 			if p.experiment == old.experiments[i] {
@@ -89,8 +91,38 @@ func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperim
 	c := s.shadow.NewCandidate(v.Name, v.Source, s.config.Cache/4)
 	s.candidates.add(c)
 	next := rehearsal.NewExperiment(v, c)
+	next.Evidence = s.tally(experiment, nil)
 	e.experiments = append(e.experiments, next)
 	e.pending = append(e.pending, pending{next, sequence, time.Now()})
+}
+
+// tally returns what counts the comparisons with an experiment: that of the one before, if that
+// is of the same content.
+func (s *Sidecar) tally(experiment *adminpb.PolicyExperiment, before *rehearsal.Experiment) *evidence.Tally {
+	if before != nil && before.Evidence.Is(experiment.Uid, experiment.Etag) {
+		return before.Evidence
+	}
+	return s.ledger.Tally(experiment.Name, experiment.Uid, experiment.Etag)
+}
+
+// active returns the experiments of a snapshot that are compared: those that have compiled.
+func (s *snapshot) active() []evidence.Active {
+	var out []evidence.Active
+	for _, e := range s.policies {
+		for _, x := range e.experiments {
+			if !slices.ContainsFunc(e.pending, func(p pending) bool { return p.experiment == x }) {
+				out = append(out, x.Active(e.live.Etag))
+			}
+		}
+	}
+	return out
+}
+
+// countActive says from when on the experiments of the present snapshot are compared.
+func (s *Sidecar) countActive() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.ledger.Follow(s.current.Load().active())
 }
 
 // started returns since when an experiment of the entry is previewed.
@@ -139,6 +171,7 @@ func (s *Sidecar) settle(c *rehearsal.Candidate) {
 			s.logFailure(f)
 		}
 		s.current.Store(next)
+		s.ledger.Follow(next.active())
 		if c.Err() != nil {
 			// That one alone: the candidates of a snapshot that is being made are in none yet.
 			s.candidates.close(c)

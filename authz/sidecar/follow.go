@@ -182,6 +182,7 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	s.applying.Unlock()
 	// What waits for experiments that are gone is dropped before the change counts as applied.
 	s.candidates.closeExcept(next)
+	s.countActive()
 	s.settlePending(next)
 	s.logFailures(next, update)
 	s.logMissing(before, next)

@@ -104,6 +104,7 @@ allow := {"allowed": false, "labels": {"user": "u1", "none": 1}, "reason": "not 
 			"understudy.principal":          "spiffe://x/web",
 			"http.request.method":           "GET",
 			"url.path":                      "/cart",
+			"understudy.path_pattern":       "/cart",
 			"server.address":                "shop.example",
 		},
 	}
@@ -143,7 +144,7 @@ allow := {"allowed": false, "reason": "the other", "http_status": 429, "headers"
 			"experiment.rule": "main", "experiment.reason": "the other",
 			"preview.difference": "RESPONSE_CHANGED", "preview.differs": "true", "preview.changed": changed,
 			"preview.rule": "main", "preview.reason": "the other",
-			"principal": r.attributes["understudy.principal"], "label.user": "ann",
+			"principal": r.attributes["understudy.principal"], "label.user": "ann", "path_pattern": "/x",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
