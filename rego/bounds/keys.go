@@ -62,7 +62,8 @@ func checked(operands []*ast.Term) int {
 	return (len(token) - strings.LastIndexByte(token, '.') - 1) * keys
 }
 
-// signed is the text of all operands; the last one of the call is the key.
+// signed is the text of all operands. The third is the key; a fourth would be the result,
+// which an expression compares the token with.
 func signed(operands []*ast.Term) int {
 	if weighed(operands[2:3], maxSigned).text > maxSigning {
 		return maxSigned + 1
