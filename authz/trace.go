@@ -7,9 +7,9 @@ import (
 )
 
 // Trace evaluates the Rego rule at path, one that the chain asks, and returns what happened
-// to the rules on the way. It is for explanations, off the request path: it takes several times as long
-// as a decision. The chain's other rules are not asked. The error is that of reading
-// the request or of the evaluation, and quotes neither.
+// to the rules on the way. It is for explanations, off the request path: it takes several
+// times as long as a decision. The chain's other rules are not asked. The error is that of
+// reading the request or of the evaluation, and quotes neither.
 func (p *Policy) Trace(ctx context.Context, r *Request, path string) (explain.Trace, error) {
 	if p.program == nil {
 		return explain.Trace{}, nil

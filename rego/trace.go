@@ -15,9 +15,9 @@ import (
 )
 
 // Trace evaluates the rule at path as [Program.EvalPlain] does, and returns what happened to
-// the rules on the way, whatever its value is. An evaluation with a trace takes several times as long:
-// it is for explanations off the request path. A path that the program does not have gives
-// an empty trace. The error is that of ctx, or an *EvalError.
+// the rules on the way, whatever its value is. That takes several times as long: it is for
+// explanations off the request path. A path that the program does not have gives an empty
+// trace. The error is that of ctx, or an *EvalError.
 func (p *Program) Trace(ctx context.Context, path string, input Input, now time.Time) (explain.Trace, error) {
 	q, ok := p.queries[path]
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"understudy/rego/explain"
 )
 
-// maxExplaining is how many differences are explained at a time: each is two evaluations with a
-// trace, and holds its request. What is beyond has no causes, and the next request of its
+// maxExplaining is how many differences are explained at a time: each is two evaluations with
+// a trace, and holds its request. What is beyond has no causes, and the next request of its
 // group may have.
 const maxExplaining = 8
 
