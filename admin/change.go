@@ -31,6 +31,8 @@ type Change struct {
 	// Policies are those in the event for the sidecars of the target's location; nil
 	// means the target's.
 	Policies []authz.PolicyName
+	// ended are the experiments that end by the change: their evidence is dropped.
+	ended []EvidenceName
 	// Response is the result of the operation.
 	Response proto.Message
 	// revision and report are for the metadata of a commit. The report is nil if nothing was
@@ -74,6 +76,7 @@ func (s *Server) Mutate(
 		if err != nil {
 			return nil, err
 		}
+		s.dropEvidence(ctx, c.ended)
 		return s.settle(ctx, op)
 	}
 	return nil, s.tooManyRaces(ctx, workOut)

@@ -118,17 +118,17 @@ func (s *Server) DeletePolicyExperiment(
 		if err := matchEtag(name, r.GetEtag(), stored.record.Etag); err != nil {
 			return nil, err
 		}
-		last := stored.experiment
-		if stored.damage != nil {
-			last = &adminpb.PolicyExperiment{Name: string(name)}
-		}
-		return &Change{
+		c := &Change{
 			Target:     name,
 			Verb:       VerbDelete,
 			Conditions: []Condition{stored.unchanged()},
 			Writes:     []Write{Delete{name}},
-			Response:   last,
-		}, nil
+			Response:   &adminpb.PolicyExperiment{Name: string(name)},
+		}
+		if stored.damage == nil {
+			c.Response, c.ended = stored.experiment, []EvidenceName{stored.evidence()}
+		}
+		return c, nil
 	})
 }
 

@@ -173,6 +173,7 @@ func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*Chan
 	c.Target = stored.name
 	c.Conditions = append(c.Conditions, Exists{stored.name, stored.experiment.Etag})
 	c.Writes = append(c.Writes, Delete{stored.name})
+	c.ended = []EvidenceName{stored.evidence()}
 	c.Response = &emptypb.Empty{}
 	return c, nil
 }

@@ -84,7 +84,7 @@ func (s *Server) checkRequirements(
 // error of evidence that cannot be decoded is DATA_LOSS of the report.
 func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adminpb.Report, error) {
 	name := reportOf(stored.name)
-	kept, err := s.store.Evidence(ctx, EvidenceName{stored.name, stored.experiment.Uid}, nil)
+	kept, err := s.store.Evidence(ctx, stored.evidence(), nil)
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the evidence of "+string(stored.name), err)
 	}
@@ -130,4 +130,17 @@ func liveNodes(nodes []NodeReport, policy Key) []string {
 		}
 	}
 	return out
+}
+
+// evidence says whose evidence it is, of an experiment that can be read.
+func (e storedExperiment) evidence() EvidenceName { return EvidenceName{e.name, e.experiment.GetUid()} }
+
+// dropEvidence drops the evidence of experiments that are gone. What fails is left to the
+// settler, which drops what has no experiment.
+func (s *Server) dropEvidence(ctx context.Context, of []EvidenceName) {
+	for _, name := range of {
+		if err := s.store.DropEvidence(ctx, name); err != nil {
+			s.log.WarnContext(ctx, "the evidence of an experiment that is gone is dropped later", "experiment", name.Experiment, "error", err)
+		}
+	}
 }

@@ -1,7 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -28,44 +31,67 @@ type Collected struct {
 	reporting map[string]bool
 }
 
-// batchSize is how many bytes of records are decoded before they are merged: a location may
-// have thousands, and each merge goes through the sum again.
-const batchSize = 2 << 20
-
 // Collect merges what was settled, which is a marshalled Evidence or empty, with what nodes
 // published. Evidence of another content of the experiment is left out. The error is that of
 // a record that cannot be decoded, and names it.
+//
+// A location may have thousands of records: they are decoded by all processors, and only sums
+// of them are kept.
 func Collect(experimentEtag string, settled []byte, published []Published) (Collected, error) {
-	c := collector{experimentEtag: experimentEtag, Collected: Collected{reporting: make(map[string]bool)}}
+	parts := make([]collector, runtime.GOMAXPROCS(0))
+	var collecting sync.WaitGroup
+	for i := range parts {
+		parts[i] = collector{experimentEtag: experimentEtag, total: evidence.NewTotal()}
+		collecting.Go(func() {
+			for j := i; j < len(published) && parts[i].err == nil; j += len(parts) {
+				parts[i].collect(published[j])
+			}
+		})
+	}
+	c := Collected{reporting: make(map[string]bool)}
+	all := collector{experimentEtag: experimentEtag, total: evidence.NewTotal()}
 	if len(settled) > 0 {
-		if _, err := c.add(settled); err != nil {
-			return c.Collected, fmt.Errorf("decoding the settled evidence: %w", err)
+		if _, err := all.add(settled); err != nil {
+			all.err = fmt.Errorf("decoding the settled evidence: %w", err)
 		}
 	}
-	for _, p := range published {
-		e, err := c.add(p.Value)
-		if err != nil {
-			return c.Collected, fmt.Errorf("decoding what %s published: %w", p.Node, err)
-		}
-		// Two intervals are one publication that did not come.
-		if e != nil && !e.GetFinal() && p.Age < 2*e.GetPublishInterval().AsDuration() {
-			c.reporting[p.Node] = true
+	collecting.Wait()
+	for _, part := range parts {
+		all.total.AddTotal(part.total)
+		all.err = cmp.Or(all.err, part.err)
+		for _, node := range part.reporting {
+			c.reporting[node] = true
 		}
 	}
-	c.merge()
-	return c.Collected, nil
+	if all.err == nil {
+		c.Evidence = all.total.Evidence()
+	}
+	return c, all.err
 }
 
-// collector decodes and merges records.
+// collector decodes and adds up some of the records.
 type collector struct {
-	Collected
 	experimentEtag string
-	// batch are records that are not merged yet, and size is their size.
-	batch []*evidencepb.Evidence
-	size  int
+	total          *evidence.Total
+	// reporting are the nodes whose publication is recent.
+	reporting []string
+	err       error
 }
 
-// add decodes one record and returns it; nil if it is of another content.
+// collect adds what a node published.
+func (c *collector) collect(p Published) {
+	e, err := c.add(p.Value)
+	if err != nil {
+		c.err = fmt.Errorf("decoding what %s published: %w", p.Node, err)
+		return
+	}
+	// Two intervals are one publication that did not come.
+	if e != nil && !e.GetFinal() && p.Age < 2*e.GetPublishInterval().AsDuration() {
+		c.reporting = append(c.reporting, p.Node)
+	}
+}
+
+// add decodes and adds one record and returns it; nil if it is of another content.
 func (c *collector) add(value []byte) (*evidencepb.Evidence, error) {
 	e := &evidencepb.Evidence{}
 	if err := proto.Unmarshal(value, e); err != nil {
@@ -74,23 +100,8 @@ func (c *collector) add(value []byte) (*evidencepb.Evidence, error) {
 	if e.GetExperimentEtag() != c.experimentEtag {
 		return nil, nil
 	}
-	c.batch = append(c.batch, e)
-	if c.size += len(value); c.size >= batchSize {
-		c.merge()
-	}
+	c.total.Add(e)
 	return e, nil
-}
-
-// merge merges the batch.
-func (c *collector) merge() {
-	if len(c.batch) == 0 {
-		return
-	}
-	if c.Evidence == nil {
-		c.Evidence = &evidencepb.Evidence{}
-	}
-	evidence.Merge(c.Evidence, c.batch...)
-	c.batch, c.size = nil, 0
 }
 
 // Nodes returns the nodes of these names, each with whether it reports.

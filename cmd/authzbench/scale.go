@@ -206,6 +206,7 @@ func (r *scaleReport) write(w io.Writer) {
 	for _, l := range r.Large {
 		l.writeRow(w)
 	}
+	r.Evidence.write(w)
 	if r.Starts != nil {
 		numbers := mapped(r.Starts.Ready, func(d time.Duration) float64 { return d.Seconds() * 1000 })
 		s := spreadOfNumbers(numbers)

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +17,9 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/redisstore"
+	evidencereport "understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
@@ -34,10 +36,8 @@ type evidenceReport struct {
 	Redis time.Duration `json:"redis_cpu_ns_per_second"`
 	// Memory is what Redis took for an experiment, in bytes.
 	Memory int64 `json:"memory_per_experiment"`
-	// First is the time of the first read of each experiment, and Next that of those that
-	// follow, while nodes publish.
-	First []time.Duration `json:"first_read_ns"`
-	Next  []time.Duration `json:"next_read_ns"`
+	// Reads is how long it took to make reports, while nodes publish.
+	Reads []time.Duration `json:"reads_ns"`
 }
 
 // The size of the simulated location, and of what its nodes publish.
@@ -49,8 +49,8 @@ const (
 	evidenceBytes = 16 << 10
 	// evidenceClients is the number of nodes that share the connections of one process.
 	evidenceClients = 20
-	// evidencePause is the time between two reads, as `report --watch` has it.
-	evidencePause = time.Second
+	// evidencePause is the time between two reads.
+	evidencePause = 100 * time.Millisecond
 )
 
 // measureEvidence has nodes that are simulated publish evidence on a Redis of their own, in
@@ -244,7 +244,8 @@ func evidenceValue(node int, etag string) ([]byte, error) {
 	pair := e.Pairs[0]
 	for i := range evidenceGroups {
 		n := (i + node) % evidenceGroups
-		path := fmt.Sprintf("/service%d/resources%d/*", n%10, n)
+		// More than 16 children of a place would be folded.
+		path := fmt.Sprintf("/service%d/resources%d/*", n%14, n/14)
 		pair.Endpoints = append(pair.Endpoints, &evidencepb.Endpoint{Method: "GET", Pattern: path, Count: 100})
 		pair.Groups = append(pair.Groups, &evidencepb.Group{
 			Kind: int32(adminpb.Report_NEWLY_DENIED), Method: "GET", Pattern: path, Reason: "no such role", PolicyStatus: 200,
@@ -258,31 +259,62 @@ func evidenceValue(node int, etag string) ([]byte, error) {
 	return proto.Marshal(e)
 }
 
-// read reads the evidence of each experiment again and again while nodes publish: as
-// GetReport does, but for what it reads beside.
+// read reads the evidence of each experiment again and again while nodes publish, and makes a
+// report of it, as GetReport does.
 func (f *evidenceFleet) read(ctx context.Context, duration time.Duration, r *evidenceReport) error {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
-	store := f.stores[0]
-	for range 3 {
-		for _, name := range f.names {
-			begin := time.Now()
-			read, err := store.Evidence(context.Background(), name, nil)
-			if err != nil {
-				return err
-			}
-			var all []*evidencepb.Evidence
-			for _, t := range read.Tallies {
-				e := &evidencepb.Evidence{}
-				if err := proto.Unmarshal(t.Value, e); err != nil {
-					return err
-				}
-				all = append(all, e)
-			}
-			sum := &evidencepb.Evidence{}
-			evidence.Merge(sum, all...)
-			r.First = append(r.First, time.Since(begin))
+	writing := make(chan error, 1)
+	go func() {
+		_, err := f.run(ctx)
+		writing <- err
+	}()
+	ticker := time.NewTicker(evidencePause)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		begin := time.Now()
+		if err := f.readOne(context.WithoutCancel(ctx), f.names[i%len(f.names)]); err != nil {
+			return err
+		}
+		r.Reads = append(r.Reads, time.Since(begin))
+		select {
+		case err := <-writing:
+			return err
+		case <-ticker.C:
 		}
 	}
+}
+
+// readOne makes one report.
+func (f *evidenceFleet) readOne(ctx context.Context, name admin.EvidenceName) error {
+	read, err := f.stores[0].Evidence(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	published := make([]evidencereport.Published, len(read.Tallies))
+	for i, t := range read.Tallies {
+		published[i] = evidencereport.Published{Node: t.Node, Value: t.Value, Age: t.Age}
+	}
+	collected, err := evidencereport.Collect(f.etag, read.Settled, published)
+	if err != nil {
+		return err
+	}
+	made := evidencereport.Build(evidencereport.Input{PolicyEtag: "live", ExperimentEtag: f.etag, Evidence: collected.Evidence})
+	if made.GetRequestCount() != 1000*evidenceNodes {
+		return fmt.Errorf("the report has %d requests of %d", made.GetRequestCount(), 1000*evidenceNodes)
+	}
 	return nil
+}
+
+// write writes a line of the report, if there is one.
+func (r *evidenceReport) write(w io.Writer) {
+	if r == nil {
+		return
+	}
+	reads := slices.Clone(r.Reads)
+	slices.Sort(reads)
+	fmt.Fprintf(w, "\n%d simulated sidecars publish %s of each of %d experiments: %.0f writes a second, **%.1f %%** of a processor for Redis, "+
+		"**%.1f MB** of its memory for an experiment. Reading a report: median **%s**, least %s, %d reads.\n",
+		r.Nodes, inBytes(r.Value), r.Experiments, r.Writes, 100*r.Redis.Seconds(), float64(r.Memory)/1e6,
+		inMillis(reads[len(reads)/2]), inMillis(reads[0]), len(reads))
 }
