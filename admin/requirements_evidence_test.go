@@ -127,7 +127,7 @@ func hotFixInBetween(r *row) {
 		r.post2xx("PATCH", r.path("$POL"), hotFix)
 	})
 	r.do("via hooked\n" + commit + "\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\n" +
-		`is .PreconditionFailure.violations[0].description "The call requires requests>=10: have 0, need at least 10."` + "\nvia s1\n" +
+		`is .PreconditionFailure.violations[0].description "have 0, need at least 10 (required by the call)"` + "\nvia s1\n" +
 		"GET $POL\nis .displayName \"hot fix\"\nGET $EXP\nis .etag $E")
 	r.do(`POST $EXP:commit {"etag":$E,"parentEtag":$LIVE,"requirements":{"minRequestCount":10}}` + "\nerror 409 ABORTED PARENT_ETAG_MISMATCH")
 
@@ -138,7 +138,7 @@ func hotFixInBetween(r *row) {
 		r.post2xx("PATCH", r.path("$L/config"), guard)
 	})
 	r.do("via hooked\n" + commit + "\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\n" +
-		`is .PreconditionFailure.violations[0].description "The location requires requests>=11: have 10, need at least 11."` +
+		`is .PreconditionFailure.violations[0].description "have 10, need at least 11 (required by the location)"` +
 		"\ncount .PreconditionFailure.violations 1\nvia s1\nGET $EXP\nis .etag $E")
 
 	// An experiment that was changed is another one.

@@ -84,9 +84,9 @@ func RequirementsNotMet(about Resource, unmet []*adminpb.Report_RequirementResul
 	failure := &errdetails.PreconditionFailure{}
 	var named []string
 	for _, r := range unmet {
-		description := fmt.Sprintf("%s requires %s: have %s, need %s.", requirer(r), r.GetRequirement(), r.GetHave(), r.GetNeed())
+		description := fmt.Sprintf("have %s, need %s (required by the %s)", r.GetHave(), r.GetNeed(), requirer(r))
 		if r.GetUnreachable() {
-			description += " More traffic cannot change that."
+			description += "; more traffic cannot change that"
 		}
 		failure.Violations = append(failure.Violations, &errdetails.PreconditionFailure_Violation{
 			Type: string(ReasonRequirementsNotMet), Subject: r.GetRequirement(), Description: description,
@@ -108,7 +108,7 @@ func RequirementsNotMet(about Resource, unmet []*adminpb.Report_RequirementResul
 // requirer says where a requirement comes from.
 func requirer(r *adminpb.Report_RequirementResult) string {
 	if r.GetSource() == adminpb.Report_RequirementResult_LOCATION {
-		return "The location"
+		return "location"
 	}
-	return "The call"
+	return "call"
 }

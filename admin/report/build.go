@@ -65,7 +65,7 @@ func Build(in Input) *adminpb.Report {
 	setCounts(r, present)
 	setDifferences(r, present)
 	setLabels(r, present.GetLabels())
-	setRules(r, present.GetRules())
+	setRules(r, present.GetRules(), present.GetMoreRules())
 	if n := present.GetNoise(); n != nil {
 		r.Noise = &adminpb.Report_Noise{SampledCount: n.GetSampled(), DifferedCount: n.GetDiffered()}
 	}
@@ -199,7 +199,7 @@ func setLabels(r *adminpb.Report, labels []*evidencepb.Label) {
 
 // setRules writes the rules that differ, and how many of them were evaluated. Before
 // anything was compared, none was.
-func setRules(r *adminpb.Report, rules []*evidencepb.Rule) {
+func setRules(r *adminpb.Report, rules []*evidencepb.Rule, more int64) {
 	for _, rule := range rules {
 		r.ChangedRules = append(r.ChangedRules, &adminpb.Report_ChangedRule{
 			Side: adminpb.Report_ChangedRule_Side(rule.GetSide()), File: rule.GetFile(), Line: rule.GetLine(), Rule: rule.GetName(),
@@ -209,27 +209,23 @@ func setRules(r *adminpb.Report, rules []*evidencepb.Rule) {
 	slices.SortFunc(r.ChangedRules, func(a, b *adminpb.Report_ChangedRule) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
 	})
-	if len(r.ChangedRules) > 0 {
-		r.ChangedRuleCoverage = coverage(r.ChangedRules)
+	r.OtherChangedRuleCount = int32(min(more, math.MaxInt32))
+	if seen, all := evaluated(r); all > 0 {
+		r.ChangedRuleCoverage = float64(seen) / float64(all)
 	} else if r.RequestCount > 0 {
 		r.ChangedRuleCoverage = 1
 	}
 }
 
-// evaluated counts the rules that were evaluated.
-func evaluated(rules []*adminpb.Report_ChangedRule) int {
-	n := 0
-	for _, r := range rules {
-		if r.GetEvaluatedTrue() || r.GetEvaluatedFalse() {
-			n++
+// evaluated counts the rules that differ, and those of them that were evaluated. Of rules that
+// are only counted nobody knows.
+func evaluated(r *adminpb.Report) (seen, all int64) {
+	for _, rule := range r.GetChangedRules() {
+		if rule.GetEvaluatedTrue() || rule.GetEvaluatedFalse() {
+			seen++
 		}
 	}
-	return n
-}
-
-// coverage is the share of the rules that were evaluated; there is at least one.
-func coverage(rules []*adminpb.Report_ChangedRule) float64 {
-	return float64(evaluated(rules)) / float64(len(rules))
+	return seen, int64(len(r.GetChangedRules())) + int64(r.GetOtherChangedRuleCount())
 }
 
 // firstOf returns at most n of a list.

@@ -57,7 +57,7 @@ func evidence() *evidencepb.Evidence {
 			Rules: []*evidencepb.Rule{
 				{Side: 2, File: "a.rego", Line: 3, Name: "data.a.allow"}, {Side: 1, File: "a.rego", Line: 9, Name: "data.a.allow", EvaluatedTrue: true},
 			},
-			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}}, ChangedData: []string{"data.roles"},
+			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}}, ChangedData: []string{"data.roles"}, MoreRules: 2,
 		}, {
 			PolicyEtag: "p1", Counts: &evidencepb.Counts{Unchanged: 1000, NewlyAllowed: 1}, Active: []*evidencepb.Span{{Begin: 20_000, End: 55_000}},
 		}},
@@ -111,7 +111,7 @@ func TestBuild(t *testing.T) {
 			{Side: adminpb.Report_ChangedRule_EXPERIMENT, File: "a.rego", Line: 9, Rule: "data.a.allow", EvaluatedTrue: true},
 			{Side: adminpb.Report_ChangedRule_POLICY, File: "a.rego", Line: 3, Rule: "data.a.allow"},
 		},
-		ChangedRuleCoverage: 0.5, Noise: &adminpb.Report_Noise{SampledCount: 10, DifferedCount: 1}, ChangedData: []string{"data.roles"},
+		ChangedRuleCoverage: 0.25, OtherChangedRuleCount: 2, Noise: &adminpb.Report_Noise{SampledCount: 10, DifferedCount: 1}, ChangedData: []string{"data.roles"},
 	}
 	if diff := cmp.Diff(want, build(evidence()), protocmp.Transform()); diff != "" {
 		t.Errorf("the report differs (- want, + got):\n%s", diff)

@@ -137,7 +137,10 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	}
 	steps = append(steps,
 		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
-		func() { r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil },
+		func() {
+			r.OtherChangedRuleCount += int32(len(r.ChangedRules))
+			r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil
+		},
 	)
 	for _, step := range steps {
 		if proto.Size(r) <= size {

@@ -62,11 +62,15 @@ func TestJudge(t *testing.T) {
 		{"dropped<=0%", never, "no requests", "at most 0%", false, false},
 		{"changed-rules>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
 		{"changed-rules>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
+		{
+			"changed-rules>=50%", &adminpb.Report{ChangedRules: rules(4, 4), OtherChangedRuleCount: 5},
+			"44.4% (4 of 9)", "at least 50%", false, false,
+		},
 		{"changed-rules>=100%", &adminpb.Report{RequestCount: 1}, "no rule differs", "at least 100%", true, false},
 		{"changed-rules>=80%", never, "nothing compared", "at least 80%", false, false},
 		{"all-nodes", compared, "3 of 5 nodes", "all nodes", false, false},
 		{"all-nodes", &adminpb.Report{NodeCount: 2, ReportingNodeCount: 2}, "2 of 2 nodes", "all nodes", true, false},
-		{"all-nodes", never, "no live node has the policy", "all nodes", false, false},
+		{"all-nodes", never, "no live node with the policy", "all nodes", false, false},
 	} {
 		r, err := report.Parse(test.requirements)
 		if err != nil {

@@ -216,11 +216,11 @@ func minCoverage() requirement {
 		},
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
 			v := verdict{need: "at least " + formatShare(*r.MinChangedRuleCoverage)}
-			rules := m.report.GetChangedRules()
+			seen, all := evaluated(m.report)
 			switch {
-			case len(rules) > 0:
-				share := coverage(rules)
-				v.have = Share(share) + " (" + Number(int64(evaluated(rules))) + " of " + Number(int64(len(rules))) + ")"
+			case all > 0:
+				share := float64(seen) / float64(all)
+				v.have = Share(share) + " (" + Number(seen) + " of " + Number(all) + ")"
 				v.met = share >= *r.MinChangedRuleCoverage
 			case m.report.GetRequestCount() > 0:
 				v.have, v.met = "no rule differs", true
@@ -245,7 +245,7 @@ func allNodes() requirement {
 			all, reporting := m.report.GetNodeCount(), m.report.GetReportingNodeCount()
 			have := Number(int64(reporting)) + " of " + Number(int64(all)) + " nodes"
 			if all == 0 {
-				have = "no live node has the policy"
+				have = "no live node with the policy"
 			}
 			return verdict{have: have, need: "all nodes", met: all > 0 && reporting >= all}
 		},

@@ -700,10 +700,10 @@ type Report struct {
 	Points []*Report_Point `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
 	// Output only. Who it concerns, as far as the policies name it.
 	Labels []*Report_LabelSummary `protobuf:"bytes,24,rep,name=labels,proto3" json:"labels,omitempty"`
-	// Output only. The rules in which the two policies differ. About those that
-	// were never evaluated, the report says nothing.
+	// Output only. The rules in which the two policies differ, at most 200. About
+	// those that were never evaluated, the report says nothing.
 	ChangedRules []*Report_ChangedRule `protobuf:"bytes,25,rep,name=changed_rules,json=changedRules,proto3" json:"changed_rules,omitempty"`
-	// Output only. The share of `changed_rules` that was evaluated, from 0 to 1; 1
+	// Output only. The share of all rules that differ and were evaluated, from 0 to 1; 1
 	// if no rule differs, and 0 as long as nothing was compared.
 	ChangedRuleCoverage float64 `protobuf:"fixed64,26,opt,name=changed_rule_coverage,json=changedRuleCoverage,proto3" json:"changed_rule_coverage,omitempty"`
 	// Output only. How far the live policy differs from itself.
@@ -717,9 +717,12 @@ type Report struct {
 	// Output only. Whether all of `requirements` are met; true if there are none.
 	RequirementsMet bool `protobuf:"varint,30,opt,name=requirements_met,json=requirementsMet,proto3" json:"requirements_met,omitempty"`
 	// Output only. The paths of `data` in which the two policies differ, at most 20.
-	ChangedData   []string `protobuf:"bytes,31,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ChangedData []string `protobuf:"bytes,31,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
+	// Output only. The number of rules in which the two policies differ and that are
+	// not in `changed_rules`, because there are too many. They count as not evaluated.
+	OtherChangedRuleCount int32 `protobuf:"varint,32,opt,name=other_changed_rule_count,json=otherChangedRuleCount,proto3" json:"other_changed_rule_count,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -967,6 +970,13 @@ func (x *Report) GetChangedData() []string {
 		return x.ChangedData
 	}
 	return nil
+}
+
+func (x *Report) GetOtherChangedRuleCount() int32 {
+	if x != nil {
+		return x.OtherChangedRuleCount
+	}
+	return 0
 }
 
 // A snapshot of a policy's content, named by the hash of that content.
@@ -4950,7 +4960,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xb8(\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf6(\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -4987,7 +4997,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10publish_interval\x18\x1c \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0fpublishInterval\x12V\n" +
 	"\frequirements\x18\x1d \x03(\v2-.understudy.admin.v1.Report.RequirementResultB\x03\xe0A\x03R\frequirements\x12.\n" +
 	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12&\n" +
-	"\fchanged_data\x18\x1f \x03(\tB\x03\xe0A\x03R\vchangedData\x1a\x8c\x03\n" +
+	"\fchanged_data\x18\x1f \x03(\tB\x03\xe0A\x03R\vchangedData\x12<\n" +
+	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x1a\x8c\x03\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
