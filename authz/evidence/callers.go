@@ -150,6 +150,23 @@ func (c callers) fold(n byte) callers {
 	return out
 }
 
+// absorb is union in the memory of the sketch, if there is room.
+func (c callers) absorb(other callers) callers {
+	if c.listed() || !c.valid() || !other.valid() || !other.listed() && other[0] != c[0] {
+		return c.union(other)
+	}
+	if other.listed() {
+		for i := 1; i < len(other); i += hashBytes {
+			c.register(binary.BigEndian.Uint32(other[i:]))
+		}
+		return c
+	}
+	for i, v := range other {
+		c[i] = max(c[i], v)
+	}
+	return c
+}
+
 // union returns the sketch of the callers of both, in memory of its own.
 func (c callers) union(other callers) callers {
 	switch {
@@ -164,12 +181,8 @@ func (c callers) union(other callers) callers {
 	case c.listed():
 		c, other = other, c
 	}
-	if other.listed() {
-		out := slices.Clone(c)
-		for _, h := range other.hashes() {
-			out.register(h)
-		}
-		return out
+	if other.listed() || other[0] == c[0] {
+		return slices.Clone(c).absorb(other)
 	}
 	n := min(c[0], other[0])
 	out := slices.Clone(c.fold(n))

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,37 +68,46 @@ func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
 		return false
 	}
 	path, _, _ := strings.Cut(r.Path, "?")
-	e := &evidencepb.Example{
-		Method: clip(r.Method, maxMethod), Path: clip(path, maxPath), Principal: clip(r.Principal, maxCaller),
+	method, path, principal := clip(r.Method, maxMethod), clip(path, maxPath), clip(r.Principal, maxCaller)
+	labels := o.labels[:min(len(o.labels), maxLabelNames)]
+	for _, known := range g.examples {
+		if known.Method == method && known.Path == path && known.Principal == principal && sameLabels(known.Labels, labels) {
+			return false
+		}
 	}
-	for _, l := range o.labels[:min(len(o.labels), maxLabelNames)] {
+	// The texts of a request are parts of all its bytes, which are not to be kept for them.
+	e := &evidencepb.Example{
+		Method: strings.Clone(method), Path: strings.Clone(path), Principal: strings.Clone(principal),
+		PolicyStatus: o.policyStatus, ExperimentStatus: o.experimentStatus,
+		DecisionId: strings.Clone(clip(r.ID, maxID)), DecideTime: timeMessage(at),
+	}
+	for _, l := range labels {
 		if e.Labels == nil {
-			e.Labels = make(map[string]string, len(o.labels))
+			e.Labels = make(map[string]string, len(labels))
 		}
 		e.Labels[l.Name] = l.Value
 	}
-	if slices.ContainsFunc(g.examples, func(known *evidencepb.Example) bool { return alikeExamples(known, e) }) {
+	g.examples = append(g.examples, e)
+	return true
+}
+
+// sameLabels reports whether an example has these labels, each of another name.
+func sameLabels(known map[string]string, labels []authz.Label) bool {
+	if len(known) != len(labels) {
 		return false
 	}
-	// The texts of a request are parts of all its bytes, which are not to be kept for them.
-	e.Method, e.Path, e.Principal = strings.Clone(e.Method), strings.Clone(e.Path), strings.Clone(e.Principal)
-	e.PolicyStatus, e.ExperimentStatus = o.policyStatus, o.experimentStatus
-	e.DecisionId, e.DecideTime = strings.Clone(clip(r.ID, maxMethod*2)), timeMessage(at)
-	g.examples = append(g.examples, e)
+	for _, l := range labels {
+		if value, ok := known[l.Name]; !ok || value != l.Value {
+			return false
+		}
+	}
 	return true
 }
 
 // alikeExamples reports whether two examples have the same caller and path.
 func alikeExamples(a, b *evidencepb.Example) bool {
-	if a.GetPath() != b.GetPath() || a.GetPrincipal() != b.GetPrincipal() || a.GetMethod() != b.GetMethod() || len(a.GetLabels()) != len(b.GetLabels()) {
-		return false
-	}
-	for name, value := range a.GetLabels() {
-		if b.GetLabels()[name] != value {
-			return false
-		}
-	}
-	return true
+	return a.GetPath() == b.GetPath() && a.GetPrincipal() == b.GetPrincipal() && a.GetMethod() == b.GetMethod() &&
+		maps.Equal(a.GetLabels(), b.GetLabels())
 }
 
 // message returns the group as evidence has it.
@@ -155,9 +165,13 @@ func copyGroup(g *evidencepb.Group) *evidencepb.Group {
 // mergeGroup adds a group to one of the same ID.
 func mergeGroup(into, from *evidencepb.Group) {
 	into.Count += from.GetCount()
-	into.Callers = callers(into.Callers).union(from.GetCallers())
+	into.Callers = callers(into.Callers).absorb(from.GetCallers())
 	into.FirstTime, into.LastTime = earlierTime(into.FirstTime, from.GetFirstTime()), laterTime(into.LastTime, from.GetLastTime())
-	into.Examples = firstExamples(append(slices.Clone(into.Examples), from.GetExamples()...))
+	if n := len(into.Examples); n < maxExamples || slices.ContainsFunc(from.GetExamples(), func(e *evidencepb.Example) bool {
+		return compareTimes(e.GetDecideTime(), into.Examples[n-1].GetDecideTime()) <= 0
+	}) {
+		into.Examples = firstExamples(append(slices.Clone(into.Examples), from.GetExamples()...))
+	}
 	for _, c := range from.GetCauses() {
 		if len(into.Causes) < maxCauses && !slices.ContainsFunc(into.Causes, func(known *evidencepb.Cause) bool {
 			return known.GetFile() == c.GetFile() && known.GetLine() == c.GetLine() && known.GetText() == c.GetText()
@@ -170,7 +184,7 @@ func mergeGroup(into, from *evidencepb.Group) {
 // firstExamples keeps the first ones of different callers or paths.
 func firstExamples(of []*evidencepb.Example) []*evidencepb.Example {
 	slices.SortStableFunc(of, func(a, b *evidencepb.Example) int {
-		return cmp.Or(a.GetDecideTime().AsTime().Compare(b.GetDecideTime().AsTime()), cmp.Compare(a.GetDecisionId(), b.GetDecisionId()))
+		return cmp.Or(compareTimes(a.GetDecideTime(), b.GetDecideTime()), cmp.Compare(a.GetDecisionId(), b.GetDecisionId()))
 	})
 	out := of[:0]
 	for _, e := range of {
@@ -197,15 +211,19 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
+func compareTimes(a, b *timestamppb.Timestamp) int {
+	return cmp.Or(cmp.Compare(a.GetSeconds(), b.GetSeconds()), cmp.Compare(a.GetNanos(), b.GetNanos()))
+}
+
 func earlierTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
-	if a == nil || b != nil && b.AsTime().Before(a.AsTime()) {
+	if a == nil || b != nil && compareTimes(b, a) < 0 {
 		return b
 	}
 	return a
 }
 
 func laterTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
-	if a == nil || b != nil && b.AsTime().After(a.AsTime()) {
+	if a == nil || b != nil && compareTimes(b, a) > 0 {
 		return b
 	}
 	return a

@@ -13,6 +13,7 @@ const (
 	maxChange  = 512
 	maxPath    = 192
 	maxCaller  = 192
+	maxID      = 64
 	maxFile    = 96
 	maxCause   = 120
 	maxDataRef = 96

@@ -1,0 +1,13 @@
+package evidence
+
+import "time"
+
+// Size returns how many places and patterns there are.
+func (s *Patterns) Size() (places, patterns int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.places, s.made
+}
+
+// SetClock replaces the clock.
+func (l *Ledger) SetClock(clock func() time.Time) { l.clock = clock }

@@ -1,0 +1,158 @@
+package evidence_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"understudy/authz/evidence"
+)
+
+// TestSegmentsThatVaryAreFolded says of single segments whether they are words.
+func TestSegmentsThatVaryAreFolded(t *testing.T) {
+	for segment, want := range map[string]string{
+		"17": "*", "2026-11-22": "*", "127.0.0.1": "*", "550e8400-e29b-41d4-a716-446655440000": "*", "deadbee1": "*", "a7f3kq": "*",
+		"order-20260012": "*", "a.b@example.com": "*", "caf%C3%A9": "*", "café": "*", "x;jsessionid=1": "*", "*": "*", "**": "*",
+		strings.Repeat("a", 33): "*", "0123456789abcdef": "*", "abcdefabcdefabcd": "*", "17:cancel": "*:cancel", "1:2": "*",
+		"orders": "orders", "v1": "v1", "v2beta1": "v2beta1", "v1.2": "v1.2", "k8s": "k8s", "oauth2": "oauth2", "s3": "s3",
+		"facade": "facade", "web:commit": "web:commit", "get_user-by.name": "get_user-by.name", "": "", "pkg.Service": "pkg.Service",
+		"line\nbreak": "*", "~me": "~me",
+	} {
+		if got := evidence.NewPatterns().Of("GET", "/a/"+segment).Path(); got != "/a/"+want {
+			t.Errorf("%q is folded to %q, want %q", segment, got, "/a/"+want)
+		}
+	}
+	if got := evidence.NewPatterns().Of("check-create", ""); got.Path() != "" || got.Method() != "check-create" {
+		t.Errorf("a reservation is %q %q, want its call and no path", got.Method(), got.Path())
+	}
+	if got := evidence.NewPatterns().Of("OPTIONS", "*").Path(); got != "*" {
+		t.Errorf("a path without a slash is %q, want *", got)
+	}
+}
+
+// TestManyPathsOfAPlaceAreOne has identifiers that look like words, one by one.
+func TestManyPathsOfAPlaceAreOne(t *testing.T) {
+	for name, id := range map[string]func(int) string{
+		"numbers": func(i int) string { return fmt.Sprint(i) },
+		"short":   func(i int) string { return fmt.Sprintf("o-%d", i) },
+		"random":  func(i int) string { return fmt.Sprintf("a%df3kq", i) },
+		"words":   func(i int) string { return "item" + strings.Repeat("x", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			patterns := evidence.NewPatterns()
+			var first *evidence.Pattern
+			for i := range 25 {
+				p := patterns.Of("GET", "/health/orders/"+id(i))
+				patterns.Of("GET", "/health/orders/"+id(i)+"/lines/x")
+				if first == nil {
+					first = p
+				}
+			}
+			if got := first.Path(); got != "/health/orders/*" {
+				t.Errorf("the first is %q by now, want /health/orders/*", got)
+			}
+			for i := range 25 {
+				if got := patterns.Of("GET", "/health/orders/"+id(i)+"/lines/x").Path(); got != "/health/orders/*/lines/x" {
+					t.Errorf("what is below is %q, want /health/orders/*/lines/x", got)
+				}
+			}
+			if got := patterns.Of("GET", "/health").Path(); got != "/health" {
+				t.Errorf("the place above is %q, want /health", got)
+			}
+		})
+	}
+}
+
+// TestCountsOfFoldedPathsAreAddedUp counts 25 paths of which no one looks like an identifier.
+func TestCountsOfFoldedPathsAreAddedUp(t *testing.T) {
+	tally := newTally()
+	for i := range 25 {
+		count(tally, "live", request{method: "GET", path: fmt.Sprintf("/health/orders/o-%d", i), live: allowed, experiment: denied})
+		if i == 10 {
+			tally.Snapshot(begun) // part of it is in the sum already
+		}
+	}
+	got := tally.Snapshot(begun)
+	checkSums(t, got)
+	p := got.GetPairs()[0]
+	if len(p.GetGroups()) != 1 || p.GetGroups()[0].GetPattern() != "/health/orders/*" || p.GetGroups()[0].GetCount() != 25 {
+		t.Errorf("got groups %v, want 25 requests on /health/orders/*", p.GetGroups())
+	}
+	if len(p.GetEndpoints()) != 1 || p.GetEndpoints()[0].GetCount() != 25 {
+		t.Errorf("got endpoints %v, want one of 25 requests", p.GetEndpoints())
+	}
+}
+
+// hostilePath is one that nobody could foresee.
+func hostilePath(r *rand.Rand) string {
+	var b strings.Builder
+	for range r.IntN(20) {
+		b.WriteByte('/')
+		for range r.IntN(6) {
+			b.WriteByte(byte('a' + r.IntN(26)))
+		}
+	}
+	return b.String()
+}
+
+// TestPatternsAreBounded has paths, methods and depths of all kinds, from many goroutines.
+func TestPatternsAreBounded(t *testing.T) {
+	patterns := evidence.NewPatterns()
+	var asking sync.WaitGroup
+	for seed := range uint64(4) {
+		asking.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 1))
+			for i := range 20_000 {
+				p := patterns.Of(fmt.Sprintf("M%c%c", 'A'+r.IntN(26), 'A'+r.IntN(26)), hostilePath(r))
+				if p.Path() == "" && p.Method() == "" {
+					t.Errorf("request %d has no pattern", i)
+				}
+			}
+		})
+	}
+	asking.Wait()
+	places, made := patterns.Size()
+	if places > 4*1024 || made > 2048+4*1024 || places < 0 || made < 0 {
+		t.Errorf("there are %d places and %d patterns, want a few thousand at most", places, made)
+	}
+}
+
+// FuzzPatterns: no path is a panic, and a pattern is the same for the same path.
+func FuzzPatterns(f *testing.F) {
+	for _, path := range []string{"", "/", "//", "/a/17:x", "/**/:", "*", "/:a/b:", "/é/%20"} {
+		f.Add("GET", path)
+	}
+	patterns := evidence.NewPatterns()
+	f.Fuzz(func(t *testing.T, method, path string) {
+		first := patterns.Of(method, path)
+		if again := patterns.Of(method, path); again.Path() != first.Path() || again.Method() != first.Method() {
+			t.Errorf("%q %q is %q, and then %q", method, path, first.Path(), again.Path())
+		}
+	})
+}
+
+func BenchmarkPattern(b *testing.B) {
+	patterns := evidence.NewPatterns()
+	for _, path := range []string{"/health/orders/17", "/api/v1/users", "/api/v1/users/a7f3kq/items"} {
+		patterns.Of("GET", path)
+	}
+	b.Run("known", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			patterns.Of("GET", "/api/v1/users/a7f3kq/items")
+		}
+	})
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		r := rand.New(rand.NewPCG(1, 1))
+		paths := make([]string, 4096)
+		for i := range paths {
+			paths[i] = hostilePath(r)
+		}
+		for i := 0; b.Loop(); i++ {
+			patterns.Of("GET", paths[i%len(paths)])
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package sidecar_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
+	"understudy/authz/sidecar"
+)
+
+// publishedFeed keeps the last publication of each tally.
+type publishedFeed struct {
+	*memoryFeed
+	publishing sync.Mutex
+	tallies    map[string]authz.PublishedEvidence
+}
+
+func newPublishedFeed() *publishedFeed {
+	return &publishedFeed{memoryFeed: newFeed(), tallies: make(map[string]authz.PublishedEvidence)}
+}
+
+func (f *publishedFeed) Publish(_ context.Context, _ string, of []authz.PublishedEvidence) (authz.Publication, error) {
+	f.publishing.Lock()
+	defer f.publishing.Unlock()
+	for _, e := range of {
+		if e.Serial > f.tallies[e.Tally].Serial {
+			f.tallies[e.Tally] = e
+		}
+	}
+	return authz.Publication{Nodes: 1}, nil
+}
+
+// sum adds up what was published of an experiment.
+func (f *publishedFeed) sum(t testing.TB) *evidencepb.Evidence {
+	t.Helper()
+	f.publishing.Lock()
+	defer f.publishing.Unlock()
+	out := &evidencepb.Evidence{}
+	for _, p := range f.tallies {
+		e := &evidencepb.Evidence{}
+		if err := proto.Unmarshal(p.Value, e); err != nil {
+			t.Fatal(err)
+		}
+		if !e.GetFinal() {
+			t.Errorf("the tally %s is not final after the sidecar has ended", p.Tally)
+		}
+		evidence.Merge(out, e)
+	}
+	return out
+}
+
+// The rules decide by what the request says that they are to make of it.
+const (
+	liveRule = `package envoy.authz
+default allow := false
+allow := {"allowed": true, "headers": {"x-role": "a"}} if input.kind in {"same", "deny", "change", "fail"}`
+	candidateRule = `package envoy.authz
+default allow := {"allowed": false, "reason": "tighter"}
+allow := {"allowed": true, "headers": {"x-role": "a"}} if input.kind in {"same", "allow"}
+allow := {"allowed": true, "headers": {"x-role": "b"}} if input.kind == "change"
+allow := {"allowed": true, "headers": {"x-role": "c"}} if input.kind == "fail"
+allow := {"allowed": true, "headers": {"x-role": "d"}} if input.kind == "fail"`
+)
+
+// TestEveryCountIsTheTruth sends 20,000 requests of known differences in random order, with a
+// change of the live policy on the way.
+func TestEveryCountIsTheTruth(t *testing.T) {
+	const all, batch = 20_000, 500
+	feed := newPublishedFeed()
+	state := func(etag string) authz.PolicyState {
+		next := experiment("e", "W/e", candidateRule)
+		next.Uid = "uid"
+		return authz.PolicyState{Policy: policy(etag, liveRule), Experiments: []*adminpb.PolicyExperiment{next}}
+	}
+	feed.put(webName, state("W/1"))
+	rec := newRecording()
+	s, stop := startWith(t, feed, rec, func(c *sidecar.Config) { c.Feed = feed })
+	t.Cleanup(stop)
+	<-s.Ready()
+	r := rand.New(rand.NewPCG(1, 2))
+	kinds := []string{"same", "same", "same", "deny", "allow", "change", "fail"}
+	// want :: etag → kind, endpoint → requests.
+	want := map[string]map[string]int64{"W/1": {}, "W/2": {}}
+	for i := range all {
+		etag := "W/1"
+		if i >= all/2 {
+			etag = "W/2"
+		}
+		if i == all/2 {
+			feed.awaitApplied(t, feed.put(webName, state("W/2")))
+		}
+		kind, method := kinds[r.IntN(len(kinds))], []string{"GET", "POST"}[r.IntN(2)]
+		place := []string{"carts", "orders", "users"}[r.IntN(3)]
+		one := request(method, map[string]any{"kind": kind, "n": r.IntN(50)})
+		one.ID, one.Time, one.Path = fmt.Sprint("d", i), time.Unix(1_800_000_000+int64(i), 0), fmt.Sprintf("/%s/o-%d", place, r.IntN(200))
+		one.Principal = fmt.Sprint("spiffe://x/", r.IntN(20))
+		s.Check(t.Context(), one)
+		want[etag][kind]++
+		want[etag][method+" /"+place+"/*"]++
+		if kind != "same" {
+			want[etag][kind+" "+method+" /"+place+"/*"]++
+		}
+		if i%batch == batch-1 {
+			for range batch {
+				<-rec.arrived
+			}
+		}
+	}
+	stop()
+	sum := feed.sum(t)
+	got := map[string]map[string]int64{}
+	for i, p := range sum.GetPairs() {
+		got[p.GetPolicyEtag()] = countsOfPair(t, p, i == 0)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("counts (-want +got):\n%s", d)
+	}
+	if len(sum.GetPairs()) != 2 || sum.GetEarlier() != nil {
+		t.Errorf("there are %d pairs, want 2", len(sum.GetPairs()))
+	}
+}
+
+// kindNames :: Report.Kind → what the request asked for.
+var kindNames = map[adminpb.Report_Kind]string{
+	adminpb.Report_NEWLY_DENIED: "deny", adminpb.Report_NEWLY_ALLOWED: "allow", adminpb.Report_RESPONSE_CHANGED: "change",
+	adminpb.Report_FAILED: "fail",
+}
+
+// countsOfPair are those of a pair by kind, endpoint, and group.
+func countsOfPair(t *testing.T, p *evidencepb.Pair, present bool) map[string]int64 {
+	t.Helper()
+	c := p.GetCounts()
+	out := map[string]int64{
+		"same": c.GetUnchanged(), "deny": c.GetNewlyDenied(), "allow": c.GetNewlyAllowed(), "change": c.GetResponseChanged(), "fail": c.GetFailed(),
+	}
+	for _, e := range p.GetEndpoints() {
+		out[e.GetMethod()+" "+e.GetPattern()] += e.GetCount()
+	}
+	for _, g := range p.GetGroups() {
+		kind := adminpb.Report_Kind(g.GetKind())
+		out[kindNames[kind]+" "+g.GetMethod()+" "+g.GetPattern()] += g.GetCount()
+		if n := evidence.Callers(g.GetCallers()); n != 20 {
+			t.Errorf("the group %s %s has %d callers, want 20", kind, g.GetPattern(), n)
+		}
+		if present && len(g.GetExamples()) == 0 { // there is no room for those of earlier pairs
+			t.Errorf("the group %s %s has no example", kind, g.GetPattern())
+		}
+		if changed := fmt.Sprint(g.GetChanges()); kind == adminpb.Report_RESPONSE_CHANGED && changed != "[header x-role]" {
+			t.Errorf("the group %s has changed %s, want the header alone", kind, changed)
+		}
+	}
+	if n := c.GetDropped() + c.GetLiveFailed() + p.GetOtherEndpoints() + int64(len(p.GetOther())); n != 0 {
+		t.Errorf("%d requests are dropped, or counted as other; want none", n)
+	}
+	if len(p.GetActive()) != 1 {
+		t.Errorf("the pair was active in %v, want one span", p.GetActive())
+	}
+	return out
+}
+
+// BenchmarkCheckBesideAnExperiment is what a check costs, with and without an experiment beside it whose decisions
+// are cached.
+func BenchmarkCheckBesideAnExperiment(b *testing.B) {
+	for name, experiments := range map[string][]*adminpb.PolicyExperiment{
+		"alone": nil, "rehearsed": {experiment("e", "W/e", candidateRule)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			feed := newFeed()
+			feed.put(webName, authz.PolicyState{Policy: policy("W/1", liveRule), Experiments: experiments})
+			s, _ := start(b, feed, func(c *sidecar.Config) { c.Recorder = nil })
+			<-s.Ready()
+			b.ReportAllocs()
+			for b.Loop() {
+				one := request("GET", map[string]any{"kind": "same"})
+				one.Time, one.Path = time.Unix(1_800_000_000, 0), "/orders/17"
+				s.Check(b.Context(), one)
+			}
+		})
+	}
+}
