@@ -31,6 +31,14 @@ func parseResult(value any) Decision {
 	}
 }
 
+// ResultOf returns the decision that the value of a rule stands for, in the types of
+// encoding/json: of one that was recorded, which no policy here has made.
+func ResultOf(value any) Decision {
+	d := parseResult(value)
+	d.Value = value
+	return d
+}
+
 func verdict(allowed bool) Verdict {
 	if allowed {
 		return Allow

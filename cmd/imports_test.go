@@ -88,7 +88,11 @@ var graph = map[string][]string{
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/supervisor",
 		"authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
 	},
-	"authz/recorded":    {}, // files of others, whatever is made of them
+	"authz/recorded": {}, // files of others, whatever is made of them
+	"authz/replay": { // it decides as a sidecar does, and counts as it
+		"admin/v1", "authz", "authz/cache", "authz/evidence", "authz/evidence/v1", "authz/extauthz/input", "authz/recorded",
+		"rego", "rego/coverage", "rego/explain",
+	},
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",

@@ -164,17 +164,23 @@ func valueEnd(d []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the place behind the string that begins at i.
+// stringEnd returns the place behind the string that begins at i. It looks for quotes, most of
+// which end a string: texts are long.
 func stringEnd(d []byte, i int) int {
-	for i++; i < len(d); i++ {
-		switch d[i] {
-		case '\\':
-			i++
-		case '"':
+	for i++; ; i++ {
+		n := bytes.IndexByte(d[i:], '"')
+		if n < 0 {
+			return len(d)
+		}
+		i += n
+		escapes := 0
+		for d[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
 			return i + 1
 		}
 	}
-	return len(d)
 }
 
 // literalEnd returns the place behind a number, true, false or null.

@@ -1,0 +1,281 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"understudy/authz"
+	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
+	"understudy/rego/explain"
+)
+
+const (
+	// maxBroken is how many broken records are named.
+	maxBroken = 20
+	// maxGroups bounds the groups of drift, of causes, and of witnesses.
+	maxGroups = 200
+	// tallied is how many entries one tally counts before it is merged: a tally is small, and
+	// the sum is not.
+	tallied = 8192
+	// maxWitness is the largest input that is kept for a witness, in bytes.
+	maxWitness = 64 << 10
+)
+
+// groupKey names a group of differences.
+type groupKey struct {
+	difference   authz.Difference
+	method, path string
+	rule, reason string
+}
+
+// counting counts what was judged, in the order of the files. It is used by one goroutine.
+type counting struct {
+	*replay
+	out      Result
+	patterns *evidence.Patterns
+	tally    *evidence.Tally
+	inTally  int
+	sum      *evidencepb.Evidence
+	skipped  map[string]int64
+	missing  map[missingKey]*lacking
+	drift    map[DriftGroup]*DriftGroup
+	causes   map[groupKey][]*evidencepb.Cause
+	witness  map[groupKey]bool
+}
+
+// missingKey names a field that a side reads.
+type missingKey struct {
+	field string
+	side  *side
+}
+
+// lacking is what is known of such a field.
+type lacking struct {
+	place   string
+	entries int64
+}
+
+func newCounting(r *replay) *counting {
+	c := &counting{
+		replay: r, patterns: evidence.NewPatterns(), sum: &evidencepb.Evidence{}, skipped: make(map[string]int64),
+		missing: make(map[missingKey]*lacking), drift: make(map[DriftGroup]*DriftGroup),
+		causes: make(map[groupKey][]*evidencepb.Cause), witness: make(map[groupKey]bool),
+	}
+	c.renew()
+	return c
+}
+
+func (c *counting) renew() {
+	c.tally, c.inTally = evidence.NewTally("", "", c.CandidateEtag, c.patterns), 0
+}
+
+// add counts a batch. The error is that of its file, or of a record that is broken.
+func (c *counting) add(ctx context.Context, b *batch) error {
+	for i := range b.judged {
+		c.judgement(ctx, &b.judged[i])
+	}
+	c.out.Others += b.other
+	c.out.Broken += int64(len(b.broken))
+	c.out.Examples = append(c.out.Examples, b.broken[:min(len(b.broken), maxBroken-len(c.out.Examples))]...)
+	if c.Progress != nil {
+		c.Progress(c.out.Entries)
+	}
+	if c.Strict && len(b.broken) > 0 {
+		first := slices.MinFunc(b.broken, func(x, y Broken) int { return cmp.Compare(x.Record, y.Record) })
+		return fmt.Errorf("%s: record %d: %s", first.File, first.Record, first.Reason)
+	}
+	return b.err
+}
+
+// judgement counts an entry.
+func (c *counting) judgement(ctx context.Context, j *judgement) {
+	c.out.Entries++
+	if j.skipped != "" {
+		c.skip(j)
+		return
+	}
+	c.out.Compared++
+	at := j.request.Time
+	if c.out.First.IsZero() || at.Before(c.out.First) {
+		c.out.First = at
+	}
+	if at.After(c.out.Last) {
+		c.out.Last = at
+	}
+	pattern := c.patterns.Of(j.request.Method, j.request.Path)
+	compared := evidence.Comparison{Request: j.request, Pattern: pattern, Outcome: j.outcome}
+	explain := c.tally.Count(c.LiveEtag, compared)
+	if j.difference != authz.Unchanged {
+		by := evidence.Explaining(j.difference, j.live, j.candidate)
+		key := groupKey{j.difference, pattern.Method(), pattern.Path(), by.Rule, by.Reason}
+		if explain {
+			c.tally.Explain(c.LiveEtag, compared, c.explained(ctx, key, j))
+		}
+		c.keep(key, j)
+	}
+	c.drifted(pattern, j)
+	if c.inTally++; c.inTally >= tallied {
+		c.merge()
+	}
+}
+
+// merge adds what the tally has to the sum.
+func (c *counting) merge() {
+	evidence.Merge(c.sum, c.tally.Snapshot(c.out.Last))
+	c.renew()
+}
+
+// skip counts an entry that was not compared. One that is about something else is none that
+// was dropped.
+func (c *counting) skip(j *judgement) {
+	c.skipped[j.skipped]++
+	for _, m := range j.lacks {
+		c.lack(m)
+	}
+	switch j.skipped {
+	case skipRule, skipPolicy, skipQuery, skipReservation:
+		return
+	}
+	c.tally.Drop(c.LiveEtag, j.skipped, j.entry.Time)
+}
+
+// maxMissing bounds the fields that are listed: a log names as many as it likes.
+const maxMissing = 1000
+
+// lack counts a field that an entry has not.
+func (c *counting) lack(m missing) {
+	key := missingKey{m.field, m.side}
+	known := c.missing[key]
+	if known == nil {
+		if len(c.missing) >= maxMissing {
+			return
+		}
+		known = &lacking{place: m.side.place(m.path)}
+		c.missing[key] = known
+	}
+	known.entries++
+}
+
+// explained returns the expressions that make a group of differences, found out once.
+func (c *counting) explained(ctx context.Context, key groupKey, j *judgement) []*evidencepb.Cause {
+	if causes, known := c.causes[key]; known || len(c.causes) >= maxGroups {
+		return causes
+	}
+	traces := [2]explain.Trace{}
+	for i, of := range []struct {
+		side *side
+		made authz.Decision
+	}{{c.live, j.live}, {c.candidate, j.candidate}} {
+		if of.made.RulePath() == "" {
+			continue
+		}
+		trace, err := of.side.compiled.Trace(ctx, j.request, of.made.RulePath())
+		if err != nil {
+			return nil
+		}
+		traces[i] = trace
+	}
+	var causes []*evidencepb.Cause
+	for _, e := range explain.Compare(traces[0], traces[1]) {
+		causes = append(causes, &evidencepb.Cause{File: e.File, Line: int32(e.Line), Text: e.Text}) //nolint:gosec // a line
+	}
+	c.causes[key] = causes
+	return causes
+}
+
+// keep keeps an entry as the witness of its group, if it is the first of a kind that has one.
+func (c *counting) keep(key groupKey, j *judgement) {
+	decided := j.difference == authz.NewlyDenied || j.difference == authz.NewlyAllowed || j.difference == authz.ResponseChanged
+	if !c.Witnesses || !decided || j.entry.Input == nil || len(j.entry.Input) > maxWitness || c.witness[key] || len(c.witness) >= maxGroups {
+		return
+	}
+	c.witness[key] = true
+	c.out.Witnesses = append(c.out.Witnesses, Witness{
+		Difference: j.difference, Method: key.method, Path: key.path, Input: slices.Clone(j.entry.Input),
+		Time: j.request.Time, DecisionID: j.request.ID, Live: j.live, Candidate: j.candidate,
+	})
+}
+
+// drifted counts what an entry says of the replay.
+func (c *counting) drifted(pattern *evidence.Pattern, j *judgement) {
+	switch {
+	case !j.drift.known:
+		return
+	case j.drift.kind == authz.Unchanged:
+		c.out.Drift.Known++
+		c.out.Drift.Same++
+		return
+	}
+	c.out.Drift.Known++
+	group := DriftGroup{
+		Kind: j.drift.kind, Method: pattern.Method(), Path: pattern.Path(), Revision: j.drift.revision,
+		Other: c.LiveRevision != "" && j.drift.revision != "" && j.drift.revision != c.LiveRevision,
+	}
+	known := c.drift[group]
+	if known == nil {
+		if len(c.drift) >= maxGroups {
+			c.out.Drift.Rest++
+			return
+		}
+		first := group
+		first.DecisionID = j.request.ID
+		known = &first
+		c.drift[group] = known
+	}
+	known.Entries++
+}
+
+// result returns what was counted.
+func (c *counting) result() *Result {
+	c.tally.SetCoverage(c.LiveEtag, c.coverage.rules(), c.coverage.changes.Data)
+	c.merge()
+	out := &c.out
+	out.Evidence = c.sum
+	for _, p := range out.Evidence.Pairs {
+		if !out.First.IsZero() {
+			// The time that the recording covers is the time of the comparison.
+			p.Active = []*evidencepb.Span{{Begin: out.First.UnixMilli(), End: out.Last.UnixMilli()}}
+		}
+	}
+	out.Skipped, out.Missing, out.Drift.Groups = c.skips(), c.missed(), c.driftGroups()
+	for _, s := range []*side{c.live, c.candidate} {
+		if f := s.compiled.Facts(); !f.Deterministic && f.Services == 0 {
+			out.Unstable = append(out.Unstable, s.name)
+		}
+	}
+	return out
+}
+
+func (c *counting) skips() (out []Skipped) {
+	for reason, n := range c.skipped {
+		out = append(out, Skipped{reason, n})
+	}
+	slices.SortFunc(out, func(a, b Skipped) int {
+		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Reason, b.Reason))
+	})
+	return out
+}
+
+func (c *counting) missed() (out []Missing) {
+	for key, n := range c.missing {
+		out = append(out, Missing{Field: key.field, Side: key.side.name, Place: n.place, Entries: n.entries})
+	}
+	slices.SortFunc(out, func(a, b Missing) int {
+		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Field, b.Field), cmp.Compare(b.Side, a.Side))
+	})
+	return out
+}
+
+func (c *counting) driftGroups() (out []DriftGroup) {
+	for _, g := range c.drift {
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b DriftGroup) int {
+		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Method, b.Method), cmp.Compare(a.Revision, b.Revision))
+	})
+	return out
+}

@@ -1,0 +1,107 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/rego/coverage"
+)
+
+// File is a recording.
+type File struct {
+	// Name is for messages.
+	Name string
+	// Open opens it. It is closed when it has been read.
+	Open func() (io.ReadCloser, error)
+}
+
+// Options say what is replayed, and how.
+type Options struct {
+	// Live and Candidate are the two policies.
+	Live, Candidate *adminpb.Policy
+	// LiveEtag and CandidateEtag name their contents in the evidence.
+	LiveEtag, CandidateEtag string
+	// LiveRevision is what a log calls the present content of the live policy: its etag, or
+	// the revision of a bundle. It is empty if that is not known.
+	LiveRevision string
+	// Policy takes only entries that are about a policy of this name, of those that name one:
+	// a sidecar's log has the decisions of all its policies.
+	Policy string
+	// Rules take entries of these rules too, beside those that the policies ask.
+	Rules []string
+	// Files are read in order.
+	Files []File
+	// Workers decide at the same time. Zero means one.
+	Workers int
+	// Timeout bounds a decision. Zero means five seconds.
+	Timeout time.Duration
+	// Default is the decision of a policy without rules.
+	Default authz.Verdict
+	// Strict makes the first record that cannot be read an error.
+	Strict bool
+	// Progress is called now and then with the number of entries that were counted, by one
+	// goroutine at a time; nil if nobody wants to know.
+	Progress func(entries int64)
+	// Witnesses has entries of the groups of differences kept.
+	Witnesses bool
+}
+
+// maxRecordTime is how long a decision may take.
+const maxRecordTime = 5 * time.Second
+
+// replay is one run.
+type replay struct {
+	Options
+	live, candidate *side
+	coverage        *covering
+	count           *counting
+	// began is the clock of entries without a time.
+	began time.Time
+}
+
+// Run replays. The result is there with an error too, as far as it got: the error is that of
+// ctx, of a file, or, if Strict, of the first record that cannot be read. That of a policy that
+// does not compile is an *authz.CompileError, and comes without a result.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Timeout == 0 {
+		o.Timeout = maxRecordTime
+	}
+	r := &replay{Options: o, began: time.Now()}
+	var err error
+	if r.live, err = newSide(ctx, Live, o.Live); err != nil {
+		return nil, fmt.Errorf("the live policy: %w", err)
+	}
+	if r.candidate, err = newSide(ctx, Candidate, o.Candidate); err != nil {
+		return nil, fmt.Errorf("the candidate: %w", err)
+	}
+	changes, err := authz.Changes(ctx, o.Live, o.Candidate)
+	if err != nil {
+		changes = coverage.Changes{Truncated: true}
+	}
+	r.coverage = newCovering(r.live, r.candidate, changes)
+	r.count = newCounting(r)
+	err = r.pipeline(ctx)
+	return r.count.result(), err
+}
+
+// conditions are those of every decision.
+func (r *replay) conditions() authz.Conditions {
+	return authz.Conditions{Shadow: true, Default: r.Default, Timeout: r.Timeout}
+}
+
+// concerns reports whether an entry of a rule is about the policies.
+func (r *replay) concerns(path string) bool {
+	if path == "" || r.live.asks(path) || r.candidate.asks(path) {
+		return true
+	}
+	for _, rule := range r.Rules {
+		if rule == path {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,258 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/replay"
+)
+
+// policyOf returns a policy with one module, auth.rego.
+func policyOf(module string) *adminpb.Policy {
+	return &adminpb.Policy{
+		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"auth.rego": "package envoy.authz\ndefault allow := false\n" + module},
+	}
+}
+
+// entryOf returns an event of a decision log.
+func entryOf(t testing.TB, i int, input map[string]any, result any, more map[string]any) string {
+	t.Helper()
+	event := map[string]any{
+		"decision_id": fmt.Sprint("d", i), "path": "envoy/authz/allow", "input": input, "result": result,
+		"timestamp": start.Add(time.Duration(i) * time.Second).Format(time.RFC3339Nano), "bundles": map[string]any{"web": map[string]any{"revision": "r1"}},
+	}
+	for name, value := range more {
+		event[name] = value
+	}
+	encoded, err := json.Marshal(event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
+}
+
+var start = time.Date(2026, 5, 4, 23, 59, 0, 0, time.UTC)
+
+// envoy returns an input document of Envoy's form.
+func envoy(method, path string, headers map[string]any) map[string]any {
+	if headers == nil {
+		headers = map[string]any{}
+	}
+	return map[string]any{
+		"attributes": map[string]any{
+			"source":  map[string]any{"principal": "spiffe://x/web"},
+			"request": map[string]any{"http": map[string]any{"method": method, "path": path, "headers": headers}},
+		},
+		"parsed_path": strings.Split(strings.Trim(path, "/"), "/"), "parsed_query": map[string]any{},
+	}
+}
+
+// files are the lines of one file.
+func files(lines ...string) []replay.File {
+	return []replay.File{{Name: "log", Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(strings.Join(lines, "\n"))), nil
+	}}}
+}
+
+func run(t testing.TB, o replay.Options) *replay.Result {
+	t.Helper()
+	o.LiveEtag, o.CandidateEtag = "a", "b"
+	result, err := replay.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+const (
+	anyGET    = "allow if input.attributes.request.http.method == \"GET\"\n"
+	ordersGET = "allow if {\n\tinput.attributes.request.http.method == \"GET\"\n\tinput.parsed_path[0] == \"orders\"\n}\n"
+)
+
+// TestDifferences replays a log: the evidence has what both policies decide of it, with causes
+// and coverage, and says the same whatever number of workers there is.
+func TestDifferences(t *testing.T) {
+	var lines []string
+	for i := range 1000 {
+		path := fmt.Sprintf("/%s/%d", []string{"orders", "users"}[i%2], i)
+		lines = append(lines, entryOf(t, i, envoy([]string{"GET", "GET", "POST"}[i%3], path, nil), i%3 != 2, nil))
+	}
+	var first *replay.Result
+	for _, workers := range []int{1, 4} {
+		got := run(t, replay.Options{Live: policyOf(anyGET), Candidate: policyOf(ordersGET), Files: files(lines...), Workers: workers})
+		if got.Entries != 1000 || got.Compared != 1000 || len(got.Skipped) != 0 {
+			t.Errorf("%d entries, %d compared, skipped %v; want 1000, 1000 and none", got.Entries, got.Compared, got.Skipped)
+		}
+		pair := got.Evidence.GetPairs()[0]
+		if c := pair.GetCounts(); c.GetNewlyDenied() != 334 || c.GetUnchanged() != 666 {
+			t.Errorf("counts are %v; want 334 newly denied and 666 unchanged", c)
+		}
+		if len(pair.GetGroups()) != 1 || pair.GetGroups()[0].GetPattern() != "/users/*" || len(pair.GetGroups()[0].GetCauses()) == 0 {
+			t.Errorf("groups are %v; want one of /users/* with its cause", pair.GetGroups())
+		}
+		if len(pair.GetRules()) != 2 || !pair.GetRules()[1].GetEvaluatedTrue() {
+			t.Errorf("changed rules are %v; want the one that was removed and the new one, which was true", pair.GetRules())
+		}
+		if want := (replay.Drift{Known: 1000, Same: 1000}); !cmp.Equal(got.Drift, want) {
+			t.Errorf("drift is %+v; want %+v", got.Drift, want)
+		}
+		if first == nil {
+			first = got
+		} else if diff := cmp.Diff(first, got, protocmp.Transform()); diff != "" {
+			t.Errorf("another number of workers, -one +four:\n%s", diff)
+		}
+	}
+}
+
+// TestMissing counts entries that are not comparable by the field that a policy reads, and
+// where it does.
+func TestMissing(t *testing.T) {
+	candidate := "allow if {\n\tinput.attributes.request.http.headers.authorization == \"x\"\n}\n" + ordersGET
+	header := "/input/attributes/request/http/headers/"
+	cut := envoy("GET", "/orders/1", nil)
+	delete(cut, "parsed_path")
+	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(candidate), Files: files(
+		entryOf(t, 0, envoy("GET", "/a", nil), true, map[string]any{"erased": []string{header + "authorization"}}),
+		entryOf(t, 1, envoy("GET", "/a", nil), true, map[string]any{"masked": []string{header + "authorization"}}),
+		entryOf(t, 2, envoy("GET", "/a", nil), true, map[string]any{"masked": []string{header + "cookie"}}),
+		entryOf(t, 3, cut, true, nil),
+		entryOf(t, 4, nil, true, map[string]any{"erased": []string{"/input"}}),
+		entryOf(t, 5, envoy("GET", "/a", nil), true, map[string]any{"path": "other/rule"}),
+	)}
+	got := run(t, o)
+	want := []replay.Missing{
+		{Field: "input.attributes.request.http.headers.authorization", Side: replay.Candidate, Place: "auth.rego:4", Entries: 2},
+		{Field: "input", Side: replay.Live, Place: "auth.rego:3", Entries: 1},
+		{Field: "input", Side: replay.Candidate, Place: "auth.rego:4", Entries: 1},
+		{Field: "input.parsed_path", Side: replay.Candidate, Place: "auth.rego:8", Entries: 1},
+	}
+	if diff := cmp.Diff(want, got.Missing); diff != "" {
+		t.Errorf("missing, -want +got:\n%s", diff)
+	}
+	if got.Compared != 1 || got.Evidence.GetPairs()[0].GetCounts().GetDropped() != 4 {
+		t.Errorf("%d compared, evidence %v; want 1, and 4 dropped", got.Compared, got.Evidence)
+	}
+}
+
+// TestTime decides each entry by its own time: that which the policy saw, if the log has it.
+func TestTime(t *testing.T) {
+	candidate := `allow if time.clock(time.now_ns())[0] == 23` + "\n"
+	nanos := start.Add(-24 * time.Hour).UnixNano()
+	got := run(t, replay.Options{Live: policyOf("allow if true\n"), Candidate: policyOf(candidate), Files: files(
+		entryOf(t, 59, envoy("GET", "/before", nil), true, nil),
+		entryOf(t, 60, envoy("GET", "/after", nil), true, nil),
+		entryOf(t, 61, envoy("GET", "/clock", nil), true, map[string]any{"nd_builtin_cache": map[string]any{"time.now_ns": map[string]any{"[]": nanos}}}),
+		entryOf(t, 62, envoy("GET", "/none", nil), true, map[string]any{"timestamp": nil}),
+	)})
+	groups := got.Evidence.GetPairs()[0].GetGroups()
+	if got.Compared != 3 || len(groups) != 1 || groups[0].GetPattern() != "/after" {
+		t.Errorf("%d compared, groups %v; want 3, and /after newly denied", got.Compared, groups)
+	}
+	if want := []replay.Skipped{{Reason: "its time is not known, and a policy reads the clock", Entries: 1}}; !cmp.Equal(got.Skipped, want) {
+		t.Errorf("skipped are %v; want %v", got.Skipped, want)
+	}
+}
+
+// TestDrift compares what was decided with what the live policy decides now.
+func TestDrift(t *testing.T) {
+	got := run(t, replay.Options{Live: policyOf(ordersGET), Candidate: policyOf(ordersGET), LiveRevision: "r2", Files: files(
+		entryOf(t, 0, envoy("GET", "/orders", nil), true, nil),
+		entryOf(t, 1, envoy("GET", "/users", nil), true, nil),
+		entryOf(t, 2, envoy("GET", "/orders", nil), map[string]any{"allowed": true}, map[string]any{"bundles": map[string]any{"web": map[string]any{"revision": "r2"}}}),
+		entryOf(t, 3, envoy("GET", "/users", nil), true, map[string]any{"masked": []string{"/result/x"}}),
+		entryOf(t, 4, envoy("GET", "/users", nil), nil, map[string]any{"error": map[string]any{"code": "x"}, "bundles": nil}),
+	)})
+	want := replay.Drift{Known: 4, Same: 1, Groups: []replay.DriftGroup{
+		{Kind: authz.LiveFailed, Method: "GET", Path: "/users", Entries: 1, DecisionID: "d4"},
+		{Kind: authz.NewlyDenied, Method: "GET", Path: "/users", Revision: "r1", Other: true, Entries: 1, DecisionID: "d1"},
+		{Kind: authz.ResponseChanged, Method: "GET", Path: "/orders", Revision: "r2", Entries: 1, DecisionID: "d2"},
+	}}
+	if diff := cmp.Diff(want, got.Drift); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestCheckRequests replays requests that nobody decided.
+func TestCheckRequests(t *testing.T) {
+	line := `{"attributes":{"request":{"http":{"method":"GET","path":"/users/1?q=secret","headers":{"a":"b"}}}}}`
+	got := run(t, replay.Options{Live: policyOf(anyGET), Candidate: policyOf(ordersGET), Files: files(line, line, `{"attributes":{"request":7}}`)})
+	if c := got.Evidence.GetPairs()[0].GetCounts(); got.Compared != 2 || c.GetNewlyDenied() != 2 || got.Drift.Known != 0 {
+		t.Errorf("%d compared, counts %v, skipped %v; want two newly denied", got.Compared, c, got.Skipped)
+	}
+	if encoded, _ := json.Marshal(got); bytes.Contains(encoded, []byte("secret")) {
+		t.Errorf("the query is in the result: %s", encoded)
+	}
+}
+
+// TestServices does not guess what an external service would say.
+func TestServices(t *testing.T) {
+	candidate := policyOf(anyGET)
+	candidate.Rules = append(candidate.Rules, &adminpb.PolicyRule{RuleId: "usage", Filter: &adminpb.PolicyRule_ExternalService{
+		ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example"},
+	}})
+	got := run(t, replay.Options{Live: policyOf(anyGET), Candidate: candidate, Files: files(
+		entryOf(t, 0, envoy("GET", "/a", nil), true, nil), entryOf(t, 1, envoy("POST", "/a", nil), false, nil),
+	)})
+	if got.Compared != 1 || len(got.Skipped) != 1 {
+		t.Errorf("%d compared, skipped %v; want the request that is denied before the service is asked", got.Compared, got.Skipped)
+	}
+}
+
+// TestBroken counts what cannot be read, and fails if that was asked for.
+func TestBroken(t *testing.T) {
+	good := entryOf(t, 0, envoy("GET", "/a", nil), true, nil)
+	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(anyGET), Files: files(good, good[:80], "starting", good)}
+	got := run(t, o)
+	if got.Compared != 2 || got.Broken != 1 || got.Others != 1 || got.Examples[0].Record != 2 {
+		t.Errorf("%d compared, %d broken %v, %d others; want 2, 1 (record 2) and 1", got.Compared, got.Broken, got.Examples, got.Others)
+	}
+	o.Strict = true
+	if _, err := replay.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "log: record 2: ") {
+		t.Errorf("the error is %v; want that of record 2", err)
+	}
+}
+
+// TestInterrupted returns what was counted so far.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	line := entryOf(t, 0, envoy("GET", "/a", nil), true, nil) + "\n"
+	endless := replay.File{Name: "endless", Open: func() (io.ReadCloser, error) { return io.NopCloser(&repeating{line: line}), nil }}
+	got, err := replay.Run(ctx, replay.Options{
+		Live: policyOf(anyGET), Candidate: policyOf(anyGET), Files: []replay.File{endless}, Workers: 2, LiveEtag: "a", CandidateEtag: "b",
+		Progress: func(n int64) {
+			if n > 1000 {
+				cancel()
+			}
+		},
+	})
+	if err != context.Canceled || got.Compared <= 1000 || got.Evidence.GetPairs()[0].GetCounts().GetUnchanged() != got.Compared {
+		t.Errorf("error %v with %d compared; want what was counted before the end", err, got.Compared)
+	}
+}
+
+// repeating is a line without end.
+type repeating struct {
+	line string
+	rest string
+}
+
+func (r *repeating) Read(p []byte) (int, error) {
+	if r.rest == "" {
+		r.rest = r.line
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"time"
+
+	"understudy/authz"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// Result is what a replay came to. All lists are in a fixed order.
+type Result struct {
+	// Evidence is what the comparisons come to, as that of live traffic does. Its time is the
+	// recorded one.
+	Evidence *evidencepb.Evidence
+	// Entries is how many decisions were read, and Compared how many of them were decided by
+	// both policies.
+	Entries, Compared int64
+	// Skipped are the other entries, by why; the largest number first.
+	Skipped []Skipped
+	// Missing are the fields for which entries were not compared, the largest number first. An
+	// entry may lack several.
+	Missing []Missing
+	// Others is the number of records that are no decisions, Broken of those that cannot be
+	// read, of which the first are Examples.
+	Others, Broken int64
+	Examples       []Broken
+	// First and Last are the times of the earliest and the latest entry that was compared.
+	First, Last time.Time
+	// Drift is how far the replayed live policy decides as the log says.
+	Drift Drift
+	// Unstable are the policies that may decide otherwise about the same request at the same
+	// time: by chance, say.
+	Unstable []Side
+	// Witnesses are entries of the groups that differ; none if they were not asked for.
+	Witnesses []Witness
+}
+
+// Skipped is a reason for which entries were not compared.
+type Skipped struct {
+	Reason  string
+	Entries int64
+}
+
+// Missing is a field that a policy reads and that entries have not, because it was erased or
+// masked before they were logged.
+type Missing struct {
+	// Field is as policies write it: input.attributes.request.http.headers.authorization.
+	Field string
+	// Side is who reads it, and Place where: auth.rego:12. Place is empty if no line names it.
+	Side    Side
+	Place   string
+	Entries int64
+}
+
+// Broken is a record that cannot be read.
+type Broken struct {
+	File   string
+	Record int64
+	Reason string
+}
+
+// Drift is how the replayed live policy compares with what the log says was decided.
+type Drift struct {
+	// Known is how many entries say what was decided, and Same how many are decided alike.
+	Known, Same int64
+	// Groups are the others, the largest number first; Rest is how many are in none of them.
+	Groups []DriftGroup
+	Rest   int64
+}
+
+// DriftGroup are entries that the live policy decides otherwise than the log says.
+type DriftGroup struct {
+	// Kind is from what was recorded to what is decided now: FAILED if that fails, and
+	// LIVE_FAILED if the recorded decision was a failure, or none.
+	Kind         authz.Difference
+	Method, Path string
+	// Revision is what decided then; empty if the log does not say. Other says that it is
+	// known to be another one than that of the live policy.
+	Revision string
+	Other    bool
+	Entries  int64
+	// DecisionID is that of the first of them.
+	DecisionID string
+}
+
+// Witness is an entry that the two policies decide differently: the first of its group.
+type Witness struct {
+	Difference   authz.Difference
+	Method, Path string
+	// Input is the input document, Time the clock of the policies.
+	Input []byte
+	Time  time.Time
+	// DecisionID is that of the log.
+	DecisionID string
+	// Live and Candidate are the decisions.
+	Live, Candidate authz.Decision
+}
