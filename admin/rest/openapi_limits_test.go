@@ -85,11 +85,26 @@ func probeParameter(t *testing.T, edge *httptest.Server, method, path string, p 
 		p.Schema.agree(t, what, []string{strings.Repeat("a", *p.Schema.MaxLength), strings.Repeat("a", *p.Schema.MaxLength+1)}, func(text string) bool {
 			return asked(nil, "filter="+text).reason == "INVALID_FILTER"
 		})
+	case p.Schema.Maximum != nil:
+		probeShare(t, what, p.Schema, func(share float64) bool {
+			return asked(nil, fmt.Sprint(p.Name, "=", share)).reason == "INVALID_FIELD"
+		})
 	case p.Name == "pageSize":
 		for _, size := range []int{*p.Schema.Minimum - 1, *p.Schema.Minimum, 1, 5000} {
 			if refused := asked(nil, fmt.Sprint("pageSize=", size)).reason == "INVALID_PAGE_SIZE"; refused != (size < *p.Schema.Minimum) {
 				t.Errorf("%s: %d is refused: %t", what, size, refused)
 			}
+		}
+	}
+}
+
+// probeShare holds a share to the limits that the document has.
+func probeShare(t *testing.T, what string, s *openAPISchema, refused func(share float64) bool) {
+	t.Helper()
+	for _, share := range []float64{-0.001, 0, 0.5, 1, 1.001} {
+		allowed := share >= float64(*s.Minimum) && share <= float64(*s.Maximum)
+		if got := refused(share); got == allowed {
+			t.Errorf("%s: %v is refused: %t; the document allows it: %t", what, share, got, allowed)
 		}
 	}
 }
@@ -142,6 +157,15 @@ func TestDocumentedPropertiesAreThoseOfTheServer(t *testing.T) {
 		}
 	}
 	probeTimeout(t, edge, readOpenAPI(t))
+	for name, property := range schemas["CommitRequirements"].Properties {
+		if property.Maximum == nil {
+			continue
+		}
+		probeShare(t, name, property, func(share float64) bool {
+			body := fmt.Sprintf(`{"commitRequirements":{%q:%v}}`, name, share)
+			return ask(t, edge, "PATCH", edgeLocation+"/config?validateOnly=true", body).status == http.StatusBadRequest
+		})
+	}
 }
 
 // probeTimeout probes the timeout of a wait, which needs an operation.

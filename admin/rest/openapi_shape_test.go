@@ -45,6 +45,7 @@ type openAPISchema struct {
 	MaxLength     *int
 	MaxItems      *int
 	Minimum       *int
+	Maximum       *int
 	Required      []string
 	Items         *openAPISchema
 	PropertyNames *openAPISchema

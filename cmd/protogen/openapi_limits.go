@@ -50,6 +50,8 @@ func limitParameter(p object, limits *constants) {
 			limits.number("maxPageSize"), limits.number("maxPageSize"))
 	case name == "filter":
 		schema["maxLength"] = limits.number("maxFilter")
+	case isShare(name):
+		schema["minimum"], schema["maximum"] = 0, 1
 	}
 }
 
@@ -86,5 +88,13 @@ func limitProperties(schema object, limits *constants) {
 		case "reservationMaxLength", "minDuration", "timeout":
 			property["pattern"] = duration
 		}
+		if isShare(name) {
+			property["minimum"], property["maximum"] = 0, 1
+		}
 	}
+}
+
+// isShare reports whether a field that clients set is a share from 0 to 1, by its name.
+func isShare(name string) bool {
+	return strings.HasSuffix(name, "Ratio") || strings.HasSuffix(name, "Coverage")
 }
