@@ -47,11 +47,11 @@ var reductions = []reduction{
 	groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
 	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)),
 	labelValues(5), fewCallers(0), groups(64), endpoints(100), noCollapsed,
-	examples(5, 1), labelValues(3), groups(40), fewRules(60), points(15),
+	examples(5, 1), labelValues(3), fewRules(120), groups(40), fewRules(60), points(15),
 	ofOld(groups(0)), ofOld(endpoints(0)), groups(20), endpoints(30), labelValues(0), examples(0, 0),
 	groups(10), endpoints(10), fewRules(20), points(0), noChangedData,
-	ofOld(fewRules(0)), groups(5), endpoints(5), fewRules(10),
-	groups(0), endpoints(0), fewRules(0),
+	ofOld(fewRules(4)), groups(5), endpoints(5), fewRules(10),
+	groups(0), endpoints(0), fewRules(4), // none at all would look like no change
 }
 
 // ofOld does it to the pairs that are not the present one.

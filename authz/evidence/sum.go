@@ -15,7 +15,7 @@ const (
 	maxPairs = 4
 	// maxEndpoints, maxRules, maxDrops and maxChangedData are bounds of a pair.
 	maxEndpoints   = 1024
-	maxRules       = 200
+	maxRules       = 512
 	maxDrops       = 32
 	maxChangedData = 20
 	// maxPoints is how many minutes are kept.

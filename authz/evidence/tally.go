@@ -106,12 +106,13 @@ func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*eviden
 }
 
 // SetCoverage replaces what is known of the rules in which the experiment and a live policy
-// differ, and of the paths of data in which they do. A rule that was ever evaluated stays so.
-func (t *Tally) SetCoverage(policyEtag string, rules []*evidencepb.Rule, changedData []string) {
+// differ, and of the paths of data in which they do; more says how many rules there are beside
+// those given. A rule that was ever evaluated stays so.
+func (t *Tally) SetCoverage(policyEtag string, rules []*evidencepb.Rule, more int64, changedData []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.counter(policyEtag)
-	c.rules, c.changed, c.moreRules = nil, nil, int64(max(0, len(rules)-maxRules))
+	c.rules, c.changed, c.moreRules = nil, nil, more+int64(max(0, len(rules)-maxRules))
 	for _, r := range rules[:min(maxRules, len(rules))] {
 		c.rules = append(c.rules, &evidencepb.Rule{
 			Side: r.GetSide(), File: clip(r.GetFile(), maxFile), Line: r.GetLine(), Name: clip(r.GetName(), maxRule),

@@ -78,7 +78,11 @@ func (e *Experiment) Active(policyEtag string) evidence.Active {
 				EvaluatedTrue: r.SeenTrue, EvaluatedFalse: r.SeenFalse,
 			})
 		}
-		e.Evidence.SetCoverage(policyEtag, rules, covered.Data)
+		more := int64(0)
+		if covered.Truncated {
+			more = 1 // at least
+		}
+		e.Evidence.SetCoverage(policyEtag, rules, more, covered.Data)
 	}}
 }
 

@@ -168,6 +168,45 @@ func countsOfPair(t *testing.T, p *evidencepb.Pair, present bool) map[string]int
 	return out
 }
 
+// TestEvidenceSaysWhyAndHowMuchWasSeen: causes, coverage and noise are published with counts.
+func TestEvidenceSaysWhyAndHowMuchWasSeen(t *testing.T) {
+	feed := newPublishedFeed()
+	next := experiment("e", "W/e", allowIf(`input.method == "GET"; input.n > 3`))
+	next.Uid = "uid"
+	feed.put(webName, authz.PolicyState{Policy: policy("W/1", allowIf(onlyGET)), Experiments: []*adminpb.PolicyExperiment{next}})
+	s, _ := start(t, feed, func(c *sidecar.Config) { c.Feed = feed })
+	<-s.Ready()
+	n := 0
+	until(t, "all of it is published", func() bool {
+		n++
+		s.Check(t.Context(), request("GET", map[string]any{"n": n % 6}))
+		p := feed.published(t)
+		return len(p.GetGroups()) == 1 && len(p.GetGroups()[0].GetCauses()) == 1 && p.GetNoise().GetSampled() > 0 &&
+			len(p.GetRules()) > 0 && p.GetRules()[0].GetEvaluatedFalse()
+	})
+	cause := feed.published(t).GetGroups()[0].GetCauses()[0]
+	if cause.GetFile() != "authz.rego" || cause.GetLine() != 3 || cause.GetText() != "input.n > 3" {
+		t.Errorf("got the cause %v, want authz.rego:3 input.n > 3", cause)
+	}
+}
+
+// published is the one pair that was published; empty before.
+func (f *publishedFeed) published(t testing.TB) *evidencepb.Pair {
+	t.Helper()
+	f.publishing.Lock()
+	defer f.publishing.Unlock()
+	for _, p := range f.tallies {
+		e := &evidencepb.Evidence{}
+		if err := proto.Unmarshal(p.Value, e); err != nil {
+			t.Fatal(err)
+		}
+		if len(e.GetPairs()) > 0 {
+			return e.GetPairs()[0]
+		}
+	}
+	return &evidencepb.Pair{}
+}
+
 // BenchmarkCheckBesideAnExperiment is what a check costs, with and without an experiment beside it whose decisions
 // are cached.
 func BenchmarkCheckBesideAnExperiment(b *testing.B) {
