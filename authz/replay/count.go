@@ -230,7 +230,11 @@ func (c *counting) drifted(pattern *evidence.Pattern, j *judgement) {
 
 // result returns what was counted.
 func (c *counting) result() *Result {
-	c.tally.SetCoverage(c.LiveEtag, c.coverage.rules(), c.coverage.changes.Data)
+	more := int64(0)
+	if c.coverage.changes.Truncated {
+		more = 1 // at least
+	}
+	c.tally.SetCoverage(c.LiveEtag, c.coverage.rules(), more, c.coverage.changes.Data)
 	c.merge()
 	out := &c.out
 	out.Evidence = c.sum
