@@ -91,6 +91,11 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 	if err := kept.damage(); err != nil {
 		return nil, s.damaged(ctx, name, err)
 	}
+	if len(kept.Settled) == 0 && len(kept.Tallies) == 0 {
+		if err := s.stillThere(ctx, stored); err != nil {
+			return nil, err
+		}
+	}
 	nodes, err := s.store.Nodes(ctx, name.Location())
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the nodes of "+string(name.Location()), err)
@@ -107,6 +112,20 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 		Name: string(name), PolicyEtag: stored.parent.Policy.Etag, ExperimentEtag: stored.experiment.Etag,
 		Evidence: collected.Evidence, Nodes: collected.Nodes(liveNodes(nodes, stored.name.Policy())),
 	}), nil
+}
+
+// stillThere returns NOT_FOUND if an experiment has ended since it was read. Its evidence ends
+// with it, and a commit that lost the race must not be answered that nothing was compared. One
+// of the same name that was created since is another one: in between there was none.
+func (s *Server) stillThere(ctx context.Context, stored storedExperiment) error {
+	now, err := s.readExperiment(ctx, stored.name)
+	if err != nil {
+		return err
+	}
+	if !now.exists() || now.damage == nil && now.experiment.GetUid() != stored.experiment.GetUid() {
+		return apierror.NotFound(stored.name)
+	}
+	return nil
 }
 
 // damage is the error of evidence of which the store cannot read a part: a sum without it

@@ -147,6 +147,12 @@ func hotFixInBetween(r *row) {
 		r.post2xx("PATCH", r.path("$EXP"), `{"displayName":"changed"}`)
 	})
 	r.do("via hooked\n" + commit + "\nerror 409 ABORTED ETAG_MISMATCH\nvia s1")
+
+	// One that was committed meanwhile is not there, and neither is its evidence.
+	r.do("GET $EXP\nE = .etag")
+	r.publish("n1", requests(10))
+	r.hooked(func() { r.post2xx("POST", r.path("$EXP:commit"), r.body(`{"etag":$E}`)) })
+	r.do("via hooked\n" + commit + "\nerror 404 NOT_FOUND RESOURCE_NOT_FOUND\nvia s1")
 }
 
 // post2xx makes a call on the first server that has to succeed.
