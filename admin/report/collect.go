@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -91,16 +89,12 @@ func (c *collector) collect(p Published) {
 	}
 }
 
-// add decodes and adds one record and returns it; nil if it is of another content.
+// add adds one record and returns it without its pairs; nil if it is of another content.
 func (c *collector) add(value []byte) (*evidencepb.Evidence, error) {
-	e := &evidencepb.Evidence{}
-	if err := proto.Unmarshal(value, e); err != nil {
+	e, err := c.total.AddRecord(value, c.experimentEtag)
+	if err != nil || e.GetExperimentEtag() != c.experimentEtag {
 		return nil, err
 	}
-	if e.GetExperimentEtag() != c.experimentEtag {
-		return nil, nil
-	}
-	c.total.Add(e)
 	return e, nil
 }
 

@@ -8,8 +8,9 @@ import (
 
 const (
 	// MaxRecord is how large what a tally publishes may be, and MaxSum how large evidence that
-	// was merged, in bytes as a message.
-	MaxRecord = 16 << 10
+	// was merged, in bytes as a message. A record with what Redis keeps beside it is within
+	// 16 KiB: the next size that Redis allocates is 20.
+	MaxRecord = 16_000
 	MaxSum    = 256 << 10
 )
 

@@ -20,6 +20,7 @@ import (
 	evidencereport "understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
@@ -46,7 +47,7 @@ const (
 	evidenceExperiments = 3
 	evidenceGroups      = 200
 	// evidenceBytes bounds what a node publishes of an experiment.
-	evidenceBytes = 16 << 10
+	evidenceBytes = evidence.MaxRecord
 	// evidenceClients is the number of nodes that share the connections of one process.
 	evidenceClients = 20
 	// evidencePause is the time between two reads.
