@@ -1,5 +1,7 @@
 package explain
 
+import "slices"
+
 // alone explains by the candidate's trace alone why the rules that were asked for are not
 // true: the live policy tells nothing of them.
 func (c *comparer) alone(names []string) {
@@ -12,7 +14,7 @@ func (c *comparer) alone(names []string) {
 // the rules that it refers to. It reports whether that tells more.
 func (c *comparer) aloneBelow(e Part) (found bool) {
 	for _, name := range e.Rules {
-		if e.Negated || holdsMany(c.candidate[name]) {
+		if e.Negated && slices.Contains(e.Asked, name) || holdsMany(c.candidate[name]) {
 			found = c.why(name) || found
 			continue
 		}

@@ -119,7 +119,7 @@ func headOf(r *ast.Rule) string {
 func (b *builder) part(g group) Part {
 	source := string(g.location.Text)
 	out := Part{Line: g.location.Row, Text: bounded(words(source)), Key: keyOf(source)}
-	seen := make(map[string]bool)
+	seen, asked := make(map[string]bool), make(map[string]bool)
 	for _, e := range g.exprs {
 		if _, not := e.Terms.(*ast.Not); not || e.Negated {
 			out.Negated = true
@@ -130,12 +130,37 @@ func (b *builder) part(g group) Part {
 			}
 			return false
 		})
+		b.asked(e, asked)
 		if every, ok := e.Terms.(*ast.Every); ok {
 			out.Inner = b.inner(every)
 		}
 	}
-	out.Rules = slices.Sorted(maps.Keys(seen))
+	out.Rules, out.Asked = slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(asked))
 	return out
+}
+
+// asked notes the rules of which an expression says that they are true, or are not: it is a
+// reference to one, or a call of one.
+func (b *builder) asked(e *ast.Expr, into map[string]bool) {
+	var term *ast.Term
+	switch of := e.Terms.(type) {
+	case *ast.Term:
+		term = of
+	case []*ast.Term:
+		term = of[0]
+	case *ast.Not:
+		for _, inner := range of.Body {
+			b.asked(inner, into)
+		}
+		return
+	default:
+		return
+	}
+	if ref, ok := term.Value.(ast.Ref); ok {
+		for _, name := range b.names(ref) {
+			into[name] = true
+		}
+	}
 }
 
 // inner returns the last expression that failed in the body of an `every`.

@@ -1,6 +1,9 @@
 package explain
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // maxCauses is how many expressions explain a difference at most.
 const maxCauses = 3
@@ -15,7 +18,7 @@ const maxCauses = 3
 func Compare(live, candidate Trace) []Expression {
 	c := &comparer{live: byName(live), candidate: byName(candidate), compared: make(map[string]bool), told: make(map[string]bool)}
 	for _, name := range union(live.Roots, candidate.Roots) {
-		c.compare(name)
+		c.compare(name, true)
 	}
 	if len(c.leaves) == 0 {
 		c.alone(candidate.Roots)
@@ -58,8 +61,8 @@ type comparer struct {
 }
 
 // compare looks for causes in the rules of a name, and in those that they refer to. It
-// reports whether it has found one.
-func (c *comparer) compare(name string) bool {
+// reports whether it has found one. asked says that it matters whether they are true.
+func (c *comparer) compare(name string, asked bool) bool {
 	if c.compared[name] {
 		return false
 	}
@@ -68,7 +71,7 @@ func (c *comparer) compare(name string) bool {
 	pairs := pair(c.live[name], c.candidate[name])
 	if !sameValue(c.live[name], c.candidate[name]) {
 		for _, p := range pairs {
-			c.pair(p)
+			c.pair(p, asked)
 		}
 	}
 	if len(c.leaves) == before {
@@ -110,10 +113,12 @@ func heldHeads(rules []Rule) []string {
 type couple struct{ live, candidate *Rule }
 
 // pair says which rule of one policy is which of the other: one that is equal, else the one
-// with which it has most expressions in common, else the next.
+// with which it has most expressions in common, else the one that came farthest.
 func pair(live, candidate []Rule) []couple {
 	out := make([]couple, len(candidate))
 	taken := make([]bool, len(live))
+	candidate = slices.Clone(candidate)
+	slices.SortStableFunc(candidate, func(a, b Rule) int { return cmp.Compare(b.Failed, a.Failed) })
 	for i := range candidate {
 		out[i].candidate = &candidate[i]
 	}
@@ -171,17 +176,17 @@ func has(r Rule, p Part) bool {
 }
 
 // pair looks for the cause in a rule that has another outcome. That a default holds is a
-// consequence.
-func (c *comparer) pair(p couple) {
+// consequence, and so is that there is a value which somebody else compares.
+func (c *comparer) pair(p couple, asked bool) {
 	l, r := p.live, p.candidate
 	switch {
 	case l != nil && l.Default || r != nil && r.Default:
 	case r == nil:
-		if l.Held {
+		if l.Held && (asked || !l.plain()) {
 			c.leaf(l.File, l.whole(), true)
 		}
 	case l == nil:
-		if r.Held {
+		if r.Held && (asked || !r.plain()) {
 			c.newBody(*r)
 		}
 	case l.Held && r.Missed && (!r.Held || !l.Missed):
@@ -272,7 +277,7 @@ func (c *comparer) below(r Rule) {
 
 func (c *comparer) anyBelow(e Part) (found bool) {
 	for _, name := range e.Rules {
-		found = c.compare(name) || found
+		found = c.compare(name, slices.Contains(e.Asked, name)) || found
 	}
 	return found
 }

@@ -1,6 +1,9 @@
 package explain
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Trace is what happened to the rules of a policy in one evaluation. It has text of the
 // policy, and nothing of the request or of the data.
@@ -30,6 +33,12 @@ type Rule struct {
 	Failed int
 }
 
+// plain reports whether a rule has a value and no condition: that it holds explains nothing,
+// unless somebody asks whether its value is true.
+func (r Rule) plain() bool {
+	return !r.Multi && !slices.ContainsFunc(r.Body, func(p Part) bool { return p.Text != r.Head })
+}
+
 // Part is one expression of a body as its author wrote it.
 type Part struct {
 	Line int
@@ -40,6 +49,9 @@ type Part struct {
 	Negated bool `json:",omitempty"`
 	// Rules are the names of the rules that it refers to.
 	Rules []string `json:",omitempty"`
+	// Asked are those of them that it says are true, or are not; not those of which it takes
+	// the value, as an argument or to compare it.
+	Asked []string `json:",omitempty"`
 	// Inner is the expression that failed in the body of an `every`; nil if there is none.
 	Inner *Part `json:",omitempty"`
 }
