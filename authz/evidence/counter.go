@@ -65,6 +65,7 @@ func (c *counter) rekey(folds uint64) {
 // take adds another group.
 func (g *group) take(from *group) {
 	g.count += from.count
+	g.total += from.total
 	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
 	g.callers = g.callers.union(from.callers)
 	g.examples = firstExamples(append(g.examples, from.examples...))

@@ -153,3 +153,29 @@ func TestATallyCountsByKindGroupAndEndpoint(t *testing.T) {
 		t.Errorf("got %d points, want 1", n)
 	}
 }
+
+// TestCausesThatAreNotFoundAreAskedForAgain: whoever is asked may be too busy with others, and
+// a group has few examples. As long as there are no causes the group is asked about each time
+// that it has doubled.
+func TestCausesThatAreNotFoundAreAskedForAgain(t *testing.T) {
+	tally := newTally()
+	r := request{method: "GET", path: "/orders", live: allowed, experiment: denied}
+	var asked []int
+	for i := 1; i <= 100; i++ {
+		if count(tally, "live", r) {
+			asked = append(asked, i)
+		}
+		if i == 50 {
+			tally.Snapshot(begun) // what is published is counted no more
+		}
+	}
+	if d := cmp.Diff([]int{1, 2, 4, 8, 16, 32, 64}, asked); d != "" {
+		t.Errorf("asked at (-want +got):\n%s", d)
+	}
+	tally.Explain("live", comparison(tally, r), []*evidencepb.Cause{{File: "a.rego", Line: 1, Text: "x"}})
+	for range 100 {
+		if count(tally, "live", r) {
+			t.Fatal("causes that are known are asked for")
+		}
+	}
+}

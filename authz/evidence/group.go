@@ -40,25 +40,28 @@ func (o *Outcome) key() outcomeKey {
 // group counts requests that are decided differently. What is no sum stays when the counts
 // were taken: to take it twice changes nothing.
 type group struct {
-	// count is what was not taken yet.
-	count       int64
-	first, last int64
-	callers     callers
-	examples    []*evidencepb.Example
-	causes      []*evidencepb.Cause
+	// count is what was not taken yet, total all.
+	count, total int64
+	first, last  int64
+	callers      callers
+	examples     []*evidencepb.Example
+	causes       []*evidencepb.Cause
 	// explained says that the causes are newer than what was taken.
 	explained bool
 }
 
-// add counts a request. It reports whether the group is new, or the request an example of it,
-// and its causes are not known.
+// add counts a request. It reports whether somebody should find out the causes: they are not
+// known, and the request is an example, or so many were counted since the last time as before
+// it: whoever was asked may have been too busy.
 func (g *group) add(r *authz.Request, o *Outcome, at int64) (explain bool) {
 	g.count++
+	g.total++
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
 	if hash, ok := callerOf(r.Principal, o.labels); ok {
 		g.callers = g.callers.add(hash)
 	}
-	return g.exemplify(r, o, at) && len(g.causes) == 0
+	example := g.exemplify(r, o, at)
+	return len(g.causes) == 0 && (example || g.total&(g.total-1) == 0)
 }
 
 // exemplify makes a request an example, if there is room and none is of the same caller and

@@ -58,8 +58,8 @@ func (t *Tally) Patterns() *Patterns { return t.patterns }
 func (t *Tally) Is(uid, etag string) bool { return t.uid == uid && t.etag == etag }
 
 // Count counts a comparison with a live policy. It reports whether somebody should find out the
-// causes of the difference: its group is new, or the request is an example of it, and none are
-// known.
+// causes of the difference: none are known, and the request is an example of its group, or the
+// group has doubled since somebody was asked.
 func (t *Tally) Count(policyEtag string, c Comparison) (explain bool) {
 	at := millis(c.Request.Time)
 	t.mu.Lock()

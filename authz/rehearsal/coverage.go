@@ -56,8 +56,9 @@ type pairCoverage struct {
 	live      sideCoverage
 	candidate sideCoverage
 	covered   map[coveredKey]bool
-	// underWay says that a request is being evaluated; no other is before next.
-	underWay bool
+	// underWay is how many requests are being evaluated. Unless one is the first of a group of
+	// differences, none is before the others are done and it is next.
+	underWay int
 	next     time.Time
 	diffs    int
 	// failures is how many evaluations in a row failed.
@@ -137,7 +138,13 @@ func (e *Experiment) Coverage() Coverage {
 
 // cover has both policies evaluate a request for the coverage of their change, if that may
 // tell anything new. It never waits.
-func (s *Shadow) cover(j *job, e *Experiment) {
+func (s *Shadow) cover(j *job, e *Experiment) { s.coverWhen(j, e, (*pairCoverage).due) }
+
+// coverDifference does so for one of the first requests of a group of differences, however
+// short ago the last one was: what turned a request away was exercised.
+func (s *Shadow) coverDifference(j *job, e *Experiment) { s.coverWhen(j, e, (*pairCoverage).fresh) }
+
+func (s *Shadow) coverWhen(j *job, e *Experiment, when func(*pairCoverage, coveredKey, bool) bool) {
 	if e.coverage.over.Load() || !j.examinable(e) {
 		return
 	}
@@ -150,7 +157,7 @@ func (s *Shadow) cover(j *job, e *Experiment) {
 	var keyed, both bool
 	key.live, keyed = j.request.Fingerprint(live.Reads())
 	key.candidate, both = j.request.Fingerprint(candidate.reads())
-	if keyed = keyed && both; !e.coverage.due(key, keyed) || !s.hold(j.bytes) {
+	if keyed = keyed && both; !when(&e.coverage, key, keyed) || !s.hold(j.bytes) {
 		return
 	}
 	e.coverage.take(key, keyed)
@@ -197,18 +204,28 @@ func (c *pairCoverage) complete() bool {
 	return len(c.live.pending) == 0 && len(c.candidate.pending) == 0
 }
 
-// due reports whether a request is to be evaluated.
-func (c *pairCoverage) due(key coveredKey, keyed bool) bool {
+// fresh reports whether a request may tell anything new.
+func (c *pairCoverage) fresh(key coveredKey, keyed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changes != nil && !(keyed && c.covered[key]) && !c.underWay && !time.Now().Before(c.next)
+	return c.changes != nil && !(keyed && c.covered[key])
 }
 
-// take notes that a request is being evaluated. There is one worker, so that no other is.
+// due reports whether a request may tell anything new, and it is time for the next.
+func (c *pairCoverage) due(key coveredKey, keyed bool) bool {
+	if !c.fresh(key, keyed) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.underWay == 0 && !time.Now().Before(c.next)
+}
+
+// take notes that a request is being evaluated.
 func (c *pairCoverage) take(key coveredKey, keyed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.underWay = true
+	c.underWay++
 	if len(c.covered) >= maxCovered {
 		clear(c.covered)
 	}
@@ -276,7 +293,7 @@ func (v *covering) leave() {
 	c := v.of
 	p := &c.experiment.coverage
 	p.mu.Lock()
-	p.underWay = false
+	p.underWay--
 	pause := c.shadow.coverPause(time.Since(v.begun))
 	if p.failures++; !v.failed.Load() {
 		p.failures = 0

@@ -9,6 +9,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
 
@@ -176,6 +177,28 @@ func TestWhatFailedToBeCoveredIsTriedAgain(t *testing.T) {
 	r.send(t, map[string]any{"x": "a", "method": "GET"})
 	if got := r.report()[0]; got != "live a.rego:5 data.envoy.authz.allow true=true false=false" {
 		t.Errorf("got %q; want the live side covered by the next request", got)
+	}
+}
+
+// TestADifferenceIsCoveredWheneverItComes has one request of many turned away, shortly after
+// another one was evaluated.
+func TestADifferenceIsCoveredWheneverItComes(t *testing.T) {
+	r := covered(t, coveredLive, coveredCandidate)
+	r.know(t)
+	r.shadow.coverPause = func(time.Duration) time.Duration { return time.Hour }
+	r.send(t, map[string]any{"x": "c", "method": "GET"})
+	r.experiment.Evidence = evidence.NewTally("policies/web/experiments/next", "uid", "2", evidence.NewPatterns())
+
+	c := r.comparing(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
+	r.shadow.cover(&c.job, r.experiment)
+	c.job.fold()
+	c.count(newComparison(c.job.request, r.live, &r.experiment.Version, c.job.decision, denied("")))
+	r.shadow.underWay.Wait()
+	if got := r.report()[0]; got != "live a.rego:5 data.envoy.authz.allow true=true false=true" {
+		t.Errorf("got %q; want the rule that allowed the request to have been true", got)
+	}
+	if r.shadow.bytes.Load() != 0 || r.experiment.coverage.underWay != 0 {
+		t.Errorf("%d bytes are held by %d evaluations, want none", r.shadow.bytes.Load(), r.experiment.coverage.underWay)
 	}
 }
 

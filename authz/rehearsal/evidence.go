@@ -38,8 +38,12 @@ func (c *comparing) count(compared *comparison) {
 	if t == nil {
 		return
 	}
-	if one := c.job.compared(t, compared); t.Count(compared.live.Etag, one) {
-		c.shadow.explain(c, compared, func(causes []explain.Expression) { t.Explain(compared.live.Etag, one, causesOf(causes)) })
+	one := c.job.compared(t, compared)
+	if !t.Count(compared.live.Etag, one) {
+		return
+	}
+	if c.shadow.explain(c, compared, func(causes []explain.Expression) { t.Explain(compared.live.Etag, one, causesOf(causes)) }) {
+		c.shadow.coverDifference(&c.job, c.experiment)
 	}
 }
 

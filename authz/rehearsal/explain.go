@@ -37,22 +37,22 @@ func (e explained) Attributes() []attribute.KeyValue {
 // explain finds the expressions for which an experiment decides otherwise than the live
 // policy: both are evaluated once more, with a trace, at the time of the request. done is
 // called once, now or later, by any goroutine, with three causes at most; nil if they are not
-// known. It never waits.
+// known. It never waits. It reports whether it has begun.
 //
 // Of the chain only the rule that made the difference is evaluated, and a rule of Rego
 // never asks an external service: so nothing is asked again.
-func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain.Expression)) {
+func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain.Expression)) (begun bool) {
 	path := explainedPath(compared)
 	if path == "" {
 		s.metrics.explained(explainNone)
 		done(nil)
-		return
+		return false
 	}
 	e := &explanation{shadow: s, of: c, done: done}
 	if c.experiment.Candidate.unexamined.Load() || !e.begin() {
 		s.metrics.explained(explainShed)
 		done(nil)
-		return
+		return false
 	}
 	// The last of the two ends it.
 	e.waiting = 2
@@ -62,6 +62,7 @@ func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain
 		e.ask(&e.live, s.policies.of(c.job.live), path, live.Reads())
 	}
 	e.ask(&e.candidate, c.experiment.Candidate.remote, path, c.experiment.Candidate.reads())
+	return true
 }
 
 // explainedPath is the Rego rule that a difference is due to: that of the side which denies,
