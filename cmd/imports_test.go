@@ -30,8 +30,9 @@ var graph = map[string][]string{
 	},
 	"cmd/understudy/author": {
 		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", "rego/bundle", "rego/regotest", // what they compile, a server compiles in the same way
+		"admin/report", "authz/replay", // `replay` makes the report that a server would
 		"cmd/understudy/cli", // `import --apply` is an import and an apply
-		"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
+		"cmd/understudy/command", "cmd/understudy/reportview", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/cli": {
 		"authz",                        // the names of resources

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -50,6 +49,19 @@ type Options struct {
 	Witnesses bool
 }
 
+// PolicyError is the error of a policy that does not compile.
+type PolicyError struct {
+	Side Side
+	// Err is an *authz.CompileError, or that of the context.
+	Err error
+}
+
+// Error implements error.
+func (e *PolicyError) Error() string { return "the " + string(e.Side) + ": " + e.Err.Error() }
+
+// Unwrap lets errors.As see the cause.
+func (e *PolicyError) Unwrap() error { return e.Err }
+
 // maxRecordTime is how long a decision may take.
 const maxRecordTime = 5 * time.Second
 
@@ -73,10 +85,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &replay{Options: o, began: time.Now()}
 	var err error
 	if r.live, err = newSide(ctx, Live, o.Live); err != nil {
-		return nil, fmt.Errorf("the live policy: %w", err)
+		return nil, &PolicyError{Live, err}
 	}
 	if r.candidate, err = newSide(ctx, Candidate, o.Candidate); err != nil {
-		return nil, fmt.Errorf("the candidate: %w", err)
+		return nil, &PolicyError{Candidate, err}
 	}
 	changes, err := authz.Changes(ctx, o.Live, o.Candidate)
 	if err != nil {

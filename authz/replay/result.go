@@ -37,50 +37,52 @@ type Result struct {
 
 // Skipped is a reason for which entries were not compared.
 type Skipped struct {
-	Reason  string
-	Entries int64
+	Reason  string `json:"reason,omitempty"`
+	Entries int64  `json:"entries,omitempty"`
 }
 
 // Missing is a field that a policy reads and that entries have not, because it was erased or
 // masked before they were logged.
 type Missing struct {
 	// Field is as policies write it: input.attributes.request.http.headers.authorization.
-	Field string
+	Field string `json:"field,omitempty"`
 	// Side is who reads it, and Place where: auth.rego:12. Place is empty if no line names it.
-	Side    Side
-	Place   string
-	Entries int64
+	Side    Side   `json:"side,omitempty"`
+	Place   string `json:"place,omitempty"`
+	Entries int64  `json:"entries,omitempty"`
 }
 
 // Broken is a record that cannot be read.
 type Broken struct {
-	File   string
-	Record int64
-	Reason string
+	File   string `json:"file,omitempty"`
+	Record int64  `json:"record,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Drift is how the replayed live policy compares with what the log says was decided.
 type Drift struct {
 	// Known is how many entries say what was decided, and Same how many are decided alike.
-	Known, Same int64
+	Known int64 `json:"known,omitempty"`
+	Same  int64 `json:"same,omitempty"`
 	// Groups are the others, the largest number first; Rest is how many are in none of them.
-	Groups []DriftGroup
-	Rest   int64
+	Groups []DriftGroup `json:"groups,omitempty"`
+	Rest   int64        `json:"rest,omitempty"`
 }
 
 // DriftGroup are entries that the live policy decides otherwise than the log says.
 type DriftGroup struct {
 	// Kind is from what was recorded to what is decided now: FAILED if that fails, and
 	// LIVE_FAILED if the recorded decision was a failure, or none.
-	Kind         authz.Difference
-	Method, Path string
+	Kind   authz.Difference `json:"kind,omitempty"`
+	Method string           `json:"method,omitempty"`
+	Path   string           `json:"path,omitempty"`
 	// Revision is what decided then; empty if the log does not say. Other says that it is
 	// known to be another one than that of the live policy.
-	Revision string
-	Other    bool
-	Entries  int64
+	Revision string `json:"revision,omitempty"`
+	Other    bool   `json:"other,omitempty"`
+	Entries  int64  `json:"entries,omitempty"`
 	// DecisionID is that of the first of them.
-	DecisionID string
+	DecisionID string `json:"decisionId,omitempty"`
 }
 
 // Witness is an entry that the two policies decide differently: the first of its group.

@@ -21,6 +21,7 @@ import (
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/resourcefile"
 	"understudy/cmd/understudy/terminal"
+	"understudy/rego/bundle"
 	"understudy/rego/regotest"
 )
 
@@ -182,7 +183,12 @@ func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, err
 	if err != nil {
 		return nil, explain(name, err)
 	}
-	encoded, err := json.Marshal(bundle.Data)
+	return policyOf(name, bundle)
+}
+
+// policyOf returns a bundle as a policy without rules.
+func policyOf(name string, from *bundle.Bundle) (*adminpb.Policy, error) {
+	encoded, err := json.Marshal(from.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -190,7 +196,7 @@ func (f *testFlags) read(ctx context.Context, name string) (*adminpb.Policy, err
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	data := &structpb.Struct{}
-	return &adminpb.Policy{Modules: bundle.Modules, Data: data}, protojson.Unmarshal(encoded, data)
+	return &adminpb.Policy{Modules: from.Modules, Data: data}, protojson.Unmarshal(encoded, data)
 }
 
 // readPolicy reads a file of `apply`.

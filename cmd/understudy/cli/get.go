@@ -50,3 +50,20 @@ func newGet() *cobra.Command {
 		})
 	return cmd
 }
+
+// Policy reads the policy of a name, or that of an experiment, which has the experiment's etag.
+// The client has to be connected.
+func (c *Client) Policy(ctx context.Context, short string) (*adminpb.Policy, error) {
+	name := c.Name(short)
+	if !isExperiment(name) {
+		p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
+		return p, c.unanswered(err)
+	}
+	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
+	if err != nil {
+		return nil, c.unanswered(err)
+	}
+	p := e.GetPolicy()
+	p.Etag = e.GetEtag()
+	return p, nil
+}

@@ -51,6 +51,9 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	if r.ExperimentEtag != "" {
 		s.Properties = append(s.Properties, junitProperty{"experiment_etag", r.ExperimentEtag}, junitProperty{"policy_etag", r.PolicyEtag})
 	}
+	for _, text := range o.Notes {
+		s.Properties = append(s.Properties, junitProperty{o.NotesOf, terminal.Line(text)})
+	}
 	if r.UpdateTime != nil {
 		s.Timestamp = r.UpdateTime.AsTime().UTC().Format("2006-01-02T15:04:05")
 	}

@@ -24,7 +24,7 @@ func Markdown(w io.Writer, r *adminpb.Report, o Options) error {
 	m.counts()
 	m.requirements()
 	m.groups()
-	m.rest()
+	m.rest(o)
 	_, err := io.WriteString(w, m.out.String())
 	return err
 }
@@ -163,7 +163,7 @@ func whyOf(d *adminpb.Report_Difference) string {
 }
 
 // rest is who, what was not seen, noise and what is not known, as a list.
-func (m *markdown) rest() {
+func (m *markdown) rest(o Options) {
 	for _, l := range labelsOf(m.r) {
 		var values []string
 		for _, v := range l.Values {
@@ -182,5 +182,8 @@ func (m *markdown) rest() {
 	}
 	for _, text := range unknownOf(m.r) {
 		m.line("* not known: %s", prose(text))
+	}
+	for _, text := range o.Notes {
+		m.line("* %s: %s", prose(o.NotesOf), prose(text))
 	}
 }

@@ -37,6 +37,10 @@ type Options struct {
 	Palette terminal.Palette
 	// Everything shows lists to their ends, whatever the height.
 	Everything bool
+	// Notes are sentences on where the report comes from, which stand at its end, under
+	// NotesOf. JSON, which is the report alone, has none.
+	Notes   []string
+	NotesOf string
 }
 
 // OptionsFor returns those that fit the terminal that a writer is.

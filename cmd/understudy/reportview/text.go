@@ -86,7 +86,17 @@ func newPage(r *adminpb.Report, o Options, d detail) *page {
 	p.coverage()
 	p.noise()
 	p.unknown()
+	p.section(o.NotesOf, lines(o.Notes)...)
 	return p
+}
+
+// lines are texts that may have been written by others, each as one line.
+func lines(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = terminal.Line(text)
+	}
+	return out
 }
 
 // add appends lines as they are.

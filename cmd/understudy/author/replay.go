@@ -1,0 +1,208 @@
+package author
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+	"understudy/authz/replay"
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/reportview"
+	"understudy/cmd/understudy/terminal"
+)
+
+// replayFlags are the flags of `replay`.
+type replayFlags struct {
+	// source says how bundles and folders are read, client how names are.
+	source sourceFlags
+	client cli.Client
+	// live and candidate are what is compared: files, folders, bundles or names.
+	live, candidate string
+	// rules are those that decide in what has no rules of its own; a log's entries of others
+	// are left out.
+	rules []string
+	// policy is the policy whose entries are taken from a log of several.
+	policy  string
+	require string
+	strict  bool
+	timeout time.Duration
+
+	out, err io.Writer
+}
+
+// NewReplay makes the command that answers what a change would have done to the traffic of
+// yesterday, without a server and without waiting for more.
+func NewReplay() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay --live POLICY --candidate POLICY FILE...",
+		Short: "Compare two policies on recorded traffic",
+		Long: `Compare two policies on recorded traffic: decide each entry of decision logs by both,
+as of the entry's own time, and print the report that a preview would have made.
+
+A POLICY is a file of 'understudy apply -f', an OPA bundle, a folder or a .rego file as
+'understudy import' reads it, or the name of a policy or an experiment on the server.
+What has no rules of its own decides by --rule, or by envoy/authz/allow.
+
+A FILE (- is standard input) has decisions of OPA, opa-envoy-plugin or Understudy: lines
+of JSON, OPA's JSON console, chunks as OPA uploads them, OTLP in JSON, gzip or not; or
+CheckRequests, one a line. Other lines are left out. Those that cannot be read are
+counted, and end the command only with --strict.
+
+Entries whose erased or masked fields a policy reads are not compared but counted, by
+field. Where a log has what was decided then, the live policy is held against that.
+
+The exit code is 0 if the report fulfils --require, 1 if it does not or nothing could
+be compared, and 2 if a flag or a file makes no sense.`,
+		Example: `  understudy replay --live ./policy --candidate ./policy-next opa-*.log.gz
+  understudy replay --live shop --candidate shop/tighter --require newly-denied=0 decisions.jsonl
+  kubectl logs deploy/web -c opa | understudy replay --live shop --candidate next.yaml -o markdown -`,
+		Args: command.Arguments(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.client.In, f.client.Out, f.client.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			f.out, f.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return f.run(cmd.Context(), args)
+		},
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *replayFlags) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.source.bind(flags)
+	f.client.BindConnection(flags)
+	flags.StringVarP(&f.client.Output, "output", "o", "text", "text, json, markdown or junit")
+	flags.StringVar(&f.live, "live", "", "the policy that decided, or decides now")
+	flags.StringVar(&f.candidate, "candidate", "", "the policy that is to replace it")
+	flags.StringArrayVar(&f.rules, "rule", nil, "a rule that decides, such as envoy/authz/allow; may be repeated, the first denial ends the chain")
+	flags.StringVar(&f.policy, "policy", "", "take only entries of this policy, of logs that name one; that of --live if it is a name")
+	flags.StringVar(&f.require, "require", "", "what the report has to show, such as 'requests>=10000,newly-denied=0'")
+	flags.BoolVar(&f.strict, "strict", false, "end with an error at the first record that cannot be read")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest time for one decision")
+	command.CompleteOutput(cmd, reportview.Formats...)
+}
+
+// check refuses flags that make no sense.
+func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
+	switch {
+	case f.live == "":
+		return nil, command.Usage(errors.New("--live is required: the policy that decides now"))
+	case f.candidate == "":
+		return nil, command.Usage(errors.New("--candidate is required: the policy that is to replace it"))
+	case !command.OneOf(f.client.Output, reportview.Formats...):
+		return nil, command.Usage(errors.New("--output: it is text, json, markdown or junit"))
+	case f.timeout <= 0:
+		return nil, command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
+	case f.require == "":
+		return nil, nil
+	}
+	required, err := report.Parse(f.require)
+	if err != nil {
+		return nil, command.Usage(fmt.Errorf("--require: %w", err))
+	}
+	if required.RequireAllNodes {
+		return nil, command.Usage(errors.New("--require: all-nodes is about sidecars, and a recording has none; leave it out"))
+	}
+	return required, nil
+}
+
+// run reads both policies, replays, and prints. What was found so far is printed when it is
+// interrupted, too.
+func (f *replayFlags) run(ctx context.Context, names []string) error {
+	required, err := f.check()
+	if err != nil {
+		return err
+	}
+	live, err := f.read(ctx, "--live", f.live)
+	if err != nil {
+		return err
+	}
+	candidate, err := f.read(ctx, "--candidate", f.candidate)
+	if err != nil {
+		return err
+	}
+	files, err := recordings(names, f.client.In)
+	if err != nil {
+		return err
+	}
+	progress := newReplayProgress(f.err, files)
+	result, err := replay.Run(ctx, replay.Options{
+		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
+		Policy: f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
+		Timeout: f.timeout, Strict: f.strict, Progress: progress.show,
+	})
+	progress.end()
+	var refused *replay.PolicyError
+	switch {
+	case errors.As(err, &refused):
+		return explain("the "+string(refused.Side), refused.Err)
+	case err != nil && !errors.Is(err, context.Canceled):
+		return err
+	}
+	return f.show(&replayed{flags: f, live: live, candidate: candidate, result: result, interrupted: err != nil}, required)
+}
+
+// chosen is the policy whose entries are taken.
+func (f *replayFlags) chosen(live *replaySource) string {
+	if f.policy != "" {
+		return f.policy
+	}
+	return live.id
+}
+
+func rulePaths(rules []string) (out []string) {
+	for _, r := range rules {
+		out = append(out, rulePath(r))
+	}
+	return out
+}
+
+// replayed is a replay with what it was made of.
+type replayed struct {
+	flags           *replayFlags
+	live, candidate *replaySource
+	result          *replay.Result
+	interrupted     bool
+}
+
+// show prints the report. The error is the exit code.
+func (f *replayFlags) show(r *replayed, required *adminpb.CommitRequirements) error {
+	if r.result.Entries == 0 && !r.interrupted {
+		return fmt.Errorf("there are no decisions to replay: %s. Is it a decision log, in JSON?", strings.Join(r.read(), "; "))
+	}
+	made := report.Build(report.Input{PolicyEtag: r.live.etag, ExperimentEtag: r.candidate.etag, Evidence: r.result.Evidence})
+	report.SetResults(made, nil, required)
+	if err := r.write(made); err != nil {
+		return err
+	}
+	switch {
+	case r.interrupted:
+		return &command.ExitError{Code: command.ExitFailure, Cause: context.Canceled}
+	case r.result.Compared == 0:
+		return errors.New("no entry could be compared: the report says why")
+	case !made.RequirementsMet:
+		return &command.ExitError{Code: command.ExitFailure}
+	}
+	return nil
+}
+
+// write prints the report in the form that was asked for, with what the replay says beside it.
+func (r *replayed) write(made *adminpb.Report) error {
+	if r.flags.client.Output == "json" {
+		return r.writeJSON(made)
+	}
+	o := reportview.OptionsFor(r.flags.out)
+	o.Name = terminal.Line(r.flags.candidate)
+	o.Notes, o.NotesOf = r.notes(), "log"
+	return reportview.Write(r.flags.out, r.flags.client.Output, made, o)
+}

@@ -1,0 +1,128 @@
+package author
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/replay"
+	"understudy/cmd/understudy/command"
+)
+
+// replaySource is one of the two policies of `replay`.
+type replaySource struct {
+	policy *adminpb.Policy
+	// etag names the content in the report: the server's, or one of ours.
+	etag string
+	// revision is what logs call this content; empty if that is not known.
+	revision string
+	// id is that of a policy of the server; empty for a file.
+	id string
+}
+
+// read reads what a flag names: a file or a folder if there is one, else a policy of the server.
+func (f *replayFlags) read(ctx context.Context, flag, name string) (*replaySource, error) {
+	_, err := os.Stat(name)
+	switch {
+	case err == nil && command.OneOf(filepath.Ext(name), ".yaml", ".yml", ".json"):
+		policy, err := readPolicy(name, nil)
+		if err != nil {
+			return nil, command.Usage(fmt.Errorf("%s: %s: %w", flag, name, err))
+		}
+		return f.fromFile(policy, "")
+	case err == nil:
+		return f.fromBundle(ctx, flag, name)
+	case errors.Is(err, os.ErrNotExist) && filepath.Ext(name) == "":
+		return f.fromServer(ctx, flag, name)
+	}
+	return nil, command.Usage(fmt.Errorf("%s: %w", flag, err))
+}
+
+// fromServer reads a policy of the server. A log names it by its ID.
+func (f *replayFlags) fromServer(ctx context.Context, flag, name string) (*replaySource, error) {
+	if err := f.client.Connect(); err != nil {
+		return nil, command.Usage(err)
+	}
+	defer func() { _ = f.client.Conn.Close() }()
+	policy, err := f.client.Policy(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: there is no file %s, and of the server: %w", flag, name, err)
+	}
+	id := authz.ResourceName(f.client.Name(name)).Policy().ID()
+	return &replaySource{policy: policy, etag: policy.GetEtag(), revision: policy.GetEtag(), id: string(id)}, nil
+}
+
+// fromBundle reads a bundle, a folder or a module, with the rules of --rule.
+func (f *replayFlags) fromBundle(ctx context.Context, flag, name string) (*replaySource, error) {
+	options, err := f.source.options()
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := readBundle(ctx, name, nil, options)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, explain(name, err))
+	}
+	policy, err := policyOf(name, bundle)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	choice := importFlags{rules: f.rules}
+	rules, err := choice.choose(ctx, bundle)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", flag, name, err)
+	}
+	for _, path := range rules {
+		policy.Rules = append(policy.Rules, &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: path}}})
+	}
+	return f.fromFile(policy, bundle.Revision)
+}
+
+// fromFile names the content of a file by its hash.
+func (f *replayFlags) fromFile(policy *adminpb.Policy, revision string) (*replaySource, error) {
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(authz.CompiledPart(policy))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(encoded)
+	return &replaySource{policy: policy, etag: hex.EncodeToString(sum[:8]), revision: revision}, nil
+}
+
+// recording is a file of a log.
+type recording struct {
+	replay.File
+	// size is that of the file, in bytes; 0 if it is not known.
+	size int64
+}
+
+// recordings are the files of the arguments. That one cannot be read is known before anything
+// is replayed.
+func recordings(names []string, stdin io.Reader) (out []recording, err error) {
+	for _, name := range names {
+		if name == "-" {
+			out = append(out, recording{File: replay.File{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}})
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, command.Usage(err)
+		}
+		if info.IsDir() {
+			return nil, command.Usage(fmt.Errorf("%s is a folder: name the files in it, such as %s", name, filepath.Join(name, "*.log")))
+		}
+		size := int64(0)
+		if info.Mode().IsRegular() {
+			size = info.Size()
+		}
+		out = append(out, recording{replay.File{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(name) }}, size})
+	}
+	return out, nil
+}
