@@ -43,7 +43,7 @@ var graph = map[string][]string{
 		"cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/command":       {},
-	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/resourcefile", "cmd/understudy/terminal", "deploy/examples"},
+	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/terminal", "deploy/examples"},
 	"cmd/understudy/lifecycle":     {},
 	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
 	"cmd/understudy/port/certtest": {}, // certificates for tests
@@ -149,7 +149,7 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
 	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "authz/extauthz/input", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
-	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/demo"}, // exporters of records
+	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry"}, // exporters of records
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},
 	"github.com/spf13/cobra": {

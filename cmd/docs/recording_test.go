@@ -31,9 +31,29 @@ func compareRecording(s *session) {
 	for i, text := range recorded {
 		recorded[i] = strings.Join(strings.Fields(plain(text)), " ")
 	}
-	if diff := cmp.Diff(recorded[2:], now); diff != "" {
+	if diff := cmp.Diff(settled(recorded[2:]), settled(now)); diff != "" {
 		s.Errorf("demo.svg shows what the demo does not print (-) or lacks something (+); `make recording` makes it anew\n%s", diff)
 	}
+}
+
+// settled leaves out of reports what the rehearsal process finds out in its own time, such
+// as why and what was never exercised: how much of that is known when the report is read,
+// and so how many lines there is room for, is another matter in each run. The script of the
+// demo (cmd/understudy/testdata/demo.txtar) holds what has to be there.
+func settled(lines []string) (kept []string) {
+	inside := false
+	for _, l := range lines {
+		switch {
+		case strings.HasPrefix(l, "REQUESTS KIND PATH"):
+			inside = true
+		case strings.HasPrefix(l, "Unknown "):
+			inside = false
+		}
+		if !inside {
+			kept = append(kept, l)
+		}
+	}
+	return kept
 }
 
 // shownLines returns the lines of text of a recording, in their order.

@@ -218,7 +218,9 @@ var varying = regexp.MustCompile(`W/\\?"[0-9a-f]{8,}\\?"` +
 	`|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?` +
 	`|\d\d:\d\d:\d\d\.\d{3}` +
 	`|127\.0\.0\.1:\d+` +
-	`|\b\d+ ms\b`)
+	`|\b\d+ ms\b` +
+	`|\([0-9a-f]{12}\)` + // the beginning of an etag in a report
+	`|, for [0-9]+[0-9dhms.]*\b`)
 
 // same reports whether two lines say the same, and keeps what varies between them.
 func (v values) same(shown, got string) bool {

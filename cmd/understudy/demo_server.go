@@ -4,9 +4,8 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
-
-	sdklog "go.opentelemetry.io/otel/sdk/log"
 
 	"understudy/cmd/understudy/demo"
 	"understudy/cmd/understudy/port"
@@ -14,8 +13,18 @@ import (
 )
 
 // serveDemo runs the server of the demo: the real one, over its real ports.
-func serveDemo(ctx context.Context, dir string, records sdklog.Exporter, log io.Writer, announce func(map[string]string)) error {
-	return serve(ctx, demoConfig(dir), records, log, announce)
+func serveDemo(ctx context.Context, dir string, log io.Writer, announce func(map[string]string)) error {
+	return serve(ctx, demoConfig(dir), nil, log, announce)
+}
+
+// executeForDemo runs a command of the demo in this process. Nobody is asked anything.
+func executeForDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(strings.NewReader(""))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
 }
 
 // demoConfig is also what tests begin with: free ports, a store in dir, and no snapshot

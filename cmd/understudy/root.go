@@ -83,7 +83,7 @@ every sidecar at once.
 	}
 	root.SetFlagErrorFunc(command.FlagError)
 	root.SetUsageFunc(command.GroupedUsage(cli.ConnectionFlags))
-	addGroup(root, "run", "Run it:", demo.New(serveDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore())
+	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore())
 	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)
 	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
 	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewTest(), author.NewReplay(), author.NewLock(), cli.NewPush())

@@ -62,10 +62,11 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 			c.explainNothing(ctx, experiment)
 		}
 		last = r
-		if len(r.Requirements) > 0 {
+		done := r.RequirementsMet || unreachableOf(r)
+		if !done {
 			v.show(r)
 		}
-		return r.RequirementsMet || unreachableOf(r)
+		return done
 	})
 	switch {
 	case last == nil:
@@ -91,14 +92,16 @@ func unreachableOf(r *adminpb.Report) bool {
 	return false
 }
 
-// printWaited prints the report at the end. As text it is one line, for who waited has
-// seen the rest.
+// printWaited prints the report at the end. As text it is the verdict with what each
+// requirement has.
 func (c *Client) printWaited(r *adminpb.Report) error {
 	if c.Output != "text" {
 		return reportview.Write(c.Out, c.Output, r, reportview.OptionsFor(c.Out))
 	}
-	_, err := fmt.Fprintln(c.Out, reportview.VerdictOf(r))
-	return err
+	for _, line := range reportview.Progress(r, reportview.OptionsFor(c.Out)) {
+		fmt.Fprintln(c.Out, line)
+	}
+	return nil
 }
 
 // outcome is the error of a wait that has ended.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
@@ -78,7 +79,12 @@ func callersOf(d *adminpb.Report_Difference) string {
 	return Count(d.CallerCount)
 }
 
-// answersOf is what the callers get before and after: allowed → 403.
+// widestAnswer is the most columns of what changed in a response: names of headers can be
+// long.
+const widestAnswer = 18
+
+// answersOf is what the callers get before and after, such as allowed → 403, or, if that is
+// the same, what else changed: header x-plan.
 func answersOf(d *adminpb.Report_Difference) string {
 	before, after := answer(d.PolicyStatus), answer(d.ExperimentStatus)
 	switch d.Kind {
@@ -90,6 +96,9 @@ func answersOf(d *adminpb.Report_Difference) string {
 		after = denial(d.ExperimentStatus)
 	case adminpb.Report_NEWLY_ALLOWED:
 		before = denial(d.PolicyStatus)
+	}
+	if before == after && len(d.Changes) > 0 {
+		return terminal.Cut(terminal.Line(strings.Join(d.Changes, ", ")), widestAnswer)
 	}
 	if before == after {
 		return before

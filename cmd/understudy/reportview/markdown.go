@@ -172,7 +172,7 @@ func (m *markdown) rest(o Options) {
 		m.line("* %s, by %s: %s", nameOfKind(l.Kind), code(l.Label), strings.Join(values, ", "))
 	}
 	if never := neverExercised(m.r); len(never) > 0 {
-		m.line("* %s; about that, nothing is known:", unseen(m.r))
+		m.line("* %s: nothing is known of %s", unseen(m.r), them(len(never)))
 		for _, c := range never {
 			m.line("  * %s", code(ruleOf(c)))
 		}

@@ -12,24 +12,28 @@ import (
 // detail is how much of a report a page shows. Numbers are the most entries of a list.
 type detail struct {
 	groups, causes, rules, labels, values, requirements int
+	// explained is how many groups are shown with why; of the others there is a row.
+	explained int
 	// examples shows a request of each group, and empty lines between the parts.
 	examples bool
 }
 
 // details are what is tried, one after the other, until a page is low enough.
 var details = []detail{
-	{groups: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true},
-	{groups: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true},
-	{groups: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20},
-	{groups: 5, causes: 1, rules: 2, labels: 2, values: 3, requirements: 8},
-	{groups: 3, causes: 1, rules: 1, labels: 2, values: 2, requirements: 4},
-	{groups: 2, causes: 1, rules: 1, labels: 1, values: 1, requirements: 3},
-	{groups: 1, rules: 1, labels: 1, values: 1, requirements: 2},
+	{groups: 10, explained: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true},
+	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true},
+	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20},
+	{groups: 10, explained: 3, causes: 1, rules: 2, labels: 2, values: 3, requirements: 8},
+	{groups: 10, explained: 1, causes: 1, rules: 1, labels: 1, values: 2, requirements: 4},
+	{groups: 5, explained: 1, causes: 1, rules: 1, labels: 1, values: 2, requirements: 4},
+	{groups: 3, explained: 1, causes: 1, rules: 1, labels: 1, values: 1, requirements: 3},
+	{groups: 1, explained: 1, rules: 1, labels: 1, values: 1, requirements: 2},
 }
 
 // everything is a page that leaves nothing out.
 var everything = detail{
-	groups: math.MaxInt, causes: math.MaxInt, rules: math.MaxInt, labels: math.MaxInt, values: math.MaxInt, requirements: math.MaxInt, examples: true,
+	groups: math.MaxInt, explained: math.MaxInt, causes: math.MaxInt, rules: math.MaxInt, labels: math.MaxInt, values: math.MaxInt,
+	requirements: math.MaxInt, examples: true,
 }
 
 // Text writes a report for people, within the width of their terminal, and within its

@@ -58,20 +58,24 @@ func (p *page) table(groups []*adminpb.Report_Difference) bool {
 	for i, d := range groups {
 		before, kind, after := format(rows[i])
 		p.add(before + p.kind(d.Kind, kind) + after)
-		p.about(d, widths[0]+2)
+		if i < p.d.explained {
+			p.about(d, widths[0]+2)
+		}
 	}
 	return true
 }
 
 // stack shows groups on lines of their own.
 func (p *page) stack(groups []*adminpb.Report_Difference) {
-	for _, d := range groups {
+	for i, d := range groups {
 		text := partOf(d) + " " + nameOfKind(d.Kind)
 		if d.CallerCount > 0 {
 			text += ", " + counted(d.CallerCount, "caller")
 		}
 		p.add(p.kind(d.Kind, p.fit(text, 0)), p.fit("  "+endpointOf(d), 0), p.fit("  "+answersOf(d), 0))
-		p.about(d, 2)
+		if i < p.d.explained {
+			p.about(d, 2)
+		}
 	}
 }
 
@@ -98,8 +102,8 @@ func (p *page) about(d *adminpb.Report_Difference, from int) {
 		}
 		line(causeOf(e))
 	}
-	if d.Kind == adminpb.Report_RESPONSE_CHANGED && len(d.Changes) > 0 {
-		line("changes " + terminal.Line(strings.Join(d.Changes, ", ")))
+	if changed := strings.Join(d.Changes, ", "); len(d.Changes) > 0 && answersOf(d) != terminal.Line(changed) {
+		line("changes " + terminal.Line(changed))
 	}
 	line(reasonOf(d))
 	if d.Noise {

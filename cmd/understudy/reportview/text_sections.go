@@ -70,7 +70,7 @@ func (p *page) coverage() {
 		p.row("Seen", "each of "+counted(int64(len(r.ChangedRules)), "changed rule")+" was exercised")
 		return
 	}
-	p.section("Unseen", unseen(r)+"; about that, nothing is known:")
+	p.section("Unseen", unseen(r)+": nothing is known of "+them(len(never)))
 	for i, c := range never {
 		if i == p.d.rules {
 			p.row("", fmt.Sprintf("and %d more", len(never)-i))
@@ -78,6 +78,14 @@ func (p *page) coverage() {
 		}
 		p.row("", "  "+ruleOf(c))
 	}
+}
+
+// them agrees with a number of things.
+func them(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 // ruleOf is where a changed rule is, its name, and the side if it is the live policy's.
@@ -144,7 +152,7 @@ func unknownOf(r *adminpb.Report) (texts []string) {
 	if r.PublishInterval.AsDuration() > 0 {
 		text := "if a sidecar dies, its last " + period(r.PublishInterval) + " are not counted"
 		if r.DroppedCount == 0 {
-			text = "no request was left out; " + text
+			text = "nothing left out; " + text
 		}
 		texts = append(texts, text)
 	}

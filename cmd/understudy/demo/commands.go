@@ -1,0 +1,124 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
+	"understudy/deploy/examples"
+)
+
+// The screen that the demo is made for, and the columns left of what it shows.
+const (
+	screenColumns, screenLines = 80, 24
+	indent                     = 3
+)
+
+// show shows a command and what it prints.
+func (d *demo) show(ctx context.Context, args ...string) error {
+	d.shown(args)
+	return d.call(ctx, d.screen(), d.screen(), args...)
+}
+
+// screen is where the output of commands is shown.
+func (d *demo) screen() io.Writer {
+	return &terminal.Inset{To: d.out, Indent: indent, Columns: screenColumns - indent, Lines: screenLines}
+}
+
+// quietly shows a command whose result is one line that says that it is done.
+func (d *demo) quietly(ctx context.Context, args ...string) error {
+	d.shown(args)
+	return d.call(ctx, io.Discard, io.Discard, args...)
+}
+
+// call runs a command on the demo's server. Files are those of its folder.
+func (d *demo) call(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
+	args = slices.Concat(args, d.flags)
+	if at := slices.Index(args, "-f"); at >= 0 {
+		args[at+1] = filepath.Join(d.dir, args[at+1])
+	}
+	return d.execute(ctx, args, stdout, stderr)
+}
+
+// shown prints a command as it would be typed.
+func (d *demo) shown(args []string) {
+	words := slices.Clone(args)
+	for i, word := range words {
+		if strings.ContainsAny(word, "<>&| *") {
+			words[i] = "'" + word + "'"
+		}
+	}
+	line := "$ understudy " + strings.Join(words, " ")
+	if at := strings.LastIndex(line, " --"); indent+len(line) > screenColumns && at > 0 {
+		fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(line[:at]+` \`))
+		line = "      " + line[at:]
+	}
+	fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(line))
+}
+
+// newlyDenied reads from the report how many requests the experiment denies anew.
+func (d *demo) newlyDenied(ctx context.Context) (int64, error) {
+	var out bytes.Buffer
+	if err := d.call(ctx, &out, io.Discard, "report", experiment, "-o", "json"); err != nil {
+		return 0, err
+	}
+	var report struct {
+		NewlyDeniedCount int64 `json:"newlyDeniedCount,string"`
+	}
+	err := json.Unmarshal(out.Bytes(), &report)
+	return report.NewlyDeniedCount, err
+}
+
+// unmet reports whether an error is the exit code of a report whose requirements are not
+// met.
+func unmet(err error) bool {
+	var exit *command.ExitError
+	return errors.As(err, &exit) && exit.Code == command.ExitFailure && exit.Cause == nil
+}
+
+// The files of the fix: what the experiment lists of the callers of the stock, and what it
+// has to list.
+const (
+	fixedFile = "deploy/examples/fixed.yaml"
+	forgotten = "stock: [checkout, warehouse]"
+	listed    = "stock: [checkout, warehouse, web]"
+)
+
+// writeExamples writes the files that the commands read, as they are in the repository,
+// and the experiment with its fix.
+func (d *demo) writeExamples() error {
+	const folder = "deploy/examples"
+	if err := os.MkdirAll(filepath.Join(d.dir, folder), 0o700); err != nil {
+		return err
+	}
+	entries, err := examples.Files.ReadDir(".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		content, err := examples.Files.ReadFile(e.Name())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(d.dir, folder, e.Name()), content, 0o600); err != nil {
+			return err
+		}
+	}
+	content, err := examples.Files.ReadFile("experiment.yaml")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(content), forgotten) {
+		return fmt.Errorf("experiment.yaml does not have %q", forgotten)
+	}
+	return os.WriteFile(filepath.Join(d.dir, fixedFile), []byte(strings.Replace(string(content), forgotten, listed, 1)), 0o600)
+}
