@@ -112,3 +112,12 @@ func AskForExperiment(ctx context.Context, services Services, r *Request, to *ur
 	q := question{Conditions: Conditions{Services: services, Shadow: true}, request: r}
 	return q.ask(ctx, endpoint{to, to.String()}, body)
 }
+
+// KnownReply returns the reply that an external service gave to a call about this request. No
+// service is called, and nothing is counted.
+func KnownReply(r *Request, to *url.URL, body []byte) ServiceReply {
+	if known, ok := r.replies.find(newCallKey(endpoint{to, to.String()}, body)); ok {
+		return known
+	}
+	return ServiceReply{Outcome: ServiceNotCalled}
+}

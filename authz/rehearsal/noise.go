@@ -83,7 +83,7 @@ func (s *Shadow) sample(j *job) {
 	e.noise.asked.Add(1)
 	s.sampling.Add(1)
 	asking := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
-		return s.policies.of(j.live).Decide(supervisor.Question{Prepare: prepare, Call: c.call, Done: done})
+		return s.policies.of(j.live).Decide(supervisor.Question{Prepare: prepare, Call: c.callAgain, Done: done})
 	}
 	examine(c, live.Reads(), asking, func(again authz.Decision, err error) {
 		defer s.release(c.job.bytes)

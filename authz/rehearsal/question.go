@@ -85,11 +85,23 @@ func encodeInput(
 // call answers a call of an external service: as the live policy was answered, if it asked
 // the same.
 func (c *comparing) call(call wire.Call) wire.Answer {
+	return answerCall(call, func(to *url.URL) authz.ServiceReply {
+		return authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, call.Body)
+	})
+}
+
+// callAgain answers a call of the live policy that decides the request once more: as it was
+// answered the first time.
+func (c *comparing) callAgain(call wire.Call) wire.Answer {
+	return answerCall(call, func(to *url.URL) authz.ServiceReply { return authz.KnownReply(c.job.request, to, call.Body) })
+}
+
+func answerCall(call wire.Call, ask func(to *url.URL) authz.ServiceReply) wire.Answer {
 	to, err := url.Parse(call.URL)
 	if err != nil {
 		return wire.Answer{Outcome: uint8(authz.ServiceFailed)}
 	}
-	reply := authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, call.Body)
+	reply := ask(to)
 	return wire.Answer{Outcome: uint8(reply.Outcome), Message: reply.Message}
 }
 
