@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"understudy/authz"
 )
 
@@ -117,12 +115,9 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 		if now.Sub(t.lastPublished()) > staleTime {
 			t.renew(now)
 		}
-		e, id, serial := t.publication(now, interval, t.over(now, l.closed))
-		value, err := proto.Marshal(e)
-		if err != nil {
-			continue // of valid UTF-8 there is none
+		if e, ok := t.publication(now, interval, t.over(now, l.closed), l.closed); ok {
+			out = append(out, e)
 		}
-		out = append(out, authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: id, Serial: serial, Value: value})
 	}
 	return out
 }
@@ -141,8 +136,8 @@ func (l *Ledger) Published(tally string, serial int64) {
 
 // Refused says that the store takes no more of a tally: it was settled, which ends it there, or
 // the experiment is gone. What was counted since the last publication is published as another
-// tally, unless the experiment is no longer compared and nothing was. Nothing is counted twice; what was counted in
-// the last interval before may be lost.
+// tally, unless the experiment is no longer compared and nothing was. Nothing is counted twice;
+// what was counted in the last interval before may be lost.
 func (l *Ledger) Refused(tally string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +153,8 @@ func (l *Ledger) Refused(tally string) {
 }
 
 // Fresh reports whether there are comparisons of a tally of which none was ever due: whoever
-// has just started an experiment waits for the first of them.
+// has just started an experiment waits for the first of them. So it does after an outage, whose
+// comparisons only this process has.
 func (l *Ledger) Fresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,5 +202,8 @@ func (t *Tally) acknowledge(id string, serial int64, now time.Time) bool {
 		return false
 	}
 	t.published = now
+	if t.unknown != nil && serial >= t.unknown.Serial {
+		t.unknown = nil
+	}
 	return t.final != 0 && serial >= t.final
 }

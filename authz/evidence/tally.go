@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -40,6 +41,11 @@ type Tally struct {
 	shown bool
 	// final is the serial of the first final publication; 0 before.
 	final int64
+	// unknown is the publication of which it is not known whether the store has it; nil if
+	// there is none.
+	unknown *authz.PublishedEvidence
+	// behind says that it was published again: more was counted before the store took it.
+	behind bool
 }
 
 // NewTally returns a tally of an experiment: its resource name, its unique ID, and the etag of
@@ -244,10 +250,18 @@ func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
 // recordSlack is for the fields of evidence that are set last.
 const recordSlack = 64
 
-// publication returns what is to be published now, with the serial under which.
-func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (*evidencepb.Evidence, string, int64) {
+// publication returns what is to be published now, and false if there is nothing that can be.
+// As long as it is not known whether the store has the last one, that is it: should the tally
+// be settled by then, what was counted since is not a part of it, and goes on. A last
+// publication is not put off.
+func (t *Tally) publication(now time.Time, interval time.Duration, final, last bool) (authz.PublishedEvidence, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.unknown != nil && !last {
+		t.behind = true
+		return *t.unknown, true
+	}
+	t.behind = false
 	t.shown = t.shown || t.counted()
 	e := t.snapshot(now)
 	e.PublishInterval, e.Final = durationpb.New(interval), final
@@ -255,7 +269,12 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 	if final && t.final == 0 {
 		t.final = t.serial
 	}
-	return e, t.id, t.serial
+	value, err := proto.Marshal(e)
+	if err != nil {
+		return authz.PublishedEvidence{}, false // of valid UTF-8 there is none
+	}
+	t.unknown = &authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: t.id, Serial: t.serial, Value: value}
+	return *t.unknown, true
 }
 
 // renew begins a new tally in the store, for the one before was settled there, with what was
@@ -267,7 +286,7 @@ func (t *Tally) renew(now time.Time) {
 }
 
 func (t *Tally) forget(now time.Time) {
-	t.id, t.serial, t.final, t.taken, t.published = uuid.NewString(), 0, 0, newSum(), now
+	t.id, t.serial, t.final, t.taken, t.published, t.unknown = uuid.NewString(), 0, 0, newSum(), now, nil
 }
 
 // counting reports whether something was counted since the last publication.
@@ -277,11 +296,12 @@ func (t *Tally) counting() bool {
 	return t.counted()
 }
 
-// fresh reports whether something was counted and nothing was published yet.
+// fresh reports whether something was counted and nothing was published yet, or nothing that
+// was counted in an outage which is over.
 func (t *Tally) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.shown && t.counted()
+	return (!t.shown || t.behind && t.unknown == nil) && t.counted()
 }
 
 func (t *Tally) counted() bool {
