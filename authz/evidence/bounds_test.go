@@ -135,3 +135,44 @@ func TestAnOrdinaryRecordKeepsItsDetail(t *testing.T) {
 		}
 	}
 }
+
+// TestAReasonForEachCallerIsOneGroup: what a policy says of the request in a reason does not
+// hide how many requests there are.
+func TestAReasonForEachCallerIsOneGroup(t *testing.T) {
+	tally := newTally()
+	for i := range 1000 {
+		d := authz.Decision{Rule: "auth", Reason: fmt.Sprintf("user%d may not", i)}
+		r := request{method: "GET", path: "/orders", principal: fmt.Sprint("user", i), live: allowed, experiment: d}
+		if count(tally, "live", r) && i > 8 {
+			tally.Explain("live", comparison(tally, r), []*evidencepb.Cause{{File: "a.rego", Line: 1, Text: "x"}})
+		}
+		if i%100 == 0 {
+			tally.Snapshot(begun)
+		}
+	}
+	e := tally.Snapshot(begun)
+	checkSums(t, e)
+	groups := e.GetPairs()[0].GetGroups()
+	if len(groups) != 9 || len(e.GetPairs()[0].GetOther()) != 0 {
+		t.Fatalf("got %d groups and %v others, want 9 and none", len(groups), e.GetPairs()[0].GetOther())
+	}
+	if g := groups[0]; g.GetCount() != 992 || g.GetReason() != "(one of many reasons)" || len(g.GetCauses()) != 1 {
+		t.Errorf("got %v, want 992 requests of many reasons, with their causes", g)
+	}
+}
+
+// TestMethodsOfHTTPAreAlwaysTold: whoever sends others first hides none of them.
+func TestMethodsOfHTTPAreAlwaysTold(t *testing.T) {
+	patterns := evidence.NewPatterns()
+	for i := range 10_000 {
+		patterns.Of("M"+strings.Repeat("x", i%30), "/")
+	}
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"} {
+		if got := patterns.Of(method, "/orders").Method(); got != method {
+			t.Errorf("%s is %s", method, got)
+		}
+	}
+	if got := patterns.Of("PURGE", "/").Method(); got != "*" {
+		t.Errorf("PURGE is %s, want it to be one of many", got)
+	}
+}

@@ -115,12 +115,40 @@ func (c *counter) label(id labelID, value string) {
 
 // group returns the group of a key; nil if there are too many.
 func (c *counter) group(key groupKey) *group {
+	if g := c.known(key); g != nil {
+		return g
+	}
+	if key.reason != "" && c.reasons(key) >= maxReasons {
+		key.reason = manyReasons
+	}
+	if len(c.groups) == maxGroups {
+		return nil
+	}
+	g := &group{}
+	c.groups[key] = g
+	return g
+}
+
+// known returns the group of a key, or that of many reasons; nil if there is neither.
+func (c *counter) known(key groupKey) *group {
 	g := c.groups[key]
-	if g == nil && len(c.groups) < maxGroups {
-		g = &group{}
-		c.groups[key] = g
+	if g == nil && key.reason != "" {
+		key.reason = manyReasons
+		g = c.groups[key]
 	}
 	return g
+}
+
+// reasons is how many groups differ from a key in nothing but the reason.
+func (c *counter) reasons(key groupKey) (n int) {
+	for other := range c.groups {
+		if other.pattern == key.pattern {
+			if other.reason = key.reason; other == key {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // flush returns what was counted since the last time, and begins anew. What is no sum is there

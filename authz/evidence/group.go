@@ -15,6 +15,10 @@ import (
 const (
 	// maxGroups is how many groups of differences are counted of a pair.
 	maxGroups = 200
+	// maxReasons is how many reasons of otherwise equal groups are told apart: a policy may write
+	// one for each caller. The others are one group, with manyReasons in their place.
+	maxReasons  = 8
+	manyReasons = "(one of many reasons)"
 	// maxExamples and maxCauses are how many a group has.
 	maxExamples = 3
 	maxCauses   = 3

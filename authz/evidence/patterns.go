@@ -16,7 +16,8 @@ const (
 	// both are made to fold what is beyond.
 	maxPlaces   = 1024
 	maxPatterns = 2048
-	// maxMethods is how many methods are told apart, and maxMethod how long one may be.
+	// maxMethods is how many methods are told apart beside those of HTTP, and maxMethod how long
+	// one may be.
 	maxMethods = 24
 	maxMethod  = 32
 )
@@ -295,8 +296,13 @@ func (s *Patterns) pattern(at *place, method string) *Pattern {
 	return p
 }
 
-// known returns a method as patterns have it; `*` if it is not known.
+// known returns a method as patterns have it; `*` if it is not known. Those of HTTP always are,
+// whatever other methods came before.
 func (s *Patterns) known(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE":
+		return method
+	}
 	for _, m := range s.methods {
 		if m == method {
 			return m

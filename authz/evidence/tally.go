@@ -100,7 +100,7 @@ func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*eviden
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.counter(policyEtag)
-	g := c.groups[groupKey{compared.Pattern.present(), compared.Outcome.key()}]
+	g := c.known(groupKey{compared.Pattern.present(), compared.Outcome.key()})
 	if g == nil || len(causes) == 0 {
 		return
 	}
