@@ -36,6 +36,7 @@ func (p *Publisher) Run(ctx context.Context) {
 	ticker := time.NewTicker(fresh)
 	defer ticker.Stop()
 	next := time.Now()
+	var trouble outage
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,8 +46,8 @@ func (p *Publisher) Run(ctx context.Context) {
 				continue
 			}
 		}
-		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
-			p.Logger.Debug("evidence could not be published; this is tried again", "error", err)
+		if err := p.publish(ctx); ctx.Err() == nil {
+			trouble.note(p.Logger, time.Now(), err)
 		}
 		next = time.Now().Add(Jittered(p.Pace.Publication()))
 	}
