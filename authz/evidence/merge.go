@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// MaxRecord is how large what a tally publishes may be, and MaxSum how large evidence that
-	// was merged, in bytes as a message. A record with what Redis keeps beside it is within
-	// 16 KiB: the next size that Redis allocates is 20.
+	// MaxRecord is how large what a tally publishes may be, in bytes as a message. With what
+	// Redis keeps beside it that is within 16 KiB: the next size that Redis allocates is 20.
 	MaxRecord = 16_000
-	MaxSum    = 256 << 10
+	// MaxSum is how large evidence that was merged may be, in bytes as a message.
+	MaxSum = 256 << 10
 )
 
 // Merge adds evidence to other evidence of the same content of an experiment; an empty one

@@ -74,7 +74,8 @@ func appendPlain(b []byte, value Document, depth int) ([]byte, bool) {
 
 func appendArray(b []byte, values Document, depth int) ([]byte, bool) {
 	b = append(b, '[')
-	ok, first := true, true
+	var ok bool
+	first := true
 	for v := range values.Elements() {
 		if !first {
 			b = append(b, ',')
@@ -89,7 +90,8 @@ func appendArray(b []byte, values Document, depth int) ([]byte, bool) {
 
 func appendObject(b []byte, pairs Document, depth int) ([]byte, bool) {
 	b = append(b, '{')
-	ok, first := true, true
+	var ok bool
+	first := true
 	for pair := range pairs.Elements() {
 		if !first {
 			b = append(b, ',')

@@ -208,7 +208,7 @@ func (c *pairCoverage) complete() bool {
 func (c *pairCoverage) fresh(key coveredKey, keyed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changes != nil && !(keyed && c.covered[key])
+	return c.changes != nil && (!keyed || !c.covered[key])
 }
 
 // due reports whether a request may tell anything new, and it is time for the next.

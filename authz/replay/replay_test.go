@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -237,7 +238,7 @@ func TestInterrupted(t *testing.T) {
 			}
 		},
 	})
-	if err != context.Canceled || got.Compared <= 1000 || got.Evidence.GetPairs()[0].GetCounts().GetUnchanged() != got.Compared {
+	if !errors.Is(err, context.Canceled) || got.Compared <= 1000 || got.Evidence.GetPairs()[0].GetCounts().GetUnchanged() != got.Compared {
 		t.Errorf("error %v with %d compared; want what was counted before the end", err, got.Compared)
 	}
 }

@@ -81,10 +81,10 @@ var driftWords = map[authz.Difference]string{
 // drift says how far the live policy decides as the log says.
 func (r *replayed) drift() (out []string) {
 	d := r.result.Drift
-	switch {
-	case d.Known == 0:
+	switch d.Known {
+	case 0:
 		return []string{"the log does not say what was decided then, so the replay cannot be checked"}
-	case d.Known == d.Same:
+	case d.Same:
 		return []string{fmt.Sprintf("check: the live policy decides %s of %s entries as the log says", report.Number(d.Same), report.Number(d.Known))}
 	}
 	out = append(out, fmt.Sprintf("drift: the live policy decides %s of %s entries otherwise than the log says", report.Number(d.Known-d.Same), report.Number(d.Known)))

@@ -49,7 +49,7 @@ has to be.
 			if err != nil {
 				return err
 			}
-			return f.run(c, ctx, name)
+			return f.run(ctx, c, name)
 		})
 	cmd.Example = `  understudy commit shop/tighter
   understudy commit shop/tighter --yes --require 'requests>=10000,newly-denied=0'
@@ -64,7 +64,7 @@ has to be.
 }
 
 // run commits by the report, or by the etag that is given.
-func (f *commitFlags) run(c *Client, ctx context.Context, name string) error {
+func (f *commitFlags) run(ctx context.Context, c *Client, name string) error {
 	required, err := parseRequire(f.require)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *commitFlags) run(c *Client, ctx context.Context, name string) error {
 	if err := f.mayGoWithoutEtag(c, name); err != nil {
 		return err
 	}
-	return f.byReport(c, ctx, request)
+	return f.byReport(ctx, c, request)
 }
 
 // mayGoWithoutEtag returns the error of flags that do not say what is committed, where
@@ -102,7 +102,7 @@ func (f *commitFlags) mayGoWithoutEtag(c *Client, name string) error {
 }
 
 // byReport shows the report, asks, and commits the pair that the report is about.
-func (f *commitFlags) byReport(c *Client, ctx context.Context, request *adminpb.CommitPolicyExperimentRequest) error {
+func (f *commitFlags) byReport(ctx context.Context, c *Client, request *adminpb.CommitPolicyExperimentRequest) error {
 	r, err := c.report(ctx, request.Name, request.Requirements)
 	if err != nil {
 		return err

@@ -158,9 +158,9 @@ func Summary(r *adminpb.Report) string {
 func Differing(r *adminpb.Report) string {
 	all := differing(r)
 	for _, k := range kinds {
-		switch n := k.count(r); {
-		case n == 0:
-		case n == all:
+		switch n := k.count(r); n {
+		case 0:
+		case all:
 			return Count(n) + " " + k.name
 		default:
 			return Count(all) + " (" + Count(n) + " " + k.name + ")"
