@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,8 @@ type Request struct {
 	// Span returns the span that the request belongs to: the caller's, or that of the
 	// proxy that asks. Nil means that there is none.
 	Span func() trace.SpanContext
+	// Sent is what the request was made of. Nil means that it cannot be made again.
+	Sent Sent
 
 	input madeInput
 	// parsed is about the memory that was taken for what is read of the body, in bytes.
@@ -102,6 +105,59 @@ func (r *Request) Held() int { return r.Size + int(r.parsed.Load()) }
 // that decide the request.
 func (r *Request) Input(reading *Reading) (rego.Input, error) {
 	return r.input.once(func() (rego.Input, error) { return r.Source(reading) })
+}
+
+// Sent is what a front has made a request of. It is safe for concurrent use.
+type Sent interface {
+	// Reread returns a function that makes the request again, without ID, Time and Span. The
+	// function holds the bytes that were sent, in memory of their own, and nothing else of the
+	// request: neither the context of its call nor what was made of it.
+	Reread() func() (*Request, error)
+	// BodySize is the size of the body as it was sent, in bytes.
+	BodySize() int
+}
+
+// Kept is what it takes to decide a request once more, later and by another policy: at its
+// own time, under its own ID, and with the replies of external services that it had. It is
+// immutable.
+type Kept struct {
+	id      string
+	time    time.Time
+	reread  func() (*Request, error)
+	replies map[callKey]ServiceReply
+	// size is about the memory that it holds, in bytes.
+	size int
+}
+
+// Keep returns what is to be kept of a request that was decided. It reports false if the
+// request cannot be made again.
+func (r *Request) Keep() (Kept, bool) {
+	if r.Sent == nil {
+		return Kept{}, false
+	}
+	k := Kept{id: r.ID, time: r.Time, reread: r.Sent.Reread(), replies: r.replies.all()}
+	k.size = r.Size + len(k.id)
+	for _, reply := range k.replies {
+		k.size += bytesPerReply + len(reply.Message)
+	}
+	return k, true
+}
+
+// bytesPerReply is about what a reply of an external service takes beside its message.
+const bytesPerReply = 128
+
+// Size is about the memory that it holds, in bytes.
+func (k Kept) Size() int { return k.size }
+
+// Request makes the request again. The error is that of a front that could not.
+func (k Kept) Request() (*Request, error) {
+	r, err := k.reread()
+	if err != nil {
+		return nil, err
+	}
+	r.ID, r.Time = k.id, k.time
+	r.replies.known = maps.Clone(k.replies)
+	return r, nil
 }
 
 // BadRequest is the error of a request that cannot become an input document: its

@@ -34,6 +34,30 @@ type Reader struct {
 type lazyRequest struct {
 	check   Check
 	request authz.Request
+	// wire is the CheckRequest, and reader who reads it; nil of one that came decoded.
+	wire   []byte
+	reader *Reader
+}
+
+// Reread is of [authz.Sent].
+func (a *lazyRequest) Reread() func() (*authz.Request, error) {
+	reader, wire := a.reader, a.wire
+	return func() (*authz.Request, error) {
+		q, _, err := reader.Read(wire)
+		return q, err
+	}
+}
+
+// BodySize is of [authz.Sent].
+func (a *lazyRequest) BodySize() int { return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check)) }
+
+// whole and bodiless make the input document, by the full decode.
+func (a *lazyRequest) whole(reading *authz.Reading) (rego.Input, error) {
+	return a.reader.decode(reading, a.wire, everything)
+}
+
+func (a *lazyRequest) bodiless() (rego.Input, error) {
+	return a.reader.decode(nil, a.wire, withoutBody)
 }
 
 // decodedRequest is a lazyRequest that was decoded in full.
@@ -54,12 +78,12 @@ func (r *Reader) Read(wire []byte) (*authz.Request, *Check, error) {
 		if proto.Unmarshal(wire, message) != nil {
 			return nil, nil, ErrNotACheck
 		}
-		return r.Decoded(message)
+		return r.decoded(message, wire)
 	}
 	q := a.facts()
-	q.Size = len(wire)
-	q.Source = func(reading *authz.Reading) (rego.Input, error) { return r.decode(reading, wire, everything) }
-	q.WithoutBody = func() (rego.Input, error) { return r.decode(nil, wire, withoutBody) }
+	a.wire, a.reader = wire, r
+	q.Size, q.Sent = len(wire), a
+	q.Source, q.WithoutBody = a.whole, a.bodiless
 	return q, &a.check, nil
 }
 
@@ -77,6 +101,11 @@ func (r *Reader) decode(reading *authz.Reading, wire []byte, p *plan) (rego.Inpu
 
 // Decoded is Read for a CheckRequest that is decoded already.
 func (r *Reader) Decoded(message *authv3.CheckRequest) (*authz.Request, *Check, error) {
+	return r.decoded(message, nil)
+}
+
+// decoded is Decoded for a message that was on the wire, which is nil if it was not.
+func (r *Reader) decoded(message *authv3.CheckRequest, wire []byte) (*authz.Request, *Check, error) {
 	if message.GetAttributes() == nil {
 		return nil, nil, ErrEmpty
 	}
@@ -87,6 +116,10 @@ func (r *Reader) Decoded(message *authv3.CheckRequest) (*authz.Request, *Check, 
 	q.Size = len(at.body.of(c)) + len(at.rawBody.of(c))
 	q.Source = func(reading *authz.Reading) (rego.Input, error) { return c.input(reading, everything) }
 	q.WithoutBody = func() (rego.Input, error) { return c.input(nil, withoutBody) }
+	if wire != nil {
+		a.wire, a.reader = wire, r
+		q.Size, q.Sent = max(q.Size, len(wire)), a
+	}
 	return q, c, nil
 }
 
