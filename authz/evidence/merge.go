@@ -36,6 +36,6 @@ func Merge(into *evidencepb.Evidence, from ...*evidencepb.Evidence) {
 	fit(out, MaxSum)
 	proto.Reset(into)
 	into.Experiment, into.Uid, into.ExperimentEtag, into.Final = out.Experiment, out.Uid, out.ExperimentEtag, out.Final
-	into.Pairs, into.Earlier, into.Points = out.Pairs, out.Earlier, out.Points
+	into.Pairs, into.Earlier, into.Points, into.Replayed = out.Pairs, out.Earlier, out.Points, out.Replayed
 	into.PublishTime, into.PublishInterval = out.PublishTime, out.PublishInterval
 }

@@ -31,10 +31,12 @@ type sum struct {
 	earlier *pair
 	// points :: beginning of a minute → counts.
 	points map[int64]*[kinds + 1]int64
+	// replayed :: etag of the live policy → what was replayed for it.
+	replayed map[string]*pair
 }
 
 func newSum() *sum {
-	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*[kinds + 1]int64)}
+	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*[kinds + 1]int64), replayed: make(map[string]*pair)}
 }
 
 // add adds evidence, unless it is of another content of the experiment than what is there.
@@ -58,13 +60,19 @@ func (s *sum) add(e *evidencepb.Evidence) {
 	for _, p := range e.GetPoints() {
 		s.point(p.GetStart(), countsOf(p.GetCounts()))
 	}
+	for _, p := range e.GetReplayed() {
+		pairIn(s.replayed, p.GetPolicyEtag()).add(p)
+	}
 }
 
-func (s *sum) pair(policyEtag string) *pair {
-	if s.pairs[policyEtag] == nil {
-		s.pairs[policyEtag] = newPair()
+func (s *sum) pair(policyEtag string) *pair { return pairIn(s.pairs, policyEtag) }
+
+// pairIn returns the pair of a live policy, made if there is none.
+func pairIn(pairs map[string]*pair, policyEtag string) *pair {
+	if pairs[policyEtag] == nil {
+		pairs[policyEtag] = newPair()
 	}
-	return s.pairs[policyEtag]
+	return pairs[policyEtag]
 }
 
 func (s *sum) early() *pair {
@@ -86,7 +94,14 @@ func (s *sum) point(start int64, counts [kinds + 1]int64) {
 // bound moves what there is no room for to where it is counted as other. The result is the
 // same in whichever order evidence was added, unless something had to go before.
 func (s *sum) bound() {
-	for _, etag := range s.etags()[min(maxPairs, len(s.pairs)):] {
+	for _, etag := range etags(s.replayed)[min(maxReplayed, len(s.replayed)):] {
+		delete(s.replayed, etag)
+	}
+	for _, p := range s.replayed {
+		p.bound()
+		p.boundGroups(maxReplayedGroups)
+	}
+	for _, etag := range etags(s.pairs)[min(maxPairs, len(s.pairs)):] {
 		s.early().merge(s.pairs[etag])
 		delete(s.pairs, etag)
 	}
@@ -103,10 +118,10 @@ func (s *sum) bound() {
 	}
 }
 
-// etags returns those of the pairs, the one that was compared last first.
-func (s *sum) etags() []string {
-	return slices.SortedFunc(maps.Keys(s.pairs), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.pairs[b].latest(), s.pairs[a].latest()), cmp.Compare(a, b))
+// etags returns those of pairs, the one that was compared last first.
+func etags(pairs map[string]*pair) []string {
+	return slices.SortedFunc(maps.Keys(pairs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(pairs[b].latest(), pairs[a].latest()), cmp.Compare(a, b))
 	})
 }
 
@@ -117,8 +132,11 @@ func (s *sum) evidence() *evidencepb.Evidence {
 		e.Experiment, e.Uid, e.ExperimentEtag, e.Final = s.head.Experiment, s.head.Uid, s.head.ExperimentEtag, s.head.Final
 		e.PublishTime, e.PublishInterval = s.head.PublishTime, s.head.PublishInterval
 	}
-	for _, etag := range s.etags() {
+	for _, etag := range etags(s.pairs) {
 		e.Pairs = append(e.Pairs, s.pairs[etag].message(etag))
+	}
+	for _, etag := range etags(s.replayed) {
+		e.Replayed = append(e.Replayed, s.replayed[etag].message(etag))
 	}
 	if s.earlier != nil {
 		e.Earlier = s.earlier.message("")

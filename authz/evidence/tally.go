@@ -28,6 +28,11 @@ type Tally struct {
 	// of the present one. Mostly that is one.
 	counters []*counter
 	points   minutes
+	// replayed are those of the live policies for which requests from before were replayed.
+	// Mostly that is none or one.
+	replayed []*counter
+	// replayEnded says that a replay has ended since the last publication.
+	replayEnded bool
 	// taken is what was taken from the counters.
 	taken *sum
 	// pair is the counter of the time that is ACTIVE now, since when; nil while it is not.
@@ -86,20 +91,28 @@ func millis(t time.Time) int64 {
 func (t *Tally) Drop(policyEtag, reason string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.counter(policyEtag)
+	t.counter(policyEtag).drop(reason)
+	t.points.add(millis(at), dropped)
+}
+
+// drop counts a comparison that was not made.
+func (c *counter) drop(reason string) {
 	c.counts[dropped]++
 	if _, known := c.drops[reason]; !known && len(c.drops) >= maxDrops {
 		reason = "other"
 	}
 	c.drops[reason]++
-	t.points.add(millis(at), dropped)
 }
 
 // Explain sets the causes of the difference that a comparison is one of.
 func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*evidencepb.Cause) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.counter(policyEtag)
+	t.counter(policyEtag).explain(compared, causes)
+}
+
+// explain sets the causes of the group of a comparison.
+func (c *counter) explain(compared Comparison, causes []*evidencepb.Cause) {
 	g := c.known(groupKey{compared.Pattern.present(), compared.Outcome.key()})
 	if g == nil || len(causes) == 0 {
 		return
@@ -152,7 +165,7 @@ const maxCounters = 8
 
 // counter returns the counter of a live policy, by patterns as they are now.
 func (t *Tally) counter(policyEtag string) *counter {
-	c := t.known(policyEtag)
+	c := known(t.counters, policyEtag)
 	if c == nil {
 		if len(t.counters) >= maxCounters {
 			t.take(0)
@@ -166,8 +179,8 @@ func (t *Tally) counter(policyEtag string) *counter {
 	return c
 }
 
-func (t *Tally) known(policyEtag string) *counter {
-	for _, c := range t.counters {
+func known(counters []*counter, policyEtag string) *counter {
+	for _, c := range counters {
 		if c.policyEtag == policyEtag {
 			return c
 		}
@@ -226,6 +239,7 @@ func (t *Tally) take(now int64) {
 	}
 	clear(t.counters[len(kept):])
 	t.counters = kept
+	e.Replayed = t.takeReplayed(collapsed)
 	t.taken.add(e)
 	t.taken.bound()
 }
@@ -261,7 +275,7 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final, last b
 		t.behind = true
 		return *t.unknown, true
 	}
-	t.behind = false
+	t.behind, t.replayEnded = false, false
 	t.shown = t.shown || t.counted()
 	e := t.snapshot(now)
 	e.PublishInterval, e.Final = durationpb.New(interval), final
@@ -297,11 +311,11 @@ func (t *Tally) counting() bool {
 }
 
 // fresh reports whether something was counted and nothing was published yet, or nothing that
-// was counted in an outage which is over.
+// was counted in an outage which is over, or nothing since a replay has ended.
 func (t *Tally) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return (!t.shown || t.behind && t.unknown == nil) && t.counted()
+	return t.replayEnded && t.unknown == nil || (!t.shown || t.behind && t.unknown == nil) && t.counted()
 }
 
 func (t *Tally) counted() bool {

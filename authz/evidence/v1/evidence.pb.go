@@ -47,8 +47,11 @@ type Evidence struct {
 	PublishTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
 	// The time within which it will be published again.
 	PublishInterval *durationpb.Duration `protobuf:"bytes,9,opt,name=publish_interval,json=publishInterval,proto3" json:"publish_interval,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Requests from before the experiment was ACTIVE, which sidecars had kept and replayed: by
+	// live policy, at most 2. They are in no other pair, and in no point.
+	Replayed      []*Pair `protobuf:"bytes,10,rep,name=replayed,proto3" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Evidence) Reset() {
@@ -140,6 +143,13 @@ func (x *Evidence) GetPublishTime() *timestamppb.Timestamp {
 func (x *Evidence) GetPublishInterval() *durationpb.Duration {
 	if x != nil {
 		return x.PublishInterval
+	}
+	return nil
+}
+
+func (x *Evidence) GetReplayed() []*Pair {
+	if x != nil {
+		return x.Replayed
 	}
 	return nil
 }
@@ -1179,7 +1189,7 @@ var File_understudy_authz_evidence_v1_evidence_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
-	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x03\n" +
+	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x03\n" +
 	"\bEvidence\x12\x1e\n" +
 	"\n" +
 	"experiment\x18\x01 \x01(\tR\n" +
@@ -1191,7 +1201,9 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\x06points\x18\x06 \x03(\v2\x1d.understudy.evidence.v1.PointR\x06points\x12\x14\n" +
 	"\x05final\x18\a \x01(\bR\x05final\x12=\n" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
-	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\"\x9b\a\n" +
+	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x128\n" +
+	"\breplayed\x18\n" +
+	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\x9b\a\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1340,31 +1352,32 @@ var file_understudy_authz_evidence_v1_evidence_proto_depIdxs = []int32{
 	11, // 2: understudy.evidence.v1.Evidence.points:type_name -> understudy.evidence.v1.Point
 	17, // 3: understudy.evidence.v1.Evidence.publish_time:type_name -> google.protobuf.Timestamp
 	18, // 4: understudy.evidence.v1.Evidence.publish_interval:type_name -> google.protobuf.Duration
-	2,  // 5: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
-	12, // 6: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
-	3,  // 7: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
-	17, // 8: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
-	17, // 9: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
-	4,  // 10: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
-	5,  // 11: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
-	13, // 12: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
-	8,  // 13: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
-	9,  // 14: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
-	10, // 15: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
-	17, // 16: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
-	17, // 17: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
-	6,  // 18: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
-	7,  // 19: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
-	14, // 20: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
-	17, // 21: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
-	15, // 22: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
-	16, // 23: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
-	2,  // 24: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	1,  // 5: understudy.evidence.v1.Evidence.replayed:type_name -> understudy.evidence.v1.Pair
+	2,  // 6: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
+	12, // 7: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
+	3,  // 8: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
+	17, // 9: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
+	17, // 10: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
+	4,  // 11: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
+	5,  // 12: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
+	13, // 13: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
+	8,  // 14: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
+	9,  // 15: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
+	10, // 16: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
+	17, // 17: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
+	17, // 18: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
+	6,  // 19: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
+	7,  // 20: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
+	14, // 21: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
+	17, // 22: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
+	15, // 23: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
+	16, // 24: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
+	2,  // 25: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_evidence_v1_evidence_proto_init() }
