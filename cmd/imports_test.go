@@ -86,8 +86,8 @@ var graph = map[string][]string{
 	"authz/evidence/v1": {},                                                              // what sidecars count, as the store keeps it
 	"authz/extservice":  {"authz/diagnostics"},
 	"authz/rehearsal": {
-		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/supervisor",
-		"authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
+		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/recent",
+		"authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
 	},
 	"authz/recorded": {}, // files of others, whatever is made of them
 	"authz/replay": { // it decides as a sidecar does, and counts as it
@@ -97,10 +97,11 @@ var graph = map[string][]string{
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
-		"authz/rehearsal", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
+		"authz/rehearsal", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
 	},
 	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // the parent never imports it
 	"authz/rehearsal/process":                   {},
+	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},     // for tests
 	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"}, // decisions, read sets and traces cross

@@ -33,6 +33,10 @@ func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
 // of the first ones of their group are looked for.
 func (c *comparing) count(compared *comparison) {
 	c.job.counted = true
+	if c.job.replay != nil {
+		c.countReplayed(compared)
+		return
+	}
 	c.experiment.Candidate.tally.compare(compared)
 	t := c.experiment.Evidence
 	if t == nil {
@@ -53,6 +57,10 @@ func (c *comparing) drop(why background.DropReason) { c.job.drop(c.experiment, w
 // drop counts that the request is not compared with the decision of an experiment. What
 // panics after it was counted is a drop for the metrics alone: evidence has each request once.
 func (j *job) drop(e *Experiment, why background.DropReason) {
+	if j.replay != nil {
+		j.replay.drop(j, why)
+		return
+	}
 	e.Candidate.tally.drop(why)
 	if e.Evidence != nil && !j.counted {
 		e.Evidence.Drop(j.live.Etag, string(why), j.request.Time)

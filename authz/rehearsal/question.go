@@ -25,7 +25,11 @@ type comparing struct {
 func (c *comparing) ask() {
 	err := supervisor.ErrUnavailable // of a process that was never there
 	if c.experiment.Candidate.remote != nil {
-		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: c.call, Done: c.answered})
+		call := c.call
+		if c.job.replay != nil {
+			call = c.callAgain // no service is asked about what is over
+		}
+		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: call, Done: c.answered})
 	}
 	if err != nil {
 		c.done(authz.Decision{}, err)
@@ -90,7 +94,7 @@ func (c *comparing) call(call wire.Call) wire.Answer {
 	})
 }
 
-// callAgain answers a call of the live policy that decides the request once more: as it was
+// callAgain answers a call about a request that is decided once more: as the live policy was
 // answered the first time.
 func (c *comparing) callAgain(call wire.Call) wire.Answer {
 	return answerCall(call, func(to *url.URL) authz.ServiceReply { return authz.KnownReply(c.job.request, to, call.Body) })
@@ -131,6 +135,8 @@ func (c *comparing) done(d authz.Decision, err error) {
 	case d.Failure == authz.FailureCanceled:
 		// The candidate was closed, or there is no more time at shutdown.
 		c.drop(DropChanged)
+	case c.job.replay != nil && d.Failure == authz.FailureNotCalled:
+		c.drop(DropNotAsked)
 	default:
 		c.compare(c.experiment.Candidate.Cache().Keep(c.job.request, d))
 	}
@@ -153,6 +159,9 @@ func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
 func (c *comparing) compare(d authz.Decision) {
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, &c.experiment.Version, c.job.decision, d)
 	c.count(compared)
+	if c.job.replay != nil {
+		return // records are of requests as they happen
+	}
 	c.shadow.record(c.job.ctx, &c.job, compared)
 }
 
@@ -164,6 +173,11 @@ const (
 	DropChanged background.DropReason = "changed"
 	// DropUnavailable: the rehearsal process cannot be started.
 	DropUnavailable background.DropReason = "unavailable"
+	// DropNotAsked: a request is replayed, and the experiment asks an external service what
+	// the live policy had not asked it. Services are not asked about requests that are over.
+	DropNotAsked background.DropReason = "service_not_asked"
+	// DropUnreadable: a request cannot be made again of what was kept of it.
+	DropUnreadable background.DropReason = "unreadable"
 )
 
 // reasonOf returns the reason that an error of the supervisor is.

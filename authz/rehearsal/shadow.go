@@ -111,6 +111,12 @@ type Shadow struct {
 	endWork context.CancelFunc
 	// underWay are the comparisons that the rehearsal process has been asked for.
 	underWay sync.WaitGroup
+	// replays says whether a replay may begin or go on. It is held while one begins, so that
+	// none does when underWay is waited for.
+	replays struct {
+		sync.Mutex
+		ended bool
+	}
 	// bytes is the memory of the requests that they are about.
 	bytes atomic.Int64
 	// policies are the live policies in the rehearsal process.
@@ -141,6 +147,8 @@ type job struct {
 	counted bool
 	// held is the part of a job that waits for the rehearsal process; nil while none does.
 	held *held
+	// replay is what the request is replayed by; nil for one that has just been decided.
+	replay *replay
 }
 
 // held is a request that waits for the rehearsal process.
@@ -196,6 +204,7 @@ func (s *Shadow) Run(ctx context.Context) {
 	defer s.endWork()
 	defer s.policies.close()
 	s.pool.Run(ctx)
+	s.endReplays()
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -289,5 +298,8 @@ func (j job) give(e *Experiment) {
 // finish is called when an experiment need not be waited for any more.
 func (j job) finish(e *Experiment) {
 	j.give(e)
+	if j.replay != nil {
+		j.replay.slots.release()
+	}
 	j.held.shadow.underWay.Done()
 }

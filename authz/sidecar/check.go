@@ -44,6 +44,9 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	if len(e.experiments) > 0 && d.Failure != authz.FailureCanceled && d.Failure != authz.FailureOverloaded {
 		s.shadow.Offer(ctx, &e.live, e.experiments, r, d)
 	}
+	if s.replays != nil {
+		s.replays.keep(e, r, d)
+	}
 	s.verifier.Offer(&e.live, r, d)
 	return d
 }

@@ -110,7 +110,7 @@ func (s *snapshot) active() []evidence.Active {
 	var out []evidence.Active
 	for _, e := range s.policies {
 		for _, x := range e.experiments {
-			if !slices.ContainsFunc(e.pending, func(p pending) bool { return p.experiment == x }) {
+			if !e.isPending(x) {
 				out = append(out, x.Active(e.live.Etag))
 			}
 		}
@@ -175,6 +175,8 @@ func (s *Sidecar) settle(c *rehearsal.Candidate) {
 		if c.Err() != nil {
 			// That one alone: the candidates of a snapshot that is being made are in none yet.
 			s.candidates.close(c)
+		} else if requests := s.replays.of(&settled, p); len(requests) > 0 {
+			s.settling.Go(func() { s.shadow.Replay(&settled.live, p.experiment, requests) })
 		}
 		s.askForHeartbeat()
 		return

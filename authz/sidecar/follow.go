@@ -183,6 +183,7 @@ func (s *Sidecar) apply(ctx context.Context, on *snapshot, update authz.Update) 
 	// What waits for experiments that are gone is dropped before the change counts as applied.
 	s.candidates.closeExcept(next)
 	s.countActive()
+	s.replays.follow(before, next)
 	s.settlePending(next)
 	s.logFailures(next, update)
 	s.logMissing(before, next)

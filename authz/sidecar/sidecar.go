@@ -27,6 +27,8 @@ type Sidecar struct {
 	// shadow and verifier work off the request path.
 	shadow   *rehearsal.Shadow
 	verifier *rehearsal.Verifier
+	// replays is nil if no requests are kept.
+	replays *replays
 	// decisions is nil if the decision log is off.
 	decisions *decisionlog.Log
 	bodies    *authz.BodyMemory
@@ -82,6 +84,7 @@ func New(config Config) (*Sidecar, error) {
 		missingPolicies: newMissingPolicyLog(),
 		places:          newPlaces(),
 		ledger:          evidence.NewLedger(),
+		replays:         newReplays(config.RecentRequests),
 	}
 	s.publisher = &publisher.Publisher{Feed: config.Feed, Node: s.nodeName(), Ledger: s.ledger, Pace: &s.pace, Logger: s.log}
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
@@ -131,6 +134,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	running.Go(func() { s.heartbeats(ctx) })
 	running.Go(func() { s.decisions.Run(ctx) })
 	running.Go(func() { s.verifier.Run(ctx) })
+	running.Go(func() { s.replays.run(ctx) })
 	running.Go(func() { s.publisher.Run(ctx) })
 	s.shadow.Run(ctx)
 	running.Wait()
