@@ -198,7 +198,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 0}
 }
 
 // Which live policies the experiment must have been compared with.
@@ -721,8 +721,12 @@ type Report struct {
 	// Output only. The number of rules in which the two policies differ and that are
 	// not in `changed_rules`, because there are too many. They count as not evaluated.
 	OtherChangedRuleCount int32 `protobuf:"varint,32,opt,name=other_changed_rule_count,json=otherChangedRuleCount,proto3" json:"other_changed_rule_count,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// Output only. What came of requests from before the experiment became ACTIVE,
+	// with the present pair. They are not counted anywhere else, and satisfy no
+	// requirement. Absent if there were none.
+	Replayed      *Report_ReplayedReport `protobuf:"bytes,33,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -977,6 +981,13 @@ func (x *Report) GetOtherChangedRuleCount() int32 {
 		return x.OtherChangedRuleCount
 	}
 	return 0
+}
+
+func (x *Report) GetReplayed() *Report_ReplayedReport {
+	if x != nil {
+		return x.Replayed
+	}
+	return nil
 }
 
 // A snapshot of a policy's content, named by the hash of that content.
@@ -4814,6 +4825,100 @@ func (x *Report_Noise) GetDifferedCount() int64 {
 	return 0
 }
 
+// What came of requests that sidecars had kept in memory and replayed when the
+// experiment became ACTIVE. They are no part of any other count.
+type Report_ReplayedReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. How many requests were replayed, by what came out.
+	Counts *Report_ReportCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	// Output only. The differences, at most 50, in the order of those of the
+	// report.
+	Differences []*Report_Difference `protobuf:"bytes,2,rep,name=differences,proto3" json:"differences,omitempty"`
+	// Output only. The requests of differences that are not in `differences`,
+	// because there are too many.
+	OtherDifferences []*Report_KindCount `protobuf:"bytes,3,rep,name=other_differences,json=otherDifferences,proto3" json:"other_differences,omitempty"`
+	// Output only. Why requests that were kept were not compared.
+	Drops []*Report_Drop `protobuf:"bytes,4,rep,name=drops,proto3" json:"drops,omitempty"`
+	// Output only. When the oldest of the requests was decided.
+	FirstTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
+	// Output only. When the newest of the requests was decided.
+	LastTime      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_ReplayedReport) Reset() {
+	*x = Report_ReplayedReport{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_ReplayedReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_ReplayedReport) ProtoMessage() {}
+
+func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
+func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+}
+
+func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Report_ReplayedReport) GetDifferences() []*Report_Difference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+func (x *Report_ReplayedReport) GetOtherDifferences() []*Report_KindCount {
+	if x != nil {
+		return x.OtherDifferences
+	}
+	return nil
+}
+
+func (x *Report_ReplayedReport) GetDrops() []*Report_Drop {
+	if x != nil {
+		return x.Drops
+	}
+	return nil
+}
+
+func (x *Report_ReplayedReport) GetFirstTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstTime
+	}
+	return nil
+}
+
+func (x *Report_ReplayedReport) GetLastTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastTime
+	}
+	return nil
+}
+
 // A requirement, and what there is.
 type Report_RequirementResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4839,7 +4944,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4851,7 +4956,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4864,7 +4969,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -4960,7 +5065,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf6(\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\x80-\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -4998,7 +5103,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\frequirements\x18\x1d \x03(\v2-.understudy.admin.v1.Report.RequirementResultB\x03\xe0A\x03R\frequirements\x12.\n" +
 	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12&\n" +
 	"\fchanged_data\x18\x1f \x03(\tB\x03\xe0A\x03R\vchangedData\x12<\n" +
-	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x1a\x8c\x03\n" +
+	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x12K\n" +
+	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x1a\x8c\x03\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
@@ -5084,7 +5190,15 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x06POLICY\x10\x02\x1a]\n" +
 	"\x05Noise\x12(\n" +
 	"\rsampled_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\fsampledCount\x12*\n" +
-	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xb7\x02\n" +
+	"\x0ediffered_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\rdifferedCount\x1a\xba\x03\n" +
+	"\x0eReplayedReport\x12E\n" +
+	"\x06counts\x18\x01 \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x06counts\x12M\n" +
+	"\vdifferences\x18\x02 \x03(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\vdifferences\x12W\n" +
+	"\x11other_differences\x18\x03 \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x10otherDifferences\x12;\n" +
+	"\x05drops\x18\x04 \x03(\v2 .understudy.admin.v1.Report.DropB\x03\xe0A\x03R\x05drops\x12>\n" +
+	"\n" +
+	"first_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tfirstTime\x12<\n" +
+	"\tlast_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\blastTime\x1a\xb7\x02\n" +
 	"\x11RequirementResult\x12%\n" +
 	"\vrequirement\x18\x01 \x01(\tB\x03\xe0A\x03R\vrequirement\x12\x17\n" +
 	"\x04have\x18\x02 \x01(\tB\x03\xe0A\x03R\x04have\x12\x17\n" +
@@ -5400,7 +5514,7 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(Report_Kind)(0),                             // 0: understudy.admin.v1.Report.Kind
 	(Report_ChangedRule_Side)(0),                 // 1: understudy.admin.v1.Report.ChangedRule.Side
@@ -5465,145 +5579,153 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(*Report_LabelValue)(nil),                    // 60: understudy.admin.v1.Report.LabelValue
 	(*Report_ChangedRule)(nil),                   // 61: understudy.admin.v1.Report.ChangedRule
 	(*Report_Noise)(nil),                         // 62: understudy.admin.v1.Report.Noise
-	(*Report_RequirementResult)(nil),             // 63: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 64: understudy.admin.v1.Report.Example.LabelsEntry
-	(*structpb.Struct)(nil),                      // 65: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 66: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 67: google.protobuf.Duration
-	(*status.Status)(nil),                        // 68: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 69: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 70: google.longrunning.Operation
+	(*Report_ReplayedReport)(nil),                // 63: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 64: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 65: understudy.admin.v1.Report.Example.LabelsEntry
+	(*structpb.Struct)(nil),                      // 66: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 67: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 68: google.protobuf.Duration
+	(*status.Status)(nil),                        // 69: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 70: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 71: google.longrunning.Operation
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	39,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
 	49,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	65,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	66,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
 	50,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	66,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	66,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	66,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	66,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	67,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	67,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	67,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	67,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
 	5,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
 	44,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
 	51,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	66,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	66,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	66,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	66,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	67,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	67,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	67,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	67,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
 	55,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	67,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	68,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
 	52,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	67,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	68,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
 	56,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
 	57,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
 	58,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
 	59,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
 	61,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
 	62,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	67,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	63,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	5,   // 27: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	66,  // 28: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	66,  // 29: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	43,  // 30: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	66,  // 31: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	66,  // 32: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	68,  // 33: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	5,   // 34: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	5,   // 35: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	5,   // 36: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	69,  // 37: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	5,   // 38: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	6,   // 39: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	6,   // 40: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	6,   // 41: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	69,  // 42: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	43,  // 43: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	43,  // 44: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	8,   // 45: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	9,   // 46: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	69,  // 47: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	10,  // 48: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	40,  // 49: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	41,  // 50: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	42,  // 51: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	67,  // 52: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	67,  // 53: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	3,   // 54: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	4,   // 55: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	66,  // 56: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	66,  // 57: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	66,  // 58: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	66,  // 59: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	45,  // 60: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	45,  // 61: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	45,  // 62: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	7,   // 63: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	64,  // 64: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	66,  // 65: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	0,   // 66: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	54,  // 67: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	66,  // 68: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	66,  // 69: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	53,  // 70: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	0,   // 71: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	66,  // 72: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	52,  // 73: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	0,   // 74: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	60,  // 75: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	1,   // 76: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	2,   // 77: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	11,  // 78: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	12,  // 79: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	14,  // 80: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	15,  // 81: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	16,  // 82: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	17,  // 83: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	18,  // 84: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	19,  // 85: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	21,  // 86: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	22,  // 87: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	24,  // 88: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	25,  // 89: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	26,  // 90: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	27,  // 91: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	28,  // 92: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	29,  // 93: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	30,  // 94: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	31,  // 95: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	32,  // 96: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	34,  // 97: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	35,  // 98: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	36,  // 99: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	37,  // 100: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	5,   // 101: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	13,  // 102: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	70,  // 103: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	70,  // 104: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	70,  // 105: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	70,  // 106: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	70,  // 107: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	70,  // 108: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	6,   // 109: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	23,  // 110: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	70,  // 111: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	70,  // 112: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	70,  // 113: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	70,  // 114: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	70,  // 115: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	70,  // 116: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	7,   // 117: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	8,   // 118: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	33,  // 119: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	9,   // 120: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	9,   // 121: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	10,  // 122: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	38,  // 123: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	101, // [101:124] is the sub-list for method output_type
-	78,  // [78:101] is the sub-list for method input_type
-	78,  // [78:78] is the sub-list for extension type_name
-	78,  // [78:78] is the sub-list for extension extendee
-	0,   // [0:78] is the sub-list for field type_name
+	68,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	64,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	63,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	5,   // 28: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	67,  // 29: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	67,  // 30: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	43,  // 31: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	67,  // 32: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	67,  // 33: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	69,  // 34: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	5,   // 35: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	5,   // 36: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	5,   // 37: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	70,  // 38: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	5,   // 39: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	6,   // 40: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	6,   // 41: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	6,   // 42: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	70,  // 43: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	43,  // 44: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	43,  // 45: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	8,   // 46: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	9,   // 47: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	70,  // 48: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	10,  // 49: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	40,  // 50: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	41,  // 51: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	42,  // 52: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	68,  // 53: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	68,  // 54: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	3,   // 55: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	4,   // 56: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	67,  // 57: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	67,  // 58: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	67,  // 59: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	67,  // 60: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	45,  // 61: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	45,  // 62: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	45,  // 63: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	7,   // 64: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	65,  // 65: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	67,  // 66: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	0,   // 67: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	54,  // 68: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	67,  // 69: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	67,  // 70: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	53,  // 71: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	0,   // 72: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	67,  // 73: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	52,  // 74: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	0,   // 75: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	60,  // 76: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	1,   // 77: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	52,  // 78: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	55,  // 79: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	57,  // 80: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	56,  // 81: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	67,  // 82: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	67,  // 83: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	2,   // 84: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	11,  // 85: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	12,  // 86: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	14,  // 87: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	15,  // 88: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	16,  // 89: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	17,  // 90: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	18,  // 91: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	19,  // 92: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	21,  // 93: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	22,  // 94: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	24,  // 95: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	25,  // 96: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	26,  // 97: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	27,  // 98: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	28,  // 99: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	29,  // 100: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	30,  // 101: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	31,  // 102: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	32,  // 103: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	34,  // 104: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	35,  // 105: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	36,  // 106: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	37,  // 107: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	5,   // 108: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	13,  // 109: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	71,  // 110: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	71,  // 111: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	71,  // 112: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	71,  // 113: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	71,  // 114: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	71,  // 115: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	6,   // 116: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	23,  // 117: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	71,  // 118: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	71,  // 119: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	71,  // 120: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	71,  // 121: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	71,  // 122: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	71,  // 123: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	7,   // 124: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	8,   // 125: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	33,  // 126: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	9,   // 127: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	9,   // 128: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	10,  // 129: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	38,  // 130: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	108, // [108:131] is the sub-list for method output_type
+	85,  // [85:108] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -5623,7 +5745,7 @@ func file_understudy_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

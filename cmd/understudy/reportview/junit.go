@@ -54,6 +54,9 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	for _, text := range o.Notes {
 		s.Properties = append(s.Properties, junitProperty{o.NotesOf, terminal.Line(text)})
 	}
+	if text := replayedOf(r); text != "" {
+		s.Properties = append(s.Properties, junitProperty{"replayed", text})
+	}
 	if r.UpdateTime != nil {
 		s.Timestamp = r.UpdateTime.AsTime().UTC().Format("2006-01-02T15:04:05")
 	}

@@ -164,6 +164,7 @@ func whyOf(d *adminpb.Report_Difference) string {
 
 // rest is who, what was not seen, noise and what is not known, as a list.
 func (m *markdown) rest(o Options) {
+	m.replayed()
 	for _, l := range labelsOf(m.r) {
 		var values []string
 		for _, v := range l.Values {

@@ -83,6 +83,7 @@ func newPage(r *adminpb.Report, o Options, d detail) *page {
 	p.counts()
 	p.requirements()
 	p.groups()
+	p.replayed()
 	if p.r.RequestCount > 0 {
 		p.gap()
 	}

@@ -1,0 +1,31 @@
+package report
+
+import (
+	adminpb "understudy/admin/v1"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// maxReplayedDifferences is the bound that the API documents.
+const maxReplayedDifferences = 50
+
+// replayed is what was replayed for the present pair: nil if nothing was. It is kept apart
+// from all that requirements are held against.
+func replayed(e *evidencepb.Evidence, policyEtag string) *adminpb.Report_ReplayedReport {
+	for _, p := range e.GetReplayed() {
+		if p.GetPolicyEtag() == policyEtag && p.GetCounts() != nil {
+			return replayedPair(p)
+		}
+	}
+	return nil
+}
+
+func replayedPair(p *evidencepb.Pair) *adminpb.Report_ReplayedReport {
+	r := &adminpb.Report{}
+	setCounts(r, p)
+	setDifferences(r, p)
+	addOthers(r, make(map[adminpb.Report_Kind]int64), maxReplayedDifferences)
+	return &adminpb.Report_ReplayedReport{
+		Counts: countsOf(p.GetCounts()), Differences: r.Differences, OtherDifferences: r.OtherDifferences, Drops: r.Drops,
+		FirstTime: p.GetFirstTime(), LastTime: p.GetLastTime(),
+	}
+}
