@@ -32,6 +32,7 @@ func (s *server) openAuthz(ctx context.Context, st storage.Store) error {
 		DecisionTimeout: s.config.decisionTimeout,
 		Rehearsal:       s.rehearsals,
 		Preview:         s.config.preview.bounds(),
+		RecentRequests:  s.config.rehearsal.requests,
 		Recorder:        rehearsal.NewRecorder(s.telemetry.Logs, s.config.preview.which),
 		Cache:           s.config.cacheSize(),
 		BodyMemory:      s.config.bodyMemory,
