@@ -70,7 +70,7 @@ func (j *job) drop(e *Experiment, why background.DropReason) {
 func causesOf(causes []explain.Expression) []*evidencepb.Cause {
 	out := make([]*evidencepb.Cause, 0, len(causes))
 	for _, c := range causes {
-		out = append(out, &evidencepb.Cause{File: c.File, Line: int32(c.Line), Text: c.Text}) //nolint:gosec // a module has fewer lines
+		out = append(out, &evidencepb.Cause{File: c.File, Line: int32(c.Line), Text: c.Shown()}) //nolint:gosec // a module has fewer lines
 	}
 	return out
 }

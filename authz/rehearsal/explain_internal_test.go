@@ -173,3 +173,17 @@ func TestAnExplanationHasNoValues(t *testing.T) {
 		}
 	}
 }
+
+// TestACauseThatOnlyTheLivePolicyHasSaysSo: its line is not one of the experiment.
+func TestACauseThatOnlyTheLivePolicyHasSaysSo(t *testing.T) {
+	r := rehearse(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x in {"a", "b"}`))
+	c := r.comparing(t, readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
+	c.job.decision = denied(authz.FailureUndefined)
+	var got []string
+	for _, cause := range causesOf(r.explained(t, c, authz.Decision{Verdict: authz.Allow})) {
+		got = append(got, cause.GetText())
+	}
+	if want := []string{`input.x in {"a", "b"}`, `(live policy) input.x == "a"`}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
