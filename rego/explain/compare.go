@@ -74,13 +74,14 @@ func (c *comparer) compare(name string, asked bool) bool {
 			c.pair(p, asked)
 		}
 	}
+	changed := false // another value may come from another rule
 	if len(c.leaves) == before {
 		for _, p := range pairs {
-			c.changedHead(p)
+			changed = c.changedHead(p) || changed
 		}
 	}
 	for _, p := range pairs {
-		if len(c.leaves) > before {
+		if len(c.leaves) > before && !changed {
 			break
 		}
 		if p.candidate != nil {
@@ -256,11 +257,15 @@ func (c *comparer) newBody(r Rule) {
 	}
 }
 
-// changedHead explains by the value of a rule that held in both policies.
-func (c *comparer) changedHead(p couple) {
-	if l, r := p.live, p.candidate; l != nil && r != nil && r.Held && l.Head != r.Head {
-		c.leaf(r.File, r.whole(), false)
+// changedHead explains by the value of a rule that held in both policies. It reports whether it
+// is not the same.
+func (c *comparer) changedHead(p couple) bool {
+	l, r := p.live, p.candidate
+	if l == nil || r == nil || !r.Held || l.Head == r.Head {
+		return false
 	}
+	c.leaf(r.File, r.whole(), false)
+	return true
 }
 
 // below looks for causes in the rules that an evaluated body refers to.
