@@ -56,7 +56,7 @@ func traffic(t testing.TB, n int) string {
 // BenchmarkRBAC replays b.N entries; on one processor with -cpu 1.
 func BenchmarkRBAC(b *testing.B) {
 	live, candidate := rbac(b)
-	const once = 20_000
+	const once = 100_000
 	text := traffic(b, min(b.N, once))
 	b.SetBytes(int64(len(text) / min(b.N, once)))
 	b.ReportAllocs()

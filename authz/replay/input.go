@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"understudy/authz"
 	"understudy/authz/recorded"
@@ -32,15 +33,63 @@ func (in recordedInput) Input(_ *authz.Reading, set *authz.ReadSet) (rego.Input,
 func (in recordedInput) whole(*authz.Reading) (rego.Input, error) { return inputOf(in.document) }
 
 func inputOf(text recorded.Document) (rego.Input, error) {
-	document, err := text.Value()
-	if err != nil {
-		return rego.Input{}, errInput
-	}
-	value, err := rego.ValueOf(document)
-	if err != nil {
-		return rego.Input{}, errInput
+	value, plain := valueOf(text)
+	if !plain {
+		document, err := text.Value()
+		if err != nil {
+			return rego.Input{}, errInput
+		}
+		if value, err = rego.ValueOf(document); err != nil {
+			return rego.Input{}, errInput
+		}
 	}
 	return value.Input(), nil
+}
+
+// valueOf makes a value of a document without anything in between. It reports false for one
+// with numbers that are more than integers of 18 digits: those are read with care.
+func valueOf(d recorded.Document) (v rego.Value, plain bool) {
+	switch d.Kind() {
+	case '{':
+		return objectOf(d)
+	case '[':
+		var elements []rego.Value
+		for element := range d.Elements() {
+			if v, plain = valueOf(element); !plain {
+				return v, false
+			}
+			elements = append(elements, v)
+		}
+		return rego.Array(elements), true
+	case '"':
+		return rego.String(d.Text()), true
+	case 't', 'f':
+		return rego.Boolean(d.Kind() == 't'), true
+	case 'n':
+		return rego.Null(), true
+	}
+	n, err := strconv.ParseInt(string(d), 10, 64)
+	return rego.Integer(n), err == nil && len(d) <= 18 && d[0] != '-'
+}
+
+// objectOf makes an object. One with a name that comes twice is left to encoding/json.
+func objectOf(d recorded.Document) (rego.Value, bool) {
+	names := 0
+	for range d.Members() {
+		names++
+	}
+	out := rego.NewObject(names)
+	seen := make(map[string]bool, names)
+	for name, document := range d.Members() {
+		value, plain := valueOf(document)
+		if !plain || seen[string(name)] {
+			return rego.Value{}, false
+		}
+		text := string(name)
+		seen[text] = true
+		out.Set(rego.NewName(text), value)
+	}
+	return out.Value(), true
 }
 
 // appendProjection appends what a set names of a document, as JSON: of objects what is read

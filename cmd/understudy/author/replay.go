@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -135,6 +136,8 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	// Little is kept between entries, so that the garbage of many can wait.
+	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	progress := newReplayProgress(f.err, files)
 	result, err := replay.Run(ctx, replay.Options{
 		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
@@ -151,6 +154,9 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 	}
 	return f.show(&replayed{flags: f, live: live, candidate: candidate, result: result, interrupted: err != nil}, required)
 }
+
+// garbagePercent is how much garbage there may be, in percent of what is in use.
+const garbagePercent = 250
 
 // chosen is the policy whose entries are taken.
 func (f *replayFlags) chosen(live *replaySource) string {
