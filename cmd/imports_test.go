@@ -30,7 +30,7 @@ var graph = map[string][]string{
 	},
 	"cmd/understudy/author": {
 		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", "rego/bundle", "rego/regotest", // what they compile, a server compiles in the same way
-		"admin/report", "authz/replay", // `replay` makes the report that a server would
+		"admin/report", "authz/replay", "authz/witness", // `replay` makes the report that a server would
 		"cmd/understudy/cli", // `import --apply` is an import and an apply
 		"cmd/understudy/command", "cmd/understudy/reportview", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
@@ -103,8 +103,9 @@ var graph = map[string][]string{
 	"authz/rehearsal/process":                   {},
 	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
-	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},     // for tests
-	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"}, // decisions, read sets and traces cross
+	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},                                               // for tests
+	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"},                                           // decisions, read sets and traces cross
+	"authz/witness":                             {"admin/v1", "authz", "authz/decisionlog", "authz/recorded", "authz/replay", "rego", "rego/regotest"}, // decisionlog for what a credential is
 	"rego/bundle":                               {"rego/compile"},
 	"rego/regotest":                             {"rego", "rego/compile"}, // tests are those of a Source
 	"rego":                                      {"rego/bounds", "rego/candidates", "rego/compile", "rego/coverage", "rego/dependencies", "rego/explain", "rego/instrument"},

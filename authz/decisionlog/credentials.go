@@ -40,6 +40,9 @@ func newCredentials(show []string) credentials {
 	return c
 }
 
+// IsCredential reports whether a header carries what proves an identity. Its name has no case.
+func IsCredential(header string) bool { return slices.Contains(credentialHeaders, headerName(header)) }
+
 // headerName is the form in which names are compared: headers have no case, and
 // metadata write a dash as an underscore.
 func headerName(name string) string {

@@ -36,6 +36,9 @@ type replayFlags struct {
 	require string
 	strict  bool
 	timeout time.Duration
+	// tests is the file that tests are written to, and testsFor candidate or live: the policy
+	// that they are to pass with.
+	tests, testsFor string
 
 	out, err io.Writer
 }
@@ -59,6 +62,9 @@ of JSON, OPA's JSON console, chunks as OPA uploads them, OTLP in JSON, gzip or n
 CheckRequests, one a line. Other lines are left out. Those that cannot be read are
 counted, and end the command only with --strict.
 
+With --tests what was found becomes regression tests of the policy: a test_ rule for
+each group of differences, which was run with both policies before it is written.
+
 Entries whose erased or masked fields a policy reads are not compared but counted, by
 field. Where a log has what was decided then, the live policy is held against that.
 
@@ -66,6 +72,7 @@ The exit code is 0 if the report fulfils --require, 1 if it does not or nothing 
 be compared, and 2 if a flag or a file makes no sense.`,
 		Example: `  understudy replay --live ./policy --candidate ./policy-next opa-*.log.gz
   understudy replay --live shop --candidate shop/tighter --require newly-denied=0 decisions.jsonl
+  understudy replay --live live.yaml --candidate next.yaml --tests replay_test.rego decisions.jsonl
   kubectl logs deploy/web -c opa | understudy replay --live shop --candidate next.yaml -o markdown -`,
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,7 +97,11 @@ func (f *replayFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.require, "require", "", "what the report has to show, such as 'requests>=10000,newly-denied=0'")
 	flags.BoolVar(&f.strict, "strict", false, "end with an error at the first record that cannot be read")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest time for one decision")
+	flags.StringVar(&f.tests, "tests", "", "write a Rego test of each group of differences to this file: minimised, and without credentials")
+	flags.StringVar(&f.testsFor, "tests-for", "candidate", "the policy that the tests pass with, candidate or live; with the other one they fail")
 	command.CompleteOutput(cmd, reportview.Formats...)
+	_ = cmd.MarkFlagFilename("tests", "rego")
+	_ = cmd.RegisterFlagCompletionFunc("tests-for", cobra.FixedCompletions([]string{"candidate", "live"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // check refuses flags that make no sense.
@@ -104,6 +115,8 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 		return nil, command.Usage(errors.New("--output: it is text, json, markdown or junit"))
 	case f.timeout <= 0:
 		return nil, command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
+	case !command.OneOf(f.testsFor, "candidate", "live"):
+		return nil, command.Usage(errors.New("--tests-for: it is candidate or live"))
 	case f.require == "":
 		return nil, nil
 	}
@@ -143,6 +156,7 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
 		Policy: f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
 		Timeout: f.timeout, Strict: f.strict, Progress: progress.show,
+		Witnesses: f.tests != "",
 	})
 	progress.end()
 	var refused *replay.PolicyError
@@ -152,7 +166,11 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 	case err != nil && !errors.Is(err, context.Canceled):
 		return err
 	}
-	return f.show(&replayed{flags: f, live: live, candidate: candidate, result: result, interrupted: err != nil}, required)
+	made := &replayed{flags: f, live: live, candidate: candidate, result: result, interrupted: err != nil}
+	if err := f.writeTests(ctx, made); err != nil {
+		return err
+	}
+	return f.show(made, required)
 }
 
 // garbagePercent is how much garbage there may be, in percent of what is in use.

@@ -1,0 +1,162 @@
+package witness
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/replay"
+	"understudy/rego"
+)
+
+// maxTries bounds how many documents are tried for one witness.
+const maxTries = 3000
+
+// subject is a request whose document is being changed.
+type subject struct {
+	live, candidate *authz.Policy
+	of              replay.Witness
+	document        any
+	tries           int
+	// clock says that a decision depends on the time.
+	clock bool
+	// decisions of the present document.
+	liveMade, candidateMade authz.Decision
+}
+
+// holds reports whether the policies differ about the document as they did, for the same
+// reasons.
+func (s *subject) holds(ctx context.Context) bool {
+	s.tries++
+	if s.tries > maxTries || ctx.Err() != nil {
+		return false
+	}
+	live, candidate := s.decide(ctx, s.live), s.decide(ctx, s.candidate)
+	same := authz.Compare(live, candidate) == s.of.Difference && alike(live, s.of.Live) && alike(candidate, s.of.Candidate)
+	if same {
+		s.liveMade, s.candidateMade = live, candidate
+		s.clock = live.ValidUntil().Before(authz.Forever) || candidate.ValidUntil().Before(authz.Forever)
+	}
+	return same
+}
+
+// alike reports whether a decision is made by the same rule, for the same reason.
+func alike(a, b authz.Decision) bool {
+	return a.Verdict == b.Verdict && a.Failure == b.Failure && a.Rule == b.Rule && a.RulePath() == b.RulePath() && a.Status() == b.Status()
+}
+
+// decisionTime bounds one decision.
+const decisionTime = 5 * time.Second
+
+func (s *subject) decide(ctx context.Context, p *authz.Policy) authz.Decision {
+	input, err := rego.ValueOf(s.document)
+	if err != nil {
+		return authz.Failed(authz.FailureRequest, "")
+	}
+	r := &authz.Request{
+		Operation: authz.OperationCheck, Time: s.of.Time,
+		Source: func(*authz.Reading) (rego.Input, error) { return input.Input(), nil },
+	}
+	return p.Decide(ctx, r, authz.Conditions{Shadow: true, Timeout: decisionTime})
+}
+
+// minimise takes out of the document what can be, again and again, until nothing more can:
+// whole parts first, since most of a request matters to nobody.
+func (s *subject) minimise(ctx context.Context) {
+	for before := -1; before != size(s.document) && s.tries < maxTries; {
+		before = size(s.document)
+		s.reduce(s.document, func(v any) { s.document = v }, func() bool { return s.holds(ctx) })
+	}
+}
+
+// reduce takes out of a value of the document what makes no difference; put sets the value, and
+// holds reports whether the difference is there.
+//
+// That it stays without a part is not enough: without the path, a policy that forbids one path
+// forbids as well, and the test would show nothing of what was found. A part makes no
+// difference only if it could also be another one.
+func (s *subject) reduce(value any, put func(any), holds func() bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			old := v[name]
+			set := func(changed any) { v[name] = changed }
+			if indifferent(old, set, holds) {
+				if delete(v, name); holds() {
+					continue
+				}
+			}
+			v[name] = old
+			s.reduce(old, set, holds)
+		}
+	case []any:
+		// From the end, since rules name elements by their place.
+		for len(v) > 0 && indifferent(v[len(v)-1], func(changed any) { v[len(v)-1] = changed }, holds) {
+			put(v[: len(v)-1 : len(v)-1])
+			if !holds() {
+				put(v)
+				break
+			}
+			v = v[: len(v)-1 : len(v)-1]
+		}
+		for i := range v {
+			s.reduce(v[i], func(changed any) { v[i] = changed }, holds)
+		}
+	}
+}
+
+// indifferent reports whether the difference stays if a value is another one.
+func indifferent(old any, put func(any), holds func() bool) bool {
+	defer put(old)
+	for _, other := range []json.Number{"0", "1000000007"} {
+		put(another(old, other))
+		if !holds() {
+			return false
+		}
+	}
+	return true
+}
+
+// another returns a value of the same form in which all texts, numbers and booleans are others.
+func another(value any, number json.Number) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, element := range v {
+			out[name] = another(element, number)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = another(element, number)
+		}
+		return out
+	case string:
+		return word
+	case json.Number:
+		return number
+	case bool:
+		return !v
+	}
+	return value
+}
+
+// size is the number of values of a document.
+func size(value any) int {
+	n := 1
+	switch v := value.(type) {
+	case map[string]any:
+		for _, element := range v {
+			n += size(element)
+		}
+	case []any:
+		for _, element := range v {
+			n += size(element)
+		}
+	}
+	return n
+}
