@@ -29,7 +29,16 @@ type replay struct {
 // slots bound how much is done at a time.
 type slots chan struct{}
 
-func (s slots) take()    { s <- struct{}{} }
+// take waits for one, and reports false if ctx is done first.
+func (s slots) take(ctx context.Context) bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 func (s slots) release() { <-s }
 
 // Replay has an experiment decide requests that its live policy has decided before, by the
@@ -51,7 +60,9 @@ func (s *Shadow) Replay(live *Version, e *Experiment, requests []*recent.Request
 		y.Yield()
 	}
 	for range cap(r.slots) {
-		r.slots.take()
+		if !r.slots.take(s.work) {
+			return
+		}
 	}
 	r.counts.End()
 }
@@ -106,7 +117,11 @@ func (r *replay) one(kept *recent.Request) {
 		j.drop(e, background.DropQueueBytes)
 		return
 	}
-	r.slots.take()
+	if !r.slots.take(s.work) {
+		j.give(e)
+		j.drop(e, background.DropShutdown)
+		return
+	}
 	s.underWay.Add(1)
 	(&comparing{s, j, e}).ask()
 }
