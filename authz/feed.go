@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -73,7 +74,8 @@ type Feed interface {
 
 	// Publish stores what tallies of a node have counted. Each replaces what was
 	// published of the same tally before, unless that has a higher serial. One whose
-	// experiment is gone, or that was settled, is not stored but named in the answer. All
+	// experiment is gone, or that was settled, is not stored but named in the answer, with
+	// what of it was settled: a node that lives goes on from there with another tally. All
 	// others are stored, or none is. An experiment is gone if there is no record under its
 	// name; or, for a tally that is new to the store, none whose value has the UID in it.
 	Publish(ctx context.Context, node string, evidence []PublishedEvidence) (Publication, error)
@@ -103,10 +105,24 @@ type PublishedEvidence struct {
 type Publication struct {
 	// Nodes is the number of nodes of the location that report, the publisher included.
 	Nodes int
-	// Refused are the tallies that nothing more may be published of: they were
-	// settled, or their experiment is gone.
-	Refused []string
+	// Refused are the tallies of which nothing was stored: they were settled, or their
+	// experiment is gone.
+	Refused []RefusedTally
 }
+
+// RefusedTally is a tally of which nothing was stored.
+type RefusedTally struct {
+	// Tally is that of PublishedEvidence.
+	Tally string
+	// Serial is that of the publication which was settled: what was counted up to it counts
+	// for good, and what was counted since does not yet. Nothing is ever stored of the tally
+	// again. 0 means that it was not settled: its experiment is gone.
+	Serial int64
+}
+
+// SerialUnknown is the serial of a tally that was settled, if the store has lost the serial.
+// That may have been each.
+const SerialUnknown = math.MaxInt64
 
 // What both planes say of a node whose policies are not those of the store.
 const (

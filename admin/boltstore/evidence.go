@@ -22,7 +22,8 @@ import (
 //	settled       the number of settlements, 8 bytes, and the sum, see sealed
 //	tally/<tally> serial, time of publication in Unix nanoseconds and length of the node's
 //	              name, 8 bytes each, the name and the value, see sealed
-//	over/<tally>  when it was settled, 8 bytes, in Unix nanoseconds; kept for a day
+//	over/<tally>  when it was settled, in Unix nanoseconds, and at which serial, 8 bytes each;
+//	              kept for a day
 //
 // Numbers are big endian.
 var keySettled = []byte("settled")
@@ -76,12 +77,12 @@ func (s *Store) Publish(ctx context.Context, node string, evidence []authz.Publi
 			return err
 		}
 		for _, e := range evidence {
-			stored, err := p.publish(node, e, now, s.now())
+			stored, settled, err := p.publish(node, e, now, s.now())
 			if err != nil {
 				return err
 			}
 			if !stored {
-				out.Refused = append(out.Refused, e.Tally)
+				out.Refused = append(out.Refused, authz.RefusedTally{Tally: e.Tally, Serial: settled})
 			}
 		}
 		out.Nodes = p.alive(node, now)
@@ -93,32 +94,33 @@ func (s *Store) Publish(ctx context.Context, node string, evidence []authz.Publi
 	return out, nil
 }
 
-// publish stores what a tally has counted; it reports false if the tally is over or its
-// experiment is gone. clock is the time that records expire by.
-func (p *project) publish(node string, e authz.PublishedEvidence, now, clock time.Time) (stored bool, err error) {
+// publish stores what a tally has counted; it reports false if the tally is over, with the
+// serial that was settled, or its experiment is gone. clock is the time that records expire by.
+func (p *project) publish(node string, e authz.PublishedEvidence, now, clock time.Time) (stored bool, settled int64, err error) {
 	name := admin.EvidenceName{Experiment: admin.Key(e.Experiment), UID: e.UID}
 	all, err := p.root.CreateBucketIfNotExists(bucketEvidence)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	key, known := []byte(prefixTally+e.Tally), false
 	if b := all.Bucket(evidenceBucket(name)); b != nil {
-		if b.Get([]byte(prefixOver+e.Tally)) != nil {
-			return false, nil
+		if over := b.Get([]byte(prefixOver + e.Tally)); over != nil {
+			_, settled = decodeOver(over)
+			return false, settled, nil
 		}
 		var before admin.TallyRecord
 		if before, known = decodeTally(key, b.Get(key), now); known && before.Serial > e.Serial {
-			return p.hasExperiment(e, known, clock), nil
+			return p.hasExperiment(e, known, clock), 0, nil
 		}
 	}
 	if !p.hasExperiment(e, known, clock) {
-		return false, nil
+		return false, 0, nil
 	}
 	b, err := all.CreateBucketIfNotExists(evidenceBucket(name))
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	return true, b.Put(key, encodeTally(key, node, e, now))
+	return true, 0, b.Put(key, encodeTally(key, node, e, now))
 }
 
 // hasExperiment reports whether the experiment of a tally is there. A value is looked into
@@ -243,11 +245,24 @@ func settle(b *bbolt.Bucket, settlement admin.Settlement, now time.Time) error {
 		if err := b.Delete(key); err != nil {
 			return err
 		}
-		if err := b.Put([]byte(prefixOver+t.Tally), encodeUint(now.UnixNano())); err != nil {
+		if err := b.Put([]byte(prefixOver+t.Tally), encodeOver(now, t.Serial)); err != nil {
 			return err
 		}
 	}
 	return b.Put(keySettled, sealed(keySettled, append(encodeUint(settlement.Version+1), settlement.Settled...)))
+}
+
+// encodeOver encodes when a tally was settled, and at which serial.
+func encodeOver(at time.Time, serial int64) []byte {
+	return append(encodeUint(at.UnixNano()), encodeUint(serial)...)
+}
+
+// decodeOver decodes what encodeOver has written.
+func decodeOver(b []byte) (at time.Time, serial int64) {
+	if len(b) != 16 {
+		return time.Unix(0, 0), authz.SerialUnknown
+	}
+	return time.Unix(0, decodeUint(b[:8])), decodeUint(b[8:])
 }
 
 // forgetOver removes what is known of tallies that were settled long ago.
@@ -255,7 +270,7 @@ func forgetOver(b *bbolt.Bucket, now time.Time) error {
 	var old [][]byte
 	c := b.Cursor()
 	for key, value := c.Seek([]byte(prefixOver)); strings.HasPrefix(string(key), prefixOver); key, value = c.Next() {
-		if now.Sub(time.Unix(0, decodeUint(value))) >= authz.TallyKept {
+		if at, _ := decodeOver(value); now.Sub(at) >= authz.TallyKept {
 			old = append(old, bytes.Clone(key))
 		}
 	}

@@ -44,7 +44,11 @@ func publish(t testing.TB, store *boltstore.Store, evidence ...authz.PublishedEv
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.Refused
+	var refused []string
+	for _, r := range out.Refused {
+		refused = append(refused, fmt.Sprint(r.Tally, " ", r.Serial))
+	}
+	return refused
 }
 
 func read(t testing.TB, store *boltstore.Store) admin.Evidence {
@@ -166,8 +170,12 @@ func TestEvidenceIsKept(t *testing.T) {
 	if err := store.RawEvidence(tried, func(b *bbolt.Bucket) error { return b.Put([]byte("over/a"), long) }); err != nil {
 		t.Fatal(err)
 	}
+	refused := publish(t, store, counted("a", 2, "a"))
+	if want := []string{fmt.Sprint("a ", int64(authz.SerialUnknown))}; !cmp.Equal(refused, want) {
+		t.Errorf("refused are %v, want %v: the serial is lost", refused, want)
+	}
 	settle(1)
-	if refused := publish(t, store, counted("a", 2, "a"), counted("b", 2, "b")); !cmp.Equal(refused, []string{"b"}) {
+	if refused := publish(t, store, counted("a", 2, "a"), counted("b", 2, "b")); !cmp.Equal(refused, []string{"b 1"}) {
 		t.Errorf("refused are %v", refused)
 	}
 }

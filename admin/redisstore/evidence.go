@@ -41,8 +41,8 @@ func (s *Store) Publish(ctx context.Context, node string, evidence []authz.Publi
 	keys := []string{k.versions(), k.values(), k.heartbeats(authz.ResourceName(node).Location()), k.evidence()}
 	args := []any{node, authz.NodeLifetime.Milliseconds(), s.now().UnixMilli()}
 	for _, e := range evidence {
-		tallies, values, over, _ := k.evidenceOf(e.UID)
-		keys = append(keys, tallies, values, over)
+		tallies, values, over, serials, _ := k.evidenceOf(e.UID)
+		keys = append(keys, tallies, values, over, serials)
 		args = append(args, e.Experiment, e.UID, e.Tally, e.Serial, e.Value)
 	}
 	doing := "publishing the evidence of " + node
@@ -71,13 +71,23 @@ func decodePublication(reply []any) (out authz.Publication, err error) {
 		return out, errReply
 	}
 	out.Nodes = int(nodes)
-	out.Refused, err = texts(reply[1])
-	return out, err
+	refused, err := texts(reply[1])
+	if err != nil || len(refused)%2 != 0 {
+		return out, errReply
+	}
+	for ; len(refused) > 0; refused = refused[2:] {
+		serial, err := strconv.ParseInt(refused[1], 10, 64)
+		if err != nil {
+			serial = authz.SerialUnknown
+		}
+		out.Refused = append(out.Refused, authz.RefusedTally{Tally: refused[0], Serial: serial})
+	}
+	return out, nil
 }
 
 // Evidence implements admin.Store. The answer may be long.
 func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (admin.Evidence, error) {
-	tallies, values, _, settled := keysOf(string(name.Experiment)).evidenceOf(name.UID)
+	tallies, values, _, _, settled := keysOf(string(name.Experiment)).evidenceOf(name.UID)
 	args := make([]any, 0, 2*len(known))
 	for tally, serial := range known {
 		args = append(args, tally, serial)
@@ -224,6 +234,6 @@ func (s *Store) DropEvidence(ctx context.Context, name admin.EvidenceName) error
 // evidence.
 func evidenceKeys(name admin.EvidenceName) (keys []string, member string) {
 	k := keysOf(string(name.Experiment))
-	tallies, values, over, settled := k.evidenceOf(name.UID)
-	return []string{k.evidence(), tallies, values, over, settled}, string(name.Experiment) + " " + name.UID
+	tallies, values, over, serials, settled := k.evidenceOf(name.UID)
+	return []string{k.evidence(), tallies, values, over, settled, serials}, string(name.Experiment) + " " + name.UID
 }

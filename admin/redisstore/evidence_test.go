@@ -125,7 +125,7 @@ func TestDamagedEvidence(t *testing.T) {
 func TestEvidenceWrongType(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
-	for _, key := range []string{evidence, evidence + ":uid-1:tallies", evidence + ":uid-1:values", evidence + ":uid-1:over"} {
+	for _, key := range []string{evidence, evidence + ":uid-1:tallies", evidence + ":uid-1:values", evidence + ":uid-1:over", evidence + ":uid-1:serials"} {
 		t.Run(key, func(t *testing.T) {
 			if err := redis.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
@@ -199,6 +199,14 @@ func TestEvidenceIsKept(t *testing.T) {
 	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Settled: []byte("a1"), Tallies: before.Tallies[:1]}); err != nil {
 		t.Fatal(err)
 	}
+	if err := redis.HDel(t.Context(), evidence+":uid-1:serials", "a").Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := []authz.RefusedTally{{Tally: "a", Serial: authz.SerialUnknown}}
+	if refused := publish(t, store, 2).Refused; !cmp.Equal(refused, want) {
+		t.Errorf("refused are %v, want %v: the serial is lost", refused, want)
+	}
+	before.Tallies[1].Serial = 2
 	if err := redis.ZIncrBy(t.Context(), evidence+":uid-1:over", -authz.TallyKept.Seconds()*1000, "a").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +217,11 @@ func TestEvidenceIsKept(t *testing.T) {
 	if err != nil || !cmp.Equal(over, []string{"b"}) {
 		t.Errorf("over are %v, %v", over, err)
 	}
-	for _, key := range []string{evidence, evidence + ":uid-1:over", evidence + ":uid-1:settled"} {
+	serials, err := redis.HKeys(t.Context(), evidence+":uid-1:serials").Result()
+	if err != nil || !cmp.Equal(serials, []string{"b"}) {
+		t.Errorf("there are the serials of %v, %v", serials, err)
+	}
+	for _, key := range []string{evidence, evidence + ":uid-1:over", evidence + ":uid-1:serials", evidence + ":uid-1:settled"} {
 		if ttl, err := redis.TTL(t.Context(), key).Result(); err != nil || ttl != -1 {
 			t.Errorf("%s expires in %v, %v", key, ttl, err)
 		}

@@ -28,6 +28,8 @@ import (
 //	                                   hash: tally → SERIAL TIME NODE, TIME of its publication
 //	understudy:{P}:evidence:UID:values hash: tally → marshalled Evidence
 //	understudy:{P}:evidence:UID:over   sorted set: tally by the time at which it was settled; kept for a day
+//	understudy:{P}:evidence:UID:serials
+//	                                   hash: tally that is over → SERIAL of the publication that was settled
 //	understudy:{P}:evidence:UID:settled
 //	                                   hash: version → number of settlements, value → marshalled Evidence
 //
@@ -67,10 +69,10 @@ func (k keys) heartbeats(l authz.Location) string { return k.prefix + "heartbeat
 func (k keys) evidence() string { return k.prefix + "evidence" }
 
 // evidenceOf returns the keys of the evidence of an experiment: its tallies, their values,
-// those that are over, and what was settled.
-func (k keys) evidenceOf(uid string) (tallies, values, over, settled string) {
+// those that are over, with their serials, and what was settled.
+func (k keys) evidenceOf(uid string) (tallies, values, over, serials, settled string) {
 	prefix := k.prefix + "evidence:" + uid + ":"
-	return prefix + "tallies", prefix + "values", prefix + "over", prefix + "settled"
+	return prefix + "tallies", prefix + "values", prefix + "over", prefix + "serials", prefix + "settled"
 }
 
 // kind returns the KIND of a resource name or of a collection.

@@ -2,13 +2,14 @@
 -- the first write.
 --
 -- KEYS  1 versions  2 values  3 heartbeats  4 evidence
---       then of each tally, in order, those of its experiment: tallies, values, over
+--       then of each tally, in order, those of its experiment: tallies, values, over, serials
 -- ARGV  1 name of the node  2 milliseconds after which a report is that of a dead node
 --       3 now, in Unix milliseconds, by the clock that records expire by
 --       then of each tally: EXPERIMENT UID TALLY SERIAL VALUE
 --
 -- Replies: {nodes, refused}, the number of live nodes with this one, and the tallies that
---          were not stored, for they are over or their experiment is gone
+--          were not stored, each with the SERIAL that was settled, '' if that is lost, or
+--          '0' if the tally is not over, but its experiment is gone
 
 local node, lifetime, clock = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -25,9 +26,9 @@ end
 local function check_types()
   local wrong = check_type(KEYS[1], 'hash') or check_type(KEYS[2], 'hash')
     or check_type(KEYS[3], 'zset') or check_type(KEYS[4], 'set')
-  for i = 5, #KEYS, 3 do
+  for i = 5, #KEYS, 4 do
     wrong = wrong or check_type(KEYS[i], 'hash') or check_type(KEYS[i + 1], 'hash')
-      or check_type(KEYS[i + 2], 'zset')
+      or check_type(KEYS[i + 2], 'zset') or check_type(KEYS[i + 3], 'hash')
   end
   return wrong
 end
@@ -52,12 +53,14 @@ local refused = {}
 local key = 5
 for i = 4, #ARGV, 5 do
   local name, uid, tally, serial, value = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local tallies, values, over = KEYS[key], KEYS[key + 1], KEYS[key + 2]
-  key = key + 3
+  local tallies, values, over, serials = KEYS[key], KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
+  key = key + 4
   local before = redis.call('HGET', tallies, tally)
   local last = tonumber(before and string.match(before, '^(%d+) ') or '')
-  if redis.call('ZSCORE', over, tally) or not is_there(name, uid, last) then
-    refused[#refused + 1] = tally
+  if redis.call('ZSCORE', over, tally) then
+    refused[#refused + 1], refused[#refused + 2] = tally, redis.call('HGET', serials, tally) or ''
+  elseif not is_there(name, uid, last) then
+    refused[#refused + 1], refused[#refused + 2] = tally, '0'
   elseif not last or last <= tonumber(serial) then
     redis.call('HSET', tallies, tally, serial .. ' ' .. text(now) .. ' ' .. node)
     redis.call('HSET', values, tally, value)

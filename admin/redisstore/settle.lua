@@ -1,7 +1,7 @@
 -- Replaces tallies by their sum with what was settled before. Everything that can fail is
 -- tried before the first write.
 --
--- KEYS  1 evidence  2 tallies  3 values  4 over  5 settled
+-- KEYS  1 evidence  2 tallies  3 values  4 over  5 settled  6 serials
 -- ARGV  1 EXPERIMENT UID
 --       2 version that was read
 --       3 the new sum
@@ -10,7 +10,7 @@
 --
 -- Replies: 1, also if that very settlement was made before; 0 if something has changed
 
-for i, expected in ipairs({ 'set', 'hash', 'hash', 'zset', 'hash' }) do
+for i, expected in ipairs({ 'set', 'hash', 'hash', 'zset', 'hash', 'hash' }) do
   local found = redis.call('TYPE', KEYS[i]).ok
   if found ~= 'none' and found ~= expected then
     return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' is a ' .. found)
@@ -45,6 +45,11 @@ for i = 5, #ARGV, 2 do
   redis.call('HDEL', KEYS[2], ARGV[i])
   redis.call('HDEL', KEYS[3], ARGV[i])
   redis.call('ZADD', KEYS[4], text(now), ARGV[i])
+  redis.call('HSET', KEYS[6], ARGV[i], ARGV[i + 1])
 end
-redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', text(now - ARGV[4]))
+local long_ago = text(now - ARGV[4])
+for _, tally in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', long_ago)) do
+  redis.call('HDEL', KEYS[6], tally)
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', long_ago)
 return 1

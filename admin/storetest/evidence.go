@@ -88,10 +88,14 @@ func (s *subject) checkEvidence(name admin.EvidenceName, want admin.Evidence) {
 	}
 }
 
-// refused checks which tallies were refused.
+// refused checks which tallies were refused, each with the serial that was settled.
 func (s *subject) refused(got authz.Publication, want ...string) {
 	s.Helper()
-	if diff := cmp.Diff(want, got.Refused, cmpopts.EquateEmpty()); diff != "" {
+	var refused []string
+	for _, r := range got.Refused {
+		refused = append(refused, fmt.Sprint(r.Tally, " ", r.Serial))
+	}
+	if diff := cmp.Diff(want, refused, cmpopts.EquateEmpty()); diff != "" {
 		s.Errorf("refused (-want +got): %s", diff)
 	}
 }
@@ -140,13 +144,13 @@ func testPublishGone(s *subject) {
 	s.put(admin.Put{Key: old.Experiment, Value: newExperiment(old.Experiment, old.UID), ExpireTime: time.Now().Add(-time.Second)})
 	s.refused(s.publish("n",
 		published(never, "t1", 1, "x"), published(name, "t2", 1, "x"), published(again, "t3", 1, "x"), published(old, "t4", 1, "x"),
-	), "t1", "t3", "t4")
+	), "t1 0", "t3 0", "t4 0")
 	for _, other := range []admin.EvidenceName{never, again, old} {
 		s.checkEvidence(other, admin.Evidence{})
 	}
 	s.put(admin.Delete{Key: name.Experiment})
-	s.refused(s.publish("n", published(name, "t2", 2, "y")), "t2")
-	s.refused(s.publish("n", published(name, "t2", 1, "y")), "t2")
+	s.refused(s.publish("n", published(name, "t2", 2, "y")), "t2 0")
+	s.refused(s.publish("n", published(name, "t2", 1, "y")), "t2 0")
 	s.checkEvidence(name, admin.Evidence{Tallies: []admin.TallyRecord{s.tally("n", "t2", 1, "x")}})
 }
 
@@ -197,7 +201,7 @@ func testSettle(s *subject) {
 	if err := s.settle(name, read, "sum", read.Tallies[0]); err != nil {
 		s.Fatal(err)
 	}
-	s.refused(s.publish("n", published(name, "t1", 4, "late"), published(name, "t2", 2, "two more")), "t1")
+	s.refused(s.publish("n", published(name, "t1", 4, "late"), published(name, "t2", 2, "two more")), "t1 3")
 	read = s.evidence(name)
 	s.checkEvidence(name, admin.Evidence{Settled: []byte("sum"), Version: read.Version, Tallies: []admin.TallyRecord{
 		s.tally("n", "t2", 2, "two more"), s.tally("n", "t3", 1, "three"),
@@ -205,7 +209,8 @@ func testSettle(s *subject) {
 	if err := s.settle(name, read, "sum of both", read.Tallies[0]); err != nil {
 		s.Fatal(err)
 	}
-	s.refused(s.publish("n", published(name, "t1", 5, "late"), published(name, "t2", 3, "late")), "t1", "t2")
+	s.refused(s.publish("n", published(name, "t1", 3, "again"), published(name, "t2", 3, "late")), "t1 3", "t2 2")
+	s.refused(s.publish("n", published(name, "t1", 5, "late"), published(name, "t2", 1, "early")), "t1 3", "t2 2")
 	got := s.evidence(name)
 	s.checkEvidence(name, admin.Evidence{Settled: []byte("sum of both"), Version: got.Version, Tallies: []admin.TallyRecord{
 		s.tally("n", "t3", 1, "three"),

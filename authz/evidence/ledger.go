@@ -13,7 +13,8 @@ import (
 const lateTime = 2 * time.Second
 
 // staleTime is for how long a tally that could not be published is taken for one that was not
-// settled meanwhile. A store knows for longer that it was.
+// settled meanwhile. A store knows for longer that it was. After that time, what the last
+// publication had beside the ones before is lost if it was not stored, and nothing else.
 const staleTime = authz.TallyKept / 2
 
 // Ledger has the tallies of a sidecar: those of experiments that are ACTIVE, and those of which
@@ -101,8 +102,8 @@ func (l *Ledger) Close() {
 }
 
 // Due returns what is to be published now: what each tally has counted since it began, also if
-// nothing was, for that says that the node reports. interval is the time within which Due will
-// be called again.
+// nothing was, for that says that the node reports. Until Published or Refused says what became
+// of it, it is the same each time. interval is the time within which Due will be called again.
 func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,10 +113,8 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	}
 	var out []authz.PublishedEvidence
 	for _, t := range l.tallies() {
-		if now.Sub(t.lastPublished()) > staleTime {
-			t.renew(now)
-		}
-		if e, ok := t.publication(now, interval, t.over(now, l.closed), l.closed); ok {
+		t.expire(now)
+		if e, ok := t.publication(now, interval, t.over(now, l.closed)); ok {
 			out = append(out, e)
 		}
 	}
@@ -134,20 +133,18 @@ func (l *Ledger) Published(tally string, serial int64) {
 	}
 }
 
-// Refused says that the store takes no more of a tally: it was settled, which ends it there, or
-// the experiment is gone. What was counted since the last publication is published as another
-// tally, unless the experiment is no longer compared and nothing was. Nothing is counted twice;
-// what was counted in the last interval before may be lost.
-func (l *Ledger) Refused(tally string) {
+// Refused says that the store took nothing of a tally, for it was settled at a serial. What was
+// counted since that publication is published as another tally, unless the experiment is no
+// longer compared and nothing was. Nothing is counted twice, and nothing is lost.
+//
+// With serial 0 it was not settled, but the experiment is gone: the tally goes on until the
+// experiment is no longer compared, for a store that has lost it may get it back.
+func (l *Ledger) Refused(tally string, serial int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.tallies() {
-		switch {
-		case !t.named(tally):
-		case slices.Contains(l.ended, t) && !t.counting():
+		if serial == 0 && t.answered(tally, l.clock()) || serial > 0 && t.settle(tally, serial, l.clock()) && !t.counting() {
 			l.drop(t)
-		default:
-			t.renew(l.clock())
 		}
 	}
 }
@@ -161,6 +158,13 @@ func (l *Ledger) Fresh() bool {
 	return slices.ContainsFunc(l.tallies(), (*Tally).fresh)
 }
 
+// Unfinished reports whether the ledger is closed and not all is published.
+func (l *Ledger) Unfinished() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed && len(l.ended) > 0
+}
+
 // tallies returns those that are active, then those that ended.
 func (l *Ledger) tallies() []*Tally {
 	out := make([]*Tally, 0, len(l.active)+len(l.ended))
@@ -172,38 +176,4 @@ func (l *Ledger) tallies() []*Tally {
 
 func (l *Ledger) drop(t *Tally) {
 	l.ended = slices.DeleteFunc(l.ended, func(known *Tally) bool { return known == t })
-}
-
-// over reports whether nothing is counted any more.
-func (t *Tally) over(now time.Time, closed bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.ended.IsZero() && (closed || now.Sub(t.ended) >= lateTime)
-}
-
-func (t *Tally) lastPublished() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.published
-}
-
-func (t *Tally) named(id string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.id == id
-}
-
-// acknowledge notes that the store has the tally up to a serial. It reports whether that was
-// the last one.
-func (t *Tally) acknowledge(id string, serial int64, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.id != id {
-		return false
-	}
-	t.published = now
-	if t.unknown != nil && serial >= t.unknown.Serial {
-		t.unknown = nil
-	}
-	return t.final != 0 && serial >= t.final
 }

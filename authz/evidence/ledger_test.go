@@ -3,11 +3,12 @@ package evidence_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"understudy/authz"
 	"understudy/authz/evidence"
@@ -18,19 +19,25 @@ import (
 type store struct {
 	t       *testing.T
 	tallies map[string]authz.PublishedEvidence
-	over    map[string]bool
+	// over :: tally → serial that was settled.
+	over    map[string]int64
 	settled *evidencepb.Evidence
+	// gone says that the experiment is.
+	gone bool
 }
 
 func newStore(t *testing.T) *store {
-	return &store{t: t, tallies: map[string]authz.PublishedEvidence{}, over: map[string]bool{}, settled: &evidencepb.Evidence{}}
+	return &store{t: t, tallies: map[string]authz.PublishedEvidence{}, over: map[string]int64{}, settled: &evidencepb.Evidence{}}
 }
 
-// publish returns the tallies that are refused.
-func (s *store) publish(of []authz.PublishedEvidence) (refused []string) {
+// publish returns the tallies that are refused, each with the serial that was settled.
+func (s *store) publish(of []authz.PublishedEvidence) map[string]int64 {
+	refused := make(map[string]int64)
 	for _, e := range of {
-		if s.over[e.Tally] {
-			refused = append(refused, e.Tally)
+		if serial, over := s.over[e.Tally]; over {
+			refused[e.Tally] = serial
+		} else if s.gone {
+			refused[e.Tally] = 0
 		} else if e.Serial > s.tallies[e.Tally].Serial {
 			s.tallies[e.Tally] = e
 		}
@@ -42,7 +49,7 @@ func (s *store) publish(of []authz.PublishedEvidence) (refused []string) {
 func (s *store) settle() {
 	for tally, e := range s.tallies {
 		evidence.Merge(s.settled, s.decode(e))
-		s.over[tally] = true
+		s.over[tally] = e.Serial
 		delete(s.tallies, tally)
 	}
 }
@@ -67,83 +74,195 @@ func (s *store) sum() *evidencepb.Evidence {
 	return out
 }
 
-// TestNothingIsCountedTwice has a node count, publish, fail to, be settled while it lives, and
-// crash, by chance. What is lost in a crash is what the store does not have. What is lost when
-// the node is taken for dead is what was tried to be published and never was; what was counted
-// since goes on.
-func TestNothingIsCountedTwice(t *testing.T) {
-	for seed := range uint64(60) {
-		r := rand.New(rand.NewPCG(seed, 11))
-		s, truth := newStore(t), newTally()
-		var ledger *evidence.Ledger
-		var tally *evidence.Tally
-		now := begun
-		start := func() {
-			ledger = evidence.NewLedger()
-			ledger.SetClock(func() time.Time { return now })
-			tally = ledger.Tally(experiment, "uid", "etag")
-			ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live0"}})
+// counting is a node that counts and publishes, loses the store and comes back, by chance.
+type counting struct {
+	*store
+	random       *rand.Rand
+	now          time.Time
+	ledger       *evidence.Ledger
+	tally, truth *evidence.Tally
+	// late are publications that are still on their way.
+	late [][]authz.PublishedEvidence
+	// counted are the requests of this process, stored those of earlier ones that the store
+	// has, and lost those that it does not have.
+	counted, stored, lost int64
+	// dueAt :: tally and serial → requests that were counted when it was first due, and least
+	// those of them that the store said it has.
+	dueAt map[string]int64
+	least int64
+}
+
+func newCounting(t *testing.T, seed uint64) *counting {
+	c := &counting{store: newStore(t), random: rand.New(rand.NewPCG(seed, 11)), now: begun, truth: newTally()}
+	c.start()
+	return c
+}
+
+func (c *counting) start() {
+	c.ledger, c.dueAt = evidence.NewLedger(), make(map[string]int64)
+	c.ledger.SetClock(func() time.Time { return c.now })
+	c.tally = c.ledger.Tally(experiment, "uid", "etag")
+	c.follow()
+}
+
+func (c *counting) follow() {
+	c.ledger.Follow([]evidence.Active{{Tally: c.tally, PolicyEtag: fmt.Sprint("live", c.random.IntN(2))}})
+}
+
+// die ends the process. What is lost was counted since the last publication that was
+// acknowledged was due.
+func (c *counting) die() {
+	stored := requests(totalsOf(c.sum()).Counts) - c.stored
+	if stored < c.least || stored > c.counted {
+		c.t.Errorf("%d requests of a node that died are stored; it counted %d, and %d were acknowledged", stored, c.counted, c.least)
+	}
+	c.stored, c.lost = c.stored+stored, c.lost+c.counted-stored
+	c.counted, c.least, c.late = 0, 0, nil
+	c.start()
+}
+
+func (c *counting) count() {
+	for range c.random.IntN(10) {
+		one, etag := randomRequest(c.random), fmt.Sprint("live", c.random.IntN(3))
+		count(c.tally, etag, one)
+		count(c.truth, etag, one)
+		c.counted++
+	}
+}
+
+// publish publishes what is due, and is answered.
+func (c *counting) publish() {
+	due := c.due()
+	refused := c.store.publish(due)
+	for _, e := range due {
+		serial, ok := refused[e.Tally]
+		if ok {
+			c.ledger.Refused(e.Tally, serial)
+		} else {
+			serial = e.Serial
+			c.ledger.Published(e.Tally, e.Serial)
 		}
-		start()
-		// unsaved was counted since the publication that was made last, tried is what that one
-		// has which the ones before have not, and stored says that the store has it.
-		var unsaved, tried, lost int64
-		var waits, stored bool
-		due := func() []authz.PublishedEvidence {
-			if !waits {
-				tried, unsaved, waits, stored = unsaved, 0, true, false
-			}
-			return ledger.Due(time.Second)
+		c.least = max(c.least, c.dueAt[fmt.Sprint(e.Tally, serial)])
+	}
+}
+
+// due returns what is due.
+func (c *counting) due() []authz.PublishedEvidence {
+	due := c.ledger.Due(time.Second)
+	for _, e := range due {
+		id := fmt.Sprint(e.Tally, e.Serial)
+		if _, again := c.dueAt[id]; !again {
+			c.dueAt[id] = c.counted
 		}
-		missing := func() int64 {
-			if waits && !stored {
-				return tried
-			}
-			return 0
+	}
+	return due
+}
+
+// step does one thing that may happen to a node that lives.
+func (c *counting) step() {
+	c.now = c.now.Add(time.Second)
+	switch c.random.IntN(16) {
+	case 0: // the node is taken for dead
+		c.settle()
+	case 1: // the store is away
+		c.due()
+	case 2, 3: // the answer is lost
+		c.store.publish(c.due())
+	case 4: // the publication is on its way for long
+		c.late = append(c.late, c.due())
+	case 5:
+		for _, of := range c.late {
+			c.store.publish(of)
 		}
+		c.late = nil
+	case 6: // the store loses the experiment and gets it back
+		c.gone = !c.gone
+	case 7: // it is started again, or another policy is live, or it goes on
+		if c.random.IntN(2) == 0 {
+			c.ledger.Follow(nil)
+			c.now = c.now.Add(time.Duration(c.random.IntN(4)) * time.Second)
+			c.publish()
+		}
+		c.follow()
+	case 8: // it is cut off for long
+		c.now = c.now.Add(time.Hour)
+	case 9, 10, 11:
+		c.publish()
+	default:
+		c.count()
+	}
+}
+
+// drain publishes until all is stored.
+func (c *counting) drain() {
+	c.gone = false
+	c.ledger.Close()
+	for range 10 {
+		c.publish()
+	}
+	if left := c.ledger.Due(time.Second); len(left) != 0 {
+		c.t.Errorf("%d tallies are still to be published", len(left))
+	}
+}
+
+// TestALiveNodeLosesNothing: whatever happens to the store, to what is on the way to it, and to
+// the tallies of a node there, each request that the node counts while it lives counts once.
+func TestALiveNodeLosesNothing(t *testing.T) {
+	for seed := range uint64(100) {
+		c := newCounting(t, seed)
 		for range 200 {
-			now = now.Add(time.Second)
-			switch r.IntN(12) {
-			case 0: // the node is taken for dead
-				s.settle()
-			case 1: // it dies
-				lost += unsaved + missing()
-				unsaved, waits = 0, false
-				s.settle()
-				start()
-			case 2: // the store is away
-				due()
-			case 3, 4: // the answer is lost
-				if len(s.publish(due())) == 0 {
-					stored = true
-				}
-			case 5, 6, 7:
-				published := due()
-				refused := s.publish(published)
-				for _, e := range published {
-					if slices.Contains(refused, e.Tally) {
-						ledger.Refused(e.Tally)
-						lost += missing()
-					} else {
-						ledger.Published(e.Tally, e.Serial)
-					}
-				}
-				waits = false
-			default:
-				for range r.IntN(10) {
-					one, etag := randomRequest(r), fmt.Sprint("live", r.IntN(2))
-					count(tally, etag, one)
-					count(truth, etag, one)
-					unsaved++
-				}
+			c.step()
+		}
+		c.drain()
+		got, want := totalsOf(c.sum()), totalsOf(c.truth.Snapshot(c.now))
+		checkSums(t, c.sum())
+		got.Labels, want.Labels = nil, nil // those are bounds
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			t.Errorf("seed %d (-want +got): %s", seed, diff)
+		}
+	}
+}
+
+// TestADeathLosesTheLastInterval: of a node that dies, what it has counted since its last
+// publication is lost, and nothing else.
+func TestADeathLosesTheLastInterval(t *testing.T) {
+	for seed := range uint64(60) {
+		c := newCounting(t, seed)
+		for range 200 {
+			if c.random.IntN(16) == 0 {
+				c.die()
 			}
+			c.step()
 		}
-		got, want := requests(totalsOf(s.sum()).Counts), requests(totalsOf(truth.Snapshot(now)).Counts)
-		checkSums(t, s.sum())
-		unsaved += missing()
-		if got != want-lost-unsaved {
-			t.Errorf("seed %d: %d requests are stored of %d; %d are lost and %d are to be published", seed, got, want, lost, unsaved)
+		c.drain()
+		got, want := requests(totalsOf(c.sum()).Counts), requests(totalsOf(c.truth.Snapshot(c.now)).Counts)
+		checkSums(t, c.sum())
+		if got != want-c.lost {
+			t.Errorf("seed %d: %d requests are stored of %d, of which %d were lost", seed, got, want, c.lost)
 		}
+	}
+}
+
+// TestCutOffForLong: after twelve hours it is not known whether a tally was settled. What the
+// last publication had beside the one before is lost then, and not what was counted since.
+func TestCutOffForLong(t *testing.T) {
+	c := newCounting(t, 1)
+	one := request{path: "/", live: allowed, experiment: denied}
+	for range 3 {
+		count(c.tally, "live0", one)
+		c.publish()
+	}
+	count(c.tally, "live0", one) // due once, and lost
+	c.ledger.Due(time.Second)
+	for range 13 {
+		c.now = c.now.Add(time.Hour)
+		count(c.tally, "live0", one)
+	}
+	c.settle()
+	c.over = map[string]int64{}
+	c.drain()
+	if got := requests(totalsOf(c.sum()).Counts); got != 3+13 {
+		t.Errorf("%d requests are stored, want 16", got)
 	}
 }
 
@@ -156,8 +275,8 @@ func TestAnOutageIsNotLost(t *testing.T) {
 	one := request{path: "/", live: allowed, experiment: denied}
 	answered := func() {
 		for _, e := range ledger.Due(time.Second) {
-			if len(s.publish([]authz.PublishedEvidence{e})) > 0 {
-				ledger.Refused(e.Tally)
+			if serial, refused := s.publish([]authz.PublishedEvidence{e})[e.Tally]; refused {
+				ledger.Refused(e.Tally, serial)
 			} else {
 				ledger.Published(e.Tally, e.Serial)
 			}
@@ -173,8 +292,8 @@ func TestAnOutageIsNotLost(t *testing.T) {
 	s.settle()
 	answered()
 	answered()
-	if got := requests(totalsOf(s.sum()).Counts); got != 100 {
-		t.Errorf("the store has %d requests of 101, want all but the first that could not be published", got)
+	if got := requests(totalsOf(s.sum()).Counts); got != 101 {
+		t.Errorf("the store has %d requests of 101", got)
 	}
 
 	for range 10 {
@@ -186,8 +305,8 @@ func TestAnOutageIsNotLost(t *testing.T) {
 		t.Error("what was counted in an outage is not fresh when it is over")
 	}
 	answered()
-	if got := requests(totalsOf(s.sum()).Counts); got != 110 || ledger.Fresh() {
-		t.Errorf("the store has %d requests and more is fresh: %v; want 110, and no more", got, ledger.Fresh())
+	if got := requests(totalsOf(s.sum()).Counts); got != 111 || ledger.Fresh() {
+		t.Errorf("the store has %d requests and more is fresh: %v; want 111, and no more", got, ledger.Fresh())
 	}
 }
 

@@ -65,6 +65,29 @@ func (s *sum) add(e *evidencepb.Evidence) {
 	}
 }
 
+// gain adds evidence and stays within its bounds.
+func (s *sum) gain(e *evidencepb.Evidence) {
+	s.add(e)
+	s.bound()
+}
+
+// gainSum adds another sum and stays within its bounds.
+func (s *sum) gainSum(other *sum) {
+	if other.head != nil {
+		s.gain(other.evidence())
+	}
+}
+
+// counted reports whether there is a request in the sum.
+func (s *sum) counted() bool {
+	for _, p := range s.pairs {
+		if p.counts != [kinds + 1]int64{} {
+			return true
+		}
+	}
+	return s.earlier != nil && s.earlier.counts != [kinds + 1]int64{}
+}
+
 func (s *sum) pair(policyEtag string) *pair { return pairIn(s.pairs, policyEtag) }
 
 // pairIn returns the pair of a live policy, made if there is none.

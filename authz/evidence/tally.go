@@ -1,13 +1,10 @@
 package evidence
 
 import (
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/authz"
@@ -33,23 +30,26 @@ type Tally struct {
 	replayed []*counter
 	// replayEnded says that a replay has ended since the last publication.
 	replayEnded bool
-	// taken is what was taken from the counters.
-	taken *sum
+	// taken is what was taken from the counters since the tally has its id, and unsaved the
+	// part of it that no publication has which is known to be stored.
+	taken, unsaved *sum
+	// unknown is the publication of which it is not known whether the store has it, nil if
+	// there is none, and later what was taken from the counters since it was made.
+	unknown *authz.PublishedEvidence
+	later   *sum
 	// pair is the counter of the time that is ACTIVE now, since when; nil while it is not.
 	pair  *counter
 	since int64
 	// ended is when the experiment was no longer ACTIVE; zero before.
 	ended time.Time
-	// published is when it was last published, or made.
+	// published is when the store last answered, or when it was made.
 	published time.Time
 	// shown says that comparisons were published.
 	shown bool
 	// final is the serial of the first final publication; 0 before.
 	final int64
-	// unknown is the publication of which it is not known whether the store has it; nil if
-	// there is none.
-	unknown *authz.PublishedEvidence
-	// behind says that it was published again: more was counted before the store took it.
+	// behind says that more was counted before the store took what was due, or that it was
+	// counted beside what was settled.
 	behind bool
 }
 
@@ -58,7 +58,7 @@ type Tally struct {
 func NewTally(experiment, uid, etag string, patterns *Patterns) *Tally {
 	return &Tally{
 		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
-		id: uuid.NewString(), taken: newSum(), published: time.Now(),
+		id: uuid.NewString(), taken: newSum(), unsaved: newSum(), later: newSum(), published: time.Now(),
 	}
 }
 
@@ -193,9 +193,10 @@ func known(counters []*counter, policyEtag string) *counter {
 func (t *Tally) begin(policyEtag string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.final != 0 {
-		t.forget(now)
+	if t.final != 0 && t.unknown == nil {
+		t.renew(now)
 	}
+	t.final = 0
 	t.ended = time.Time{}
 	if t.pair != nil && t.pair.policyEtag == policyEtag {
 		return
@@ -240,8 +241,12 @@ func (t *Tally) take(now int64) {
 	clear(t.counters[len(kept):])
 	t.counters = kept
 	e.Replayed = t.takeReplayed(collapsed)
-	t.taken.add(e)
-	t.taken.bound()
+	if t.unknown != nil {
+		t.later.gain(e)
+		return
+	}
+	t.taken.gain(e)
+	t.unsaved.gain(e)
 }
 
 // Snapshot returns what was counted since the tally began. It is at most MaxRecord large. now
@@ -254,7 +259,13 @@ func (t *Tally) Snapshot(now time.Time) *evidencepb.Evidence {
 
 func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
 	t.take(now.UnixMilli())
-	e := t.taken.evidence()
+	all := t.taken
+	if t.later.head != nil {
+		all = newSum()
+		all.gainSum(t.taken)
+		all.gainSum(t.later)
+	}
+	e := all.evidence()
 	e.Points = t.points.messages(now.UnixMilli())
 	e.PublishTime = timestamppb.New(now)
 	fit(e, MaxRecord-recordSlack)
@@ -263,61 +274,3 @@ func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
 
 // recordSlack is for the fields of evidence that are set last.
 const recordSlack = 64
-
-// publication returns what is to be published now, and false if there is nothing that can be.
-// As long as it is not known whether the store has the last one, that is it: should the tally
-// be settled by then, what was counted since is not a part of it, and goes on. A last
-// publication is not put off.
-func (t *Tally) publication(now time.Time, interval time.Duration, final, last bool) (authz.PublishedEvidence, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.unknown != nil && !last {
-		t.behind = true
-		return *t.unknown, true
-	}
-	t.behind, t.replayEnded = false, false
-	t.shown = t.shown || t.counted()
-	e := t.snapshot(now)
-	e.PublishInterval, e.Final = durationpb.New(interval), final
-	t.serial++
-	if final && t.final == 0 {
-		t.final = t.serial
-	}
-	value, err := proto.Marshal(e)
-	if err != nil {
-		return authz.PublishedEvidence{}, false // of valid UTF-8 there is none
-	}
-	t.unknown = &authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: t.id, Serial: t.serial, Value: value}
-	return *t.unknown, true
-}
-
-// renew begins a new tally in the store, for the one before was settled there, with what was
-// counted since the last publication: whatever it had may have been stored.
-func (t *Tally) renew(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forget(now)
-}
-
-func (t *Tally) forget(now time.Time) {
-	t.id, t.serial, t.final, t.taken, t.published, t.unknown = uuid.NewString(), 0, 0, newSum(), now, nil
-}
-
-// counting reports whether something was counted since the last publication.
-func (t *Tally) counting() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.counted()
-}
-
-// fresh reports whether something was counted and nothing was published yet, or nothing that
-// was counted in an outage which is over, or nothing since a replay has ended.
-func (t *Tally) fresh() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.replayEnded && t.unknown == nil || (!t.shown || t.behind && t.unknown == nil) && t.counted()
-}
-
-func (t *Tally) counted() bool {
-	return slices.ContainsFunc(t.counters, func(c *counter) bool { return c.counts != [kinds + 1]int64{} })
-}

@@ -145,13 +145,18 @@ func countLines(lines io.Reader, tally *evidence.Tally) {
 			fmt.Println(err)
 			return
 		}
-		r := &authz.Request{Method: "GET", Path: fmt.Sprintf("/orders/%d", n), Principal: fmt.Sprint("caller-", n%7), Time: time.Now()}
-		denied := authz.Decision{Verdict: authz.Deny, Reason: "no such role"}
-		tally.Count("live", evidence.Comparison{
-			Request: r, Pattern: tally.Patterns().Of(r.Method, r.Path), Outcome: evidence.NewOutcome(differences[kind], denied, denied, nil),
-		})
+		countOne(tally, kind, n)
 		fmt.Println("counted", kind)
 	}
+}
+
+// countOne counts a request, whose path and caller go by n.
+func countOne(tally *evidence.Tally, kind, n int) {
+	r := &authz.Request{Method: "GET", Path: fmt.Sprintf("/orders/%d", n), Principal: fmt.Sprint("caller-", n%7), Time: time.Now()}
+	denied := authz.Decision{Verdict: authz.Deny, Reason: "no such role"}
+	tally.Count("live", evidence.Comparison{
+		Request: r, Pattern: tally.Patterns().Of(r.Method, r.Path), Outcome: evidence.NewOutcome(differences[kind], denied, denied, nil),
+	})
 }
 
 // life is a process that counts, from its start to its end.

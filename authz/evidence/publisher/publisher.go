@@ -56,8 +56,12 @@ func (p *Publisher) Run(ctx context.Context) {
 // Finish ends all tallies and publishes them a last time. ctx bounds it.
 func (p *Publisher) Finish(ctx context.Context) {
 	p.Ledger.Close()
-	if err := p.publish(ctx); err != nil {
-		p.Logger.Warn("what was counted last of experiments is lost: it could not be published", "error", err)
+	// What was due when a publication failed comes first.
+	for p.Ledger.Unfinished() {
+		if err := p.publish(ctx); err != nil {
+			p.Logger.Warn("what was counted last of experiments is lost: it could not be published", "error", err)
+			return
+		}
 	}
 }
 
@@ -75,8 +79,9 @@ func (p *Publisher) publish(ctx context.Context) error {
 	}
 	p.Pace.SetNodes(done.Nodes)
 	for _, e := range due {
-		if slices.Contains(done.Refused, e.Tally) {
-			p.Ledger.Refused(e.Tally)
+		refused := slices.IndexFunc(done.Refused, func(r authz.RefusedTally) bool { return r.Tally == e.Tally })
+		if refused >= 0 {
+			p.Ledger.Refused(e.Tally, done.Refused[refused].Serial)
 		} else {
 			p.Ledger.Published(e.Tally, e.Serial)
 		}
