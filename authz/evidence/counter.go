@@ -67,7 +67,7 @@ func (g *group) take(from *group) {
 	g.count += from.count
 	g.total += from.total
 	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
-	g.callers = g.callers.union(from.callers)
+	g.callers.addAll(from.callers)
 	g.examples = firstExamples(append(g.examples, from.examples...))
 	if len(g.causes) == 0 {
 		g.causes = from.causes

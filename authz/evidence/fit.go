@@ -11,7 +11,7 @@ import (
 )
 
 // fit makes evidence at most so large as a message. What goes first is what is missed least:
-// examples, sketches of callers, groups and endpoints with few requests, earlier pairs before
+// examples, lists of callers, groups and endpoints with few requests, earlier pairs before
 // the present one. All counts stay exact: what goes is counted as other.
 func fit(e *evidencepb.Evidence, size int) {
 	for _, step := range reductions {
@@ -41,12 +41,12 @@ type reduction func(e *evidencepb.Evidence, p *evidencepb.Pair, old bool)
 var reductions = []reduction{
 	ofOld(examples(0, 0)),
 	examples(maxGroups, 1),
-	ofOld(fewCallers(0)), fewCallers(20),
+	ofOld(sketchCallers(0)), sketchCallers(20),
 	ofOld(groups(20)), ofOld(endpoints(20)), ofOld(labelValues(3)),
 	examples(20, 1), labelValues(10),
 	groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
 	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)),
-	labelValues(5), fewCallers(0), groups(64), endpoints(100), noCollapsed,
+	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100), noCollapsed,
 	examples(5, 1), labelValues(3), fewRules(120), groups(40), fewRules(60), points(15),
 	ofOld(groups(0)), ofOld(endpoints(0)), groups(20), endpoints(30), labelValues(0), examples(0, 0),
 	groups(10), endpoints(10), fewRules(20), points(0), noChangedData,
@@ -75,12 +75,12 @@ func examples(of, n int) reduction {
 	}
 }
 
-// fewCallers makes the sketches of callers coarse, but for so many groups.
-func fewCallers(from int) reduction {
+// sketchCallers makes sketches of the lists of callers that are longer, but for so many groups.
+func sketchCallers(from int) reduction {
 	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
 		for i, g := range p.GetGroups() {
-			if c := callers(g.GetCallers()); i >= from && c.valid() {
-				g.Callers = c.few()
+			if i >= from {
+				g.Callers = shortCallers(g.GetCallers())
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func (g *group) add(r *authz.Request, o *Outcome, at int64) (explain bool) {
 	g.total++
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
 	if hash, ok := callerOf(r.Principal, o.labels); ok {
-		g.callers = g.callers.add(hash)
+		g.callers.add(hash)
 	}
 	example := g.exemplify(r, o, at)
 	return len(g.causes) == 0 && (example || g.total&(g.total-1) == 0)
@@ -122,7 +122,7 @@ func (g *group) message(key groupKey) *evidencepb.Group {
 	m := &evidencepb.Group{
 		Kind: int32(key.kind), Method: key.pattern.method, Pattern: key.pattern.path, Rule: key.rule, Reason: key.reason,
 		PolicyStatus: key.policyStatus, ExperimentStatus: key.experimentStatus,
-		Count: g.count, Callers: g.callers, FirstTime: timeMessage(g.first), LastTime: timeMessage(g.last),
+		Count: g.count, Callers: g.callers.stored(), FirstTime: timeMessage(g.first), LastTime: timeMessage(g.last),
 		Examples: g.examples, Causes: g.causes,
 	}
 	if key.changes != "" {
@@ -158,32 +158,62 @@ func (a groupID) compare(b groupID) int {
 	)
 }
 
-// copyGroup returns a group whose parts may be replaced. The parts themselves are shared and
-// never modified.
+// groupSum adds up groups of one ID. Its callers are not in the message: they are added to often.
+type groupSum struct {
+	*evidencepb.Group
+	callers callers
+}
+
+// newGroupSum returns a sum with one group.
+func newGroupSum(g *evidencepb.Group) *groupSum {
+	sum := &groupSum{Group: copyGroup(g)}
+	sum.callers.addStored(g.GetCallers())
+	return sum
+}
+
+// message returns the sum, which may be added to later.
+func (g *groupSum) message() *evidencepb.Group {
+	m := copyGroup(g.Group)
+	m.Callers = g.callers.stored()
+	return m
+}
+
+// copyGroup returns a group without its callers whose parts may be replaced. The parts
+// themselves are shared and never modified.
 func copyGroup(g *evidencepb.Group) *evidencepb.Group {
 	return &evidencepb.Group{
 		Kind: g.GetKind(), Method: g.GetMethod(), Pattern: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
 		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: g.GetChanges(),
-		Count: g.GetCount(), Callers: slices.Clone(g.GetCallers()), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
+		Count: g.GetCount(), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
 		Examples: slices.Clone(g.GetExamples()), Causes: slices.Clone(g.GetCauses()),
 	}
 }
 
-// mergeGroup adds a group to one of the same ID.
-func mergeGroup(into, from *evidencepb.Group) {
-	into.Count += from.GetCount()
-	into.Callers = callers(into.Callers).absorb(from.GetCallers())
-	into.FirstTime, into.LastTime = earlierTime(into.FirstTime, from.GetFirstTime()), laterTime(into.LastTime, from.GetLastTime())
-	if n := len(into.Examples); n < maxExamples || slices.ContainsFunc(from.GetExamples(), func(e *evidencepb.Example) bool {
-		return compareTimes(e.GetDecideTime(), into.Examples[n-1].GetDecideTime()) <= 0
+// add adds a group of the same ID.
+func (g *groupSum) add(from *evidencepb.Group) {
+	g.addButCallers(from)
+	g.callers.addStored(from.GetCallers())
+}
+
+// addSum adds another sum of the same ID.
+func (g *groupSum) addSum(from *groupSum) {
+	g.addButCallers(from.Group)
+	g.callers.addAll(from.callers)
+}
+
+func (g *groupSum) addButCallers(from *evidencepb.Group) {
+	g.Count += from.GetCount()
+	g.FirstTime, g.LastTime = earlierTime(g.FirstTime, from.GetFirstTime()), laterTime(g.LastTime, from.GetLastTime())
+	if n := len(g.Examples); n < maxExamples || slices.ContainsFunc(from.GetExamples(), func(e *evidencepb.Example) bool {
+		return compareTimes(e.GetDecideTime(), g.Examples[n-1].GetDecideTime()) <= 0
 	}) {
-		into.Examples = firstExamples(append(slices.Clone(into.Examples), from.GetExamples()...))
+		g.Examples = firstExamples(append(slices.Clone(g.Examples), from.GetExamples()...))
 	}
 	for _, c := range from.GetCauses() {
-		if len(into.Causes) < maxCauses && !slices.ContainsFunc(into.Causes, func(known *evidencepb.Cause) bool {
+		if len(g.Causes) < maxCauses && !slices.ContainsFunc(g.Causes, func(known *evidencepb.Cause) bool {
 			return known.GetFile() == c.GetFile() && known.GetLine() == c.GetLine() && known.GetText() == c.GetText()
 		}) {
-			into.Causes = append(into.Causes[:len(into.Causes):len(into.Causes)], c)
+			g.Causes = append(g.Causes[:len(g.Causes):len(g.Causes)], c)
 		}
 	}
 }

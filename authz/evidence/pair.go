@@ -16,7 +16,7 @@ type pair struct {
 	first, last    int64
 	endpoints      map[endpoint]int64
 	otherEndpoints int64
-	groups         map[groupID]*evidencepb.Group
+	groups         map[groupID]*groupSum
 	other          map[int32]int64
 	labels         map[labelID]*label
 	rules          map[ruleID]*evidencepb.Rule
@@ -35,7 +35,7 @@ type ruleID struct {
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), endpoints: make(map[endpoint]int64), groups: make(map[groupID]*evidencepb.Group),
+		drops: make(map[string]int64), endpoints: make(map[endpoint]int64), groups: make(map[groupID]*groupSum),
 		other: make(map[int32]int64), labels: make(map[labelID]*label), rules: make(map[ruleID]*evidencepb.Rule),
 		changed: make(map[string]bool), collapsed: make(map[string]bool),
 	}
@@ -89,9 +89,9 @@ func (p *pair) group(g *evidencepb.Group) {
 	id := idOf(g)
 	switch known := p.groups[id]; {
 	case known != nil:
-		mergeGroup(known, g)
+		known.add(g)
 	case g.GetCount() > 0: // otherwise it is counted as other by now
-		p.groups[id] = copyGroup(g)
+		p.groups[id] = newGroupSum(g)
 	}
 }
 
@@ -183,7 +183,11 @@ func (p *pair) fold() {
 		if to, ok := folded.to[id.pattern]; ok {
 			delete(p.groups, id)
 			g.Pattern = to
-			p.group(g)
+			if known := p.groups[idOf(g.Group)]; known != nil {
+				known.addSum(g)
+			} else {
+				p.groups[idOf(g.Group)] = g
+			}
 		}
 	}
 }
@@ -239,7 +243,7 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	for _, id := range slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
 		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
 	}) {
-		m.Groups = append(m.Groups, copyGroup(p.groups[id]))
+		m.Groups = append(m.Groups, p.groups[id].message())
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.labels), func(a, b labelID) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))

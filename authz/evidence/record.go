@@ -33,7 +33,7 @@ var errRecord = errors.New("it is no message")
 // as fast.
 type records struct {
 	// groups and endpoints :: the beginning of the message, with what it is about → the sum.
-	groups    map[string]*evidencepb.Group
+	groups    map[string]*groupSum
 	endpoints map[string]*knownEndpoint
 }
 
@@ -114,7 +114,7 @@ func (t *Total) addPair(raw []byte, early bool) error {
 	p.add(m)
 	r := t.records[p]
 	if r == nil {
-		r = &records{groups: make(map[string]*evidencepb.Group), endpoints: make(map[string]*knownEndpoint)}
+		r = &records{groups: make(map[string]*groupSum), endpoints: make(map[string]*knownEndpoint)}
 		t.records[p] = r
 	}
 	for _, raw := range endpoints {
@@ -191,7 +191,7 @@ func (r *records) group(p *pair, raw []byte) error {
 // counted is what a group has beside what it is about, without examples and causes.
 type counted struct {
 	count       int64
-	callers     callers
+	callers     []byte
 	first, last instant
 }
 
@@ -262,12 +262,10 @@ func timeOf(raw []byte, ok bool) (t instant, _ bool) {
 	return t, ok
 }
 
-// addTo does what mergeGroup does.
-func (c counted) addTo(g *evidencepb.Group) {
+// addTo does what groupSum.add does.
+func (c counted) addTo(g *groupSum) {
 	g.Count += c.count
-	if len(c.callers) > 0 {
-		g.Callers = callers(g.Callers).union(c.callers)
-	}
+	g.callers.addStored(c.callers)
 	if c.first.hasTime && (g.FirstTime == nil || c.first.before(g.FirstTime)) {
 		g.FirstTime = c.first.message()
 	}

@@ -552,7 +552,7 @@ type Group struct {
 	ExperimentStatus int32    `protobuf:"varint,7,opt,name=experiment_status,json=experimentStatus,proto3" json:"experiment_status,omitempty"`
 	Changes          []string `protobuf:"bytes,8,rep,name=changes,proto3" json:"changes,omitempty"`
 	Count            int64    `protobuf:"varint,9,opt,name=count,proto3" json:"count,omitempty"`
-	// The distinct callers: a sketch.
+	// The distinct callers: the hashes of a few, or a HyperLogLog sketch.
 	Callers       []byte                 `protobuf:"bytes,10,opt,name=callers,proto3" json:"callers,omitempty"`
 	FirstTime     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
 	LastTime      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
