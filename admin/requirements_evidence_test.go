@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -23,6 +24,7 @@ func init() {
 	rows["R-5"] = hotFixInBetween
 	rows["R-8"] = evidenceThatCannotBeRead
 	rows["R-9"] = commitsWithRequirementsRace
+	rows["R-10"] = servesLater
 	rows["R-11"] = keptReportIsBounded
 }
 
@@ -164,6 +166,29 @@ func (r *row) post2xx(method, target, body string) {
 	if a := r.send(method, target, &body); a.status != http.StatusOK {
 		r.Errorf("%s: %d %s", a.request, a.status, a.body)
 	}
+}
+
+// laterEvidence reads evidence as it is after some time without publications. Its age is by the
+// clock of the store, which no row moves.
+type laterEvidence struct {
+	stores
+	later time.Duration
+}
+
+func (s laterEvidence) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (admin.Evidence, error) {
+	e, err := s.stores.Evidence(ctx, name, known)
+	for i := range e.Tallies {
+		e.Tallies[i].Age += s.later
+	}
+	return e, err
+}
+
+// servesLater is a server `later` that reads all evidence as what was published so long ago that
+// a node counts as dead by now.
+func servesLater(r *row) {
+	store := *r.store
+	store.stores = laterEvidence{r.store.stores, authz.NodeLifetime}
+	r.servers["later"] = r.serve(&store)
 }
 
 // brokenEvidence fails each read of evidence.

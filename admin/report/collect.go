@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -25,7 +26,8 @@ type Published struct {
 type Collected struct {
 	// Evidence is the sum; nil if there is none.
 	Evidence *evidencepb.Evidence
-	// reporting are the nodes whose last publication is recent.
+	// reporting are the nodes whose last publication is younger than two of its intervals, or
+	// than authz.NodeLifetime if that is longer.
 	reporting map[string]bool
 }
 
@@ -83,8 +85,9 @@ func (c *collector) collect(p Published) {
 		c.err = fmt.Errorf("decoding what %s published: %w", p.Node, err)
 		return
 	}
-	// Two intervals are one publication that did not come.
-	if e != nil && !e.GetFinal() && p.Age < 2*e.GetPublishInterval().AsDuration() {
+	// Two intervals are one publication that did not come. As long as a node counts as live
+	// in any case, a publication may be late: the node is busy.
+	if e != nil && !e.GetFinal() && p.Age < max(2*e.GetPublishInterval().AsDuration(), authz.NodeLifetime) {
 		c.reporting = append(c.reporting, p.Node)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"understudy/admin/report"
+	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
@@ -33,9 +34,10 @@ func record(t *testing.T, change func(*evidencepb.Evidence)) []byte {
 func TestCollect(t *testing.T) {
 	plain := record(t, nil)
 	published := []report.Published{
-		{Node: "recent", Value: plain, Age: 8*time.Second - 1},
-		{Node: "late", Value: plain, Age: 8 * time.Second},
-		{Node: "slow", Value: record(t, func(e *evidencepb.Evidence) { e.PublishInterval = durationpb.New(time.Minute) }), Age: time.Minute},
+		{Node: "recent", Value: plain, Age: authz.NodeLifetime - 1},
+		{Node: "late", Value: plain, Age: authz.NodeLifetime},
+		{Node: "slow", Value: record(t, func(e *evidencepb.Evidence) { e.PublishInterval = durationpb.New(time.Minute) }), Age: 2*time.Minute - 1},
+		{Node: "overdue", Value: record(t, func(e *evidencepb.Evidence) { e.PublishInterval = durationpb.New(time.Minute) }), Age: 2 * time.Minute},
 		{Node: "final", Value: record(t, func(e *evidencepb.Evidence) { e.Final = true })},
 		{Node: "restarted", Value: plain, Age: time.Hour},
 		{Node: "restarted", Value: record(t, func(e *evidencepb.Evidence) { e.PublishTime = at(99) })},
@@ -45,13 +47,13 @@ func TestCollect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"recent", "late", "slow", "final", "restarted", "behind", "never"}
+	names := []string{"recent", "late", "slow", "overdue", "final", "restarted", "behind", "never"}
 	got := report.Build(report.Input{PolicyEtag: "p2", ExperimentEtag: "e", Evidence: c.Evidence, Nodes: c.Nodes(names)})
-	if got.RequestCount != 70 {
-		t.Errorf("%d requests, want 70", got.RequestCount)
+	if got.RequestCount != 80 {
+		t.Errorf("%d requests, want 80", got.RequestCount)
 	}
-	if silent := strings.Join(got.SilentNodes, " "); silent != "late final behind never" || got.ReportingNodeCount != 3 || got.NodeCount != 7 {
-		t.Errorf("silent are %q, %d of %d report; want late final behind never, 3 of 7", silent, got.ReportingNodeCount, got.NodeCount)
+	if silent := strings.Join(got.SilentNodes, " "); silent != "late overdue final behind never" || got.ReportingNodeCount != 3 || got.NodeCount != 8 {
+		t.Errorf("silent are %q, %d of %d report; want late overdue final behind never, 3 of 8", silent, got.ReportingNodeCount, got.NodeCount)
 	}
 	if got.UpdateTime.GetSeconds() != at(99).Seconds || got.PublishInterval.AsDuration() != time.Minute {
 		t.Errorf("as of %v, each %v; want %v and a minute", got.UpdateTime, got.PublishInterval, at(99))

@@ -683,7 +683,8 @@ type Report struct {
 	// Output only. How long the present content of the experiment has been
 	// compared, with any live policy.
 	AllPairsActiveDuration *durationpb.Duration `protobuf:"bytes,17,opt,name=all_pairs_active_duration,json=allPairsActiveDuration,proto3" json:"all_pairs_active_duration,omitempty"`
-	// Output only. The nodes that have the policy and report.
+	// Output only. The live nodes that have the policy and report: each published
+	// within its last two publish intervals, or within 10 s if that is longer.
 	ReportingNodeCount int32 `protobuf:"varint,18,opt,name=reporting_node_count,json=reportingNodeCount,proto3" json:"reporting_node_count,omitempty"`
 	// Output only. The live nodes that have the policy.
 	NodeCount int32 `protobuf:"varint,19,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
@@ -4212,7 +4213,8 @@ type Report_Difference struct {
 	// `request_count` is a part of.
 	EndpointRequestCount int64 `protobuf:"varint,13,opt,name=endpoint_request_count,json=endpointRequestCount,proto3" json:"endpoint_request_count,omitempty"`
 	// Output only. About how many distinct callers there were: principals, or,
-	// where there are none, labels.
+	// where there are none, labels. The number of a few is exact, and that of
+	// more has a standard error of 13 %.
 	CallerCount int64 `protobuf:"varint,14,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
 	// Output only. When the first such request was decided.
 	FirstTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
