@@ -77,7 +77,7 @@ var percentage = regexp.MustCompile(`^[0-9]{1,400}(\.[0-9]{1,400})?$`)
 
 // formatShare writes a share in percent, exactly: the same decimal digits, two places on.
 func formatShare(share float64) string {
-	text := strconv.FormatFloat(share, 'f', -1, 64)
+	text := strconv.FormatFloat(math.Abs(share), 'f', -1, 64) // a share of -0 is 0
 	whole, fraction, _ := strings.Cut(text, ".")
 	fraction += strings.Repeat("0", max(0, 2-len(fraction)))
 	whole, fraction = strings.TrimLeft(whole+fraction[:2], "0"), strings.TrimRight(fraction[2:], "0")

@@ -111,6 +111,9 @@ func findTerm(term string) (requirement, string, error) {
 			found = append(found, q)
 		}
 	}
+	if len(found) == 0 && name != "" && strings.Trim(name, "0123456789") == "" {
+		return requirement{}, "", errNumberName
+	}
 	if len(found) == 0 {
 		return requirement{}, "", unknownName(name)
 	}
@@ -120,6 +123,9 @@ func findTerm(term string) (requirement, string, error) {
 	}
 	return q, value, checkOperator(q, given, value)
 }
+
+// errNumberName is that of the second half of 10,000 or 0,1%.
+var errNumberName = errors.New("a comma ends a requirement: write a number without one, such as 10000 or 0.1%")
 
 // checkOperator checks that an operator is that of the requirement.
 func checkOperator(q requirement, given operator, value string) error {
@@ -135,9 +141,15 @@ func checkOperator(q requirement, given operator, value string) error {
 		return nil
 	case given == equals && q.operator == atMost && strings.Trim(strings.TrimSuffix(value, "%"), "0.") == "":
 		return nil // at most none is none
-	case q.operator == atLeast:
+	}
+	// What is advised has to be right itself, so a wrong value comes before a wrong operator.
+	if err := q.set(&adminpb.CommitRequirements{}, value); err != nil {
+		return err
+	}
+	switch q.operator {
+	case atLeast:
 		return fmt.Errorf("%s is a minimum: write %s>=%s", q.name, q.name, value)
-	case q.operator == atMost:
+	case atMost:
 		return fmt.Errorf("%s is a maximum: write %s<=%s", q.name, q.name, value)
 	default:
 		return fmt.Errorf("%s is chosen: write it such as %s", q.name, q.example())

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,12 @@ func TestParseErrors(t *testing.T) {
 		"requests>5":                     "requests is a minimum: write requests>=5",
 		"newly-denied>=5":                "newly-denied is a maximum: write newly-denied<=5",
 		"newly-denied=5":                 "newly-denied is a maximum: write newly-denied<=5",
+		"newly-denied=-1":                "a count is a whole number",
+		"newly-denied>=NaN":              "a count is a whole number",
+		"newly-denied>=101%":             "a share is at most 100%",
+		"requests<=-5":                   "a count is a whole number",
+		"requests>=10,000":               `requirement "000": a comma ends a requirement: write a number without one, such as 10000 or 0.1%`,
+		"failed<=0,1%":                   `requirement "1%": a comma ends a requirement`,
 		"failed=0.1%":                    "failed is a maximum: write failed<=0.1%",
 		"requests":                       "it has no value: write it such as requests>=10000",
 		"requests>=":                     "it has no value: write it such as requests>=10000",
@@ -137,6 +144,9 @@ func TestFormat(t *testing.T) {
 		if got := report.Format(r); err != nil || got != want {
 			t.Errorf("Format(Parse(%q)) = %q, %v; want %q", text, got, err, want)
 		}
+	}
+	if got := report.Format(&adminpb.CommitRequirements{MaxFailedRatio: proto.Float64(math.Copysign(0, -1))}); got != "failed=0%" {
+		t.Errorf("Format of a share of -0 = %q, want failed=0%%", got)
 	}
 	if got := report.Format(nil); got != "" {
 		t.Errorf("Format(nil) = %q, want nothing", got)
