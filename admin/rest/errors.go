@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -91,6 +92,11 @@ func repeatedParameter(name string) error {
 func twiceSpelled(name, other string) error {
 	return apierror.Invalid(apierror.ReasonInvalidParameter, name,
 		"The parameter is given twice, as "+apierror.Shown(other)+" too. Send one of the two spellings.")
+}
+
+// malformedValue says what a parameter looks like; nothing of its value.
+func malformedValue(name, form string) error {
+	return apierror.Invalid(apierror.ReasonInvalidParameter, name, cmp.Or(form, "Its value is of the wrong type."))
 }
 
 // invalidParameter repeats the text of the gateway, cut: it names the parameter and the

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -40,9 +41,57 @@ func (queryParser) Parse(m proto.Message, values url.Values, bound *utilities.Do
 		}
 	}
 	if err := (&runtime.DefaultQueryParser{}).Parse(m, values, bound); err != nil {
-		return carried{invalidParameter(err)}
+		return carried{malformedParameter(m, values, err)}
 	}
 	return nil
+}
+
+// malformedParameter finds the parameter of which the gateway could not read the value: its
+// error does not always name one.
+func malformedParameter(m proto.Message, values url.Values, cause error) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		alone, none := url.Values{name: values[name]}, utilities.NewDoubleArray(nil)
+		if (&runtime.DefaultQueryParser{}).Parse(m.ProtoReflect().New().Interface(), alone, none) == nil {
+			continue
+		}
+		if _, field := resolveParameter(m.ProtoReflect().Descriptor(), name); field != nil {
+			return malformedValue(name, formOf(field))
+		}
+	}
+	return invalidParameter(cause)
+}
+
+// formOf says what a parameter for a field looks like; empty if nothing short does.
+func formOf(f protoreflect.FieldDescriptor) string {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return "It is true or false."
+	case protoreflect.Int32Kind, protoreflect.Int64Kind:
+		return "It is a whole number, such as 10000."
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return "It is a number, such as 0.001."
+	case protoreflect.EnumKind:
+		var names []string
+		for i := range f.Enum().Values().Len() {
+			names = append(names, string(f.Enum().Values().Get(i).Name()))
+		}
+		return "It is one of " + strings.Join(names, ", ") + "."
+	case protoreflect.MessageKind:
+		return formOfMessage(f)
+	default:
+		return ""
+	}
+}
+
+// formOfMessage is formOf of a field that has fields itself.
+func formOfMessage(f protoreflect.FieldDescriptor) string {
+	switch name := f.Message().FullName(); {
+	case name == "google.protobuf.Duration":
+		return "It is a duration, such as 3600s."
+	case name.Parent() == "google.protobuf" || f.Message().Fields().Len() == 0:
+		return ""
+	}
+	return fmt.Sprintf("It has fields: write each as a parameter, such as %s.%s.", f.JSONName(), f.Message().Fields().Get(0).JSONName())
 }
 
 // isMask reports whether a field is an update mask, whose parameter may be repeated and

@@ -188,6 +188,26 @@ func TestAParameterHasOneSpelling(t *testing.T) {
 	}
 }
 
+// TestAMalformedParameterIsNamed: the error names the parameter and what it looks like, in
+// the words of the API.
+func TestAMalformedParameterIsNamed(t *testing.T) {
+	edge := newEdge(t)
+	for query, want := range map[string]string{
+		"requirements.minRequestCount=abc":                                "Invalid field 'requirements.minRequestCount': It is a whole number, such as 10000.",
+		"requirements.min_request_count=":                                 "Invalid field 'requirements.min_request_count': It is a whole number, such as 10000.",
+		"requirements.maxFailedRatio=few&requirements.minRequestCount=10": "Invalid field 'requirements.maxFailedRatio': It is a number, such as 0.001.",
+		"requirements.requireAllNodes=yes":                                "Invalid field 'requirements.requireAllNodes': It is true or false.",
+		"requirements.scope=NOPE":                                         "Invalid field 'requirements.scope': It is one of SCOPE_UNSPECIFIED, PRESENT_PAIR, ALL_PAIRS.",
+		"requirements.minDuration=long":                                   "Invalid field 'requirements.minDuration': It is a duration, such as 3600s.",
+		"requirements=%7B%7D":                                             "Invalid field 'requirements': It has fields: write each as a parameter, such as requirements.minRequestCount.",
+	} {
+		a := ask(t, edge, "GET", edgeLocation+"/policies/web/experiments/e1/report?"+query, "")
+		if a.status != http.StatusBadRequest || a.reason != "INVALID_PARAMETER" || !strings.Contains(a.text, want) {
+			t.Errorf("%s: got %d %s\nwant %s", query, a.status, a.text, want)
+		}
+	}
+}
+
 // newPort serves both APIs, as the admin port does.
 func newPort(t testing.TB) *httptest.Server {
 	t.Helper()
