@@ -162,7 +162,7 @@ func whyOf(d *adminpb.Report_Difference) string {
 	return strings.Join(parts, "<br>")
 }
 
-// rest is who, what was not seen, noise and what is not known, as a list.
+// rest is who, what of the data differs, what was not seen, noise and what is not known, as a list.
 func (m *markdown) rest(o Options) {
 	m.replayed()
 	for _, l := range labelsOf(m.r) {
@@ -171,6 +171,9 @@ func (m *markdown) rest(o Options) {
 			values = append(values, code(v.Value)+" "+Count(v.RequestCount))
 		}
 		m.line("* %s, by %s: %s", nameOfKind(l.Kind), code(l.Label), strings.Join(values, ", "))
+	}
+	if len(m.r.ChangedData) > 0 {
+		m.line("* the data differs in %s", code(strings.Join(m.r.ChangedData, ", ")))
 	}
 	if never := neverExercised(m.r); len(never) > 0 {
 		m.line("* %s: nothing is known of %s", unseen(m.r), them(len(never)))

@@ -285,7 +285,7 @@ func TestVerdicts(t *testing.T) {
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 299, FailedCount: 1, Requirements: []*adminpb.Report_RequirementResult{requirement(false, true), requirement(false, false)}},
 			"Do not commit: 1 of 2 requirements can no longer be met; of 300 requests, 1 would fail (0.3%)."},
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},
-			"Ready: all 2 requirements are met; all 300 requests compared are decided alike."},
+			"Ready: both requirements are met; all 300 requests compared are decided alike."},
 	} {
 		if got := reportview.VerdictOf(c.report).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

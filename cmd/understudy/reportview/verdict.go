@@ -58,7 +58,9 @@ func VerdictOf(r *adminpb.Report) Verdict {
 		return Verdict{"Not known yet", "no request has been compared", Unknown}
 	case of == 1:
 		return Verdict{"Ready", "the requirement is met; " + changeOf(r), Good}
-	case of > 1:
+	case of == 2:
+		return Verdict{"Ready", "both requirements are met; " + changeOf(r), Good}
+	case of > 2:
 		return Verdict{"Ready", "all " + Count(of) + " requirements are met; " + changeOf(r), Good}
 	case differing(r) > 0:
 		return Verdict{"Look first", changeOf(r), Look}
