@@ -135,7 +135,7 @@ func (c *Client) warnOfOtherPolicy(ctx context.Context, name, etag string) {
 	if err != nil || r.ExperimentEtag != etag || r.RequestCount > 0 || r.AllPairs.GetRequestCount() == 0 {
 		return
 	}
-	fmt.Fprintf(c.Err, "warning: the live policy has changed since %s was compared: none of its %s is with the one that is live now, which this commit replaces; --parent-etag makes that an error\n",
+	fmt.Fprintf(c.Err, "warning: the live policy has changed since %s was compared: nothing of its report (%s) is about the one that is live now, which this commit replaces; --parent-etag makes that an error\n",
 		c.short(name), counted(int(r.AllPairs.RequestCount), "request"))
 }
 

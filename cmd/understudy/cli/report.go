@@ -108,8 +108,8 @@ func (c *Client) showReport(ctx context.Context, experiment string, required *ad
 	if err := reportview.Write(c.Out, c.Output, r, o); err != nil {
 		return err
 	}
-	if r.RequestCount == 0 {
-		c.explainNothing(ctx, experiment)
+	if wantsMore(r) {
+		c.explainWaiting(ctx, experiment, r)
 	}
 	return met(r)
 }
@@ -122,17 +122,30 @@ func met(r *adminpb.Report) error {
 	return &command.ExitError{Code: command.ExitFailure}
 }
 
-// explainNothing says why nothing was compared, as far as the experiment shows it.
-func (c *Client) explainNothing(ctx context.Context, experiment string) {
+// wantsMore reports whether more traffic is what a report needs: nothing was compared with
+// the present live policy, or a requirement is not met.
+func wantsMore(r *adminpb.Report) bool { return r.RequestCount == 0 || !r.RequirementsMet }
+
+// explainWaiting says why a report that wants more does not get it, as far as the experiment
+// shows it.
+func (c *Client) explainWaiting(ctx context.Context, experiment string, r *adminpb.Report) {
 	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: experiment})
+	preview := e.GetPreviewMetadata()
 	switch {
 	case err != nil:
-	case e.PreviewMetadata.GetState() != adminpb.PolicyPreviewMetadata_ACTIVE:
-		fmt.Fprintf(c.Err, "note: %[1]s is not being previewed: `understudy start %[1]s` starts it\n", c.short(experiment))
+	case preview.GetState() != adminpb.PolicyPreviewMetadata_ACTIVE:
+		c.note("%[1]s is not being previewed, so nothing is added to its report: `understudy start %[1]s` starts it", c.short(experiment))
+	case r.RequestCount > 0:
+	case r.AllPairs.GetRequestCount() > 0:
+		c.note("%s is being previewed; its sidecars have not reported a request since the live policy changed", c.short(experiment))
 	default:
-		fmt.Fprintf(c.Err, "note: %s is being previewed since %s; its sidecars have not reported a request yet\n",
-			c.short(experiment), terminal.When(e.PreviewMetadata.StartTime))
+		c.note("%s is being previewed since %s; its sidecars have not reported a request yet", c.short(experiment), terminal.When(preview.StartTime))
 	}
+}
+
+// note writes a sentence to standard error, beside what a script reads.
+func (c *Client) note(format string, values ...any) {
+	fmt.Fprintf(c.Err, "note: "+format+"\n", values...)
 }
 
 const (

@@ -58,8 +58,8 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
 	err := c.follow(ctx, experiment, required, v.note, func(r *adminpb.Report) bool {
-		if last == nil && r.RequestCount == 0 && len(r.Requirements) > 0 && !r.RequirementsMet {
-			c.explainNothing(ctx, experiment)
+		if last == nil && !r.RequirementsMet && !unreachableOf(r) {
+			c.explainWaiting(ctx, experiment, r)
 		}
 		last = r
 		done := r.RequirementsMet || unreachableOf(r)
