@@ -282,6 +282,8 @@ func TestVerdicts(t *testing.T) {
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 270, NewlyDeniedCount: 19, NewlyAllowedCount: 5, ResponseChangedCount: 6,
 			Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(false, false)}},
 			"Not yet: 1 of 2 requirements is not met; of 300 requests, 19 would be newly denied, 5 newly allowed and 6 answered differently (10%)."},
+		{&adminpb.Report{Requirements: []*adminpb.Report_RequirementResult{requirement(false, false), requirement(false, false)}},
+			"Not yet: neither of the requirements is met; no request has been compared."},
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 299, FailedCount: 1, Requirements: []*adminpb.Report_RequirementResult{requirement(false, true), requirement(false, false)}},
 			"Do not commit: 1 of 2 requirements can no longer be met; of 300 requests, 1 would fail (0.3%)."},
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},

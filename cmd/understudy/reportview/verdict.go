@@ -50,6 +50,8 @@ func VerdictOf(r *adminpb.Report) Verdict {
 	switch {
 	case unreachable > 0:
 		return Verdict{"Do not commit", numberOf(int64(unreachable), of) + " can no longer be met; " + changeOf(r), Bad}
+	case unmet == 2 && of == 2:
+		return Verdict{"Not yet", "neither of the requirements is met; " + changeOf(r), Bad}
 	case unmet > 1 && int64(unmet) == of:
 		return Verdict{"Not yet", "none of the " + Count(of) + " requirements is met; " + changeOf(r), Bad}
 	case unmet > 0:
