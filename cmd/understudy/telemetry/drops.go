@@ -34,8 +34,8 @@ type drops struct {
 	reasons map[dropReason]metric.MeasurementOption
 	// total is of all reasons, lastly of those that the shutdown dropped.
 	total, lastly atomic.Int64
-	// warned is when the last warning was logged, in nanoseconds since 1970.
-	warned atomic.Int64
+	// full, unwanted and waiting are the warnings: none keeps another one back.
+	full, unwanted, waiting turns
 	// isAway says that the last attempt to export failed. The goroutine that exports has it.
 	isAway bool
 }
@@ -63,7 +63,7 @@ func (d *drops) add(reason dropReason, n int) {
 	switch {
 	case reason == dropShutdown:
 		d.lastly.Add(int64(n))
-	case reason == dropQueueFull && d.turn():
+	case reason == dropQueueFull && d.full.take():
 		d.log.Warn("records are dropped: the collector is away or too slow, and the queue for it is full", "queue", d.queue, "dropped", total)
 	}
 }
@@ -71,7 +71,7 @@ func (d *drops) add(reason dropReason, n int) {
 // refused counts records that the collector does not want.
 func (d *drops) refused(n int, err error) {
 	d.add(dropRefused, n)
-	if d.turn() {
+	if d.unwanted.take() {
 		d.log.Warn("the collector refuses records: they are dropped", "queue", d.queue, "dropped", d.total.Load(), "error", err)
 	}
 }
@@ -79,7 +79,7 @@ func (d *drops) refused(n int, err error) {
 // away warns that the collector takes nothing at present.
 func (d *drops) away(err error, waiting int) {
 	d.isAway = true
-	if d.turn() {
+	if d.waiting.take() {
 		d.log.Warn("the collector takes no records: they wait, and it is tried again", "queue", d.queue,
 			"waiting", waiting, "dropped", d.total.Load(), "error", err)
 	}
@@ -100,8 +100,12 @@ func (d *drops) atEnd() {
 	}
 }
 
-// turn reports whether a warning may be logged: one in errorLogEvery.
-func (d *drops) turn() bool {
-	now, last := time.Now().UnixNano(), d.warned.Load()
-	return now-last >= int64(errorLogEvery) && d.warned.CompareAndSwap(last, now)
+// turns are those of one warning to be logged: one in errorLogEvery. It is when the last one was,
+// in nanoseconds since 1970.
+type turns struct{ last atomic.Int64 }
+
+// take reports whether the warning may be logged now.
+func (t *turns) take() bool {
+	now, last := time.Now().UnixNano(), t.last.Load()
+	return now-last >= int64(errorLogEvery) && t.last.CompareAndSwap(last, now)
 }
