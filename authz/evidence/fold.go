@@ -79,7 +79,7 @@ func (out *folding) walk(path string, nodes []*fold) {
 		}
 		collapse = collapse || n.collapsed
 	}
-	if collapse || words > maxChildren {
+	if collapse || words > mayHave(path) {
 		out.collapsed[path] = true
 		children = oneChild(children)
 	}

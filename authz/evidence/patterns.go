@@ -8,8 +8,11 @@ import (
 )
 
 const (
-	// maxChildren is how many segments a place may have before they are one `*`.
+	// maxChildren is how many segments a place may have before they are one `*`, and maxFirst
+	// how many the first place may: a gateway has more services than a service has verbs, and
+	// few paths begin with an ID.
 	maxChildren = 16
+	maxFirst    = 64
 	// maxDepth is how many segments of a path are told apart.
 	maxDepth = 12
 	// maxPlaces and maxPatterns bound what is kept, whatever paths there are. A few more of
@@ -186,11 +189,19 @@ func (s *Patterns) add(at *place, segment string) *place {
 	}
 	child := s.place(at, segment)
 	at.children = append(at.children, child)
-	if len(at.children) > maxChildren {
+	if len(at.children) > mayHave(at.path) {
 		s.collapse(at)
 		return at.any
 	}
 	return child
+}
+
+// mayHave is how many segments the place of a path may have.
+func mayHave(path string) int {
+	if path == "" {
+		return maxFirst
+	}
+	return maxChildren
 }
 
 func (s *Patterns) place(at *place, segment string) *place {
