@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 
 	"understudy/admin/content"
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/diagnostics"
@@ -63,8 +64,9 @@ type Server struct {
 	adminpb.UnimplementedPolicyPreviewServer
 	longrunningpb.UnimplementedOperationsServer
 
-	store Store
-	log   *slog.Logger
+	store    Store
+	evidence *report.Cache
+	log      *slog.Logger
 	// panics reports what panics in calls and in the compiler.
 	panics *diagnostics.Panics
 	now    func() time.Time
@@ -82,7 +84,7 @@ func NewServer(config Config) (*Server, error) {
 	}
 	s := &Server{
 		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now,
-		compilers: newCompilers(config.Compiler),
+		compilers: newCompilers(config.Compiler), evidence: report.NewCache(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

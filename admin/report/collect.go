@@ -16,6 +16,9 @@ import (
 type Published struct {
 	// Node is the resource name of the node.
 	Node string
+	// Tally is unique, and Serial grows with each publication of it.
+	Tally  string
+	Serial int64
 	// Value is a marshalled Evidence.
 	Value []byte
 	// Age is the time since it was published, both ends by one clock.
