@@ -65,7 +65,7 @@ func Build(in Input) *adminpb.Report {
 	setCounts(r, present)
 	setDifferences(r, present)
 	setLabels(r, present.GetLabels())
-	setRules(r, present.GetRules(), present.GetMoreRules())
+	setRules(r, present)
 	if n := present.GetNoise(); n != nil {
 		r.Noise = &adminpb.Report_Noise{SampledCount: n.GetSampled(), DifferedCount: n.GetDiffered()}
 	}
@@ -200,8 +200,11 @@ func setLabels(r *adminpb.Report, labels []*evidencepb.Label) {
 
 // setRules writes the rules that differ, and how many of them were evaluated. Before
 // anything was compared, none was.
-func setRules(r *adminpb.Report, rules []*evidencepb.Rule, more int64) {
-	for _, rule := range rules {
+func setRules(r *adminpb.Report, p *evidencepb.Pair) {
+	if r.RequestCount > 0 {
+		r.PendingRequestCount, r.UnexaminedRequestCount = p.GetPending(), p.GetUnexamined()
+	}
+	for _, rule := range p.GetRules() {
 		r.ChangedRules = append(r.ChangedRules, &adminpb.Report_ChangedRule{
 			Side: adminpb.Report_ChangedRule_Side(rule.GetSide()), File: rule.GetFile(), Line: rule.GetLine(), Rule: rule.GetName(),
 			EvaluatedTrue: rule.GetEvaluatedTrue(), EvaluatedFalse: rule.GetEvaluatedFalse(),
@@ -210,10 +213,10 @@ func setRules(r *adminpb.Report, rules []*evidencepb.Rule, more int64) {
 	slices.SortFunc(r.ChangedRules, func(a, b *adminpb.Report_ChangedRule) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
 	})
-	r.OtherChangedRuleCount = int32(min(more, math.MaxInt32))
+	r.OtherChangedRuleCount = int32(min(p.GetMoreRules(), math.MaxInt32))
 	if seen, all := evaluated(r); all > 0 {
 		r.ChangedRuleCoverage = float64(seen) / float64(all)
-	} else if r.RequestCount > 0 {
+	} else if r.RequestCount > 0 && Examined(r) {
 		r.ChangedRuleCoverage = 1
 	}
 }
@@ -227,6 +230,12 @@ func evaluated(r *adminpb.Report) (seen, all int64) {
 		}
 	}
 	return seen, int64(len(r.GetChangedRules())) + int64(r.GetOtherChangedRuleCount())
+}
+
+// Examined reports whether all requests of a report were examined for its changed rules: then
+// those that were not evaluated never were.
+func Examined(r *adminpb.Report) bool {
+	return r.GetPendingRequestCount() == 0 && r.GetUnexaminedRequestCount() == 0
 }
 
 // firstOf returns at most n of a list.

@@ -29,6 +29,8 @@ func TestJudge(t *testing.T) {
 		},
 		AllPairsActiveDuration: durationpb.New(26 * time.Hour), NodeCount: 5, ReportingNodeCount: 3, ChangedRules: rules(5, 4),
 	}
+	examining := &adminpb.Report{RequestCount: 9, PendingRequestCount: 1234, UnexaminedRequestCount: 2, ChangedRules: rules(5, 4)}
+	unexamined := &adminpb.Report{RequestCount: 9, UnexaminedRequestCount: 2}
 	never := &adminpb.Report{}
 	for _, test := range []struct {
 		requirements string
@@ -60,6 +62,9 @@ func TestJudge(t *testing.T) {
 		{"dropped<=8%", compared, "8.8% (880 of 10,000)", "at most 8%", false, false},
 		{"dropped=0", compared, "880", "at most 0", false, true},
 		{"dropped<=0%", never, "no requests", "at most 0%", false, false},
+		{"changed-rules>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
+		{"changed-rules>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
+		{"changed-rules>=80%", unexamined, "not known, 2 could not be examined", "at least 80%", false, false},
 		{"changed-rules>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
 		{"changed-rules>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
 		{

@@ -222,6 +222,11 @@ func minCoverage() requirement {
 				share := float64(seen) / float64(all)
 				v.have = Share(share) + " (" + Number(seen) + " of " + Number(all) + ")"
 				v.met = share >= *r.MinChangedRuleCoverage
+				if !v.met {
+					v.have += unexamined(m.report)
+				}
+			case m.report.GetRequestCount() > 0 && !Examined(m.report):
+				v.have = "not known" + unexamined(m.report)
 			case m.report.GetRequestCount() > 0:
 				v.have, v.met = "no rule differs", true
 			default:
@@ -229,6 +234,18 @@ func minCoverage() requirement {
 			}
 			return v
 		},
+	}
+}
+
+// unexamined says what is missing of the examination of requests; empty if nothing is.
+func unexamined(r *adminpb.Report) string {
+	switch pending, left := r.GetPendingRequestCount(), r.GetUnexaminedRequestCount(); {
+	case pending > 0:
+		return ", " + Number(pending) + " still being examined"
+	case left > 0:
+		return ", " + Number(left) + " could not be examined"
+	default:
+		return ""
 	}
 }
 

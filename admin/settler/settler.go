@@ -181,6 +181,7 @@ func (s *Settler) workOut(name admin.EvidenceName, etag string, read admin.Evide
 	sum := s.settled(name, etag, read)
 	evidence.Merge(sum, over...)
 	// Points are minutes of nodes that run, and nothing is published of a sum.
+	evidence.EndExamining(sum)
 	sum.Points, sum.Final, sum.PublishInterval = nil, false, nil
 	var err error
 	out.Settled, err = proto.Marshal(sum)

@@ -705,7 +705,8 @@ type Report struct {
 	// those that were never evaluated, the report says nothing.
 	ChangedRules []*Report_ChangedRule `protobuf:"bytes,25,rep,name=changed_rules,json=changedRules,proto3" json:"changed_rules,omitempty"`
 	// Output only. The share of all rules that differ and were evaluated, from 0 to 1; 1
-	// if no rule differs, and 0 as long as nothing was compared.
+	// if no rule differs, and 0 as long as nothing was compared or it is not known what
+	// differs.
 	ChangedRuleCoverage float64 `protobuf:"fixed64,26,opt,name=changed_rule_coverage,json=changedRuleCoverage,proto3" json:"changed_rule_coverage,omitempty"`
 	// Output only. How far the live policy differs from itself.
 	Noise *Report_Noise `protobuf:"bytes,27,opt,name=noise,proto3" json:"noise,omitempty"`
@@ -725,9 +726,17 @@ type Report struct {
 	// Output only. What came of requests from before the experiment became ACTIVE,
 	// with the present pair. They are not counted anywhere else, and satisfy no
 	// requirement. Absent if there were none.
-	Replayed      *Report_ReplayedReport `protobuf:"bytes,33,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replayed *Report_ReplayedReport `protobuf:"bytes,33,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// Output only. The number of requests that are still to be examined for
+	// `changed_rules`; of those of which both policies read the same, only one is. As
+	// long as there are some, a rule that was not evaluated may have been.
+	PendingRequestCount int64 `protobuf:"varint,34,opt,name=pending_request_count,json=pendingRequestCount,proto3" json:"pending_request_count,omitempty"`
+	// Output only. The number of requests that could not be examined for
+	// `changed_rules`: there were too many at a time, or it failed. If there are some,
+	// a rule that was not evaluated may have been.
+	UnexaminedRequestCount int64 `protobuf:"varint,35,opt,name=unexamined_request_count,json=unexaminedRequestCount,proto3" json:"unexamined_request_count,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -989,6 +998,20 @@ func (x *Report) GetReplayed() *Report_ReplayedReport {
 		return x.Replayed
 	}
 	return nil
+}
+
+func (x *Report) GetPendingRequestCount() int64 {
+	if x != nil {
+		return x.PendingRequestCount
+	}
+	return 0
+}
+
+func (x *Report) GetUnexaminedRequestCount() int64 {
+	if x != nil {
+		return x.UnexaminedRequestCount
+	}
+	return 0
 }
 
 // A snapshot of a policy's content, named by the hash of that content.
@@ -5067,7 +5090,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\x80-\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf8-\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -5106,7 +5129,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10requirements_met\x18\x1e \x01(\bB\x03\xe0A\x03R\x0frequirementsMet\x12&\n" +
 	"\fchanged_data\x18\x1f \x03(\tB\x03\xe0A\x03R\vchangedData\x12<\n" +
 	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x12K\n" +
-	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x1a\x8c\x03\n" +
+	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x127\n" +
+	"\x15pending_request_count\x18\" \x01(\x03B\x03\xe0A\x03R\x13pendingRequestCount\x12=\n" +
+	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x1a\x8c\x03\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +

@@ -24,6 +24,8 @@ type counter struct {
 	moreRules int64
 	noise     *evidencepb.Noise
 	changed   []string
+	// pending and unexamined are as of now.
+	pending, unexamined int64
 }
 
 func newCounter(policyEtag string) *counter {

@@ -108,6 +108,9 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
+	for _, t := range l.tallies() {
+		t.startRefresh()
+	}
 	for _, a := range l.active {
 		a.refresh()
 	}
@@ -163,6 +166,14 @@ func (l *Ledger) Unfinished() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed && len(l.ended) > 0
+}
+
+// Changed reports whether a tally has more to tell beside counts than when it was due last:
+// causes that were found, or rules that were exercised.
+func (l *Ledger) Changed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.tallies(), (*Tally).hasNews)
 }
 
 // tallies returns those that are active, then those that ended.

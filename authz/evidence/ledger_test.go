@@ -382,3 +382,54 @@ func TestActiveTimeIsThatOfEachPair(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsExaminedIsAsOfNow: requests that are to be examined are no sum, and those that never
+// will be stay in what is final. Causes and coverage do not wait for the next interval.
+func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
+	now, ledger := begun, evidence.NewLedger()
+	ledger.SetClock(func() time.Time { return now })
+	tally := ledger.Tally(experiment, "uid", "etag")
+	pending, unexamined := int64(7), int64(2)
+	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func() {
+		tally.SetExamined("live", pending, unexamined)
+	}}})
+	s := newStore(t)
+	publish := func() *evidencepb.Evidence {
+		due := ledger.Due(time.Second)
+		s.publish(due)
+		ledger.Published(due[0].Tally, due[0].Serial)
+		return s.decode(due[0])
+	}
+	check := func(e *evidencepb.Evidence, pending, unexamined int64) {
+		t.Helper()
+		if p := e.GetPairs()[0]; p.GetPending() != pending || p.GetUnexamined() != unexamined {
+			t.Errorf("%d are pending and %d unexamined, want %d and %d", p.GetPending(), p.GetUnexamined(), pending, unexamined)
+		}
+	}
+	one := request{path: "/", live: allowed, experiment: denied}
+	count(tally, "live", one)
+	tally.MarkChanged()
+	if ledger.Changed() {
+		t.Error("something has changed before anything was due, want that the first comparison is waited for alone")
+	}
+	check(publish(), 7, 2)
+	check(publish(), 7, 2)
+	pending = 1
+	if ledger.Changed() {
+		t.Error("something has changed, and nobody said so")
+	}
+	tally.Explain("live", comparison(tally, one), []*evidencepb.Cause{{File: "a.rego", Line: 3, Text: "input.x"}})
+	if !ledger.Changed() {
+		t.Error("there are causes now, and nothing has changed")
+	}
+	e := publish()
+	check(e, 1, 2)
+	if causes := e.GetPairs()[0].GetGroups()[0].GetCauses(); len(causes) != 1 || ledger.Changed() {
+		t.Errorf("got the causes %v, changed %v; want one, and that it has not changed since", causes, ledger.Changed())
+	}
+	sum := &evidencepb.Evidence{}
+	evidence.Merge(sum, e, e)
+	check(sum, 2, 4)
+	ledger.Close()
+	check(publish(), 0, 3)
+}

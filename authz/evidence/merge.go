@@ -22,7 +22,8 @@ const (
 // children of a place to `*`. The result is at most MaxSum large. What is merged is not
 // modified.
 //
-// Points are those of nodes that run: who keeps a sum for good drops them.
+// Points are those of nodes that run: who keeps a sum for good drops them,
+// and ends the examining of requests.
 func Merge(into *evidencepb.Evidence, from ...*evidencepb.Evidence) {
 	s := newSum()
 	if into.GetExperimentEtag() != "" || into.GetUid() != "" {

@@ -24,6 +24,8 @@ type pair struct {
 	noise          *evidencepb.Noise
 	changed        map[string]bool
 	collapsed      map[string]bool
+	pending        int64
+	unexamined     int64
 }
 
 // ruleID is what tells a rule from others.
@@ -76,6 +78,8 @@ func (p *pair) add(m *evidencepb.Pair) {
 		p.label(l)
 	}
 	p.addRules(m)
+	p.pending += m.GetPending()
+	p.unexamined += m.GetUnexamined()
 	p.addNoise(m.GetNoise())
 	for _, path := range m.GetChangedData() {
 		p.changed[path] = true
@@ -234,7 +238,7 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	m := &evidencepb.Pair{
 		PolicyEtag: policyEtag, Counts: countsMessage(p.counts), Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
 		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: maps.Clone(p.other), OtherEndpoints: p.otherEndpoints,
-		MoreRules: p.moreRules, Noise: p.noise,
+		MoreRules: p.moreRules, Noise: p.noise, Pending: p.pending, Unexamined: p.unexamined,
 		ChangedData: slices.Sorted(maps.Keys(p.changed)), Collapsed: slices.Sorted(maps.Keys(p.collapsed)),
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"understudy/authz"
+	evidencepb "understudy/authz/evidence/v1"
 )
 
 // publication returns what is to be published now, and false if there is nothing that can be.
@@ -26,6 +27,9 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 	t.behind, t.replayEnded = false, false
 	e := t.snapshot(now)
 	e.PublishInterval, e.Final = durationpb.New(interval), final
+	if final {
+		EndExamining(e)
+	}
 	value, err := proto.Marshal(e)
 	if err != nil {
 		return authz.PublishedEvidence{}, false // of valid UTF-8 there is none
@@ -36,6 +40,30 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 	}
 	t.unknown = &authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: t.id, Serial: t.serial, Value: value}
 	return *t.unknown, true
+}
+
+// EndExamining says of evidence that nothing is evaluated for coverage any more: requests that
+// were to be could not be.
+func EndExamining(e *evidencepb.Evidence) {
+	for _, p := range allPairs(e) {
+		p.Pending, p.Unexamined = 0, p.GetPending()+p.GetUnexamined()
+	}
+}
+
+// startRefresh notes that whatever there is to set is set now, and taken then, unless the last
+// publication has to be made again.
+func (t *Tally) startRefresh() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = t.changed && t.unknown != nil
+}
+
+// hasNews reports whether there is something beside counts that was not taken, of a tally of
+// which comparisons were published.
+func (t *Tally) hasNews() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shown && t.changed && t.unknown == nil
 }
 
 // acknowledge notes that the store has the tally up to a serial. It reports whether that was

@@ -46,6 +46,8 @@ type Tally struct {
 	published time.Time
 	// shown says that comparisons were published.
 	shown bool
+	// changed says that there is something beside counts that was never taken.
+	changed bool
 	// final is the serial of the first final publication; 0 before.
 	final int64
 	// behind says that more was counted before the store took what was due, or that it was
@@ -109,6 +111,7 @@ func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*eviden
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counter(policyEtag).explain(compared, causes)
+	t.changed = t.changed || len(causes) > 0
 }
 
 // explain sets the causes of the group of a comparison.
@@ -122,6 +125,14 @@ func (c *counter) explain(compared Comparison, causes []*evidencepb.Cause) {
 		g.causes = append(g.causes, &evidencepb.Cause{File: clip(cause.GetFile(), maxFile), Line: cause.GetLine(), Text: clip(cause.GetText(), maxCause)})
 	}
 	g.explained = true
+}
+
+// MarkChanged says that there is something to set beside counts, which should not wait for the
+// next interval.
+func (t *Tally) MarkChanged() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = true
 }
 
 // SetCoverage replaces what is known of the rules in which the experiment and a live policy
@@ -141,6 +152,15 @@ func (t *Tally) SetCoverage(policyEtag string, rules []*evidencepb.Rule, more in
 	for _, path := range changedData[:min(maxChangedData, len(changedData))] {
 		c.changed = append(c.changed, clip(path, maxDataRef))
 	}
+}
+
+// SetExamined replaces how many requests are still to be evaluated for coverage, and how many
+// could not be.
+func (t *Tally) SetExamined(policyEtag string, pending, unexamined int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counter(policyEtag)
+	c.pending, c.unexamined = pending, unexamined
 }
 
 // AddNoise counts a request that the live policy decided twice, with the difference between the
@@ -236,6 +256,8 @@ func (t *Tally) take(now int64) {
 		e.Pairs = append(e.Pairs, p)
 		if c == t.pair || t.pair == nil && len(kept) == 0 {
 			kept = append(kept, c)
+		} else {
+			p.Unexamined = c.pending + c.unexamined // they stay so
 		}
 	}
 	clear(t.counters[len(kept):])
@@ -266,6 +288,11 @@ func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
 		all.gainSum(t.later)
 	}
 	e := all.evidence()
+	for _, p := range e.Pairs {
+		if c := known(t.counters, p.GetPolicyEtag()); c != nil {
+			p.Pending, p.Unexamined = c.pending, p.Unexamined+c.unexamined
+		}
+	}
 	e.Points = t.points.messages(now.UnixMilli())
 	e.PublishTime = timestamppb.New(now)
 	fit(e, MaxRecord-recordSlack)

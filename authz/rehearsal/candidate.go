@@ -31,6 +31,8 @@ type Candidate struct {
 	closed atomic.Bool
 	// unexamined is set when an examination ended the rehearsal process: there are no more.
 	unexamined atomic.Bool
+	// pair is the coverage of the pair that the candidate is in; nil before the first request.
+	pair atomic.Pointer[pairCoverage]
 }
 
 // known is what is known of a policy that has compiled.

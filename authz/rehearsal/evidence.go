@@ -80,6 +80,8 @@ func causesOf(causes []explain.Expression) []*evidencepb.Cause {
 func (e *Experiment) Active(policyEtag string) evidence.Active {
 	return evidence.Active{Tally: e.Evidence, PolicyEtag: policyEtag, Refresh: func() {
 		covered := e.Coverage()
+		e.coverage.told.Store(covered.Pending > 0)
+		e.Evidence.SetExamined(policyEtag, covered.Pending, covered.Unexamined)
 		if !covered.Known {
 			return
 		}

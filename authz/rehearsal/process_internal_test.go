@@ -43,7 +43,7 @@ func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process)
 func TestExaminationsInAnotherProcess(t *testing.T) {
 	s, last := real(t)
 	r := rehearse(t, s, coveredLive, coveredCandidate)
-	r.shadow.coverPause = func(time.Duration) time.Duration { return 0 }
+	r.shadow.coverPause = func(time.Duration, bool) time.Duration { return 0 }
 	r.shadow.dice = func() uint64 { return 0 }
 	r.know(t)
 	for i, x := range []string{"a", "c"} {

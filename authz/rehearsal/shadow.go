@@ -121,8 +121,13 @@ type Shadow struct {
 	bytes atomic.Int64
 	// policies are the live policies in the rehearsal process.
 	policies *LivePolicies
+	// uncovered is the part of bytes of requests that wait to be covered, or are.
+	uncovered atomic.Int64
+	// ended says that nothing is begun any more that was not asked for by a request.
+	ending sync.Mutex
+	ended  bool
 	// coverPause is how long to wait after an evaluation for coverage that took so long.
-	coverPause func(took time.Duration) time.Duration
+	coverPause func(took time.Duration, idle bool) time.Duration
 	// explaining is how many differences are being explained, sampling how many live
 	// decisions are made twice, and dice draws those.
 	explaining, sampling atomic.Int32
@@ -205,6 +210,9 @@ func (s *Shadow) Run(ctx context.Context) {
 	defer s.policies.close()
 	s.pool.Run(ctx)
 	s.endReplays()
+	s.ending.Lock()
+	s.ended = true
+	s.ending.Unlock()
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

@@ -29,6 +29,12 @@ func (p *Pace) Publication() time.Duration {
 	return max(shortest, time.Duration(p.nodes.Load())*time.Second/writes)
 }
 
+// Change is the least time between two publications if something beside counts has changed: as
+// often as the location may write at all.
+func (p *Pace) Change() time.Duration {
+	return time.Duration(p.nodes.Load()) * time.Second / writes
+}
+
 // Report is the time between two reports of the node itself: that between two publications,
 // and 4 s at most.
 func (p *Pace) Report() time.Duration { return min(p.Publication(), longestReport) }

@@ -35,21 +35,23 @@ type Publisher struct {
 func (p *Publisher) Run(ctx context.Context) {
 	ticker := time.NewTicker(fresh)
 	defer ticker.Stop()
-	next := time.Now()
+	next, last := time.Now(), time.Time{}
 	var trouble outage
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			if now.Before(next) && !p.Ledger.Fresh() {
+			changed := now.Sub(last) >= p.Pace.Change() && p.Ledger.Changed()
+			if now.Before(next) && !changed && !p.Ledger.Fresh() {
 				continue
 			}
 		}
 		if err := p.publish(ctx); ctx.Err() == nil {
 			trouble.note(p.Logger, time.Now(), err)
 		}
-		next = time.Now().Add(Jittered(p.Pace.Publication()))
+		last = time.Now()
+		next = last.Add(Jittered(p.Pace.Publication()))
 	}
 }
 

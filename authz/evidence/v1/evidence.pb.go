@@ -185,7 +185,12 @@ type Pair struct {
 	// are too many.
 	OtherEndpoints int64 `protobuf:"varint,15,opt,name=other_endpoints,json=otherEndpoints,proto3" json:"other_endpoints,omitempty"`
 	// How many rules are not among the rules, because there are too many.
-	MoreRules     int64 `protobuf:"varint,16,opt,name=more_rules,json=moreRules,proto3" json:"more_rules,omitempty"`
+	MoreRules int64 `protobuf:"varint,16,opt,name=more_rules,json=moreRules,proto3" json:"more_rules,omitempty"`
+	// How many requests are still to be evaluated to see which rules they exercise. Not
+	// settled.
+	Pending int64 `protobuf:"varint,17,opt,name=pending,proto3" json:"pending,omitempty"`
+	// How many could not be evaluated for that.
+	Unexamined    int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +333,20 @@ func (x *Pair) GetOtherEndpoints() int64 {
 func (x *Pair) GetMoreRules() int64 {
 	if x != nil {
 		return x.MoreRules
+	}
+	return 0
+}
+
+func (x *Pair) GetPending() int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *Pair) GetUnexamined() int64 {
+	if x != nil {
+		return x.Unexamined
 	}
 	return 0
 }
@@ -1203,7 +1222,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
 	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x128\n" +
 	"\breplayed\x18\n" +
-	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\x9b\a\n" +
+	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\xd5\a\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1224,7 +1243,11 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\tcollapsed\x18\x0e \x03(\tR\tcollapsed\x12'\n" +
 	"\x0fother_endpoints\x18\x0f \x01(\x03R\x0eotherEndpoints\x12\x1d\n" +
 	"\n" +
-	"more_rules\x18\x10 \x01(\x03R\tmoreRules\x1a8\n" +
+	"more_rules\x18\x10 \x01(\x03R\tmoreRules\x12\x18\n" +
+	"\apending\x18\x11 \x01(\x03R\apending\x12\x1e\n" +
+	"\n" +
+	"unexamined\x18\x12 \x01(\x03R\n" +
+	"unexamined\x1a8\n" +
 	"\n" +
 	"DropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	adminpb "understudy/admin/v1"
@@ -13,6 +14,28 @@ import (
 
 // What is asked here is about decisions, and none itself: it waits behind all decisions of
 // its lane.
+
+// Idle reports whether the process has nothing to do but what is asked here, and may use more
+// of the processors for that.
+func (s *Supervisor) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session == nil || s.session.paused || s.session.scarce {
+		return false
+	}
+	for _, l := range s.lanes {
+		if hasDecisions(l.underWay) || hasDecisions(l.queue) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasDecisions reports whether there is more in a part of a lane than what waits behind all
+// decisions.
+func hasDecisions(tasks []*task) bool {
+	return slices.ContainsFunc(tasks[:min(len(tasks), window)], func(t *task) bool { return !t.last })
+}
 
 // Trace asks the candidate what happens to its rules when it evaluates the one at a path,
 // without waiting and behind all decisions. done is called as that of a Question, but also

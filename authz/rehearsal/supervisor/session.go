@@ -23,8 +23,8 @@ type session struct {
 	// killed is why the session itself ended the child; empty if it did not. It and paused
 	// are guarded by the mutex of the supervisor.
 	killed end
-	// paused says that nothing is sent for a while.
-	paused bool
+	// paused says that nothing is sent for a while, and scarce that this may be near.
+	paused, scarce bool
 	// blamed is what the child said last. It belongs to run.
 	blamed end
 }

@@ -202,6 +202,7 @@ func (w *watch) lookAtShare() {
 	s := w.session.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.session.scarce = w.share.saved < mostSaved/2
 	if w.session.paused != pause {
 		w.session.paused = pause
 		s.wakeAll()

@@ -175,9 +175,9 @@ func (m *markdown) rest(o Options) {
 	if len(m.r.ChangedData) > 0 {
 		m.line("* the data differs in %s", code(strings.Join(m.r.ChangedData, ", ")))
 	}
-	if never := neverExercised(m.r); len(never) > 0 {
-		m.line("* %s: nothing is known of %s", unseen(m.r), them(len(never)))
-		for _, c := range never {
+	if text := unseen(m.r); text != "" {
+		m.line("* %s%s", text, nothingKnown(m.r))
+		for _, c := range neverExercised(m.r) {
 			m.line("  * %s", code(ruleOf(c)))
 		}
 	}

@@ -62,15 +62,15 @@ func (p *page) coverage() {
 	if len(r.ChangedData) > 0 {
 		p.row("Data", "differs in "+terminal.Line(strings.Join(r.ChangedData, ", ")))
 	}
-	never := neverExercised(r)
+	never, text := neverExercised(r), unseen(r)
 	switch {
-	case len(r.ChangedRules) == 0 || r.RequestCount == 0:
+	case r.RequestCount == 0 || text == "" && len(r.ChangedRules) == 0:
 		return
-	case len(never) == 0:
+	case text == "":
 		p.row("Seen", "each of "+counted(int64(len(r.ChangedRules)), "changed rule")+" was exercised")
 		return
 	}
-	p.section("Unseen", unseen(r)+": nothing is known of "+them(len(never)))
+	p.section("Unseen", text+nothingKnown(r))
 	for i, c := range never {
 		if i == p.d.rules {
 			p.row("", fmt.Sprintf("and %d more", len(never)-i))
@@ -78,6 +78,14 @@ func (p *page) coverage() {
 		}
 		p.row("", "  "+ruleOf(c))
 	}
+}
+
+// nothingKnown is said of what was never exercised, once that is known.
+func nothingKnown(r *adminpb.Report) string {
+	if r.PendingRequestCount > 0 || r.UnexaminedRequestCount > 0 {
+		return ""
+	}
+	return ": nothing is known of " + them(len(neverExercised(r)))
 }
 
 // them agrees with a number of things.

@@ -66,7 +66,7 @@ func VerdictOf(r *adminpb.Report) Verdict {
 		return Verdict{"Ready", "all " + Count(of) + " requirements are met; " + changeOf(r), Good}
 	case differing(r) > 0:
 		return Verdict{"Look first", changeOf(r), Look}
-	case len(neverExercised(r)) > 0:
+	case unseen(r) != "":
 		return Verdict{"Look first", changeOf(r) + ", but " + unseen(r), Look}
 	default:
 		return Verdict{"Nothing changes", changeOf(r), Good}
@@ -120,14 +120,39 @@ func changeOf(r *adminpb.Report) string {
 	return "of " + counted(r.RequestCount, "request") + ", " + last + " (" + share(differing(r), r.RequestCount) + ")"
 }
 
-// unseen says how much of the change was never exercised.
+// unseen says how much of the change was never exercised, or is not known to have been; it is
+// empty if all of it was.
 func unseen(r *adminpb.Report) string {
+	rules := int64(len(r.ChangedRules))
+	pending, left := r.PendingRequestCount, r.UnexaminedRequestCount
 	n := int64(len(neverExercised(r)))
-	verb := " were never exercised"
+	verb := " were"
 	if n == 1 {
-		verb = " was never exercised"
+		verb = " was"
 	}
-	return Count(n) + " of " + counted(int64(len(r.ChangedRules)), "changed rule") + verb
+	some := Count(n) + " of " + counted(rules, "changed rule") + verb
+	switch {
+	case rules == 0 && pending > 0:
+		return "which rules differ is still being examined"
+	case rules == 0 && left > 0:
+		return "which rules differ could not be examined"
+	case n == 0:
+		return ""
+	case pending > 0:
+		return some + " not exercised yet, and " + counted(pending, "request") + areOf(pending) + " still being examined"
+	case left > 0:
+		return some + " not exercised by what was examined, and " + counted(left, "request") + " could not be"
+	default:
+		return some + " never exercised"
+	}
+}
+
+// areOf agrees with a number of things.
+func areOf(n int64) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
 }
 
 // neverExercised are the rules that differ and were not evaluated for any request.
