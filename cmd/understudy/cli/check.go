@@ -165,12 +165,7 @@ func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 // be the text of whoever asked, and must not control a terminal.
 func (f *checkFlags) print(w io.Writer, response *authv3.CheckResponse) error {
 	if f.output == "json" {
-		out, err := protojson.MarshalOptions{Multiline: true}.Marshal(response)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(w, string(out))
-		return err
+		return terminal.WriteJSON(w, response)
 	}
 	colour := terminal.PaletteFor(w)
 	if codes.Code(response.GetStatus().GetCode()) == codes.OK {

@@ -24,11 +24,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
 )
 
 // Client is a connection to the admin API, with the flags that its commands share.
@@ -164,11 +164,4 @@ func (c *Client) unreadable(names []string) {
 }
 
 // print prints a message as JSON.
-func (c *Client) print(m proto.Message) error {
-	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.Out, string(out))
-	return err
-}
+func (c *Client) print(m proto.Message) error { return terminal.WriteJSON(c.Out, m) }

@@ -16,8 +16,6 @@ import (
 	"io"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -66,14 +64,7 @@ func Write(w io.Writer, format string, r *adminpb.Report, o Options) error {
 }
 
 // JSON writes the report as the API has it.
-func JSON(w io.Writer, r *adminpb.Report) error {
-	out, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(w, string(out))
-	return err
-}
+func JSON(w io.Writer, r *adminpb.Report) error { return terminal.WriteJSON(w, r) }
 
 // nameOf is what a report is of: POLICY/EXPERIMENT of its resource name, as the commands
 // take it.

@@ -1,0 +1,24 @@
+package terminal_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"understudy/cmd/understudy/terminal"
+)
+
+func TestWriteJSON(t *testing.T) {
+	m, err := structpb.NewStruct(map[string]any{"need": "requests>=1", "of": []any{true, map[string]any{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := terminal.WriteJSON(&out, m); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "{\n  \"need\": \"requests>=1\",\n  \"of\": [\n    true,\n    {}\n  ]\n}\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
