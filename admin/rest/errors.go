@@ -219,7 +219,9 @@ func writeStatus(w http.ResponseWriter, httpCode int, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(httpCode)
-	_ = json.NewEncoder(w).Encode(e)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false) // people read requests>=1000; it is nothing to a browser, as nosniff says
+	_ = encoder.Encode(e)
 }
 
 // checkNumbers is CheckExact of the body of a call, which is a field of the request.

@@ -208,6 +208,14 @@ func TestAMalformedParameterIsNamed(t *testing.T) {
 	}
 }
 
+// TestErrorsAreReadableAsTheyAre: what people compare with <, > and & is not escaped for pages.
+func TestErrorsAreReadableAsTheyAre(t *testing.T) {
+	a := ask(t, newEdge(t), "POST", edgeLocation+"/policies?policyId=web", `{"requests>=1&<":0}`)
+	if a.status != http.StatusBadRequest || !strings.Contains(a.text, "'requests>=1&<'") || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("got %d %s, want 400 with the field as it was given, and nosniff", a.status, a.text)
+	}
+}
+
 // newPort serves both APIs, as the admin port does.
 func newPort(t testing.TB) *httptest.Server {
 	t.Helper()
