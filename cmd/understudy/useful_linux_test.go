@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc/codes"
+)
+
+const (
+	// healthRules lets everyone see the shop window and what is healthy.
+	healthRules = `package envoy.authz
+
+default allow := {"allowed": false, "http_status": 403, "reason": "only operators see what is healthy"}
+
+allow if input.parsed_path[0] == "public"
+
+allow if input.parsed_path[0] == "health"
+`
+	// tighterHealthRules lets only who runs the shop see what is healthy, and mend it.
+	tighterHealthRules = `package envoy.authz
+
+default allow := {"allowed": false, "http_status": 403, "reason": "only operators see what is healthy"}
+
+allow if input.parsed_path[0] == "public"
+
+allow if {
+	input.parsed_path[0] == "health"
+	startswith(input.attributes.source.principal, "spiffe://cluster.local/ns/operators/")
+}
+
+allow if {
+	input.parsed_path[0] == "maintenance"
+	input.attributes.request.http.method == "POST"
+}
+`
+)
+
+// healthTraffic are 5,000 requests, of which 25 see the health of an order each, by 3 services.
+func healthTraffic() (all []question) {
+	services := []string{"web", "cart", "billing"}
+	for i := range 5000 {
+		q := question{method: "GET", path: fmt.Sprintf("/public/catalog/%d", i%40), service: services[i%3]}
+		if i%200 == 0 {
+			q = question{method: "GET", path: fmt.Sprintf("/health/orders/%d", 1001+i/200), service: services[i/200%3]}
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// sends sends requests, many at a time, each of which is allowed.
+func (p *started) sends(t *testing.T, all []question) {
+	t.Helper()
+	var senders sync.WaitGroup
+	next := make(chan question)
+	for range 16 {
+		senders.Go(func() {
+			for q := range next {
+				response, err := p.authz.Check(t.Context(), q.request())
+				if err != nil || response.GetStatus().GetCode() != int32(codes.OK) {
+					t.Errorf("%s is answered with %v, %v; want that it is allowed", q.path, response, err)
+				}
+			}
+		})
+	}
+	for _, q := range all {
+		next <- q
+	}
+	close(next)
+	senders.Wait()
+}
+
+// usefulReport is what this test reads of a report.
+type usefulReport struct {
+	RequestCount, NewlyDeniedCount, PendingRequestCount, UnexaminedRequestCount string
+	Differences                                                                 []struct {
+		Method, Path, Reason                            string
+		RequestCount, EndpointRequestCount, CallerCount string
+		Causes                                          []struct {
+			File string
+			Line int
+			Text string
+		}
+	}
+	ChangedRules []struct {
+		Side, File                    string
+		Line                          int
+		EvaluatedTrue, EvaluatedFalse bool
+	}
+}
+
+// awaitReport polls the report of an experiment until all requests are counted and examined.
+func (p *started) awaitReport(t *testing.T, experiment string, requests int) (r usefulReport) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		code, text := p.call(t, "admin", "GET", experiment+"/report", "")
+		if code != http.StatusOK {
+			t.Fatalf("the report is answered with %d: %s", code, text)
+		}
+		r = usefulReport{}
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		examined := strings.Trim(r.PendingRequestCount, "0") == "" && len(r.Differences) > 0 && len(r.Differences[0].Causes) > 0
+		if r.RequestCount == fmt.Sprint(requests) && examined {
+			return r
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d requests are not examined:\n%s\n%s", requests, text, p.log)
+		}
+	}
+}
+
+// screen returns what a command prints on a terminal of 80 columns and 24 rows.
+func (p *started) screen(t *testing.T, args ...string) string {
+	t.Helper()
+	typed, tty := openTerminal(t)
+	size := [4]uint16{24, 80}
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
+		t.Fatal(errno)
+	}
+	cmd := exec.CommandContext(t.Context(), "understudy", append(args, "--admin", p.bound["admin"], "--location", "projects/p1/locations/l1")...)
+	cmd.Stdout, cmd.Stderr = tty, tty
+	cmd.Env = append(os.Environ(), "NO_COLOR=1")
+	seen := make(chan string)
+	go func() {
+		var out strings.Builder
+		buffer := make([]byte, 4096)
+		for {
+			n, err := typed.Read(buffer)
+			out.Write(buffer[:n])
+			if err != nil || strings.HasSuffix(out.String(), "\x04") {
+				seen <- strings.TrimSuffix(out.String(), "\x04")
+				return
+			}
+		}
+	}()
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v ends with %v", args, err)
+	}
+	if _, err := tty.WriteString("\x04"); err != nil { // the end: the command is done
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(<-seen, "\r\n", "\n")
+}
+
+// TestAReportIsUseful has 0.5 % of the requests turned away by a policy that was tightened. The
+// report says which, why, whose, and what no request has shown, and fits a screen.
+func TestAReportIsUseful(t *testing.T) {
+	p := startProcess(t, "--location", "projects/p1/locations/l1")
+	policy := func(text string) map[string]any {
+		return map[string]any{"rules": []any{map[string]any{"rego": map[string]any{}}}, "modules": map[string]string{"health.rego": text}}
+	}
+	p.must(t, "POST", policies+"?policyId=default", asText(t, policy(healthRules)))
+	tighter := policy(tighterHealthRules)
+	tighter["name"] = strings.TrimPrefix(policies, "/v1/") + "/default"
+	experiments := policies + "/default/experiments"
+	p.must(t, "POST", experiments+"?policyExperimentId=tighter", asText(t, map[string]any{"policy": tighter}))
+	p.awaitPolicy(t, question{method: "GET", path: "/public/catalog/0", service: "web"}.request())
+	p.screen(t, "start", "default/tighter") // from then on each request is compared
+	p.sends(t, healthTraffic())
+
+	r := p.awaitReport(t, experiments+"/tighter", 5000)
+	if len(r.Differences) != 1 || r.NewlyDeniedCount != "25" || strings.Trim(r.UnexaminedRequestCount, "0") != "" {
+		t.Fatalf("got %+v, want 25 requests denied in one group, and none that could not be examined", r)
+	}
+	d := r.Differences[0]
+	if d.Method+" "+d.Path != "GET /health/orders/*" || d.RequestCount != "25" || d.EndpointRequestCount != "25" || d.CallerCount != "3" {
+		t.Errorf("got %+v, want 25 of 25 of GET /health/orders/* by 3 callers", d)
+	}
+	if c := d.Causes[0]; c.File != "health.rego" || c.Line != 9 || !strings.HasPrefix(c.Text, "startswith(") {
+		t.Errorf("the cause is %+v, want line 9 of health.rego", c)
+	}
+	for _, rule := range r.ChangedRules {
+		if seen := rule.EvaluatedTrue || rule.EvaluatedFalse; seen == (rule.Line == 12) {
+			t.Errorf("%+v: want that only the rule of maintenance was never exercised", rule)
+		}
+	}
+	screen := p.screen(t, "report", "default/tighter")
+	t.Log("\n" + screen)
+	for _, want := range []string{
+		"Look first: of 5,000 requests, 25 would be newly denied (0.5%).", "25 of 25  newly denied  GET /health/orders/*", "      3  ",
+		"health.rego:9  startswith(", "Unseen   1 of 3 changed rules was never exercised: nothing is known of it", "health.rego:12",
+	} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("the screen does not say %q", want)
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
+	if len(lines) > 24 {
+		t.Errorf("there are %d lines, want at most 24", len(lines))
+	}
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("%d columns, want at most 80: %s", n, line)
+		}
+	}
+}
+
+// awaitPolicy sends a request until it is allowed: then the policy is there.
+func (p *started) awaitPolicy(t *testing.T, r *authv3.CheckRequest) {
+	t.Helper()
+	for {
+		response, err := p.authz.Check(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.GetStatus().GetCode() == int32(codes.OK) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
