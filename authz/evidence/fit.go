@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/authz/diagnostics"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
@@ -166,3 +168,25 @@ func points(n int) reduction {
 
 func noCollapsed(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool)   { p.Collapsed = nil }
 func noChangedData(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) { p.ChangedData = nil }
+
+// The bounds of texts, in bytes.
+const (
+	maxRule    = 96
+	maxReason  = 192
+	maxPath    = 192
+	maxCaller  = 192
+	maxID      = 64
+	maxFile    = 96
+	maxCause   = 120
+	maxDataRef = 96
+)
+
+// clip makes a text fit for a record: valid, on one line, and of at most n bytes and a mark
+// that it was cut.
+func clip(text string, n int) string {
+	text = diagnostics.Bounded(text)
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n-len("…")], "") + "…"
+}

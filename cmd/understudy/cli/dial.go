@@ -109,3 +109,8 @@ func (t Transport) http(addr string) (origin string, caller *http.Client, err er
 	}
 	return HTTPSScheme + host, &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
 }
+
+// ConnectionFlags are the same for all commands that ask a server.
+var ConnectionFlags = []command.FlagGroup{
+	{Title: "How the server is reached", Names: []string{"addr", "admin", "location", "ca-cert", "client-cert", "client-key"}},
+}
