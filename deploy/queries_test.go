@@ -25,7 +25,6 @@ func TestQueriesNameAttributes(t *testing.T) {
 		}
 	}
 	known := map[string]bool{
-		"understudy.path_pattern": true, // of a record that has none, the queries take the path
 		"understudy.label.tenant": true, // a label of the policy
 		"understudy.preview":      true, // the view
 	}
