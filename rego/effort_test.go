@@ -26,6 +26,10 @@ func TestEffortIsBounded(t *testing.T) {
 		"calls":          {"x := " + nested("abs(", "1", ")", 600) + "\nallow if x", "deep within one another"},
 		"references":     {"x := " + nested("input[", "1", "]", 600) + "\nallow if x", "deep within one another"},
 		"number":         {"allow if input.a == 1" + strings.Repeat("0", 20_000), "more than 20000 digits"},
+		"doubling":       {"allow if {\n" + doubling(30, "x%d := [x%d, x%d]") + "count(x30) > 0\n}", "parts"},
+		"unified":        {"allow if {\n" + doubling(30, "{\"a\": x%d} = {\"a\": {x%d, [x%d]}}") + "count(x30) > 0\n}", "parts"},
+		"by names":       {"allow if {\n" + doubling(30, "x%[1]d := y%[1]d\ny%[1]d := [x%[2]d, x%[2]d]") + "count(x30) > 0\n}", "parts"},
+		"in brackets":    {"allow if count([1 | " + strings.ReplaceAll(doubling(30, "x%d := {1: x%d, 2: x%d}"), "\n", ";") + "count(x30) > 0]) > 0", "parts"},
 		"rules":          {strings.Repeat("allow if input.a\n", 10_001), "the limit is 10000"},
 		"else":           {"allow if input.a" + strings.Repeat(" else := true if input.b", 10_001), "the limit is 10000"},
 	} {
@@ -51,6 +55,7 @@ func TestEffortOfLargePoliciesIsFine(t *testing.T) {
 		"comprehensions": "allow if count(" + nested("[1 | x := ", "1", "]", 6) + ") > 0",
 		"body":           longBody(100),
 		"rules":          strings.Repeat("allow if { input.a == 1; input.b in data.x; startswith(input.c, \"y\") }\n", 2000),
+		"doubling":       "allow if {\n" + doubling(15, "x%d := [x%d, x%d]") + "count(x15) > 0\n}",
 		"list":           "x := [" + strings.Repeat(`{"a": [1, 2]}, `, 5000) + "1]\nallow if x",
 		"else":           "allow if input.a" + strings.Repeat(" else := true if input.b", 500),
 	} {
@@ -76,4 +81,14 @@ func longBody(length int) string {
 		fmt.Fprintf(&b, "x%d = x%d + 1\n", i, i-1)
 	}
 	return "allow if {\n" + b.String() + "x0 = 1\n}"
+}
+
+// doubling returns n lines, each of which makes a variable of the one before.
+func doubling(n int, line string) string {
+	var b strings.Builder
+	b.WriteString("x0 := input.a\n")
+	for i := range n {
+		b.WriteString(fmt.Sprintf(line, i+1, i, i) + "\n")
+	}
+	return b.String()
 }
