@@ -2,6 +2,8 @@ package compile
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -45,7 +47,7 @@ func tooLarge(rule *ast.Rule) *Problem {
 		return false
 	})
 	g.join()
-	for v := range g.made {
+	for _, v := range slices.Sorted(maps.Keys(g.made)) {
 		if g.of(v) > maxParts {
 			return effortProblem(rule, fmt.Sprintf("the value of %s has more than %d parts: values are put into one another again and again.", v, maxParts))
 		}
