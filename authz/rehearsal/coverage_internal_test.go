@@ -144,6 +144,7 @@ func TestOneOfManyEqualRequestsIsCovered(t *testing.T) {
 	if n := len(r.experiment.coverage.covered); n != 3 { // with that of know
 		t.Errorf("%d distinct requests were covered, want 3", n)
 	}
+	r.shadow.underWay.Wait()
 	if n := r.shadow.bytes.Load(); n != 0 {
 		t.Errorf("%d bytes are held, want none", n)
 	}
@@ -354,6 +355,7 @@ func TestANewPairTakesWhatWaits(t *testing.T) {
 	if got := r.report()[0]; got != "live a.rego:5 data.envoy.authz.allow true=true false=false" {
 		t.Errorf("got %q; want what waited in the pair before to be evaluated", got)
 	}
+	r.shadow.underWay.Wait()
 	if n := r.shadow.bytes.Load(); n != 0 {
 		t.Errorf("%d bytes are held, want none", n)
 	}

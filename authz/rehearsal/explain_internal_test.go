@@ -103,6 +103,7 @@ func TestADifferenceIsExplained(t *testing.T) {
 			t.Errorf("%d explanations are counted as %s, want %d", n, outcome, want)
 		}
 	}
+	r.shadow.underWay.Wait()
 	if n := r.shadow.explaining.Load(); n != 0 || r.shadow.bytes.Load() != 0 {
 		t.Errorf("%d explanations are under way; want none, and no memory", n)
 	}

@@ -34,6 +34,7 @@ allow if rand.intn("x", 2) == 1`), 0, 100)
 	if got.Kinds[authz.NewlyAllowed]+got.Kinds[authz.NewlyDenied] != got.Differed || len(got.Kinds) != 2 {
 		t.Errorf("got the kinds %v; want both verdicts to have changed, %d times", got.Kinds, got.Differed)
 	}
+	r.shadow.underWay.Wait()
 	if n := r.shadow.bytes.Load(); n != 0 || r.shadow.sampling.Load() != 0 {
 		t.Errorf("%d bytes are held, want none", n)
 	}
