@@ -3,6 +3,7 @@ package check_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -125,18 +126,17 @@ func read(t *testing.T, file []byte) (p recorded.Parsed) {
 	}
 	for {
 		record, err := scanner.Next()
-		switch e := err.(type) {
-		case nil:
+		broken := (*recorded.BrokenError)(nil)
+		switch {
+		case err == nil:
 			p.Parse(slices.Clone(record.Text))
-			continue
-		case *recorded.BrokenError:
-			p.Broken = append(p.Broken, e.Error())
-			continue
-		}
-		if err != io.EOF {
+		case errors.As(err, &broken):
+			p.Broken = append(p.Broken, broken.Error())
+		case errors.Is(err, io.EOF):
+			return p
+		default:
 			t.Fatal(err)
 		}
-		return p
 	}
 }
 
