@@ -120,7 +120,11 @@ func TestNothingThatIsNotLiveTouchesLiveDecisions(t *testing.T) {
 	p.must(t, "POST", experiments+"?policyExperimentId=calm", asText(t, calm))
 	p.must(t, "POST", experiments+"/calm:startPreview", "{}")
 	checks := askUntilDone(t, p)
+	few := 5 // of them, by chance, where each takes long: with the race detector
 	for name, condition := range hostile {
+		if few--; testing.Short() && few < 0 {
+			break
+		}
 		t.Run(name, func(t *testing.T) {
 			content := hostileModule(condition)
 			content["name"] = calm["policy"].(map[string]any)["name"]
