@@ -25,7 +25,7 @@ func BenchmarkCollect(b *testing.B) {
 				Kind: 1, Method: "GET", Pattern: path, Reason: "no such role", PolicyStatus: 200,
 				ExperimentStatus: 403, Count: int64(1 + n%7), FirstTime: timestamppb.Now(), LastTime: timestamppb.Now(),
 			})
-			if proto.Size(e) > 16_000 {
+			if proto.Size(e) > 14_000 {
 				break
 			}
 		}

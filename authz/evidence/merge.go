@@ -8,8 +8,8 @@ import (
 
 const (
 	// MaxRecord is how large what a tally publishes may be, in bytes as a message. With what
-	// Redis keeps beside it that is within 16 KiB: the next size that Redis allocates is 20.
-	MaxRecord = 16_000
+	// Redis keeps beside it that is within 14 KiB: the next size that Redis allocates is 16.
+	MaxRecord = 14_000
 	// MaxSum is how large evidence that was merged may be, in bytes as a message.
 	MaxSum = 256 << 10
 )
