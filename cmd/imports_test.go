@@ -165,6 +165,7 @@ var doors = map[string][]string{
 		"cmd/understudy/storage", "cmd/understudy/telemetry",
 	},
 	"github.com/prometheus/":            {"cmd/understudy/telemetry"},
+	"github.com/agnivade/levenshtein":   {"admin/report", "cmd/understudy/command"}, // what a misspelt name may mean
 	"github.com/axiomhq/hyperloglog":    {"authz/evidence"},
 	"github.com/cespare/xxhash":         {"authz/evidence"},
 	"github.com/google/go-cmp/":         {"admin/storetest", "authz/extauthz/checktest"},

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
+
 	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
 )
@@ -192,30 +194,9 @@ func nearest(name string) string {
 	}
 	best, least := "", 1+max(1, len(name)/3)
 	for _, n := range Names() {
-		if d := distance(name, n); d < least {
+		if d := levenshtein.ComputeDistance(name, n); d < least {
 			best, least = n, d
 		}
 	}
 	return best
-}
-
-// distance is that of Levenshtein: how many characters to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substituted := diagonal
-			if a[i] != b[j] {
-				substituted++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substituted, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
