@@ -46,9 +46,9 @@ var graph = map[string][]string{
 	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/terminal", "deploy/examples"},
 	"cmd/understudy/lifecycle":     {},
 	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
-	"cmd/understudy/port/certtest": {}, // certificates for tests
-	"cmd/understudy/reportview":    {"admin/v1", "cmd/understudy/terminal"},
-	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"}, // content for the numbers that a policy keeps
+	"cmd/understudy/port/certtest": {},                                                      // certificates for tests
+	"cmd/understudy/reportview":    {"admin/report", "admin/v1", "cmd/understudy/terminal"}, // admin/report for numbers as people read them
+	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},             // content for the numbers that a policy keeps
 	"cmd/understudy/storage": {
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/reportview"
@@ -188,7 +189,7 @@ func numbersOf(r *adminpb.Report) (requests, differ string) {
 	if r == nil {
 		return "-", "-"
 	}
-	return reportview.Count(r.RequestCount), reportview.Differing(r)
+	return report.Number(r.RequestCount), reportview.Differing(r)
 }
 
 // noteNumbers says on standard error what the preview of an experiment has shown so far,

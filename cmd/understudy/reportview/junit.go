@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -87,7 +88,7 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 // outputOf is what the test of a kind says: its number, and its groups.
 func outputOf(r *adminpb.Report, k kind) string {
 	n := k.count(r)
-	lines := []string{Count(n) + " of " + counted(r.RequestCount, "request") + " (" + share(n, r.RequestCount) + ")"}
+	lines := []string{report.Number(n) + " of " + counted(r.RequestCount, "request") + " (" + share(n, r.RequestCount) + ")"}
 	for _, d := range groupsOf(r) {
 		if d.Kind != k.value {
 			continue

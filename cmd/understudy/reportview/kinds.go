@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -63,9 +64,9 @@ func groupsOf(r *adminpb.Report) []*adminpb.Report_Difference {
 // partOf is the number of requests of a group, of all of its endpoint.
 func partOf(d *adminpb.Report_Difference) string {
 	if d.EndpointRequestCount == 0 {
-		return Count(d.RequestCount)
+		return report.Number(d.RequestCount)
 	}
-	return Count(d.RequestCount) + " of " + Count(d.EndpointRequestCount)
+	return report.Number(d.RequestCount) + " of " + report.Number(d.EndpointRequestCount)
 }
 
 // endpointOf is the method and the path pattern of a group.
@@ -76,7 +77,7 @@ func callersOf(d *adminpb.Report_Difference) string {
 	if d.CallerCount == 0 {
 		return "-"
 	}
-	return Count(d.CallerCount)
+	return report.Number(d.CallerCount)
 }
 
 // widestAnswer is the most columns of what changed in a response: names of headers can be

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -89,15 +90,15 @@ func (m *markdown) counts() {
 	}
 	m.line("| | requests | share |")
 	m.line("|---|---:|---:|")
-	m.line("| compared | %s | |", Count(m.r.RequestCount))
-	m.line("| unchanged | %s | %s |", Count(m.r.UnchangedCount), share(m.r.UnchangedCount, m.r.RequestCount))
+	m.line("| compared | %s | |", report.Number(m.r.RequestCount))
+	m.line("| unchanged | %s | %s |", report.Number(m.r.UnchangedCount), share(m.r.UnchangedCount, m.r.RequestCount))
 	for _, k := range kinds {
 		n := k.count(m.r)
 		mark := ""
 		if n > 0 {
 			mark = "**"
 		}
-		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.name, Count(n), prose(share(n, m.r.RequestCount)))
+		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.name, report.Number(n), prose(share(n, m.r.RequestCount)))
 	}
 	m.line("")
 }
@@ -168,7 +169,7 @@ func (m *markdown) rest(o Options) {
 	for _, l := range labelsOf(m.r) {
 		var values []string
 		for _, v := range l.Values {
-			values = append(values, code(v.Value)+" "+Count(v.RequestCount))
+			values = append(values, code(v.Value)+" "+report.Number(v.RequestCount))
 		}
 		m.line("* %s, by %s: %s", nameOfKind(l.Kind), code(l.Label), strings.Join(values, ", "))
 	}

@@ -2,36 +2,20 @@ package reportview
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-)
 
-// Count writes a number with commas: 1,234,567.
-func Count(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	var out strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			out.WriteByte(',')
-		}
-		out.WriteRune(d)
-	}
-	return sign + out.String()
-}
+	"understudy/admin/report"
+)
 
 // counted is a number with its noun.
 func counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return Count(n) + " " + what + "s"
+	return report.Number(n) + " " + what + "s"
 }
 
 // share writes a part of a whole in percent. It never rounds to nothing or to all what

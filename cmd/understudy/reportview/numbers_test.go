@@ -7,14 +7,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
-		if got := Count(n); got != want {
-			t.Errorf("Count(%d): got %s, want %s", n, got, want)
-		}
-	}
-}
-
 // TestShare: some is never none, and most is never all.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {

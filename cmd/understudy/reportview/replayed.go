@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 )
 
@@ -51,7 +52,7 @@ func replayedOf(r *adminpb.Report) string {
 	var parts []string
 	for _, k := range kinds {
 		if n := k.count(counts); n > 0 {
-			parts = append(parts, Count(n)+" "+k.name)
+			parts = append(parts, report.Number(n)+" "+k.name)
 		}
 	}
 	switch {
@@ -61,7 +62,7 @@ func replayedOf(r *adminpb.Report) string {
 		text += ": all unchanged"
 	}
 	if counts.DroppedCount > 0 {
-		text += "; " + Count(counts.DroppedCount) + " more could not be compared"
+		text += "; " + report.Number(counts.DroppedCount) + " more could not be compared"
 	}
 	return text
 }

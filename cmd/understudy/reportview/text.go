@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -190,7 +191,7 @@ func (p *page) scope() {
 	p.add(wrap(text, p.o.columns())...)
 	var where []string
 	if r.NodeCount > 0 {
-		where = append(where, "on "+Count(int64(r.ReportingNodeCount))+" of "+counted(int64(r.NodeCount), "sidecar"))
+		where = append(where, "on "+report.Number(int64(r.ReportingNodeCount))+" of "+counted(int64(r.NodeCount), "sidecar"))
 	}
 	if r.ActiveDuration != nil {
 		where = append(where, "for "+period(r.ActiveDuration))
@@ -286,8 +287,8 @@ func (c countCell) width() int { return max(len(c.head), len(c.number), len(c.sh
 // if there are some.
 func countsOf(r *adminpb.Report) []countCell {
 	cells := []countCell{
-		{head: "COMPARED", number: Count(r.RequestCount)},
-		{head: "UNCHANGED", number: Count(r.UnchangedCount), share: share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
+		{head: "COMPARED", number: report.Number(r.RequestCount)},
+		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
 	}
 	for _, k := range kinds {
 		n := k.count(r)
@@ -298,7 +299,7 @@ func countsOf(r *adminpb.Report) []countCell {
 		case k.value == adminpb.Report_RESPONSE_CHANGED:
 			head = "CHANGED" // so that all of them fit into 80 columns
 		}
-		cells = append(cells, countCell{head: head, number: Count(n), share: share(n, r.RequestCount), some: n > 0, differs: true})
+		cells = append(cells, countCell{head: head, number: report.Number(n), share: share(n, r.RequestCount), some: n > 0, differs: true})
 	}
 	return cells
 }

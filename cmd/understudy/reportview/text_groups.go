@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -149,7 +150,7 @@ func restOf(hidden []*adminpb.Report_Difference, others []*adminpb.Report_KindCo
 	var parts []string
 	for _, k := range kinds {
 		if n := requests[k.value]; n > 0 {
-			parts = append(parts, Count(n)+" "+k.name)
+			parts = append(parts, report.Number(n)+" "+k.name)
 		}
 	}
 	if len(parts) == 0 {

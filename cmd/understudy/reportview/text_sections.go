@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -44,14 +45,14 @@ func valuesOf(l *adminpb.Report_LabelSummary, most int) (values []string, more s
 			others += v.RequestCount
 			continue
 		}
-		text := terminal.Line(v.Value) + " " + Count(v.RequestCount)
+		text := terminal.Line(v.Value) + " " + report.Number(v.RequestCount)
 		if v.ErrorCount > 0 {
-			text += " to " + Count(v.RequestCount+v.ErrorCount)
+			text += " to " + report.Number(v.RequestCount+v.ErrorCount)
 		}
 		values = append(values, text)
 	}
 	if others > 0 {
-		more = ", others " + Count(others)
+		more = ", others " + report.Number(others)
 	}
 	return values, more
 }
@@ -121,7 +122,7 @@ func noiseOf(r *adminpb.Report) string {
 	case n.DifferedCount == 0:
 		return "none: the live policy decided " + counted(n.SampledCount, "request") + " twice, each time alike"
 	default:
-		return "the live policy differs from itself on " + Count(n.DifferedCount) + " of " +
+		return "the live policy differs from itself on " + report.Number(n.DifferedCount) + " of " +
 			counted(n.SampledCount, "request") + " (" + share(n.DifferedCount, n.SampledCount) + ")"
 	}
 }
@@ -142,9 +143,9 @@ func unknownOf(r *adminpb.Report) (texts []string) {
 	if r.DroppedCount > 0 {
 		var why []string
 		for _, d := range r.Drops {
-			why = append(why, strings.ReplaceAll(terminal.Line(d.Reason), "_", " ")+" "+Count(d.RequestCount))
+			why = append(why, strings.ReplaceAll(terminal.Line(d.Reason), "_", " ")+" "+report.Number(d.RequestCount))
 		}
-		text := Count(r.DroppedCount) + " more were not compared (" + share(r.DroppedCount, r.DroppedCount+r.RequestCount) + ")"
+		text := report.Number(r.DroppedCount) + " more were not compared (" + share(r.DroppedCount, r.DroppedCount+r.RequestCount) + ")"
 		if len(why) > 0 {
 			text += ": " + strings.Join(why, ", ")
 		}

@@ -3,6 +3,7 @@ package reportview
 import (
 	"strings"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -53,7 +54,7 @@ func VerdictOf(r *adminpb.Report) Verdict {
 	case unmet == 2 && of == 2:
 		return Verdict{"Not yet", "neither of the requirements is met; " + changeOf(r), Bad}
 	case unmet > 1 && int64(unmet) == of:
-		return Verdict{"Not yet", "none of the " + Count(of) + " requirements is met; " + changeOf(r), Bad}
+		return Verdict{"Not yet", "none of the " + report.Number(of) + " requirements is met; " + changeOf(r), Bad}
 	case unmet > 0:
 		return Verdict{"Not yet", numberOf(int64(unmet), of) + notMet(unmet) + "; " + changeOf(r), Bad}
 	case r.RequestCount == 0:
@@ -63,7 +64,7 @@ func VerdictOf(r *adminpb.Report) Verdict {
 	case of == 2:
 		return Verdict{"Ready", "both requirements are met; " + changeOf(r), Good}
 	case of > 2:
-		return Verdict{"Ready", "all " + Count(of) + " requirements are met; " + changeOf(r), Good}
+		return Verdict{"Ready", "all " + report.Number(of) + " requirements are met; " + changeOf(r), Good}
 	case differing(r) > 0:
 		return Verdict{"Look first", changeOf(r), Look}
 	case unseen(r) != "":
@@ -78,7 +79,7 @@ func numberOf(n, of int64) string {
 	if of == 1 {
 		return "the requirement"
 	}
-	return Count(n) + " of " + Count(of) + " requirements"
+	return report.Number(n) + " of " + report.Number(of) + " requirements"
 }
 
 // notMet agrees with how many are not.
@@ -101,7 +102,7 @@ func changeOf(r *adminpb.Report) string {
 		if r.RequestCount == 1 {
 			return "the one request compared is decided alike"
 		}
-		return "all " + Count(r.RequestCount) + " requests compared are decided alike"
+		return "all " + report.Number(r.RequestCount) + " requests compared are decided alike"
 	}
 	var parts []string
 	for _, k := range kinds {
@@ -110,7 +111,7 @@ func changeOf(r *adminpb.Report) string {
 			if len(parts) > 0 {
 				clause = strings.TrimPrefix(clause, "would be ")
 			}
-			parts = append(parts, Count(n)+" "+clause)
+			parts = append(parts, report.Number(n)+" "+clause)
 		}
 	}
 	last := parts[len(parts)-1]
@@ -130,7 +131,7 @@ func unseen(r *adminpb.Report) string {
 	if n == 1 {
 		verb = " was"
 	}
-	some := Count(n) + " of " + counted(rules, "changed rule") + verb
+	some := report.Number(n) + " of " + counted(rules, "changed rule") + verb
 	switch {
 	case rules == 0 && pending > 0:
 		return "which rules differ is still being examined"
@@ -173,7 +174,7 @@ func Summary(r *adminpb.Report) string {
 	text := counted(r.RequestCount, "request") + " compared"
 	for _, k := range kinds {
 		if n := k.count(r); n > 0 {
-			text += ", " + Count(n) + " " + k.name
+			text += ", " + report.Number(n) + " " + k.name
 		}
 	}
 	if differing(r) <= 0 {
@@ -190,9 +191,9 @@ func Differing(r *adminpb.Report) string {
 		switch n := k.count(r); n {
 		case 0:
 		case all:
-			return Count(n) + " " + k.name
+			return report.Number(n) + " " + k.name
 		default:
-			return Count(all) + " (" + Count(n) + " " + k.name + ")"
+			return report.Number(all) + " (" + report.Number(n) + " " + k.name + ")"
 		}
 	}
 	return "0"
