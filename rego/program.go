@@ -139,14 +139,26 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 		defer stop()
 	}
 	found, err := p.evaluate(ctx, q.body, input, now, cancel)
+	if err != nil {
+		return result, failed(ctx, path, err)
+	}
+	return resultOf(path, found)
+}
+
+// failed returns the error of an evaluation that ended with one of OPA's.
+func failed(ctx context.Context, path string, err error) error {
 	switch {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
-		return result, compile.Ended(ctx)
+		return compile.Ended(ctx)
 	case topdown.IsCancel(err):
-		return result, fmt.Errorf("evaluating %s: %w", path, ErrStopped)
-	case err != nil:
-		return result, evalError(path, err)
-	case found == nil:
+		return fmt.Errorf("evaluating %s: %w", path, ErrStopped)
+	}
+	return evalError(path, err)
+}
+
+// resultOf returns the result that a term is, without ValidUntil. Nil is undefined.
+func resultOf(path string, found *ast.Term) (result Result, err error) {
+	if found == nil {
 		return result, nil
 	}
 	// Turning it into Go values would take several times its size in memory.

@@ -2,13 +2,11 @@ package rego
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
-	"understudy/rego/bounds"
 	"understudy/rego/compile"
 	"understudy/rego/coverage"
 	"understudy/rego/explain"
@@ -40,17 +38,15 @@ func (p *Program) Cover(ctx context.Context, path string, input Input, now time.
 		return Result{}, nil
 	}
 	found, err := p.watch(ctx, path, q.body, input, now, tracer)
-	switch {
-	case err != nil || found == nil:
-		return Result{}, err
-	case bounds.TooLarge(found):
-		return Result{}, &EvalError{Path: path, Code: bounds.Code, Message: "the value is too large"}
-	}
-	value, err := ast.JSON(found.Value)
 	if err != nil {
-		return Result{}, evalError(path, err)
+		return Result{}, err
 	}
-	return Result{Defined: true, Value: value, ValidUntil: now}, nil
+	result, err := resultOf(path, found)
+	if err != nil {
+		return Result{}, err
+	}
+	result.ValidUntil = now
+	return result, nil
 }
 
 // watch evaluates a query with a tracer and without indexes.
@@ -68,13 +64,8 @@ func (p *Program) watch(
 			found = result[value]
 			return nil
 		})
-	switch {
-	case topdown.IsCancel(err) && ctx.Err() != nil:
-		return nil, compile.Ended(ctx)
-	case topdown.IsCancel(err):
-		return nil, fmt.Errorf("evaluating %s: %w", path, ErrStopped)
-	case err != nil:
-		return nil, evalError(path, err)
+	if err != nil {
+		return nil, failed(ctx, path, err)
 	}
 	return found, nil
 }
