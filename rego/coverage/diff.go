@@ -83,10 +83,7 @@ func read(ctx context.Context, s Source) ([]*rule, error) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *rule) int {
-		x, y := a.ast.Location, b.ast.Location
-		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row), cmp.Compare(x.Col, y.Col))
-	})
+	slices.SortFunc(all, func(a, b *rule) int { return a.ast.Location.Compare(b.ast.Location) })
 	reach(all, s.Paths)
 	return all, ctx.Err()
 }

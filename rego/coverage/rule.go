@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,14 +62,10 @@ func newRule(module *ast.Module, r *ast.Rule) *rule {
 		}
 	}
 	out.gather()
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for v := range out.aliases {
-			if out.words[string(v)] && !yield(string(v)) {
-				return
-			}
+	for _, name := range slices.Sorted(maps.Keys(out.aliases)) {
+		if out.words[string(name)] {
+			text.WriteString("\nimport " + string(name) + " " + out.aliases[name].String())
 		}
-	}) {
-		text.WriteString("\nimport " + name + " " + out.aliases[ast.Var(name)].String())
 	}
 	out.key = text.String()
 	return out

@@ -70,7 +70,7 @@ func (c *comparer) whyNot(name string) bool {
 		e := r.Body[r.Failed]
 		switch {
 		case c.aloneBelow(e):
-			c.way = append(c.way, Expression{File: r.File, Line: e.Line, Text: e.Text})
+			c.led(r.File, e)
 			continue
 		case e.Inner != nil:
 			c.leaf(r.File, *e.Inner, false)

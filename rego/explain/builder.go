@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -41,10 +40,7 @@ func (b *builder) names(ref ast.Ref) []string {
 }
 
 // inSource orders rules as they stand in the modules.
-func inSource(a, b *ast.Rule) int {
-	return cmp.Or(cmp.Compare(a.Location.File, b.Location.File), cmp.Compare(a.Location.Row, b.Location.Row),
-		cmp.Compare(a.Location.Col, b.Location.Col))
-}
+func inSource(a, b *ast.Rule) int { return a.Location.Compare(b.Location) }
 
 // add adds the rules of a name, if any of them was evaluated, and returns the names that
 // they refer to.
@@ -189,23 +185,14 @@ func (g group) has(index int) bool {
 func groupsOf(body ast.Body) []group {
 	var out []group
 	for _, e := range body {
-		if e.Location == nil {
-			continue
-		}
-		i := slices.IndexFunc(out, func(g group) bool { return within(e.Location, g.location) || within(g.location, e.Location) })
-		if i < 0 {
+		if e.Location != nil {
 			out = append(out, group{e.Location, []*ast.Expr{e}})
-			continue
-		}
-		out[i].exprs = append(out[i].exprs, e)
-		if within(out[i].location, e.Location) {
-			out[i].location = e.Location
 		}
 	}
-	return merge(out)
+	return merge(merge(out)) // a group that has grown may be around another one
 }
 
-// merge joins the groups that turned out to be parts of a later one.
+// merge joins each group with the first before it that is around it, or is a part of it.
 func merge(groups []group) []group {
 	var out []group
 	for _, g := range groups {

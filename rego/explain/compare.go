@@ -214,7 +214,7 @@ func (c *comparer) lost(l, r Rule) {
 	}
 	e := r.Body[r.Failed]
 	if c.anyBelow(e) || !has(l, e) && c.aloneBelow(e) {
-		c.way = append(c.way, Expression{File: r.File, Line: e.Line, Text: e.Text})
+		c.led(r.File, e)
 		return
 	}
 	if e.Inner != nil {
@@ -233,7 +233,7 @@ func (c *comparer) gained(l, r Rule) {
 	if i := slices.IndexFunc(r.Body, func(p Part) bool { return samePart(p, failed) }); i >= 0 {
 		e := r.Body[i]
 		if c.anyBelow(e) {
-			c.way = append(c.way, Expression{File: r.File, Line: e.Line, Text: e.Text})
+			c.led(r.File, e)
 			return
 		}
 		c.leaf(r.File, e, false)
@@ -275,7 +275,7 @@ func (c *comparer) below(r Rule) {
 			return
 		}
 		if c.anyBelow(p) {
-			c.way = append(c.way, Expression{File: r.File, Line: p.Line, Text: p.Text})
+			c.led(r.File, p)
 		}
 	}
 }
@@ -289,4 +289,9 @@ func (c *comparer) anyBelow(e Part) (found bool) {
 
 func (c *comparer) leaf(file string, p Part, live bool) {
 	c.leaves = append(c.leaves, Expression{File: file, Line: p.Line, Text: p.Text, Live: live})
+}
+
+// led notes an expression above a cause.
+func (c *comparer) led(file string, p Part) {
+	c.way = append(c.way, Expression{File: file, Line: p.Line, Text: p.Text})
 }
