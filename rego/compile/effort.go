@@ -52,16 +52,14 @@ func TooMuch(modules map[string]*ast.Module) *Problem {
 			e.rule(rule)
 		}
 	}
-	var large *Problem
-	if e.deepest == nil { // what is nested deep is not walked further
-		large = firstTooLarge(modules)
-	}
-	switch {
-	case e.deepest != nil:
+	if e.deepest != nil { // what is nested deep is not walked further
 		return effortProblem(e.deepest, fmt.Sprintf(
 			"terms stand more than %d deep within one another. Give inner ones a name, or move them into the data.", maxNesting))
-	case large != nil:
+	}
+	if large := firstTooLarge(modules); large != nil {
 		return large
+	}
+	switch {
 	case e.longest != nil:
 		return effortProblem(e.longest, fmt.Sprintf("there is a number of more than %d digits. Nothing can be done with it in time.", bounds.MaxDigits))
 	case e.rules > maxRules:
