@@ -406,18 +406,6 @@ func (e *Experiment) settled() {
 	}
 }
 
-// enter reports whether something may be begun that Run waits for. It is not when Run waits
-// already.
-func (s *Shadow) enter() bool {
-	s.ending.Lock()
-	defer s.ending.Unlock()
-	if s.ended {
-		return false
-	}
-	s.underWay.Add(1)
-	return true
-}
-
 // holdUncovered takes the room for a request of so many bytes that waits to be covered, if
 // there is any.
 func (s *Shadow) holdUncovered(bytes int) bool {

@@ -44,7 +44,7 @@ func (s slots) release() { <-s }
 // Replay has an experiment decide requests that its live policy has decided before, by the
 // same version. It returns when that is done, or when the experiment or the shadow ends.
 func (s *Shadow) Replay(live *Version, e *Experiment, requests []*recent.Request) {
-	if len(requests) == 0 || e.Evidence == nil || !s.beginReplay() {
+	if len(requests) == 0 || e.Evidence == nil || !s.enter() {
 		return
 	}
 	defer s.underWay.Done()
@@ -53,7 +53,7 @@ func (s *Shadow) Replay(live *Version, e *Experiment, requests []*recent.Request
 	defer y.Close()
 	y.Begin()
 	for _, kept := range requests {
-		if s.replaysEnded() || e.Candidate.closed.Load() {
+		if s.hasEnded() || e.Candidate.closed.Load() {
 			break
 		}
 		r.one(kept)
@@ -65,30 +65,6 @@ func (s *Shadow) Replay(live *Version, e *Experiment, requests []*recent.Request
 		}
 	}
 	r.counts.End()
-}
-
-// beginReplay reports whether a replay may begin. Then something is under way until it ends.
-func (s *Shadow) beginReplay() bool {
-	s.replays.Lock()
-	defer s.replays.Unlock()
-	if s.replays.ended {
-		return false
-	}
-	s.underWay.Add(1)
-	return true
-}
-
-// endReplays has no replay begin or go on: at shutdown there is time for what is live alone.
-func (s *Shadow) endReplays() {
-	s.replays.Lock()
-	defer s.replays.Unlock()
-	s.replays.ended = true
-}
-
-func (s *Shadow) replaysEnded() bool {
-	s.replays.Lock()
-	defer s.replays.Unlock()
-	return s.replays.ended
 }
 
 // one makes one comparison, now or later, and waits while too many are under way.

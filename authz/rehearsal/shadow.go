@@ -111,19 +111,15 @@ type Shadow struct {
 	endWork context.CancelFunc
 	// underWay are the comparisons that the rehearsal process has been asked for.
 	underWay sync.WaitGroup
-	// replays says whether a replay may begin or go on. It is held while one begins, so that
-	// none does when underWay is waited for.
-	replays struct {
-		sync.Mutex
-		ended bool
-	}
 	// bytes is the memory of the requests that they are about.
 	bytes atomic.Int64
 	// policies are the live policies in the rehearsal process.
 	policies *LivePolicies
 	// uncovered is the part of bytes of requests that wait to be covered, or are.
 	uncovered atomic.Int64
-	// ended says that nothing is begun any more that was not asked for by a request.
+	// ended says that nothing is begun any more that was not asked for by a request: at
+	// shutdown there is time for what is live alone. ending is held while something begins, so
+	// that nothing does when underWay is waited for.
 	ending sync.Mutex
 	ended  bool
 	// coverPause is how long to wait after an evaluation for coverage that took so long.
@@ -209,10 +205,7 @@ func (s *Shadow) Run(ctx context.Context) {
 	defer s.endWork()
 	defer s.policies.close()
 	s.pool.Run(ctx)
-	s.endReplays()
-	s.ending.Lock()
-	s.ended = true
-	s.ending.Unlock()
+	s.end()
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -224,6 +217,31 @@ func (s *Shadow) Run(ctx context.Context) {
 	case <-finished:
 	case <-timer.C:
 	}
+}
+
+// enter reports whether something may be begun that Run waits for. It is not when Run waits
+// already.
+func (s *Shadow) enter() bool {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if s.ended {
+		return false
+	}
+	s.underWay.Add(1)
+	return true
+}
+
+// end has nothing more be begun by enter.
+func (s *Shadow) end() {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	s.ended = true
+}
+
+func (s *Shadow) hasEnded() bool {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	return s.ended
 }
 
 // rehearse compares the decisions of experiments that are known, and has the rehearsal
