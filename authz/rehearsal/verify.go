@@ -150,29 +150,38 @@ func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verifica
 
 // again returns the decision of the rehearsal process on the whole input.
 func (v *Verifier) again(ctx context.Context, j verification) (authz.Decision, error) {
-	type answer struct {
-		decision authz.Decision
-		err      error
+	ask := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
+		return v.policies.of(j.live).Decide(supervisor.Question{Prepare: prepare, Done: done})
 	}
+	return await(ctx, func() (wire.Question, error) { return v.question(j) }, ask)
+}
+
+// await asks the rehearsal process a question and waits for the answer, until ctx is done.
+func await[T any](
+	ctx context.Context, question func() (wire.Question, error), ask func(prepare func() (wire.Question, bool), done func(T, error)) error,
+) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	var none T
 	answers := make(chan answer, 1)
-	err := v.policies.of(j.live).Decide(supervisor.Question{
-		Prepare: func() (wire.Question, bool) {
-			q, err := v.question(j)
-			if err != nil {
-				answers <- answer{err: err}
-			}
-			return q, err == nil
-		},
-		Done: func(d authz.Decision, err error) { answers <- answer{d, err} },
-	})
-	if err != nil {
-		return authz.Decision{}, err
+	done := func(value T, err error) { answers <- answer{value, err} }
+	prepare := func() (wire.Question, bool) {
+		q, err := question()
+		if err != nil {
+			done(none, err)
+		}
+		return q, err == nil
+	}
+	if err := ask(prepare, done); err != nil {
+		return none, err
 	}
 	select {
 	case a := <-answers:
-		return a.decision, a.err
+		return a.value, a.err
 	case <-ctx.Done():
-		return authz.Decision{}, ctx.Err()
+		return none, ctx.Err()
 	}
 }
 
@@ -226,28 +235,18 @@ func (v *Verifier) logMismatch(ctx context.Context, j verification, again authz.
 		slog.String("decided_by", j.decision.Rule), slog.String("again", again.Result()), slog.String("again_by", again.Rule))
 }
 
-// blame asks the rehearsal process which rule it is.
+// blame asks the rehearsal process which rule it is. That is none if it does not say.
 func (v *Verifier) blame(ctx context.Context, j verification) wire.Blamed {
-	answers := make(chan wire.Blamed, 1)
-	err := v.policies.of(j.live).Blame(func() (wire.Question, bool) {
+	question := func() (wire.Question, error) {
 		q, err := v.question(j)
 		narrow := q
 		if err == nil {
 			set := j.live.Policy.Compiled().Reads()
 			err = encodeInput(v.config, j.request, &narrow, func(r *authz.Reading) (rego.Input, error) { return j.request.InputOf(r, set) })
 		}
-		if q.Narrow = narrow.Input; err != nil {
-			answers <- wire.Blamed{}
-		}
-		return q, err == nil
-	}, func(blamed wire.Blamed, _ error) { answers <- blamed })
-	if err != nil {
-		return wire.Blamed{}
+		q.Narrow = narrow.Input
+		return q, err
 	}
-	select {
-	case blamed := <-answers:
-		return blamed
-	case <-ctx.Done():
-		return wire.Blamed{}
-	}
+	blamed, _ := await(ctx, question, v.policies.of(j.live).Blame)
+	return blamed
 }
