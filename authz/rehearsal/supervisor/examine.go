@@ -44,12 +44,7 @@ func (c *Candidate) Trace(path string, prepare func() (wire.Question, bool), don
 	about := wire.Marshal(wire.TraceRequest{Path: path})
 	return c.ask(wire.KindTrace, about, prepare, func(answer []byte, err error) {
 		var traced wire.Traced
-		if err == nil {
-			err = wire.Unmarshal(answer, &traced)
-		}
-		if err == nil && traced.Failed != "" {
-			err = errors.New(traced.Failed)
-		}
+		err = readAnswer(answer, err, &traced, &traced.Failed)
 		done(traced.Trace, err)
 	})
 }
@@ -63,18 +58,25 @@ func (c *Candidate) ask(kind wire.Kind, about []byte, prepare func() (wire.Quest
 	})
 }
 
+// readAnswer reads an answer, if there is one. failed is its field that says why what was
+// asked for could not be done.
+func readAnswer(answer []byte, err error, into any, failed *string) error {
+	if err == nil {
+		err = wire.Unmarshal(answer, into)
+	}
+	if err == nil && *failed != "" {
+		err = errors.New(*failed)
+	}
+	return err
+}
+
 // Cover asks the candidate what happens to targets when it evaluates a request, without
 // waiting and behind all decisions. about is that of [Targets]. done is called as that of a
 // Question, but also with the error of an evaluation; seen has what happened to each target.
 func (c *Candidate) Cover(about []byte, prepare func() (wire.Question, bool), done func(seen []coverage.Seen, err error)) error {
 	return c.ask(wire.KindCover, about, prepare, func(answer []byte, err error) {
 		var covered wire.Covered
-		if err == nil {
-			err = wire.Unmarshal(answer, &covered)
-		}
-		if err == nil && covered.Failed != "" {
-			err = errors.New(covered.Failed)
-		}
+		err = readAnswer(answer, err, &covered, &covered.Failed)
 		done(covered.Seen, err)
 	})
 }
@@ -103,12 +105,7 @@ func (c *Candidate) Changes(live, candidate *adminpb.Policy, done func(coverage.
 	}
 	return c.offer(&task{kind: wire.KindDiff, last: true, prepare: prepare, done: func(answer []byte, err error) {
 		var diffed wire.Diffed
-		if err == nil {
-			err = wire.Unmarshal(answer, &diffed)
-		}
-		if err == nil && diffed.Failed != "" {
-			err = errors.New(diffed.Failed)
-		}
+		err = readAnswer(answer, err, &diffed, &diffed.Failed)
 		done(diffed.Changes, err)
 	}})
 }
