@@ -2,7 +2,6 @@ package child
 
 import (
 	"bytes"
-	"context"
 	"errors"
 
 	"google.golang.org/protobuf/proto"
@@ -18,16 +17,14 @@ func (l *lane) diff(w *work) {
 	var asked wire.DiffRequest
 	live, candidate := &adminpb.Policy{}, &adminpb.Policy{}
 	err := wire.Unmarshal(w.frame.Payload, &asked)
-	ctx, cancel := context.WithTimeout(l.ctx, asked.Timeout)
+	cancel := l.bound(w, asked.Timeout)
 	defer cancel()
-	w.ctx = ctx
-	l.begin(w)
 	if err == nil {
 		err = errors.Join(proto.Unmarshal(asked.Live, live), proto.Unmarshal(asked.Candidate, candidate))
 	}
 	var out wire.Diffed
 	if err == nil {
-		out.Changes, err = authz.Changes(ctx, live, candidate)
+		out.Changes, err = authz.Changes(w.ctx, live, candidate)
 	}
 	if err != nil {
 		out = wire.Diffed{Failed: err.Error()}
@@ -58,7 +55,7 @@ func (t *watched) read(text []byte) ([]coverage.Target, error) {
 // cover evaluates the lane's policy and watches targets.
 func (l *lane) cover(w *work) {
 	about, q, err := wire.ParseAbout(w.frame.Payload)
-	cancel := l.bound(w, q)
+	cancel := l.bound(w, q.Timeout)
 	defer cancel()
 	var out wire.Covered
 	if err == nil {

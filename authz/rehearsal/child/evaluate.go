@@ -3,6 +3,7 @@ package child
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
@@ -12,12 +13,12 @@ import (
 // question reads the question of a piece of work, which has its time from now on.
 func (l *lane) question(w *work) (q wire.Question, cancel context.CancelFunc, err error) {
 	q, err = wire.ParseQuestion(w.frame.Payload)
-	return q, l.bound(w, q), err
+	return q, l.bound(w, q.Timeout), err
 }
 
-// bound begins a piece of work that has the time of a question from now on.
-func (l *lane) bound(w *work, q wire.Question) (cancel context.CancelFunc) {
-	w.ctx, cancel = context.WithTimeout(l.ctx, q.Timeout)
+// bound begins a piece of work that has so much time from now on.
+func (l *lane) bound(w *work, timeout time.Duration) (cancel context.CancelFunc) {
+	w.ctx, cancel = context.WithTimeout(l.ctx, timeout)
 	l.begin(w)
 	return cancel
 }

@@ -159,15 +159,13 @@ func (l *lane) test(w *work) {
 	if err == nil {
 		err = proto.Unmarshal(request.Policy, p)
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, request.Time)
+	cancel := l.bound(w, request.Time)
 	defer cancel()
-	w.ctx = ctx
-	l.begin(w)
 	out := wire.Tested{}
 	if err == nil {
-		out.Report, err = authz.RunTests(ctx, p, regotest.Options{Timeout: request.Timeout})
+		out.Report, err = authz.RunTests(w.ctx, p, regotest.Options{Timeout: request.Timeout})
 	}
-	out.OutOfTime = ctx.Err() != nil
+	out.OutOfTime = w.ctx.Err() != nil
 	if err != nil && !out.OutOfTime {
 		out.Refused = refused(err)
 	}

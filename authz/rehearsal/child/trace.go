@@ -14,7 +14,7 @@ func (l *lane) trace(w *work) {
 	if err == nil {
 		err = wire.Unmarshal(about, &asked)
 	}
-	cancel := l.bound(w, q)
+	cancel := l.bound(w, q.Timeout)
 	defer cancel()
 	var out wire.Traced
 	if err == nil {
