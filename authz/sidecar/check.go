@@ -41,10 +41,10 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	s.decisions.Offer(ctx, begin, decisionlog.Decided{
 		Policy: name, Etag: e.live.Etag, Compiled: e.live.Policy.Compiled(), Broken: e.broken, Request: r, Decision: d,
 	})
-	if len(e.experiments) > 0 && d.Failure != authz.FailureCanceled && d.Failure != authz.FailureOverloaded {
-		s.shadow.Offer(ctx, &e.live, e.experiments, r, d)
-	}
-	if s.replays != nil {
+	if d.Failure != authz.FailureCanceled && d.Failure != authz.FailureOverloaded {
+		if len(e.experiments) > 0 {
+			s.shadow.Offer(ctx, &e.live, e.experiments, r, d)
+		}
 		s.replays.keep(e, r, d)
 	}
 	s.verifier.Offer(&e.live, r, d)

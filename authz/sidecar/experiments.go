@@ -127,9 +127,18 @@ func (s *Sidecar) countActive() {
 
 // started returns since when an experiment of the entry is previewed.
 func (e *entry) started(name string) proto.Message {
+	if experiment := e.experiment(name); experiment != nil {
+		return experiment.GetPreviewMetadata().GetStartTime()
+	}
+	return nil
+}
+
+// experiment returns the experiment of a resource name as the store has it; nil if there is
+// none.
+func (e *entry) experiment(name string) *adminpb.PolicyExperiment {
 	for _, experiment := range e.state.Experiments {
 		if experiment.Name == name {
-			return experiment.GetPreviewMetadata().GetStartTime()
+			return experiment
 		}
 	}
 	return nil

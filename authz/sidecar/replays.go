@@ -27,13 +27,7 @@ type seenKey struct{ uid, etag string }
 
 // seenOf returns the key of an experiment of an entry.
 func (e *entry) seenOf(x *rehearsal.Experiment) seenKey {
-	key := seenKey{etag: x.Etag}
-	for _, experiment := range e.state.Experiments {
-		if experiment.Name == x.Name {
-			key.uid = experiment.Uid
-		}
-	}
-	return key
+	return seenKey{uid: e.experiment(x.Name).GetUid(), etag: x.Etag}
 }
 
 // newReplays returns nil for zero requests.
@@ -46,7 +40,7 @@ func newReplays(requests int) *replays {
 
 // keep offers a request with the live decision on it to the sample.
 func (p *replays) keep(e *entry, r *authz.Request, d authz.Decision) {
-	if !e.broken && d.Failure != authz.FailureCanceled && d.Failure != authz.FailureOverloaded {
+	if p != nil && !e.broken {
 		p.requests.Offer(e.live.Name, e.live.Etag, r, d)
 	}
 }
