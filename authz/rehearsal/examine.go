@@ -51,11 +51,19 @@ func (c *comparing) examination(reads *authz.ReadSet) (wire.Question, error) {
 	return q, err
 }
 
+// reserve takes the memory of a request of so many bytes, if there is any.
+func (s *Shadow) reserve(bytes int) bool {
+	if s.bytes.Add(int64(bytes)) > int64(s.config.Limits.QueueBytes) {
+		s.bytes.Add(-int64(bytes))
+		return false
+	}
+	return true
+}
+
 // hold takes the room that an examination of a request of so many bytes needs, if there is
 // any.
 func (s *Shadow) hold(bytes int) bool {
-	if s.bytes.Add(int64(bytes)) > int64(s.config.Limits.QueueBytes) {
-		s.bytes.Add(-int64(bytes))
+	if !s.reserve(bytes) {
 		return false
 	}
 	s.underWay.Add(1)
@@ -66,6 +74,31 @@ func (s *Shadow) hold(bytes int) bool {
 func (s *Shadow) release(bytes int) {
 	s.bytes.Add(-int64(bytes))
 	s.underWay.Done()
+}
+
+// uncoveredPart is which part of the memory for requests those may have that wait to be
+// covered: one in so many.
+const uncoveredPart = 8
+
+// holdUncovered takes the room for a request of so many bytes that waits to be covered, if
+// there is any.
+func (s *Shadow) holdUncovered(bytes int) bool {
+	if s.uncovered.Add(int64(bytes)) > int64(s.config.Limits.QueueBytes)/uncoveredPart || !s.reserve(bytes) {
+		s.uncovered.Add(-int64(bytes))
+		return false
+	}
+	return true
+}
+
+func (s *Shadow) releaseUncovered(bytes int) {
+	s.uncovered.Add(-int64(bytes))
+	s.bytes.Add(-int64(bytes))
+}
+
+func (s *Shadow) releaseAll(of []*covering) {
+	for _, v := range of {
+		s.releaseUncovered(v.of.job.bytes)
+	}
 }
 
 // surviveExamining is deferred: what panics costs no comparison.
