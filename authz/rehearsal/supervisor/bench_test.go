@@ -27,14 +27,8 @@ func BenchmarkCrossing(b *testing.B) {
 	b.Run("there", func(b *testing.B) {
 		s, _, _ := start(b)
 		c := ready(b, s.NewCandidate(p, supervisor.Options{Name: "a", Queue: 1 << 30}))
-		done := make(chan struct{}, 32)
-		b.ReportAllocs()
-		b.ResetTimer()
-		for i := range b.N {
-			if i >= cap(done) {
-				<-done
-			}
-			err := c.Decide(supervisor.Question{
+		inFlight(b, func(done func()) error {
+			return c.Decide(supervisor.Question{
 				Prepare: func() (wire.Question, bool) {
 					encoded, err := rego.AppendInput(nil, in)
 					if err != nil {
@@ -42,16 +36,28 @@ func BenchmarkCrossing(b *testing.B) {
 					}
 					return wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: "id"}, Timeout: time.Hour, Input: encoded}, true
 				},
-				Done: func(authz.Decision, error) { done <- struct{}{} },
+				Done: func(authz.Decision, error) { done() },
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		for range min(b.N, cap(done)) {
+		})
+	})
+}
+
+// inFlight measures a question, with as many under way as a lane has.
+func inFlight(b *testing.B, ask func(done func()) error) {
+	done := make(chan struct{}, 32)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if i >= cap(done) {
 			<-done
 		}
-	})
+		if err := ask(func() { done <- struct{}{} }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range min(b.N, cap(done)) {
+		<-done
+	}
 }
 
 // BenchmarkTrace is what one side of an explanation costs: the same question, asked with a
@@ -59,20 +65,9 @@ func BenchmarkCrossing(b *testing.B) {
 func BenchmarkTrace(b *testing.B) {
 	s, _, _ := start(b)
 	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
-	done := make(chan struct{}, 32)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		if i >= cap(done) {
-			<-done
-		}
-		if err := c.Trace("envoy/authz/allow", aboutX("alice", time.Hour), func(explain.Trace, error) { done <- struct{}{} }); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for range min(b.N, cap(done)) {
-		<-done
-	}
+	inFlight(b, func(done func()) error {
+		return c.Trace("envoy/authz/allow", aboutX("alice", time.Hour), func(explain.Trace, error) { done() })
+	})
 }
 
 // BenchmarkCover is what one side of coverage costs: the same question, with one rule watched.
@@ -80,20 +75,9 @@ func BenchmarkCover(b *testing.B) {
 	s, _, _ := start(b)
 	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
 	about := supervisor.Targets([]coverage.Target{{File: "p.rego", Line: 4, Column: 1, Name: "data.envoy.authz.allow"}})
-	done := make(chan struct{}, 32)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		if i >= cap(done) {
-			<-done
-		}
-		if err := c.Cover(about, aboutX("alice", time.Hour), func([]coverage.Seen, error) { done <- struct{}{} }); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for range min(b.N, cap(done)) {
-		<-done
-	}
+	inFlight(b, func(done func()) error {
+		return c.Cover(about, aboutX("alice", time.Hour), func([]coverage.Seen, error) { done() })
+	})
 }
 
 func here(b *testing.B, p *adminpb.Policy, in rego.Input) {
