@@ -43,6 +43,16 @@ func (f *publishedFeed) Publish(_ context.Context, _ string, of []authz.Publishe
 // sum adds up what was published of an experiment.
 func (f *publishedFeed) sum(t testing.TB) *evidencepb.Evidence {
 	t.Helper()
+	return f.merged(t, func(tally string, e *evidencepb.Evidence) {
+		if !e.GetFinal() {
+			t.Errorf("the tally %s is not final after the sidecar has ended", tally)
+		}
+	})
+}
+
+// merged adds up what was published, and hands over each tally.
+func (f *publishedFeed) merged(t testing.TB, each func(tally string, e *evidencepb.Evidence)) *evidencepb.Evidence {
+	t.Helper()
 	f.publishing.Lock()
 	defer f.publishing.Unlock()
 	out := &evidencepb.Evidence{}
@@ -51,9 +61,7 @@ func (f *publishedFeed) sum(t testing.TB) *evidencepb.Evidence {
 		if err := proto.Unmarshal(p.Value, e); err != nil {
 			t.Fatal(err)
 		}
-		if !e.GetFinal() {
-			t.Errorf("the tally %s is not final after the sidecar has ended", p.Tally)
-		}
+		each(p.Tally, e)
 		evidence.Merge(out, e)
 	}
 	return out

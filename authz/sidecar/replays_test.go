@@ -10,7 +10,6 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/sidecar"
 )
@@ -34,17 +33,7 @@ func rereadable(id string, make anew) *authz.Request {
 // replayed adds up what was published of requests that were replayed.
 func (f *publishedFeed) replayed(t testing.TB) *evidencepb.Evidence {
 	t.Helper()
-	f.publishing.Lock()
-	defer f.publishing.Unlock()
-	out := &evidencepb.Evidence{}
-	for _, p := range f.tallies {
-		e := &evidencepb.Evidence{}
-		if err := proto.Unmarshal(p.Value, e); err != nil {
-			t.Fatal(err)
-		}
-		evidence.Merge(out, e)
-	}
-	return out
+	return f.merged(t, func(string, *evidencepb.Evidence) {})
 }
 
 // awaitReplayed waits until so many requests were replayed, compared or not, and returns what
