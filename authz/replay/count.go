@@ -201,15 +201,14 @@ func (c *counting) keep(key groupKey, j *judgement) {
 
 // drifted counts what an entry says of the replay.
 func (c *counting) drifted(pattern *evidence.Pattern, j *judgement) {
-	switch {
-	case !j.drift.known:
-		return
-	case j.drift.kind == authz.Unchanged:
-		c.out.Drift.Known++
-		c.out.Drift.Same++
+	if !j.drift.known {
 		return
 	}
 	c.out.Drift.Known++
+	if j.drift.kind == authz.Unchanged {
+		c.out.Drift.Same++
+		return
+	}
 	group := DriftGroup{
 		Kind: j.drift.kind, Method: pattern.Method(), Path: pattern.Path(), Revision: j.drift.revision,
 		Other: c.LiveRevision != "" && j.drift.revision != "" && j.drift.revision != c.LiveRevision,

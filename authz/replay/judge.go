@@ -110,7 +110,7 @@ func (w *worker) irrelevant(e *recorded.Entry) string {
 		return skipPolicy
 	case e.Check == nil && isReservation(e.Input):
 		return skipReservation
-	case e.Check == nil && e.Input == nil && !erases(e.Erased, "/input"):
+	case e.Check == nil && e.Input == nil && !slices.Contains(e.Erased.Texts(), "/input"):
 		return skipInput
 	}
 	return ""
@@ -135,16 +135,6 @@ func (w *worker) named(e *recorded.Entry) bool {
 	}
 	for name := range e.Bundles.Members() {
 		if string(name) == w.Policy || authz.PolicyName(name).ID() == authz.PolicyID(w.Policy) {
-			return true
-		}
-	}
-	return false
-}
-
-// erases reports whether a list of pointers has one.
-func erases(pointers recorded.Document, pointer string) bool {
-	for p := range pointers.Elements() {
-		if p.Text() == pointer {
 			return true
 		}
 	}

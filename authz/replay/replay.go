@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	adminpb "understudy/admin/v1"
@@ -107,13 +108,5 @@ func (r *replay) conditions() authz.Conditions {
 
 // concerns reports whether an entry of a rule is about the policies.
 func (r *replay) concerns(path string) bool {
-	if path == "" || r.live.asks(path) || r.candidate.asks(path) {
-		return true
-	}
-	for _, rule := range r.Rules {
-		if rule == path {
-			return true
-		}
-	}
-	return false
+	return path == "" || r.live.asks(path) || r.candidate.asks(path) || slices.Contains(r.Rules, path)
 }
