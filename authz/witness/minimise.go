@@ -122,27 +122,37 @@ func indifferent(old any, put func(any), holds func() bool) bool {
 
 // another returns a value of the same form in which all texts, numbers and booleans are others.
 func another(value any, number json.Number) any {
+	return replaced(value, func(leaf any) any {
+		switch v := leaf.(type) {
+		case string:
+			return word
+		case json.Number:
+			return number
+		case bool:
+			return !v
+		}
+		return leaf
+	})
+}
+
+// replaced returns a copy of a value with the same objects and arrays, in which everything else
+// is what other makes of it.
+func replaced(value any, other func(leaf any) any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, element := range v {
-			out[name] = another(element, number)
+			out[name] = replaced(element, other)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, element := range v {
-			out[i] = another(element, number)
+			out[i] = replaced(element, other)
 		}
 		return out
-	case string:
-		return word
-	case json.Number:
-		return number
-	case bool:
-		return !v
 	}
-	return value
+	return other(value)
 }
 
 // size is the number of values of a document.

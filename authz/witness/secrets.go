@@ -137,23 +137,12 @@ func (s *subject) holdsMinted(ctx context.Context) bool {
 
 // minted returns a document with the texts of its tokens.
 func minted(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, element := range v {
-			out[name] = minted(element)
+	return replaced(value, func(leaf any) any {
+		if t, ok := leaf.(*token); ok {
+			return t.text()
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, element := range v {
-			out[i] = minted(element)
-		}
-		return out
-	case *token:
-		return v.text()
-	}
-	return value
+		return leaf
+	})
 }
 
 // minimiseClaims takes out of a token the claims that make no difference: who had it is among
