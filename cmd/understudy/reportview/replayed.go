@@ -16,11 +16,11 @@ func (p *page) replayed() {
 	if text == "" {
 		return
 	}
-	if p.gap(); p.r.RequestCount > 0 && !p.o.Everything {
-		p.section("Replayed", text) // what has happened since needs the room
-		return
-	}
+	p.gap()
 	p.section("Replayed", text)
+	if p.r.RequestCount > 0 && !p.o.Everything {
+		return // what has happened since needs the room
+	}
 	groups := groupsOf(asGroups(p.r.Replayed))
 	for _, d := range groups[:min(len(groups), p.d.groups)] {
 		p.row("", "  "+replayedGroupOf(d))

@@ -263,21 +263,19 @@ func (p *page) countList(cells []countCell) {
 
 // weigh colours a number that somebody should look at.
 func (p *page) weigh(c countCell, text string) string {
-	switch {
-	case !c.some || !c.differs:
+	if !c.some || c.kind == adminpb.Report_KIND_UNSPECIFIED {
 		return text
-	case c.head == "NEWLY DENIED" || c.head == "FAILED":
-		return p.o.Palette.Red(text)
-	default:
-		return p.o.Palette.Yellow(text)
 	}
+	return p.kind(c.kind, text)
 }
 
 // countCell is one number of the table.
 type countCell struct {
 	head, number, share string
-	// some says that it is not 0, differs that it counts differences.
-	some, differs bool
+	// some says that it is not 0.
+	some bool
+	// kind is that of the differences that it counts; unspecified if it counts none.
+	kind adminpb.Report_Kind
 }
 
 // width is the columns of a cell.
@@ -299,7 +297,7 @@ func countsOf(r *adminpb.Report) []countCell {
 		case k.value == adminpb.Report_RESPONSE_CHANGED:
 			head = "CHANGED" // so that all of them fit into 80 columns
 		}
-		cells = append(cells, countCell{head: head, number: report.Number(n), share: share(n, r.RequestCount), some: n > 0, differs: true})
+		cells = append(cells, countCell{head: head, number: report.Number(n), share: share(n, r.RequestCount), some: n > 0, kind: k.value})
 	}
 	return cells
 }

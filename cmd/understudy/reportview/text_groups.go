@@ -80,7 +80,7 @@ func (p *page) stack(groups []*adminpb.Report_Difference) {
 	}
 }
 
-// kind colours the name of a kind.
+// kind colours the name of a kind, or the number of its requests.
 func (p *page) kind(k adminpb.Report_Kind, text string) string {
 	switch k {
 	case adminpb.Report_NEWLY_DENIED, adminpb.Report_FAILED:

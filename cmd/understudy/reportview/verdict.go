@@ -38,7 +38,7 @@ func (v Verdict) String() string { return v.Word + ": " + v.Why + "." }
 // VerdictOf judges a report: by its requirements if there are any, else by whether
 // anything changes.
 func VerdictOf(r *adminpb.Report) Verdict {
-	unmet, unreachable := 0, 0
+	var unmet, unreachable int64
 	for _, q := range r.Requirements {
 		if !q.Met {
 			unmet++
@@ -50,13 +50,13 @@ func VerdictOf(r *adminpb.Report) Verdict {
 	of := int64(len(r.Requirements))
 	switch {
 	case unreachable > 0:
-		return Verdict{"Do not commit", numberOf(int64(unreachable), of) + " can no longer be met; " + changeOf(r), Bad}
+		return Verdict{"Do not commit", numberOf(unreachable, of) + " can no longer be met; " + changeOf(r), Bad}
 	case unmet == 2 && of == 2:
 		return Verdict{"Not yet", "neither of the requirements is met; " + changeOf(r), Bad}
-	case unmet > 1 && int64(unmet) == of:
+	case unmet > 1 && unmet == of:
 		return Verdict{"Not yet", "none of the " + report.Number(of) + " requirements is met; " + changeOf(r), Bad}
 	case unmet > 0:
-		return Verdict{"Not yet", numberOf(int64(unmet), of) + notMet(unmet) + "; " + changeOf(r), Bad}
+		return Verdict{"Not yet", numberOf(unmet, of) + areOf(unmet) + " not met; " + changeOf(r), Bad}
 	case r.RequestCount == 0:
 		return Verdict{"Not known yet", "no request has been compared", Unknown}
 	case of == 1:
@@ -80,14 +80,6 @@ func numberOf(n, of int64) string {
 		return "the requirement"
 	}
 	return report.Number(n) + " of " + report.Number(of) + " requirements"
-}
-
-// notMet agrees with how many are not.
-func notMet(n int) string {
-	if n == 1 {
-		return " is not met"
-	}
-	return " are not met"
 }
 
 // differing is the number of requests that are not decided alike.
