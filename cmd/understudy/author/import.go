@@ -71,7 +71,7 @@ them. A signed bundle needs the key that verifies it (--verification-key), or
   understudy import ./policy --id web/next --apply     # as an experiment: try it first`,
 		Args: command.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.client.In, f.client.Out, f.client.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			f.client.Attach(cmd)
 			return f.run(cmd.Context(), args[0])
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -39,8 +38,6 @@ type replayFlags struct {
 	// tests is the file that tests are written to, and testsFor candidate or live: the policy
 	// that they are to pass with.
 	tests, testsFor string
-
-	out, err io.Writer
 }
 
 // NewReplay makes the command that answers what a change would have done to the traffic of
@@ -76,8 +73,7 @@ be compared, and 2 if a flag or a file makes no sense.`,
   kubectl logs deploy/web -c opa | understudy replay --live shop --candidate next.yaml -o markdown -`,
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.client.In, f.client.Out, f.client.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-			f.out, f.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			f.client.Attach(cmd)
 			return f.run(cmd.Context(), args)
 		},
 	}
@@ -117,14 +113,12 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 		return nil, command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
 	case !command.OneOf(f.testsFor, "candidate", "live"):
 		return nil, command.Usage(errors.New("--tests-for: it is candidate or live"))
-	case f.require == "":
-		return nil, nil
 	}
-	required, err := report.Parse(f.require)
+	required, err := cli.ParseRequire(f.require)
 	if err != nil {
-		return nil, command.Usage(fmt.Errorf("--require: %w", err))
+		return nil, err
 	}
-	if required.RequireAllNodes {
+	if required.GetRequireAllNodes() {
 		return nil, command.Usage(errors.New("--require: all-nodes is about sidecars, and a recording has none; leave it out"))
 	}
 	return required, nil
@@ -151,7 +145,7 @@ func (f *replayFlags) run(ctx context.Context, names []string) error {
 	}
 	// Little is kept between entries, so that the garbage of many can wait.
 	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
-	progress := newReplayProgress(f.err, files)
+	progress := newReplayProgress(f.client.Err, files)
 	result, err := replay.Run(ctx, replay.Options{
 		Live: live.policy, Candidate: candidate.policy, LiveEtag: live.etag, CandidateEtag: candidate.etag, LiveRevision: live.revision,
 		Policy: f.chosen(live), Rules: rulePaths(f.rules), Files: progress.files, Workers: runtime.GOMAXPROCS(0),
@@ -225,8 +219,8 @@ func (r *replayed) write(made *adminpb.Report) error {
 	if r.flags.client.Output == "json" {
 		return r.writeJSON(made)
 	}
-	o := reportview.OptionsFor(r.flags.out)
+	o := reportview.OptionsFor(r.flags.client.Out)
 	o.Name = terminal.Line(r.flags.candidate)
 	o.Notes, o.NotesOf = r.notes(), "log"
-	return reportview.Write(r.flags.out, r.flags.client.Output, made, o)
+	return reportview.Write(r.flags.client.Out, r.flags.client.Output, made, o)
 }

@@ -130,7 +130,7 @@ func (r *replayed) writeJSON(made *adminpb.Report) error {
 	if err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(r.flags.out)
+	encoder := json.NewEncoder(r.flags.client.Out)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(replayJSON{encoded, &replayFactsJSON{

@@ -29,18 +29,18 @@ func (f *replayFlags) writeTests(ctx context.Context, r *replayed) error {
 	}
 	for i, why := range made.Left {
 		if i == maxLeft {
-			fmt.Fprintf(f.err, "note: and %s more\n", count(int64(len(made.Left)-i), "group"))
+			fmt.Fprintf(f.client.Err, "note: and %s more\n", count(int64(len(made.Left)-i), "group"))
 			break
 		}
-		fmt.Fprintln(f.err, "note: no test of "+terminal.Line(why))
+		fmt.Fprintln(f.client.Err, "note: no test of "+terminal.Line(why))
 	}
 	if made.Count == 0 {
-		fmt.Fprintf(f.err, "note: there is no test to write to %s\n", f.tests)
+		fmt.Fprintf(f.client.Err, "note: there is no test to write to %s\n", f.tests)
 		return nil
 	}
 	if err := os.WriteFile(f.tests, []byte(made.Module), 0o644); err != nil {
 		return fmt.Errorf("--tests: %w", err)
 	}
-	fmt.Fprintf(f.err, "%s written to %s: passed by the %s, failed by the other policy\n", testCount(made.Count), f.tests, options.For)
+	fmt.Fprintf(f.client.Err, "%s written to %s: passed by the %s, failed by the other policy\n", testCount(made.Count), f.tests, options.For)
 	return nil
 }

@@ -72,6 +72,11 @@ func (c *Client) BindConnection(f *pflag.FlagSet) {
 	c.transport.bind(f)
 }
 
+// Attach has the client read and write what its command does.
+func (c *Client) Attach(cmd *cobra.Command) {
+	c.In, c.Out, c.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+}
+
 // BindWait declares the flag of the commands that change something.
 func (c *Client) BindWait(f *pflag.FlagSet) {
 	f.BoolVar(&c.wait, "wait", true, "wait until every sidecar has applied the change")
@@ -98,7 +103,7 @@ func newCommandWith(outputs []string, use, short, long string, args cobra.Positi
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n\n" + long, Args: command.Arguments(args),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.In, c.Out, c.Err = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			c.Attach(cmd)
 			if !command.OneOf(c.Output, c.outputs...) {
 				return command.Usage(fmt.Errorf("--output: it is %s", alternatives(c.outputs)))
 			}

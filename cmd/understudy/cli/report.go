@@ -55,7 +55,7 @@ The exit code is 0 if all requirements are met, those of the location and those 
 			if err != nil {
 				return err
 			}
-			required, err := parseRequire(f.require)
+			required, err := ParseRequire(f.require)
 			if err != nil {
 				return err
 			}
@@ -80,8 +80,8 @@ func bindRequire(cmd *cobra.Command, require *string) {
 	_ = cmd.RegisterFlagCompletionFunc("require", completeRequire)
 }
 
-// parseRequire reads the value of --require. Without any it is nil.
-func parseRequire(list string) (*adminpb.CommitRequirements, error) {
+// ParseRequire reads the value of --require. Without any it is nil.
+func ParseRequire(list string) (*adminpb.CommitRequirements, error) {
 	if list == "" {
 		return nil, nil
 	}

@@ -33,7 +33,7 @@ the time is over.
 			if timeout <= 0 {
 				return command.Usage(fmt.Errorf("--timeout %v: it is more than 0, such as 1h", timeout))
 			}
-			required, err := parseRequire(require)
+			required, err := ParseRequire(require)
 			if err != nil {
 				return err
 			}
