@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/reportview"
 )
@@ -68,7 +69,7 @@ has to be.
 
 // run commits by the report, or by the etag that is given.
 func (f *commitFlags) run(ctx context.Context, c *Client, name string) error {
-	required, err := parseRequire(f.require)
+	required, err := ParseRequire(f.require)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (c *Client) warnOfOtherPolicy(ctx context.Context, name, etag string) {
 // one now: what has changed, and what to do. The cause is what the API answered, if that
 // says more than can be found out.
 func (c *Client) changedSince(ctx context.Context, r *adminpb.Report, name string, cause error) error {
-	short, policy := c.short(name), policyOf(name)
+	short, policy := c.short(name), string(authz.ResourceName(name).Policy())
 	live, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policy})
 	if err == nil && live.Etag != r.PolicyEtag {
 		return &refusal{cause, fmt.Sprintf("nothing was committed: the live policy has changed since the report%s.\n"+
@@ -173,12 +174,6 @@ func (e *refusal) Error() string { return e.text }
 
 // Unwrap returns what the API answered.
 func (e *refusal) Unwrap() error { return e.cause }
-
-// policyOf is the resource name of an experiment's policy.
-func policyOf(experiment string) string {
-	policy, _, _ := strings.Cut(experiment, "/experiments/")
-	return policy
-}
 
 // differenceOf says in what a live policy differs from the one that had an etag before, as
 // far as that is kept as a revision.
@@ -228,10 +223,8 @@ func changedParts(before, after *adminpb.Policy) (parts []string) {
 
 // changedKeys are the keys of two maps that are in one alone, or have other values.
 func changedKeys[V any](before, after map[string]V, prefix string, same func(a, b V) bool) (keys []string) {
-	all := maps.Clone(before)
-	if all == nil {
-		all = make(map[string]V)
-	}
+	all := make(map[string]V)
+	maps.Copy(all, before)
 	maps.Copy(all, after)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		a, had := before[key]
