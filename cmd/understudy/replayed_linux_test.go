@@ -41,22 +41,9 @@ type replayedReport struct {
 // returns it as it came.
 func (p *started) awaitReplayed(t *testing.T, experiment string, requests int) (r replayedReport, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		code, text := p.call(t, "admin", "GET", experiment+"/report", "")
-		if code != http.StatusOK {
-			t.Fatalf("the report is answered with %d: %s", code, text)
-		}
-		r = replayedReport{}
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
-			t.Fatal(err)
-		}
-		if r.Replayed.Counts.RequestCount == fmt.Sprint(requests) {
-			return r, text
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d requests are not replayed:\n%s\n%s", requests, text, p.log)
-		}
-	}
+	return pollReport(t, p, experiment, fmt.Sprintf("%d requests are replayed", requests), func(r replayedReport) bool {
+		return r.Replayed.Counts.RequestCount == fmt.Sprint(requests)
+	})
 }
 
 // secretModules :: experiment → its rule, which reads what is secret, and denies, or fails.

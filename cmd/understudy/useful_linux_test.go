@@ -104,21 +104,31 @@ type usefulReport struct {
 // awaitReport polls the report of an experiment until all requests are counted and examined.
 func (p *started) awaitReport(t *testing.T, experiment string, requests int) (r usefulReport) {
 	t.Helper()
+	r, _ = pollReport(t, p, experiment, fmt.Sprintf("%d requests are examined", requests), func(r usefulReport) bool {
+		examined := strings.Trim(r.PendingRequestCount, "0") == "" && len(r.Differences) > 0 && len(r.Differences[0].Causes) > 0
+		return r.RequestCount == fmt.Sprint(requests) && examined
+	})
+	return r
+}
+
+// pollReport reads the report of an experiment until it shows what is wanted, and returns it
+// also as it came.
+func pollReport[R any](t *testing.T, p *started, experiment, want string, shows func(R) bool) (R, string) {
+	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		code, text := p.call(t, "admin", "GET", experiment+"/report", "")
 		if code != http.StatusOK {
 			t.Fatalf("the report is answered with %d: %s", code, text)
 		}
-		r = usefulReport{}
+		var r R
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatal(err)
 		}
-		examined := strings.Trim(r.PendingRequestCount, "0") == "" && len(r.Differences) > 0 && len(r.Differences[0].Causes) > 0
-		if r.RequestCount == fmt.Sprint(requests) && examined {
-			return r
+		if shows(r) {
+			return r, text
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d requests are not examined:\n%s\n%s", requests, text, p.log)
+			t.Fatalf("the report does not show that %s:\n%s\n%s", want, text, p.log)
 		}
 	}
 }
