@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -106,8 +107,7 @@ type evidenceFleet struct {
 	etag   string
 	// values are what is published, by turns.
 	values [][]byte
-	mu     sync.Mutex
-	serial int64
+	serial atomic.Int64
 }
 
 // open stores the experiments and connects the nodes.
@@ -152,10 +152,7 @@ func (f *evidenceFleet) close() error {
 
 // publish publishes what a node has counted of all experiments.
 func (f *evidenceFleet) publish(ctx context.Context, node int) error {
-	f.mu.Lock()
-	f.serial++
-	serial := f.serial
-	f.mu.Unlock()
+	serial := f.serial.Add(1)
 	var evidence []authz.PublishedEvidence
 	for i, name := range f.names {
 		evidence = append(evidence, authz.PublishedEvidence{
