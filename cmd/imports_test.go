@@ -138,6 +138,8 @@ var graph = map[string][]string{
 	// For tests. It imports nothing of ours, so that its reading of the specification is independent.
 	"authz/extauthz/checktest": {},
 
+	"authz/diagnostics/logtest": {}, // for tests
+
 	// Tests alone.
 	"cmd":                 {},
 	"deploy":              {},

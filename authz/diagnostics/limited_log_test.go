@@ -1,40 +1,21 @@
 package diagnostics_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"understudy/authz/diagnostics"
+	"understudy/authz/diagnostics/logtest"
 )
-
-// lockedBuffer is a log that a test reads.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
 
 // TestALimitedLogLosesNoCount logs ten lines at once, where three may be, and one more
 // when all is quiet again.
 func TestALimitedLogLosesNoCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &lockedBuffer{}
+		out := &logtest.Buffer{}
 		l := diagnostics.NewLimitedLog(slog.New(slog.NewTextHandler(out, nil)), 3, time.Minute)
 		say := func(i int) { l.Log(t.Context(), slog.LevelWarn, "oops", slog.Int("i", i)) }
 		for i := range 10 {

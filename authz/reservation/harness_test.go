@@ -2,7 +2,6 @@ package reservation_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +23,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/decisionlog"
+	"understudy/authz/diagnostics/logtest"
 	"understudy/authz/rehearsal"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/reservation"
@@ -171,36 +170,18 @@ func (f deciderFunc) Check(ctx context.Context, r *authz.Request) authz.Decision
 
 func yes(context.Context, *authz.Request) authz.Decision { return authz.Decision{Verdict: authz.Allow} }
 
-// logBuffer is a log that a test reads while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // port is a handler behind a real port.
 type port struct {
 	*reservation.Handler
 	url string
-	log *logBuffer
+	log *logtest.Buffer
 }
 
 // serve opens a port until the test ends. Callers need the token unless the
 // configuration is changed.
 func serve(t testing.TB, d reservation.Decider, change func(*reservation.Config)) *port {
 	t.Helper()
-	p := &port{log: &logBuffer{}}
+	p := &port{log: &logtest.Buffer{}}
 	config := reservation.Config{
 		Policy: "leases", Tokens: []string{token}, Logger: slog.New(slog.NewTextHandler(p.log, nil)),
 	}

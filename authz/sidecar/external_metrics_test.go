@@ -1,13 +1,11 @@
 package sidecar_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics/logtest"
 	"understudy/authz/extservice"
 	"understudy/authz/sidecar"
 )
@@ -84,24 +83,6 @@ func TestHostsOfMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that a test reads.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
-
 // TestAServiceThatFailsIsLoggedOnce logs the changes, and nothing that the service or
 // the request says.
 func TestAServiceThatFailsIsLoggedOnce(t *testing.T) {
@@ -115,7 +96,7 @@ func TestAServiceThatFailsIsLoggedOnce(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"message": "s3cr3t"}`)
 	})
-	out := &lockedBuffer{}
+	out := &logtest.Buffer{}
 	s, _ := deciding(t, rules("", serviceRule(service.URL, false)), func(c *sidecar.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		c.External.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "s3cr3t", nil }}

@@ -13,6 +13,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
+	"understudy/authz/diagnostics/logtest"
 	"understudy/authz/sidecar"
 	"understudy/rego"
 )
@@ -42,7 +43,7 @@ func TestAPanicLeavesATrace(t *testing.T) {
 		{"an end", "notification", ending, quoting, "a value of type string, not shown", "sidecar_test.quoting"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, out := newMeter(), &lockedBuffer{}
+			m, out := newMeter(), &logtest.Buffer{}
 			s, _ := deciding(t, policy("", allowIf("input.x")), func(config *sidecar.Config) {
 				config.Meters, config.Logger = m, slog.New(slog.NewTextHandler(out, nil))
 			})
@@ -84,7 +85,7 @@ func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 		}
 		var err error
 		background.Run(proto.Size(source), func() { _, err = authz.Compile(brokenContext{t.Context()}, source) })
-		m, out := newMeter(), &lockedBuffer{}
+		m, out := newMeter(), &logtest.Buffer{}
 		panics, newErr := diagnostics.NewPanics(slog.New(slog.NewTextHandler(out, nil)), m)
 		if newErr != nil {
 			t.Fatal(newErr)
@@ -102,7 +103,7 @@ func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 
 // TestPanicsDoNotFloodTheLog: whoever finds a request that panics can send it again.
 func TestPanicsDoNotFloodTheLog(t *testing.T) {
-	m, out := newMeter(), &lockedBuffer{}
+	m, out := newMeter(), &logtest.Buffer{}
 	s, _ := deciding(t, policy("", allowIf("input.x")), func(config *sidecar.Config) {
 		config.Meters, config.Logger = m, slog.New(slog.NewTextHandler(out, nil))
 	})

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"understudy/authz/diagnostics/logtest"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/port/certtest"
@@ -140,7 +141,7 @@ type started struct {
 	*running
 	process *os.Process
 	// log is what it has written to standard error since its ports were open.
-	log *lockedBuffer
+	log *logtest.Buffer
 	// wait waits until the process has ended, and its log is complete. It returns the error
 	// of exec.Cmd.Wait.
 	wait func() error
@@ -160,7 +161,7 @@ func startProcess(t *testing.T, flags ...string) *started {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &started{running: &running{bound: make(map[string]string)}, process: cmd.Process, log: &lockedBuffer{}}
+	p := &started{running: &running{bound: make(map[string]string)}, process: cmd.Process, log: &logtest.Buffer{}}
 	p.readAddresses(stderr)
 	read := make(chan struct{})
 	go func() { _, _ = io.Copy(p.log, stderr); close(read) }()

@@ -5,13 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"understudy/authz/diagnostics/logtest"
 )
 
 // TestLinesOfGRPC: what grpc-gateway logs by itself, here of a Content-Type that does not
 // parse, has the format of the log, and nothing of the request is in it at INFO.
 func TestLinesOfGRPC(t *testing.T) {
 	for level, want := range map[string]bool{"debug": true, "info": false} {
-		var out lockedBuffer
+		var out logtest.Buffer
 		r := startServerWithLog(t, &out, func(c *config) { c.logFormat, c.logLevel = "json", level })
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 			"http://"+r.bound["admin"]+"/v1/projects/p1/locations/l1/policies", nil)

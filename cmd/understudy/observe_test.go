@@ -11,6 +11,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
+	"understudy/authz/diagnostics/logtest"
 	"understudy/cmd/understudy/telemetry"
 )
 
@@ -21,7 +22,7 @@ func TestAnObserverCannotBeOverlooked(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", c.listenGRPC(t))
 	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "20")
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	r := startServerWithLog(t, log, func(c *config) {
 		logTo(nil, telemetry.SinkOTel)(c)
 		c.observe = true

@@ -1,38 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	otellog "go.opentelemetry.io/otel/log"
 
+	"understudy/authz/diagnostics/logtest"
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/telemetry"
 )
-
-// lockedBuffer is a log that a test reads while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // deadCollectors are addresses of what takes no telemetry: a port that is closed, and one
 // that never answers.
@@ -65,7 +46,7 @@ func TestADeadCollectorFailsNothing(t *testing.T) {
 				t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
 				t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "3600000")
 				t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000")
-				log, closers := &lockedBuffer{}, &lifecycle.Closers{}
+				log, closers := &logtest.Buffer{}, &lifecycle.Closers{}
 				logger := slog.New(slog.NewTextHandler(log, nil))
 				tel, err := telemetry.New(t.Context(), telemetry.Config{Node: "test"}, logger, closers)
 				if err != nil {
@@ -89,7 +70,7 @@ func TestADeadCollectorFailsNothing(t *testing.T) {
 func TestAServerBesideADeadCollectorEndsWell(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", deadCollectors(t)["closed"])
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// The end of the start is the signal.

@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/diagnostics/logtest"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/supervisor"
@@ -30,24 +30,6 @@ func TestMain(m *testing.M) {
 		os.Exit(child.Main("test"))
 	}
 	os.Exit(m.Run())
-}
-
-// logged is a log that tests read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // children remembers the processes that a supervisor starts.
@@ -84,9 +66,9 @@ func (c *children) started() []*process.Process {
 }
 
 // start returns a supervisor with real processes of little memory.
-func start(t testing.TB) (*supervisor.Supervisor, *children, *logged) {
+func start(t testing.TB) (*supervisor.Supervisor, *children, *logtest.Buffer) {
 	t.Helper()
-	log, kids := &logged{}, &children{}
+	log, kids := &logtest.Buffer{}, &children{}
 	s, err := supervisor.New(supervisor.Config{
 		Start: kids.start, Build: "test", Memory: 128 << 20, StuckTime: 200 * time.Millisecond, CompileTime: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),

@@ -1,39 +1,21 @@
 package port
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"understudy/authz/diagnostics/logtest"
 )
-
-// lockedBuffer is a log that a test reads while a timer may write it.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
 
 // TestRefusalsDoNotFloodTheLog: a line a minute at most, and none for a probe.
 func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &lockedBuffer{}
+		out := &logtest.Buffer{}
 		r, err := NewRefusals("authz", sdkmetric.NewMeterProvider(), slog.New(slog.NewTextHandler(out, nil)))
 		if err != nil {
 			t.Fatal(err)
