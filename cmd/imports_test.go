@@ -61,6 +61,7 @@ var graph = map[string][]string{
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
 		"rego", "rego/regotest", // for the results of tests
 	},
+	"admin/access":   {},
 	"admin/aip":      {},
 	"admin/apierror": {"admin/aip", "admin/v1"},
 	"admin/content":  {"admin/aip", "admin/apierror", "admin/v1"},

@@ -44,6 +44,8 @@ const (
 	ReasonDeadlineExceeded    Reason = "DEADLINE_EXCEEDED"
 	ReasonCancelled           Reason = "CANCELLED"
 	ReasonInternal            Reason = "INTERNAL"
+	ReasonUnauthenticated     Reason = "UNAUTHENTICATED"
+	ReasonPermissionDenied    Reason = "PERMISSION_DENIED"
 )
 
 // The reasons of the REST edge.

@@ -530,7 +530,14 @@ type PolicyExperiment struct {
 	// Output only. When the experiment was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only. When the experiment was last changed by a user.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Output only. Who created the experiment, such as `token:ci`; empty if the
+	// server does not authenticate its callers.
+	Creator string `protobuf:"bytes,11,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. Who has set `policy` since the experiment was created, sorted,
+	// its creator included: who cannot commit it where
+	// `CommitRequirements.require_different_committer` is set.
+	PolicyEditors []string `protobuf:"bytes,12,rep,name=policy_editors,json=policyEditors,proto3" json:"policy_editors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +638,20 @@ func (x *PolicyExperiment) GetCreateTime() *timestamppb.Timestamp {
 func (x *PolicyExperiment) GetUpdateTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *PolicyExperiment) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *PolicyExperiment) GetPolicyEditors() []string {
+	if x != nil {
+		return x.PolicyEditors
 	}
 	return nil
 }
@@ -1025,7 +1046,10 @@ type PolicyRevision struct {
 	// Output only. When the revision was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only. Other IDs of this revision, such as `latest`.
-	AlternateIds  []string `protobuf:"bytes,4,rep,name=alternate_ids,json=alternateIds,proto3" json:"alternate_ids,omitempty"`
+	AlternateIds []string `protobuf:"bytes,4,rep,name=alternate_ids,json=alternateIds,proto3" json:"alternate_ids,omitempty"`
+	// Output only. Who created the revision, such as `token:ci`; empty if the
+	// server does not authenticate its callers.
+	Creator       string `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1086,6 +1110,13 @@ func (x *PolicyRevision) GetAlternateIds() []string {
 		return x.AlternateIds
 	}
 	return nil
+}
+
+func (x *PolicyRevision) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
 }
 
 // The configuration of a location.
@@ -3445,8 +3476,11 @@ type CommitRequirements struct {
 	Scope CommitRequirements_Scope `protobuf:"varint,14,opt,name=scope,proto3,enum=understudy.admin.v1.CommitRequirements_Scope" json:"scope,omitempty"`
 	// Optional. At most this many requests were not compared.
 	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Optional. Whoever commits has never set the `policy` of the experiment (four
+	// eyes). Without authentication it is never met.
+	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *CommitRequirements) Reset() {
@@ -3584,6 +3618,13 @@ func (x *CommitRequirements) GetMaxDroppedCount() int64 {
 	return 0
 }
 
+func (x *CommitRequirements) GetRequireDifferentCommitter() bool {
+	if x != nil {
+		return x.RequireDifferentCommitter
+	}
+	return false
+}
+
 // What is known about previewing a policy experiment.
 type PolicyPreviewMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3676,8 +3717,11 @@ type OperationMetadata struct {
 	// Output only. The live nodes that have applied the change. The operation is
 	// done when it equals `node_count`.
 	AppliedNodeCount int32 `protobuf:"varint,7,opt,name=applied_node_count,json=appliedNodeCount,proto3" json:"applied_node_count,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Output only. Who called the method, such as `token:ci`; empty if the server
+	// does not authenticate its callers.
+	Creator       string `protobuf:"bytes,8,opt,name=creator,proto3" json:"creator,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OperationMetadata) Reset() {
@@ -3757,6 +3801,13 @@ func (x *OperationMetadata) GetAppliedNodeCount() int32 {
 		return x.AppliedNodeCount
 	}
 	return 0
+}
+
+func (x *OperationMetadata) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
 }
 
 // The metadata of `StartPreviewPolicyExperiment`.
@@ -5072,7 +5123,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:o\xeaAl\n" +
-	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\x8f\x06\n" +
+	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\xda\x06\n" +
 	"\x10PolicyExperiment\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x128\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12Z\n" +
@@ -5086,7 +5137,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"createTime\x12@\n" +
 	"\vupdate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
-	"updateTime\x1a>\n" +
+	"updateTime\x12\x1d\n" +
+	"\acreator\x18\v \x01(\tB\x03\xe0A\x03R\acreator\x12*\n" +
+	"\x0epolicy_editors\x18\f \x03(\tB\x03\xe0A\x03R\rpolicyEditors\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
@@ -5245,13 +5298,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xef\x02\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\x8e\x03\n" +
 	"\x0ePolicyRevision\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12<\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x03R\bsnapshot\x12@\n" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12(\n" +
-	"\ralternate_ids\x18\x04 \x03(\tB\x03\xe0A\x03R\falternateIds:\x99\x01\xeaA\x95\x01\n" +
+	"\ralternate_ids\x18\x04 \x03(\tB\x03\xe0A\x03R\falternateIds\x12\x1d\n" +
+	"\acreator\x18\x05 \x01(\tB\x03\xe0A\x03R\acreator:\x99\x01\xeaA\x95\x01\n" +
 	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\x88\x03\n" +
 	"\x06Config\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12N\n" +
@@ -5423,7 +5477,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\x8b\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xd0\n" +
 	"\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
@@ -5442,7 +5496,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x11require_all_nodes\x18\r \x01(\bB\x03\xe0A\x01R\x0frequireAllNodes\x12H\n" +
 	"\x05scope\x18\x0e \x01(\x0e2-.understudy.admin.v1.CommitRequirements.ScopeB\x03\xe0A\x01R\x05scope\x124\n" +
 	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\n" +
-	"R\x0fmaxDroppedCount\x88\x01\x01\"?\n" +
+	"R\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
+	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\"?\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRESENT_PAIR\x10\x01\x12\r\n" +
@@ -5469,7 +5524,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0fSTATE_UNDEFINED\x10\x00\x12\n" +
 	"\n" +
 	"\x06ACTIVE\x10\x01\x12\r\n" +
-	"\tSUSPENDED\x10\x02\"\xce\x02\n" +
+	"\tSUSPENDED\x10\x02\"\xed\x02\n" +
 	"\x11OperationMetadata\x12@\n" +
 	"\vcreate_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12:\n" +
@@ -5479,7 +5534,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10cancel_requested\x18\x05 \x01(\bB\x03\xe0A\x03R\x0fcancelRequested\x12\"\n" +
 	"\n" +
 	"node_count\x18\x06 \x01(\x05B\x03\xe0A\x03R\tnodeCount\x121\n" +
-	"\x12applied_node_count\x18\a \x01(\x05B\x03\xe0A\x03R\x10appliedNodeCount\"q\n" +
+	"\x12applied_node_count\x18\a \x01(\x05B\x03\xe0A\x03R\x10appliedNodeCount\x12\x1d\n" +
+	"\acreator\x18\b \x01(\tB\x03\xe0A\x03R\acreator\"q\n" +
 	"$StartPreviewPolicyExperimentMetadata\x12I\n" +
 	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\"p\n" +
 	"#StopPreviewPolicyExperimentMetadata\x12I\n" +

@@ -1,0 +1,31 @@
+package access
+
+import "testing"
+
+// What is enforced changes by those alone who may commit, or edit policies.
+func TestExperimentersNeverChangeWhatIsEnforced(t *testing.T) {
+	for _, p := range []Permission{
+		ExperimentsCommit, PoliciesCreate, PoliciesUpdate, PoliciesDelete, PoliciesUndelete, PoliciesRollback, PoliciesPromote,
+		ConfigUpdate, RevisionsCreate, RevisionsDelete, PoliciesSetIAMPolicy,
+	} {
+		for role, want := range map[Role]bool{RoleViewer: false, RoleExperimenter: false, RoleOwner: true} {
+			if got := role.Has(p); got != want {
+				t.Errorf("%s has %s: got %v, want %v", role, p, got, want)
+			}
+		}
+	}
+	for _, p := range []Permission{ExperimentsCreate, ExperimentsUpdate, PoliciesUpdate, ProjectsSetIAMPolicy} {
+		if RoleCommitter.Has(p) {
+			t.Errorf("a committer has %s", p)
+		}
+	}
+	for _, p := range RoleOwner.Permissions() {
+		if RoleEditor.Has(p) != (p != PoliciesGetIAMPolicy && p != PoliciesSetIAMPolicy && p != LocationsGetIAMPolicy &&
+			p != LocationsSetIAMPolicy && p != ProjectsGetIAMPolicy && p != ProjectsSetIAMPolicy) {
+			t.Errorf("editor has %s: %v", p, RoleEditor.Has(p))
+		}
+	}
+	if Role("roles/owner").Has(PoliciesGet) {
+		t.Error("a role that does not exist has a permission")
+	}
+}

@@ -1,0 +1,23 @@
+package apierror
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+)
+
+// Unauthenticated is UNAUTHENTICATED: there are no credentials, or bad ones. The
+// description says which kind is missing, or what is wrong with them and how to fix it; it
+// quotes nothing of them.
+func Unauthenticated(description string) error {
+	return New(codes.Unauthenticated, ReasonUnauthenticated, description, nil)
+}
+
+// PermissionDenied is PERMISSION_DENIED in the words of AIP-211. It is the same whether the
+// resource exists or not.
+func PermissionDenied(permission, resource string) error {
+	resource = Shown(resource)
+	return New(codes.PermissionDenied, ReasonPermissionDenied,
+		fmt.Sprintf("Permission '%s' denied on resource '%s' (or it might not exist).", permission, resource),
+		Facts{"permission": permission, "resource": resource})
+}
