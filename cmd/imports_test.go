@@ -37,7 +37,7 @@ var graph = map[string][]string{
 	"cmd/understudy/cli": {
 		"authz",                        // the names of resources
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
-		"admin/report", // requirements are written as the server writes them
+		"admin/report", "admin/report/verdict", // requirements are written as the server writes them, and verdicts in its words
 		"cmd/understudy/command", "cmd/understudy/reportview",
 		"cmd/understudy/port", // a file of authorities is read alike on both sides of TLS
 		"cmd/understudy/resourcefile", "cmd/understudy/terminal",
@@ -46,9 +46,9 @@ var graph = map[string][]string{
 	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/terminal", "deploy/examples"},
 	"cmd/understudy/lifecycle":     {},
 	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
-	"cmd/understudy/port/certtest": {},                                                      // certificates for tests
-	"cmd/understudy/reportview":    {"admin/report", "admin/v1", "cmd/understudy/terminal"}, // admin/report for numbers as people read them
-	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},             // content for the numbers that a policy keeps
+	"cmd/understudy/port/certtest": {},                                                                              // certificates for tests
+	"cmd/understudy/reportview":    {"admin/report", "admin/report/verdict", "admin/v1", "cmd/understudy/terminal"}, // admin/report for numbers as people read them
+	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},                                     // content for the numbers that a policy keeps
 	"cmd/understudy/storage": {
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
@@ -71,9 +71,10 @@ var graph = map[string][]string{
 		"admin/aip", "admin/content", "admin/v1", "authz/evidence", "authz/evidence/v1",
 		"authz", // how long a node counts as live
 	},
-	"admin/rest":      {"admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
-	"admin/v1":        {},
-	"admin/boltstore": {"admin", "admin/v1", "authz"},
+	"admin/report/verdict": {"admin/report", "admin/v1"},                                                             // the words of a report, whoever shows it
+	"admin/rest":           {"admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
+	"admin/v1":             {},
+	"admin/boltstore":      {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {
 		"admin", "admin/aip", "admin/library", "admin/v1", "authz", "authz/diagnostics",
 		"admin/rest", // what every API on the port checks of a request

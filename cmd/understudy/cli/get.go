@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/cmd/understudy/reportview"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -189,13 +189,13 @@ func numbersOf(r *adminpb.Report) (requests, differ string) {
 	if r == nil {
 		return "-", "-"
 	}
-	return report.Number(r.RequestCount), reportview.Differing(r)
+	return report.Number(r.RequestCount), verdict.Differing(r)
 }
 
 // noteNumbers says on standard error what the preview of an experiment has shown so far,
 // beside the resource on standard output, which `apply` reads again.
 func (c *Client) noteNumbers(ctx context.Context, e *adminpb.PolicyExperiment) {
 	if r := c.numbers(ctx, []*adminpb.PolicyExperiment{e})[0]; r != nil {
-		fmt.Fprintf(c.Err, "%[1]s: %[2]s; see `understudy report %[1]s`\n", c.short(e.Name), reportview.Summary(r))
+		fmt.Fprintf(c.Err, "%[1]s: %[2]s; see `understudy report %[1]s`\n", c.short(e.Name), verdict.Summary(r))
 	}
 }

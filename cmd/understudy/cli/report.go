@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/reportview"
@@ -217,7 +218,7 @@ func viewOn(w io.Writer, lines func(*adminpb.Report, reportview.Options) []strin
 			last = text
 		}
 	}
-	return view{show: func(r *adminpb.Report) { say(reportview.VerdictOf(r).String()) }, note: say}
+	return view{show: func(r *adminpb.Report) { say(verdict.Of(r).String()) }, note: say}
 }
 
 // follow reads a report again and again until done returns true. Only the first answer has

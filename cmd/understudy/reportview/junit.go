@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -47,7 +48,7 @@ type (
 // exit code 1.
 func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	s := junitSuite{Name: o.nameOf(r), Properties: []junitProperty{
-		{"verdict", VerdictOf(r).String()}, {"requests", Summary(r)},
+		{"verdict", verdict.Of(r).String()}, {"requests", verdict.Summary(r)},
 	}}
 	if r.ExperimentEtag != "" {
 		s.Properties = append(s.Properties, junitProperty{"experiment_etag", r.ExperimentEtag}, junitProperty{"policy_etag", r.PolicyEtag})
@@ -55,7 +56,7 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	for _, text := range o.Notes {
 		s.Properties = append(s.Properties, junitProperty{o.NotesOf, terminal.Line(text)})
 	}
-	if text := replayedOf(r); text != "" {
+	if text := verdict.Replayed(r); text != "" {
 		s.Properties = append(s.Properties, junitProperty{"replayed", text})
 	}
 	if r.UpdateTime != nil {
@@ -69,8 +70,8 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	for _, k := range kinds {
-		c := junitCase{Class: s.Name + ".differences", Name: k.name, Output: outputOf(r, k)}
+	for _, k := range verdict.Kinds {
+		c := junitCase{Class: s.Name + ".differences", Name: k.Name, Output: outputOf(r, k)}
 		if r.RequestCount == 0 {
 			c.Skipped, c.Output = &junitMessage{"no request has been compared"}, ""
 			s.Skipped++
@@ -86,14 +87,14 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 }
 
 // outputOf is what the test of a kind says: its number, and its groups.
-func outputOf(r *adminpb.Report, k kind) string {
-	n := k.count(r)
-	lines := []string{report.Number(n) + " of " + counted(r.RequestCount, "request") + " (" + share(n, r.RequestCount) + ")"}
-	for _, d := range groupsOf(r) {
-		if d.Kind != k.value {
+func outputOf(r *adminpb.Report, k verdict.Kind) string {
+	n := k.Count(r)
+	lines := []string{report.Number(n) + " of " + verdict.Counted(r.RequestCount, "request") + " (" + verdict.Share(n, r.RequestCount) + ")"}
+	for _, d := range verdict.Groups(r) {
+		if d.Kind != k.Value {
 			continue
 		}
-		lines = append(lines, partOf(d)+" "+endpointOf(d)+", "+counted(d.CallerCount, "caller")+", "+answersOf(d))
+		lines = append(lines, partOf(d)+" "+endpointOf(d)+", "+verdict.Counted(d.CallerCount, "caller")+", "+answersOf(d))
 		for _, e := range d.Causes {
 			lines = append(lines, "  "+causeOf(e))
 		}

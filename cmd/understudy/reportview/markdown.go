@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -18,7 +19,7 @@ const markdownGroups = 50
 // change or a comment on it.
 func Markdown(w io.Writer, r *adminpb.Report, o Options) error {
 	m := &markdown{r: r}
-	v := VerdictOf(r)
+	v := verdict.Of(r)
 	m.line("### %s: %s", code(o.nameOf(r)), prose(v.String()))
 	m.line("")
 	m.scope()
@@ -69,10 +70,10 @@ func (m *markdown) scope() {
 		parts = append(parts, "experiment "+code(r.ExperimentEtag)+" beside the live policy "+code(r.PolicyEtag))
 	}
 	if r.ActiveDuration != nil {
-		parts = append(parts, "for "+period(r.ActiveDuration))
+		parts = append(parts, "for "+verdict.Period(r.ActiveDuration))
 	}
 	if r.NodeCount > 0 {
-		parts = append(parts, fmt.Sprintf("on %d of %s", r.ReportingNodeCount, counted(int64(r.NodeCount), "sidecar")))
+		parts = append(parts, fmt.Sprintf("on %d of %s", r.ReportingNodeCount, verdict.Counted(int64(r.NodeCount), "sidecar")))
 	}
 	if r.UpdateTime != nil {
 		parts = append(parts, "as of "+r.UpdateTime.AsTime().UTC().Format("2006-01-02 15:04:05 UTC"))
@@ -91,14 +92,14 @@ func (m *markdown) counts() {
 	m.line("| | requests | share |")
 	m.line("|---|---:|---:|")
 	m.line("| compared | %s | |", report.Number(m.r.RequestCount))
-	m.line("| unchanged | %s | %s |", report.Number(m.r.UnchangedCount), share(m.r.UnchangedCount, m.r.RequestCount))
-	for _, k := range kinds {
-		n := k.count(m.r)
+	m.line("| unchanged | %s | %s |", report.Number(m.r.UnchangedCount), verdict.Share(m.r.UnchangedCount, m.r.RequestCount))
+	for _, k := range verdict.Kinds {
+		n := k.Count(m.r)
 		mark := ""
 		if n > 0 {
 			mark = "**"
 		}
-		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.name, report.Number(n), prose(share(n, m.r.RequestCount)))
+		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.Name, report.Number(n), prose(verdict.Share(n, m.r.RequestCount)))
 	}
 	m.line("")
 }
@@ -110,7 +111,7 @@ func (m *markdown) requirements() {
 	}
 	m.line("| requirement | | has | needs | of |")
 	m.line("|---|---|---:|---:|---|")
-	for _, q := range requirementsOf(m.r) {
+	for _, q := range verdict.Requirements(m.r) {
 		state := "✅ met"
 		if q.Unreachable {
 			state = "❌ can no longer be met"
@@ -128,7 +129,7 @@ func (m *markdown) requirements() {
 
 // groups is the table of what differs, and why.
 func (m *markdown) groups() {
-	all := groupsOf(m.r)
+	all := verdict.Groups(m.r)
 	if len(all) == 0 && len(m.r.OtherDifferences) == 0 {
 		return
 	}
@@ -136,7 +137,7 @@ func (m *markdown) groups() {
 	m.line("|---:|---|---|---:|---|---|")
 	shown := all[:min(len(all), markdownGroups)]
 	for _, d := range shown {
-		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), nameOfKind(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), whyOf(d))
+		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), whyOf(d))
 	}
 	m.line("")
 	if rest := restOf(all[len(shown):], m.r.OtherDifferences); rest != "" {
@@ -166,26 +167,26 @@ func whyOf(d *adminpb.Report_Difference) string {
 // rest is who, what of the data differs, what was not seen, noise and what is not known, as a list.
 func (m *markdown) rest(o Options) {
 	m.replayed()
-	for _, l := range labelsOf(m.r) {
+	for _, l := range verdict.Labels(m.r) {
 		var values []string
 		for _, v := range l.Values {
 			values = append(values, code(v.Value)+" "+report.Number(v.RequestCount))
 		}
-		m.line("* %s, by %s: %s", nameOfKind(l.Kind), code(l.Label), strings.Join(values, ", "))
+		m.line("* %s, by %s: %s", verdict.NameOf(l.Kind), code(l.Label), strings.Join(values, ", "))
 	}
 	if len(m.r.ChangedData) > 0 {
 		m.line("* the data differs in %s", code(strings.Join(m.r.ChangedData, ", ")))
 	}
-	if text := unseen(m.r); text != "" {
-		m.line("* %s%s", text, nothingKnown(m.r))
-		for _, c := range neverExercised(m.r) {
+	if text := verdict.Unseen(m.r); text != "" {
+		m.line("* %s%s", text, verdict.NothingKnown(m.r))
+		for _, c := range verdict.NeverExercised(m.r) {
 			m.line("  * %s", code(ruleOf(c)))
 		}
 	}
-	if text := noiseOf(m.r); text != "" {
+	if text := verdict.Noise(m.r); text != "" {
 		m.line("* noise: %s", prose(strings.TrimPrefix(text, "none: ")))
 	}
-	for _, text := range unknownOf(m.r) {
+	for _, text := range verdict.NotKnown(m.r) {
 		m.line("* not known: %s", prose(text))
 	}
 	for _, text := range o.Notes {

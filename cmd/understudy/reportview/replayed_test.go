@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/reportview"
 	"understudy/cmd/understudy/terminal"
@@ -47,7 +48,7 @@ func TestReplayedIsShownApart(t *testing.T) {
 		}
 		golden(t, c.file, out.Bytes())
 	}
-	if got, want := reportview.VerdictOf(begun()).String(), reportview.VerdictOf(&adminpb.Report{}).String(); got != want {
+	if got, want := verdict.Of(begun()).String(), verdict.Of(&adminpb.Report{}).String(); got != want {
 		t.Errorf("the verdict on what was replayed alone is %q, want %q", got, want)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/reportview"
 	"understudy/cmd/understudy/terminal"
@@ -297,7 +298,7 @@ func TestVerdicts(t *testing.T) {
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},
 			"Ready: both requirements are met; all 300 requests compared are decided alike."},
 	} {
-		if got := reportview.VerdictOf(c.report).String(); got != c.want {
+		if got := verdict.Of(c.report).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -157,7 +158,7 @@ func wrap(text string, columns int) (lines []string) {
 
 // verdict is the first sentence of the page.
 func (p *page) verdict() {
-	v := VerdictOf(p.r)
+	v := verdict.Of(p.r)
 	lines := wrap(v.String(), p.o.columns())
 	for i, line := range lines {
 		word, rest, found := strings.Cut(line, ":")
@@ -169,11 +170,11 @@ func (p *page) verdict() {
 }
 
 // tone colours the word of a verdict.
-func (p *page) tone(t Tone, text string) string {
+func (p *page) tone(t verdict.Tone, text string) string {
 	switch t {
-	case Good:
+	case verdict.Good:
 		return p.o.Palette.Green(text)
-	case Bad:
+	case verdict.Bad:
 		return p.o.Palette.Red(text)
 	default:
 		return p.o.Palette.Yellow(text)
@@ -191,10 +192,10 @@ func (p *page) scope() {
 	p.add(wrap(text, p.o.columns())...)
 	var where []string
 	if r.NodeCount > 0 {
-		where = append(where, "on "+report.Number(int64(r.ReportingNodeCount))+" of "+counted(int64(r.NodeCount), "sidecar"))
+		where = append(where, "on "+report.Number(int64(r.ReportingNodeCount))+" of "+verdict.Counted(int64(r.NodeCount), "sidecar"))
 	}
 	if r.ActiveDuration != nil {
-		where = append(where, "for "+period(r.ActiveDuration))
+		where = append(where, "for "+verdict.Period(r.ActiveDuration))
 	}
 	if r.UpdateTime != nil {
 		where = append(where, "as of "+terminal.When(r.UpdateTime))
@@ -203,16 +204,7 @@ func (p *page) scope() {
 		p.add(wrap(strings.Join(where, ", "), p.o.columns())...)
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
-		p.add(wrap("With the live policies before it: "+Summary(asReport(all))+".", p.o.columns())...)
-	}
-}
-
-// asReport is counts as a report has them.
-func asReport(c *adminpb.Report_ReportCounts) *adminpb.Report {
-	return &adminpb.Report{
-		RequestCount: c.RequestCount, UnchangedCount: c.UnchangedCount, NewlyDeniedCount: c.NewlyDeniedCount,
-		NewlyAllowedCount: c.NewlyAllowedCount, ResponseChangedCount: c.ResponseChangedCount,
-		FailedCount: c.FailedCount, LiveFailedCount: c.LiveFailedCount, DroppedCount: c.DroppedCount,
+		p.add(wrap("With the live policies before it: "+verdict.Summary(verdict.AsReport(all))+".", p.o.columns())...)
 	}
 }
 
@@ -286,18 +278,18 @@ func (c countCell) width() int { return max(len(c.head), len(c.number), len(c.sh
 func countsOf(r *adminpb.Report) []countCell {
 	cells := []countCell{
 		{head: "COMPARED", number: report.Number(r.RequestCount)},
-		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
+		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: verdict.Share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
 	}
-	for _, k := range kinds {
-		n := k.count(r)
-		head := strings.ToUpper(k.name)
+	for _, k := range verdict.Kinds {
+		n := k.Count(r)
+		head := strings.ToUpper(k.Name)
 		switch {
-		case k.value == adminpb.Report_LIVE_FAILED && n == 0:
+		case k.Value == adminpb.Report_LIVE_FAILED && n == 0:
 			continue
-		case k.value == adminpb.Report_RESPONSE_CHANGED:
+		case k.Value == adminpb.Report_RESPONSE_CHANGED:
 			head = "CHANGED" // so that all of them fit into 80 columns
 		}
-		cells = append(cells, countCell{head: head, number: report.Number(n), share: share(n, r.RequestCount), some: n > 0, kind: k.value})
+		cells = append(cells, countCell{head: head, number: report.Number(n), share: verdict.Share(n, r.RequestCount), some: n > 0, kind: k.Value})
 	}
 	return cells
 }

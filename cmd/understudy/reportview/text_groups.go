@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
 
 // groups is the table of what differs, with why below each.
 func (p *page) groups() {
-	all := groupsOf(p.r)
+	all := verdict.Groups(p.r)
 	if len(all) == 0 && len(p.r.OtherDifferences) == 0 {
 		return
 	}
@@ -39,7 +40,7 @@ func (p *page) table(groups []*adminpb.Report_Difference) bool {
 		widths[i] = len(head)
 	}
 	for _, d := range groups {
-		row := [...]string{partOf(d), nameOfKind(d.Kind), endpointOf(d), callersOf(d), answersOf(d)}
+		row := [...]string{partOf(d), verdict.NameOf(d.Kind), endpointOf(d), callersOf(d), answersOf(d)}
 		for i, cell := range row {
 			widths[i] = max(widths[i], terminal.Columns(cell))
 		}
@@ -69,9 +70,9 @@ func (p *page) table(groups []*adminpb.Report_Difference) bool {
 // stack shows groups on lines of their own.
 func (p *page) stack(groups []*adminpb.Report_Difference) {
 	for i, d := range groups {
-		text := partOf(d) + " " + nameOfKind(d.Kind)
+		text := partOf(d) + " " + verdict.NameOf(d.Kind)
 		if d.CallerCount > 0 {
-			text += ", " + counted(d.CallerCount, "caller")
+			text += ", " + verdict.Counted(d.CallerCount, "caller")
 		}
 		p.add(p.kind(d.Kind, p.fit(text, 0)), p.fit("  "+endpointOf(d), 0), p.fit("  "+answersOf(d), 0))
 		if i < p.d.explained {
@@ -148,9 +149,9 @@ func restOf(hidden []*adminpb.Report_Difference, others []*adminpb.Report_KindCo
 		requests[o.Kind] += o.RequestCount
 	}
 	var parts []string
-	for _, k := range kinds {
-		if n := requests[k.value]; n > 0 {
-			parts = append(parts, report.Number(n)+" "+k.name)
+	for _, k := range verdict.Kinds {
+		if n := requests[k.Value]; n > 0 {
+			parts = append(parts, report.Number(n)+" "+k.Name)
 		}
 	}
 	if len(parts) == 0 {

@@ -1,11 +1,16 @@
-package reportview
+// Package verdict says in sentences and numbers what a report comes to, the same on a terminal,
+// in Markdown and on the page: the verdict first, then the kinds of differences, what was never
+// exercised and what is not known.
+//
+// Its texts may quote what others wrote, such as the reason of a drop: whoever shows them escapes
+// them for where they are shown.
+package verdict
 
 import (
 	"strings"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
-	"understudy/cmd/understudy/terminal"
 )
 
 // Verdict is the answer of a report to "should I commit?".
@@ -35,9 +40,9 @@ const (
 // String is the whole sentence.
 func (v Verdict) String() string { return v.Word + ": " + v.Why + "." }
 
-// VerdictOf judges a report: by its requirements if there are any, else by whether
+// Of judges a report: by its requirements if there are any, else by whether
 // anything changes.
-func VerdictOf(r *adminpb.Report) Verdict {
+func Of(r *adminpb.Report) Verdict {
 	var unmet, unreachable int64
 	for _, q := range r.Requirements {
 		if !q.Met {
@@ -67,8 +72,8 @@ func VerdictOf(r *adminpb.Report) Verdict {
 		return Verdict{"Ready", "all " + report.Number(of) + " requirements are met; " + changeOf(r), Good}
 	case differing(r) > 0:
 		return Verdict{"Look first", changeOf(r), Look}
-	case unseen(r) != "":
-		return Verdict{"Look first", changeOf(r) + ", but " + unseen(r), Look}
+	case Unseen(r) != "":
+		return Verdict{"Look first", changeOf(r) + ", but " + Unseen(r), Look}
 	default:
 		return Verdict{"Nothing changes", changeOf(r), Good}
 	}
@@ -97,9 +102,9 @@ func changeOf(r *adminpb.Report) string {
 		return "all " + report.Number(r.RequestCount) + " requests compared are decided alike"
 	}
 	var parts []string
-	for _, k := range kinds {
-		if n := k.count(r); n > 0 {
-			clause := k.clause
+	for _, k := range Kinds {
+		if n := k.Count(r); n > 0 {
+			clause := k.Clause
 			if len(parts) > 0 {
 				clause = strings.TrimPrefix(clause, "would be ")
 			}
@@ -110,20 +115,20 @@ func changeOf(r *adminpb.Report) string {
 	if len(parts) > 1 {
 		last = strings.Join(parts[:len(parts)-1], ", ") + " and " + last
 	}
-	return "of " + counted(r.RequestCount, "request") + ", " + last + " (" + share(differing(r), r.RequestCount) + ")"
+	return "of " + Counted(r.RequestCount, "request") + ", " + last + " (" + Share(differing(r), r.RequestCount) + ")"
 }
 
-// unseen says how much of the change was never exercised, or is not known to have been; it is
+// Unseen says how much of the change was never exercised, or is not known to have been; it is
 // empty if all of it was.
-func unseen(r *adminpb.Report) string {
+func Unseen(r *adminpb.Report) string {
 	rules := int64(len(r.ChangedRules))
 	pending, left := r.PendingRequestCount, r.UnexaminedRequestCount
-	n := int64(len(neverExercised(r)))
+	n := int64(len(NeverExercised(r)))
 	verb := " were"
 	if n == 1 {
 		verb = " was"
 	}
-	some := report.Number(n) + " of " + counted(rules, "changed rule") + verb
+	some := report.Number(n) + " of " + Counted(rules, "changed rule") + verb
 	switch {
 	case rules == 0 && pending > 0:
 		return "which rules differ is still being examined"
@@ -132,9 +137,9 @@ func unseen(r *adminpb.Report) string {
 	case n == 0:
 		return ""
 	case pending > 0:
-		return some + " not exercised yet, and " + counted(pending, "request") + areOf(pending) + " still being examined"
+		return some + " not exercised yet, and " + Counted(pending, "request") + areOf(pending) + " still being examined"
 	case left > 0:
-		return some + " not exercised by what was examined, and " + counted(left, "request") + " could not be"
+		return some + " not exercised by what was examined, and " + Counted(left, "request") + " could not be"
 	default:
 		return some + " never exercised"
 	}
@@ -148,8 +153,8 @@ func areOf(n int64) string {
 	return " are"
 }
 
-// neverExercised are the rules that differ and were not evaluated for any request.
-func neverExercised(r *adminpb.Report) (rules []*adminpb.Report_ChangedRule) {
+// NeverExercised are the rules that differ and were not evaluated for any request.
+func NeverExercised(r *adminpb.Report) (rules []*adminpb.Report_ChangedRule) {
 	for _, c := range r.ChangedRules {
 		if !c.EvaluatedTrue && !c.EvaluatedFalse {
 			rules = append(rules, c)
@@ -163,10 +168,10 @@ func Summary(r *adminpb.Report) string {
 	if r.RequestCount == 0 {
 		return "no request compared"
 	}
-	text := counted(r.RequestCount, "request") + " compared"
-	for _, k := range kinds {
-		if n := k.count(r); n > 0 {
-			text += ", " + report.Number(n) + " " + k.name
+	text := Counted(r.RequestCount, "request") + " compared"
+	for _, k := range Kinds {
+		if n := k.Count(r); n > 0 {
+			text += ", " + report.Number(n) + " " + k.Name
 		}
 	}
 	if differing(r) <= 0 {
@@ -179,36 +184,14 @@ func Summary(r *adminpb.Report) string {
 // gravest kind: "25 newly denied", "31 (25 newly denied)", or "0".
 func Differing(r *adminpb.Report) string {
 	all := differing(r)
-	for _, k := range kinds {
-		switch n := k.count(r); n {
+	for _, k := range Kinds {
+		switch n := k.Count(r); n {
 		case 0:
 		case all:
-			return report.Number(n) + " " + k.name
+			return report.Number(n) + " " + k.Name
 		default:
-			return report.Number(all) + " (" + report.Number(n) + " " + k.name + ")"
+			return report.Number(all) + " (" + report.Number(n) + " " + k.Name + ")"
 		}
 	}
 	return "0"
-}
-
-// Progress is what somebody sees who waits for requirements: the verdict, and what each of
-// them has.
-func Progress(r *adminpb.Report, o Options) []string {
-	p := &page{r: r, o: o, d: details[0]}
-	p.verdict()
-	p.d.examples = false
-	p.requirements()
-	return p.lines
-}
-
-// Unmet names the requirements that are not met, each with what there is and what is
-// needed, on one line.
-func Unmet(r *adminpb.Report) string {
-	var parts []string
-	for _, q := range r.Requirements {
-		if !q.Met {
-			parts = append(parts, terminal.Line(q.Requirement)+" has "+haveNeed(q))
-		}
-	}
-	return strings.Join(parts, "; ")
 }

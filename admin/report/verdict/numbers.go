@@ -1,4 +1,4 @@
-package reportview
+package verdict
 
 import (
 	"fmt"
@@ -10,17 +10,17 @@ import (
 	"understudy/admin/report"
 )
 
-// counted is a number with its noun.
-func counted(n int64, what string) string {
+// Counted is a number with its noun.
+func Counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return report.Number(n) + " " + what + "s"
 }
 
-// share writes a part of a whole in percent. It never rounds to nothing or to all what
+// Share writes a part of a whole in percent. It never rounds to nothing or to all what
 // is not: 1 of 1,000,000 is "< 0.01%", and 999,999 of them are "> 99.99%".
-func share(part, whole int64) string {
+func Share(part, whole int64) string {
 	switch {
 	case whole <= 0:
 		return "-"
@@ -47,8 +47,8 @@ func share(part, whole int64) string {
 // trimZero writes 5.0 as 5.
 func trimZero(number string) string { return strings.TrimSuffix(number, ".0") }
 
-// period writes a duration as people say it: two units at most, 1h5m, 2m30s, 0.5s.
-func period(d *durationpb.Duration) string {
+// Period writes a duration as people say it: two units at most, 1h5m, 2m30s, 0.5s.
+func Period(d *durationpb.Duration) string {
 	p := d.AsDuration()
 	switch {
 	case p < time.Minute:

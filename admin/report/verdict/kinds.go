@@ -1,0 +1,91 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	adminpb "understudy/admin/v1"
+)
+
+// Kind is a way in which decisions differ, as people read it.
+type Kind struct {
+	Value adminpb.Report_Kind
+	// Name is that of a row, Clause what the verdict says of a number of requests.
+	Name, Clause string
+	// Count is how many requests of a report differ so.
+	Count func(*adminpb.Report) int64
+}
+
+// Kinds has all kinds, the gravest first: who is locked out, who is let in, and what is
+// not decided at all come before what is answered in another way.
+var Kinds = []Kind{
+	{adminpb.Report_NEWLY_DENIED, "newly denied", "would be newly denied", (*adminpb.Report).GetNewlyDeniedCount},
+	{adminpb.Report_NEWLY_ALLOWED, "newly allowed", "would be newly allowed", (*adminpb.Report).GetNewlyAllowedCount},
+	{adminpb.Report_FAILED, "failed", "would fail", (*adminpb.Report).GetFailedCount},
+	{adminpb.Report_RESPONSE_CHANGED, "response changed", "would be answered differently", (*adminpb.Report).GetResponseChangedCount},
+	{adminpb.Report_LIVE_FAILED, "live failed", "failed in the live policy", (*adminpb.Report).GetLiveFailedCount},
+}
+
+// rankOf is the place of a kind in Kinds.
+func rankOf(value adminpb.Report_Kind) int {
+	return slices.IndexFunc(Kinds, func(k Kind) bool { return k.Value == value })
+}
+
+// NameOf is a kind as people read it.
+func NameOf(value adminpb.Report_Kind) string {
+	if i := rankOf(value); i >= 0 {
+		return Kinds[i].Name
+	}
+	return value.String()
+}
+
+// Groups returns the differences, the gravest kind first, and those that the live
+// policy has with itself last; within a kind the most frequent first, as the report has
+// them.
+func Groups(r *adminpb.Report) []*adminpb.Report_Difference {
+	groups := slices.Clone(r.Differences)
+	slices.SortStableFunc(groups, func(a, b *adminpb.Report_Difference) int {
+		noise := 0
+		switch {
+		case a.Noise && !b.Noise:
+			noise = 1
+		case b.Noise && !a.Noise:
+			noise = -1
+		}
+		return cmp.Or(noise, cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(b.RequestCount, a.RequestCount))
+	})
+	return groups
+}
+
+// Answers are what the callers get before and after, such as allowed and 403. They are the
+// same if something else of the answer changed: see Difference.changes.
+func Answers(d *adminpb.Report_Difference) (before, after string) {
+	before, after = answer(d.PolicyStatus), answer(d.ExperimentStatus)
+	switch d.Kind {
+	case adminpb.Report_FAILED:
+		after = "failed"
+	case adminpb.Report_LIVE_FAILED:
+		before = "failed"
+	case adminpb.Report_NEWLY_DENIED:
+		after = denial(d.ExperimentStatus)
+	case adminpb.Report_NEWLY_ALLOWED:
+		before = denial(d.PolicyStatus)
+	}
+	return before, after
+}
+
+// answer is an HTTP status; 0 is that of an answer that allows.
+func answer(status int32) string {
+	if status == 0 {
+		return "allowed"
+	}
+	return fmt.Sprint(status)
+}
+
+// denial is an HTTP status of a denial, which a reservation call does not have.
+func denial(status int32) string {
+	if status == 0 {
+		return "denied"
+	}
+	return fmt.Sprint(status)
+}
