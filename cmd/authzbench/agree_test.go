@@ -68,7 +68,7 @@ func TestServersAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.stop()
-			for _, kind := range []trafficKind{zipf, unique} {
+			for _, kind := range trafficKinds {
 				traffic, err := newTraffic(kind, p, k)
 				if err != nil {
 					t.Fatal(err)

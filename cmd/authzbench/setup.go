@@ -117,7 +117,7 @@ func (c *comparison) bind(f *pflag.FlagSet) {
 	c.Rate = rate{part: .5}
 	f.StringSliceVar(&c.policies, "policy", policyNames, "the policies")
 	f.StringVar(&c.keysFrom, "policies", "", "a folder that the command policies wrote, for its keys")
-	f.StringVar(&c.traffic, "traffic", string(zipf), "zipf: 1,000 users × 200 paths; unique: no path and no token comes twice")
+	f.StringVar(&c.traffic, "traffic", string(zipf), "zipf: 1,000 users × 200 paths; rest: 1,000 users, an ID of its own in each path, 5 % new tokens; unique: no path and no token comes twice")
 	f.IntVar(&c.Connections, "connections", 4, "connections to a server")
 	f.IntVar(&c.Inflight, "inflight", 64, "requests under way in the closed loop")
 	f.Var(&c.Rate, "rate", "of the open loop: requests per second, or a part of the server's own throughput")
@@ -132,8 +132,8 @@ func (c *comparison) bind(f *pflag.FlagSet) {
 func (c *comparison) validate() error {
 	c.Traffic = trafficKind(c.traffic)
 	var errs []error
-	if c.Traffic != zipf && c.Traffic != unique {
-		errs = append(errs, errors.New("--traffic: it is zipf or unique"))
+	if !slices.Contains(trafficKinds, c.Traffic) {
+		errs = append(errs, errors.New("--traffic: it is zipf, rest or unique"))
 	}
 	if c.Rounds <= 0 || c.Inflight <= 0 || c.Connections <= 0 || c.Duration <= 0 || c.Warmup <= 0 {
 		errs = append(errs, errors.New("--rounds, --inflight, --connections, --duration and --warmup: they are above zero"))

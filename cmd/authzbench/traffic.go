@@ -24,6 +24,9 @@ const (
 	// of RS256 has to be right: RSA is too slow to sign for each request, so that a
 	// token comes again after so many.
 	signedPool = 4096
+	// renewal is how often a user comes with a new token where tokens are renewed: once in
+	// so many requests.
+	renewal = 20
 	// lifetime is how long tokens are valid: longer than any run, so that no verdict
 	// changes while servers are compared.
 	lifetime = 6 * time.Hour
@@ -35,9 +38,15 @@ type trafficKind string
 const (
 	// zipf: 1,000 users × 200 paths, a few of them in most requests.
 	zipf trafficKind = "zipf"
+	// rest: each request is of a resource of its own, whose ID is in the path; users follow
+	// Zipf's law, and get new tokens from time to time.
+	rest trafficKind = "rest"
 	// unique: no path and no token comes twice (but see signedPool).
 	unique trafficKind = "unique"
 )
+
+// trafficKinds are all kinds.
+var trafficKinds = []trafficKind{zipf, rest, unique}
 
 // methods are as frequent as they stand here: seven of ten requests read.
 var methods = []string{"GET", "GET", "GET", "GET", "GET", "GET", "GET", "POST", "POST", "DELETE"}
@@ -59,8 +68,8 @@ type path struct {
 }
 
 // traffic is what streams of requests are made of: users and paths, shared by all
-// senders. Nothing changes after newTraffic but the counter, so it is safe for
-// concurrent use. A stream adds what is new in each request:
+// senders. Nothing changes after newTraffic but the counter and who has which token, so
+// it is safe for concurrent use. A stream adds what is new in each request:
 //
 //	traffic (1,000 users, 200 paths) --newStream(seed)--> stream --next--> CheckRequest, encoded
 type traffic struct {
@@ -74,7 +83,9 @@ type traffic struct {
 	users       []user
 	paths       []path
 	destination []byte
-	// nextUser counts the requests of all streams where nothing repeats: users come in turn.
+	// current are the users with the tokens that they have now, where these are renewed.
+	current [userCount]atomic.Pointer[user]
+	// nextUser counts the requests of all streams for which users come in turn.
 	nextUser atomic.Uint64
 }
 
@@ -86,7 +97,7 @@ func newTraffic(kind trafficKind, p policySpec, k *keys) (*traffic, error) {
 		kind: kind, algorithm: p.Algorithm, keys: k, verified: p.Claims, renews: p.Algorithm == hs256 || !p.Verifies,
 		users: make([]user, userCount), paths: make([]path, pathCount),
 	}
-	if kind == unique && !t.renews {
+	if kind != zipf && !t.renews {
 		t.users = make([]user, signedPool)
 	}
 	r := rand.New(rand.NewPCG(5, 6))
@@ -101,7 +112,11 @@ func newTraffic(kind trafficKind, p policySpec, k *keys) (*traffic, error) {
 		t.paths[i] = p
 	}
 	t.destination = encodePeer("10.1.7.4", 8080, "orders")
-	return t, t.signUsers()
+	err := t.signUsers()
+	for i := range t.current {
+		t.current[i].Store(&t.users[i])
+	}
+	return t, err
 }
 
 // signUsers makes all users, on all processors: RSA takes about a millisecond for each.
@@ -191,7 +206,7 @@ func (t *traffic) newStream(seed uint64) *stream {
 	r := rand.New(rand.NewPCG(8, seed))
 	return &stream{
 		traffic: t, random: r, renewer: newRenewer(t.keys, t.algorithm), serial: seed << 36,
-		byUser: rand.NewZipf(r, zipfExponent, 1, uint64(len(t.users)-1)),
+		byUser: rand.NewZipf(r, zipfExponent, 1, uint64(userCount-1)),
 		byPath: rand.NewZipf(r, zipfExponent, 1, uint64(len(t.paths)-1)),
 	}
 }
@@ -203,22 +218,57 @@ func (s *stream) next(dst []byte) []byte {
 }
 
 // pick chooses the user and the path, and makes the token. With zipf both follow the
-// distribution; with unique the users come one after the other over all streams, so
-// that each signed token is as far as possible from its last use.
+// distribution, and with rest as well, but for the ID in the path; with unique the users
+// come one after the other over all streams, so that each signed token is as far as
+// possible from its last use.
 func (s *stream) pick() (*user, *path, []byte) {
 	s.serial++
-	u, p := &s.users[s.byUser.Uint64()], &s.paths[s.byPath.Uint64()]
+	frequent, p := s.byUser.Uint64(), &s.paths[s.byPath.Uint64()]
+	u := &s.users[frequent]
 	number := append(s.number[:0], p.number...)
 	s.token = append(s.token[:0], "Bearer "...)
-	if s.kind == unique {
-		u, p = &s.users[s.nextUser.Add(1)%uint64(len(s.users))], &s.paths[s.random.IntN(len(s.paths))]
+	switch s.kind {
+	case unique:
+		u, p = s.inTurn(), &s.paths[s.random.IntN(len(s.paths))]
 		number = strconv.AppendUint(number[:0], s.serial, 10)
 		s.token = s.renewed(s.token, u)
-	} else {
+	case rest:
+		u = s.rotated(&s.current[frequent])
+		number = appendUUID(number[:0], s.ids())
+		s.token = append(s.token, u.token.text...)
+	default:
 		s.token = append(s.token, u.token.text...)
 	}
 	s.number = number
 	return u, p, number
+}
+
+// inTurn returns the next of all users.
+func (t *traffic) inTurn() *user { return &t.users[t.nextUser.Add(1)%uint64(len(t.users))] }
+
+// rotated returns a user with the token that it has now. Now and then that is a new one,
+// which it keeps until the next; where none can be made, another of those that are signed.
+func (s *stream) rotated(current *atomic.Pointer[user]) *user {
+	u := current.Load()
+	if s.random.IntN(renewal) > 0 {
+		return u
+	}
+	if s.renews {
+		renewed := *u
+		renewed.token.text = s.renewed(make([]byte, 0, len(u.token.text)), u)
+		u = &renewed
+	} else {
+		u = s.inTurn()
+	}
+	current.Store(u)
+	return u
+}
+
+// ids returns 16 random bytes.
+func (s *stream) ids() (out [16]byte) {
+	binary.LittleEndian.PutUint64(out[:], s.random.Uint64())
+	binary.LittleEndian.PutUint64(out[8:], s.random.Uint64())
+	return out
 }
 
 // renewed appends a token that has not been sent before, as far as that can be. The ID
@@ -292,14 +342,13 @@ func (s *stream) appendHTTP(dst []byte, u *user, p *path, number []byte) []byte 
 	return dst
 }
 
-// appendSize appends the size of the body. Where there is none, half of those who ask
-// say nothing, as Envoy does, and half say -1, "unknown", as attribute_context.proto has
-// it.
+// appendSize appends the size of the body. Where there is none, Envoy says -1, "unknown",
+// as attribute_context.proto has it. Except with rest, half of those who ask say nothing.
 func (s *stream) appendSize(dst []byte, size int) []byte {
 	switch {
 	case size > 0:
 		return appendNumber(dst, httpSize, uint64(size))
-	case s.random.IntN(2) == 0:
+	case s.kind == rest || s.random.IntN(2) == 0:
 		return appendNumber(dst, httpSize, math.MaxUint64)
 	}
 	return dst
@@ -308,9 +357,7 @@ func (s *stream) appendSize(dst []byte, size int) []byte {
 // appendHeaders appends 15 headers, and two for a body: those that a request has behind
 // Istio's ingress gateway, pseudo headers included, as Envoy sends them.
 func (s *stream) appendHeaders(dst []byte, u *user, p *path, target []byte) []byte {
-	var ids [16]byte
-	binary.LittleEndian.PutUint64(ids[:], s.random.Uint64())
-	binary.LittleEndian.PutUint64(ids[8:], s.random.Uint64())
+	ids := s.ids()
 	var requestID [36]byte
 	var traceparent [55]byte
 

@@ -53,7 +53,7 @@ func decode(t *testing.T, content []byte) *authv3.AttributeContext_HttpRequest {
 }
 
 func TestTraffic(t *testing.T) {
-	for _, kind := range []trafficKind{zipf, unique} {
+	for _, kind := range trafficKinds {
 		for _, a := range []algorithm{hs256, rs256} {
 			t.Run(string(kind)+"/"+string(a), func(t *testing.T) {
 				t.Parallel()
@@ -64,8 +64,11 @@ func TestTraffic(t *testing.T) {
 				for range n {
 					http := decode(t, stream.next(nil))
 					checkHTTP(t, http)
+					if kind == rest && http.Body == "" && http.Size != -1 {
+						t.Fatalf("a request without a body has the size %d", http.Size)
+					}
 					bearer := strings.TrimPrefix(http.Headers["authorization"], "Bearer ")
-					verifies := kind == zipf || a == hs256 || !tokens[bearer]
+					verifies := kind != unique || a == hs256 || !tokens[bearer]
 					if verifies && len(tokens) < 300 {
 						verify(t, traffic, bearer)
 					}
@@ -75,6 +78,9 @@ func TestTraffic(t *testing.T) {
 					t.Errorf("%d requests have %d IDs", n, len(ids))
 				}
 				if kind == unique && (len(paths) != n || len(tokens) != n) {
+					t.Errorf("%d requests have %d paths and %d tokens", n, len(paths), len(tokens))
+				}
+				if kind == rest && (len(paths) != n || len(tokens) > userCount+2*n/renewal || len(tokens) < n/renewal) {
 					t.Errorf("%d requests have %d paths and %d tokens", n, len(paths), len(tokens))
 				}
 				if kind == zipf && (len(paths) > pathCount || len(tokens) > userCount || len(paths) < pathCount/4) {
@@ -203,6 +209,24 @@ func TestStreamsShareNothing(t *testing.T) {
 				seen[key] = true
 			}
 		}
+	}
+}
+
+// TestTokensRotate: with rest, a user keeps a new token until it gets another.
+func TestTokensRotate(t *testing.T) {
+	traffic := newTestTraffic(t, rest, hs256)
+	stream, last, changes := traffic.newStream(1), "", 0
+	for range 20_000 {
+		u, _, _ := stream.pick()
+		if u.xfcc != traffic.users[0].xfcc {
+			continue
+		}
+		if token := string(u.token.text); token != last {
+			last, changes = token, changes+1
+		}
+	}
+	if changes < 50 || changes > 500 {
+		t.Errorf("the most frequent user changed its token %d times in some 3,000 requests, want about %d", changes, 3000/renewal)
 	}
 }
 
