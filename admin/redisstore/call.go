@@ -81,7 +81,8 @@ func failure(ctx context.Context, doing string, err error, lost bool) error {
 
 // ErrRefused says that Redis answers, and does not let this client do what it has to.
 var ErrRefused = errors.New("refused by Redis; correct the user and the password in the URL of the store, " +
-	"or give that user of Redis the right to +@all ~understudy:*")
+	"or give that user of Redis the rights of its part: deploy/redis/users.conf has a user for servers of the " +
+	"admin API, and one for sidecars alone")
 
 // isRefusal reports whether Redis does not take the user or the password, or does not
 // let the user do what was asked.
@@ -94,7 +95,8 @@ func isRefusal(err error) bool {
 			return true
 		}
 	}
-	return false
+	// What a script calls is checked too; that error has no code of its own.
+	return strings.Contains(err.Error(), "The user executing the script can't ")
 }
 
 // fate is what became of the attempts of one call.

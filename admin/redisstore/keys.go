@@ -34,7 +34,8 @@ import (
 //	                                   hash: version → number of settlements, value → marshalled Evidence
 //
 // Sidecars write nodes, heartbeats, the set evidence, tallies and values, and nothing else;
-// servers write everything.
+// servers write everything. deploy/redis/users.conf has a user for each of the two: a key or
+// a command that is new has to be there too, which TestUsers shows.
 //
 // Times are Unix milliseconds; EXPIRY is 0 for never. UID is that of an experiment. KIND is the name without its
 // IDs, such as projects/locations/policies: a collection, also one with wildcards,

@@ -364,17 +364,18 @@ func check(t *testing.T, what string, got, acknowledged, published counts) {
 }
 
 // TestExact: of 20,000 requests that two nodes count, each counts once in the evidence, but
-// for those after the last publication of a process that was killed.
+// for those after the last publication of a process that was killed. They publish as the
+// user of Redis that sidecars have.
 func TestExact(t *testing.T) {
 	t.Parallel()
-	url := storetest.Redis(t)
-	store, closeStore, err := openStore(url)
+	server := storetest.StartRedisWithUsers(t, "../../../deploy/redis/users.conf")
+	store, closeStore, err := openStore(server.URLOf(storetest.ControlUser, storetest.ControlPassword))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = closeStore() })
 	newExperiment(t, store)
-	acknowledged, published := run(t, url, 2, 4, 2500)
+	acknowledged, published := run(t, server.URLOf(storetest.SidecarUser, storetest.SidecarPassword), 2, 4, 2500)
 	if acknowledged.sum() != 20_000 {
 		t.Errorf("%d requests were acknowledged", acknowledged.sum())
 	}
