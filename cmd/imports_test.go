@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/content", "admin/policyfile", "admin/rest", "admin/settler", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/authentication", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/policyfile", "admin/rest", "admin/settler", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -61,18 +61,25 @@ var graph = map[string][]string{
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
 		"rego", "rego/regotest", // for the results of tests
 	},
-	"admin/access":   {},
-	"admin/aip":      {},
-	"admin/apierror": {"admin/aip", "admin/v1"},
-	"admin/content":  {"admin/aip", "admin/apierror", "admin/v1"},
-	"admin/library":  {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
-	"admin/recovery": {"admin", "admin/v1", "authz"},
+	"admin/access": {},
+	"admin/authentication": {
+		"admin/access", "admin/apierror", "admin/authentication/oidc", "admin/authentication/tokens",
+		"admin/rest", // /whoami is beside the API: the same guard, the same errors
+	},
+	"admin/authentication/browser": {"admin/access", "admin/authentication", "admin/rest"}, // sessions of /ui/
+	"admin/authentication/oidc":    {},
+	"admin/authentication/tokens":  {},
+	"admin/aip":                    {},
+	"admin/apierror":               {"admin/aip", "admin/v1"},
+	"admin/content":                {"admin/aip", "admin/apierror", "admin/v1"},
+	"admin/library":                {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
+	"admin/recovery":               {"admin", "admin/v1", "authz"},
 	"admin/report": {
 		"admin/aip", "admin/content", "admin/v1", "authz/evidence", "authz/evidence/v1",
 		"authz", // how long a node counts as live
 	},
-	"admin/report/verdict": {"admin/report", "admin/v1"},                                                             // the words of a report, whoever shows it
-	"admin/rest":           {"admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
+	"admin/report/verdict": {"admin/report", "admin/v1"},                                                                             // the words of a report, whoever shows it
+	"admin/rest":           {"admin/access", "admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
 	"admin/v1":             {},
 	"admin/boltstore":      {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {

@@ -21,3 +21,11 @@ func PermissionDenied(permission, resource string) error {
 		fmt.Sprintf("Permission '%s' denied on resource '%s' (or it might not exist).", permission, resource),
 		Facts{"permission": permission, "resource": resource})
 }
+
+// IssuerUnavailable is UNAVAILABLE: the issuer of a token is away, so that it cannot be
+// verified now.
+func IssuerUnavailable(issuer string) error {
+	return New(codes.Unavailable, ReasonIssuerUnavailable,
+		fmt.Sprintf("The issuer '%s' cannot be asked for its keys, so its tokens cannot be verified now. Try again later; the server's log says why.", issuer),
+		Facts{"issuer": issuer})
+}

@@ -46,6 +46,7 @@ const (
 	ReasonInternal            Reason = "INTERNAL"
 	ReasonUnauthenticated     Reason = "UNAUTHENTICATED"
 	ReasonPermissionDenied    Reason = "PERMISSION_DENIED"
+	ReasonIssuerUnavailable   Reason = "ISSUER_UNAVAILABLE"
 )
 
 // The reasons of the REST edge.

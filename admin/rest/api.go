@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/status"
 
+	"understudy/admin/access"
 	"understudy/admin/apierror"
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
@@ -37,6 +38,9 @@ type Config struct {
 	MaxPolicySize int
 	// Guard says by which names HTTP may ask.
 	Guard Guard
+	// Authenticator finds who asks; whoever is not known is refused. Nil means that nobody
+	// in particular asks (the zero Principal).
+	Authenticator access.Authenticator
 	// Logger gets the panics of calls if there are no Panics. Nil means none.
 	Logger *slog.Logger
 	// Panics reports what panics in calls. Nil means that they are logged only.
@@ -48,9 +52,10 @@ type Config struct {
 type API struct {
 	services Services
 	// maxBody is the size of the largest request, in bytes.
-	maxBody int
-	guard   Guard
-	panics  *diagnostics.Panics
+	maxBody       int
+	guard         Guard
+	authenticator access.Authenticator
+	panics        *diagnostics.Panics
 	// health is that of the gRPC services.
 	health    *health.Server
 	rpc, rest http.Handler
@@ -62,7 +67,7 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("rest: Config.Services is required")
 	}
 	a := &API{
-		services: c.Services, guard: c.Guard, panics: c.Panics, health: health.NewServer(),
+		services: c.Services, guard: c.Guard, authenticator: c.Authenticator, panics: c.Panics, health: health.NewServer(),
 		maxBody: 4 * cmp.Or(c.MaxPolicySize, content.DefaultPolicySize),
 	}
 	if a.panics == nil {
@@ -76,8 +81,9 @@ func New(c Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.rpc = a.guardedRPC(a.newGRPC())
-	a.rest = headAsGet(systemParameters(a.guarded(routed(a.checkBody(rawPath(gateway))))))
+	rpc := a.newGRPC()
+	a.rpc = a.guardedRPC(rpc, a.authenticated(rpc, writeGRPCError))
+	a.rest = headAsGet(a.authenticated(systemParameters(a.guarded(routed(a.checkBody(rawPath(gateway))))), WriteError))
 	return a, nil
 }
 

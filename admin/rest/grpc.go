@@ -63,11 +63,13 @@ func sizeOf(v any) int {
 type refusal struct{}
 
 // guardedRPC holds calls of gRPC to the rule about pages of other sites that REST is
-// held to. The call is refused by gRPC, which knows how errors are sent.
-func (a *API) guardedRPC(next http.Handler) http.Handler {
+// held to. The call is refused by gRPC, which knows how errors are sent; one that is not
+// refused goes to next.
+func (a *API) guardedRPC(rpc, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.guard.checkCaller(r); err != nil {
-			r = r.WithContext(context.WithValue(r.Context(), refusal{}, err))
+			rpc.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusal{}, err)))
+			return
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"understudy/admin"
+	"understudy/admin/authentication"
 	"understudy/admin/content"
 	"understudy/admin/policyfile"
 	"understudy/admin/rest"
@@ -20,10 +21,7 @@ import (
 
 // adminConfig is what the admin API takes, and from whom.
 type adminConfig struct {
-	// allowUnauthenticatedAdmin lets the API listen beyond this machine. It has no
-	// authentication, so whoever reaches it can change every policy; something in front
-	// has to authenticate.
-	allowUnauthenticatedAdmin bool
+	adminAuthentication
 	// adminHosts are further names by which the API may be asked on a loopback address. A
 	// page in a browser can make a name of its own lead there (DNS rebinding); names that
 	// are not known are refused.
@@ -39,7 +37,7 @@ type adminConfig struct {
 
 // bind declares the flags.
 func (c *adminConfig) bind(f *pflag.FlagSet) {
-	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine, although it has no authentication")
+	c.adminAuthentication.bind(f)
 	f.StringSliceVar(&c.adminHosts, "admin-host", nil, "a name by which the admin API may be asked on a loopback address, beside localhost: that of a proxy that keeps the Host it was asked by")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
@@ -49,6 +47,7 @@ func (c *adminConfig) bind(f *pflag.FlagSet) {
 // check calls check with each rule and whether it is kept. 64 MiB is what the transport
 // and both stores are tested with.
 func (c *adminConfig) check(check rule) {
+	c.adminAuthentication.check(check)
 	check(command.OneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 }
@@ -64,13 +63,18 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	if err != nil {
 		return err
 	}
+	if s.authentication, err = s.openAuthentication(); err != nil {
+		return err
+	}
 	handler, err := s.adminHandler(server)
 	if err != nil {
 		return err
 	}
 	s.settler = &settler.Settler{Store: st, Project: authz.ResourceName(s.config.Location).Project(), Logger: s.log}
 	s.adminHTTP = port.NewHTTP(port.UsualPace.Handler(handler), s.log)
-	if err := s.secureHTTP(s.adminHTTP, "admin", s.config.adminTLS); err != nil {
+	files := s.config.adminTLS
+	files.ClientOptional = s.config.tokens() // a browser or a job with a token has no certificate
+	if err := s.secureHTTP(s.adminHTTP, "admin", files); err != nil {
 		return err
 	}
 	return s.bind(ctx, "admin", s.config.adminAddr)
@@ -80,10 +84,12 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 // without an organization are about the project of this location.
 func (s *server) adminHandler(services *admin.Server) (http.Handler, error) {
 	guard := rest.Guard{Hosts: s.config.restHosts()}
+	edge := rest.Config{Services: services, MaxPolicySize: s.config.maxPolicySize, Guard: guard, Logger: s.log, Panics: s.panics}
+	if s.authentication != nil {
+		edge.Authenticator = s.authentication
+	}
 	var err error
-	if s.admin, err = rest.New(rest.Config{
-		Services: services, MaxPolicySize: s.config.maxPolicySize, Guard: guard, Logger: s.log, Panics: s.panics,
-	}); err != nil {
+	if s.admin, err = rest.New(edge); err != nil {
 		return nil, err
 	}
 	api, err := policyfile.New(policyfile.Config{
@@ -97,7 +103,14 @@ func (s *server) adminHandler(services *admin.Server) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.Handler(s.admin), nil
+	apis, whoami := api.Handler(s.admin), authentication.ServeWhoAmI(s.authentication, guard)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == authentication.WhoAmIPath {
+			whoami.ServeHTTP(w, r)
+			return
+		}
+		apis.ServeHTTP(w, r)
+	}), nil
 }
 
 // restHosts are the names by which the admin API may be asked; nil is any. Pages in a

@@ -107,9 +107,7 @@ func (c *config) check(check rule) {
 	for _, e := range c.enable {
 		check(command.OneOf(e, "authz", "admin"), "enable", "it is authz, admin or authz,admin")
 	}
-	check(!c.enabled("admin") || c.allowUnauthenticatedAdmin || loopback(c.adminAddr), "admin-addr",
-		"the admin API has no authentication, so it listens on a loopback address; "+
-			"behind a proxy that authenticates its callers, add --allow-unauthenticated-admin")
+	c.checkAdmin(check)
 }
 
 // checkObserve checks what --observe does not go with: an observer that denied, or that
@@ -184,6 +182,7 @@ var serveFlags = []command.FlagGroup{
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
 	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-cache"}},
+	{Title: "Who may ask the admin API", Names: []string{"admin-token-file", "admin-oidc-*", "admin-url", "admin-tls-client-ca", "admin-tls-in-front"}},
 	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
 	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},
 	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},

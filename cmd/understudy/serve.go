@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	grpchealth "google.golang.org/grpc/health"
 
+	"understudy/admin/authentication"
 	"understudy/admin/rest"
 	"understudy/admin/settler"
 	"understudy/authz/diagnostics"
@@ -90,8 +91,10 @@ type server struct {
 	// reservation is nil unless reservations are served.
 	reservation *reservationPort
 	// The admin API, nil unless admin is enabled.
-	admin     *rest.API
-	adminHTTP *http.Server
+	admin *rest.API
+	// authentication finds who asks the admin API; nil if nothing is configured for that.
+	authentication *authentication.Authenticator
+	adminHTTP      *http.Server
 	// settler keeps the evidence in the store; nil unless admin is enabled.
 	settler *settler.Settler
 	// The health port is always there: it is how a platform sees either half.

@@ -79,6 +79,9 @@ func (s *server) start(ctx, following context.Context, g *lifecycle.Group) {
 	g.Go("store", func() error { storage.WarnOfRisks(ctx, s.store, s.log); return nil })
 	if s.admin != nil {
 		g.Go("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
+		if s.authentication != nil {
+			g.Go("authentication", func() error { return s.authentication.Run(ctx, s.config.tlsReload) })
+		}
 		g.Go("settler", func() error { return s.settler.Run(ctx) })
 	}
 	for _, c := range s.certificates {

@@ -137,7 +137,7 @@ func (c *Certificates) load() (changed bool, err error) {
 		return false, err
 	}
 	if config.ClientCAs != nil {
-		config.ClientAuth = tls.RequireAndVerifyClientCert
+		config.ClientAuth = c.files.clientAuth()
 	}
 	c.current.Store(&served{config, digests, expiry})
 	return true, nil

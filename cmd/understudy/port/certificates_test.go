@@ -178,8 +178,8 @@ func TestBadFilesAtTheStart(t *testing.T) {
 		"another key":       {TLSFiles{Cert: one.Cert, Key: two.Key}, []string{"--authz-tls-cert " + one.Cert, "--authz-tls-key " + two.Key, "does not match"}},
 		"a key as the cert": {TLSFiles{Cert: one.Key, Key: one.Key}, []string{"--authz-tls-cert", "the server's own certificate first"}},
 		"broken":            {TLSFiles{Cert: garbage, Key: one.Key}, []string{"--authz-tls-cert " + garbage}},
-		"a CA that is none": {TLSFiles{one.Cert, one.Key, one.Key}, []string{"--authz-tls-client-ca " + one.Key, "no certificate in it"}},
-		"a broken CA":       {TLSFiles{one.Cert, one.Key, garbage}, []string{"--authz-tls-client-ca " + garbage, "malformed"}},
+		"a CA that is none": {TLSFiles{Cert: one.Cert, Key: one.Key, ClientCA: one.Key}, []string{"--authz-tls-client-ca " + one.Key, "no certificate in it"}},
+		"a broken CA":       {TLSFiles{Cert: one.Cert, Key: one.Key, ClientCA: garbage}, []string{"--authz-tls-client-ca " + garbage, "malformed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,9 @@ type TLSFiles struct {
 	// ClientCA holds those who may have signed a client's certificate. Empty means
 	// that clients need none.
 	ClientCA string
+	// ClientOptional takes clients without a certificate too, which have to be known in
+	// another way. One that is shown has to be good all the same.
+	ClientOptional bool
 }
 
 // Given reports whether the port speaks TLS.
@@ -25,6 +28,14 @@ func (f TLSFiles) Given() bool { return f != TLSFiles{} }
 
 // Complete reports whether nothing is missing beside what is given.
 func (f TLSFiles) Complete() bool { return !f.Given() || f.Cert != "" && f.Key != "" }
+
+// clientAuth is what is asked of clients if there is a ClientCA.
+func (f TLSFiles) clientAuth() tls.ClientAuthType {
+	if f.ClientOptional {
+		return tls.VerifyClientCertIfGiven
+	}
+	return tls.RequireAndVerifyClientCert
+}
 
 // pemFiles are the contents of tlsFiles.
 type pemFiles struct{ cert, key, clientCA []byte }

@@ -1,0 +1,65 @@
+package authentication
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"understudy/admin/access"
+	"understudy/admin/authentication/oidc"
+)
+
+// outcome is how an authentication ended, as a metric label.
+type outcome string
+
+// The outcomes. Those of tokens of an issuer are in package oidc.
+const (
+	outcomeOK          outcome = "ok"
+	outcomeMissing     outcome = "missing"
+	outcomeUnknown     outcome = "unknown"
+	outcomeMalformed   outcome = "malformed"
+	outcomeUnavailable outcome = "unavailable"
+)
+
+// metrics counts authentications.
+type metrics struct{ count metric.Int64Counter }
+
+// newMetrics makes the counter.
+func newMetrics(provider metric.MeterProvider) (*metrics, error) {
+	if provider == nil {
+		provider = noop.NewMeterProvider()
+	}
+	count, err := provider.Meter("understudy/authentication").Int64Counter("understudy.authentications",
+		metric.WithDescription("Requests to the admin port by how they were authenticated (method) and how that ended (outcome)."))
+	if err != nil {
+		return nil, err
+	}
+	return &metrics{count}, nil
+}
+
+// add counts one authentication.
+func (m *metrics) add(ctx context.Context, method access.Method, err error) {
+	if method == "" {
+		method = "none"
+	}
+	m.count.Add(ctx, 1, metric.WithAttributes(
+		attribute.String("method", string(method)), attribute.String("outcome", string(outcomeOf(err)))))
+}
+
+// outcomeOf returns how an error of identify is counted.
+func outcomeOf(err error) outcome {
+	var bad refusal
+	var refused *oidc.Refusal
+	switch {
+	case err == nil:
+		return outcomeOK
+	case errors.As(err, &bad):
+		return bad.outcome
+	case errors.As(err, &refused):
+		return outcome(refused.Outcome)
+	}
+	return outcomeUnavailable
+}

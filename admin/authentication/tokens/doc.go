@@ -1,0 +1,7 @@
+// Package tokens reads files of token digests, follows them as they change, and makes tokens.
+//
+// A token file has a line for each token, NAME and the SHA-256 of the token in hex; empty
+// lines and lines that begin with # are comments. It holds no secret: a token of 256 random
+// bits cannot be found by its digest. A name may have several lines, so that a token can be
+// replaced without a moment in which none is good.
+package tokens

@@ -1,0 +1,70 @@
+package authentication
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"understudy/admin/rest"
+)
+
+// WhoAmIPath is where a caller asks who it is.
+const WhoAmIPath = "/whoami"
+
+// WhoAmI is the answer at WhoAmIPath. It is no resource of the API: it says who the
+// credentials of a request belong to.
+type WhoAmI struct {
+	// Principal is the member of bindings; empty if the server has no authentication.
+	Principal string `json:"principal"`
+	// Groups are without the prefix group:.
+	Groups []string `json:"groups"`
+	// Method is certificate, oidc or token; none if the server has no authentication.
+	Method string `json:"method"`
+	// Expires is when the credentials end (RFC 3339). It is absent if they have no such time.
+	Expires *time.Time `json:"expires,omitempty"`
+}
+
+// ServeWhoAmI answers GET and HEAD at WhoAmIPath. The authenticator is nil on a server
+// without authentication.
+func ServeWhoAmI(a *Authenticator, guard rest.Guard) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if err := guard.Check(r); err != nil {
+			rest.WriteError(w, err)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		answer, err := whoIs(a, r)
+		if err != nil {
+			rest.WriteError(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+}
+
+// whoIs is the answer to a request.
+func whoIs(a *Authenticator, r *http.Request) (WhoAmI, error) {
+	if a == nil {
+		return WhoAmI{Groups: []string{}, Method: "none"}, nil
+	}
+	identity, err := a.Identify(r)
+	if err != nil {
+		return WhoAmI{}, err
+	}
+	answer := WhoAmI{Principal: identity.Member, Groups: identity.Groups, Method: string(identity.Method)}
+	if answer.Groups == nil {
+		answer.Groups = []string{}
+	}
+	if !identity.Expires.IsZero() {
+		expires := identity.Expires.UTC()
+		answer.Expires = &expires
+	}
+	return answer, nil
+}

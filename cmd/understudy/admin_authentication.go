@@ -1,0 +1,132 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"understudy/admin/authentication"
+	"understudy/admin/authentication/oidc"
+	"understudy/admin/authentication/tokens"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/port"
+)
+
+// adminAuthentication is how the admin API knows who asks. Client certificates are beside
+// it, in adminTLS.
+type adminAuthentication struct {
+	// allowUnauthenticatedAdmin lets the API listen beyond this machine without any
+	// authentication: whoever reaches it can change every policy, so something in front
+	// has to authenticate.
+	allowUnauthenticatedAdmin bool
+	// adminTokenFiles have the digests of tokens.
+	adminTokenFiles []string
+	// oidcIssuer is the URL of the issuer whose tokens are taken; empty is none.
+	oidcIssuer string
+	// oidcAudiences are those of which a token has to have one.
+	oidcAudiences []string
+	// oidcGroupsClaim is the claim of a token with the groups of its principal.
+	oidcGroupsClaim string
+	// oidcCA is a PEM file with the authorities of the issuer's certificate; empty means
+	// those of the system.
+	oidcCA string
+	// adminTLSInFront says that a proxy in front of the API speaks TLS.
+	adminTLSInFront bool
+}
+
+// bind declares the flags.
+func (c *adminAuthentication) bind(f *pflag.FlagSet) {
+	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine without authentication: whoever reaches it may do everything")
+	f.StringSliceVar(&c.adminTokenFiles, "admin-token-file", nil, "a file with a line NAME and SHA-256 for each token that the admin API takes, as `understudy token NAME` prints it; it is read again when it changes")
+	f.StringVar(&c.oidcIssuer, "admin-oidc-issuer", "", "the URL of an OpenID Connect issuer whose tokens the admin API takes")
+	f.StringSliceVar(&c.oidcAudiences, "admin-oidc-audience", nil, "an audience that a token has to be for; given more than once, it is for one of them")
+	f.StringVar(&c.oidcGroupsClaim, "admin-oidc-groups-claim", "groups", "the claim of a token with the groups of its principal")
+	f.StringVar(&c.oidcCA, "admin-oidc-ca-file", "", "a PEM file with the authorities of the issuer's certificate (default those of the system)")
+	f.BoolVar(&c.adminTLSInFront, "admin-tls-in-front", false, "a proxy in front of the admin API speaks TLS: tokens may then come here without it, beyond this machine too")
+}
+
+// tokens reports whether bearer tokens are taken.
+func (c *adminAuthentication) tokens() bool { return len(c.adminTokenFiles) > 0 || c.oidcIssuer != "" }
+
+// check calls check with each rule and whether it is kept.
+func (c *adminAuthentication) check(check rule) {
+	if c.oidcIssuer == "" {
+		check(len(c.oidcAudiences) == 0, "admin-oidc-audience", "it comes with --admin-oidc-issuer")
+		check(c.oidcCA == "", "admin-oidc-ca-file", "it comes with --admin-oidc-issuer")
+		return
+	}
+	if err := oidc.CheckURL(c.oidcIssuer); err != nil {
+		check(false, "admin-oidc-issuer", err.Error())
+	}
+	check(len(c.oidcAudiences) > 0, "admin-oidc-audience", "a token of the issuer may be for anyone: name the audience of those that are for this server")
+}
+
+// checkAdmin checks where the admin API listens: beyond this machine somebody has to know
+// who asks, and no token may cross the network as it is.
+func (c *config) checkAdmin(check rule) {
+	known := c.tokens() || c.adminTLS.ClientCA != ""
+	check(!known || !c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", "nobody is unauthenticated where client certificates or tokens are asked for: leave it out")
+	if !c.enabled("admin") || loopback(c.adminAddr) {
+		return
+	}
+	check(known || c.allowUnauthenticatedAdmin, "admin-addr",
+		"without authentication the admin API listens on a loopback address; beyond it, add --admin-token-file, --admin-oidc-issuer or --admin-tls-client-ca, "+
+			"or behind a proxy that authenticates its callers --allow-unauthenticated-admin")
+	check(!c.tokens() || c.adminTLS.Given() || c.adminTLSInFront, "admin-tls-cert",
+		"tokens would cross the network readable by others: name a certificate, or add --admin-tls-in-front if a proxy before this speaks TLS")
+}
+
+// openAuthentication reads the files and makes the authenticator, nil if nothing is
+// configured.
+func (s *server) openAuthentication() (*authentication.Authenticator, error) {
+	if s.config.allowUnauthenticatedAdmin && !loopback(s.config.adminAddr) {
+		s.log.Warn("whoever reaches the admin API may do everything: it has no authentication (--allow-unauthenticated-admin)", "addr", s.config.adminAddr)
+	}
+	c := authentication.Config{Certificates: s.config.adminTLS.ClientCA != "", Meters: s.telemetry.Meters}
+	if !c.Certificates && !s.config.tokens() {
+		return nil, nil
+	}
+	var err error
+	if files := s.config.adminTokenFiles; len(files) > 0 {
+		if c.Tokens, err = tokens.Open(files, s.log); err != nil {
+			return nil, command.Usage(fmt.Errorf("--admin-token-file: %w", err))
+		}
+	}
+	if s.config.oidcIssuer != "" {
+		if c.Issuer, err = s.openIssuer(); err != nil {
+			return nil, err
+		}
+	}
+	return authentication.New(c)
+}
+
+// openIssuer makes the issuer. It need not be there yet.
+func (s *server) openIssuer() (*oidc.Issuer, error) {
+	authorities, err := s.config.oidcAuthorities()
+	if err != nil {
+		return nil, command.Usage(err)
+	}
+	return oidc.New(oidc.Config{
+		URL: s.config.oidcIssuer, Audiences: s.config.oidcAudiences, GroupsClaim: s.config.oidcGroupsClaim,
+		Authorities: authorities, Logger: s.log,
+	})
+}
+
+// oidcAuthorities reads the authorities of the issuer's certificate; nil are those of the
+// system.
+func (c *adminAuthentication) oidcAuthorities() (*x509.CertPool, error) {
+	if c.oidcCA == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(c.oidcCA)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-oidc-ca-file: %w; name a PEM file that this process may read", err)
+	}
+	pool, err := port.CertPool(content)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-oidc-ca-file %s: %w; it holds certificates of authorities as PEM", c.oidcCA, err)
+	}
+	return pool, nil
+}
