@@ -99,7 +99,7 @@ func (e *lostRace) Error() string { return e.cause.Error() }
 
 // make commits a change together with its operation.
 func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) {
-	op, err := s.newOperation(c)
+	op, err := s.newOperation(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/access"
 	"understudy/admin/aip"
 	"understudy/admin/apierror"
 	"understudy/admin/content"
@@ -212,6 +214,9 @@ func (s *Server) experimentCreation(
 	}
 	now := timestamppb.New(s.now())
 	experiment.Uid, experiment.CreateTime, experiment.UpdateTime = NewID(), now, now
+	if by := access.FromContext(ctx); by.Known() {
+		experiment.Creator, experiment.PolicyEditors = by.Member, []string{by.Member}
+	}
 	write, err := experimentPut(experiment)
 	if err != nil {
 		return nil, err
@@ -311,10 +316,31 @@ func (s *Server) experimentUpdate(
 	}
 	now := timestamppb.New(s.now())
 	experiment.UpdateTime = now
+	if !content.SamePolicy(experiment, stored.experiment) {
+		experiment.PolicyEditors = withEditor(experiment.PolicyEditors, access.FromContext(ctx).Member)
+	}
 	if preview := experiment.PreviewMetadata; preview.GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {
 		preview.State, preview.StopTime = adminpb.PolicyPreviewMetadata_SUSPENDED, now
 	}
 	return experimentReplacement(VerbUpdate, stored, experiment)
+}
+
+// maxPolicyEditors bounds the names that an experiment keeps of those who set its policy.
+const maxPolicyEditors = 100
+
+// withEditor returns the editors of an experiment's policy with one more. They are all who set
+// it, or nobody: with one who is not known, or one too many, there are no names any more, and
+// then nobody can show that he is not among them.
+func withEditor(editors []string, member string) []string {
+	if len(editors) == 0 || member == "" {
+		return nil
+	}
+	out := append(slices.Clone(editors), member)
+	slices.Sort(out)
+	if out = slices.Compact(out); len(out) > maxPolicyEditors {
+		return nil
+	}
+	return out
 }
 
 // experimentReplacement is the change that puts an experiment in the place of

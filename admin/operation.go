@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/access"
 	"understudy/admin/apierror"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/background"
@@ -65,7 +66,7 @@ type storedOperation struct {
 }
 
 // newOperation returns the operation of a change that is about to be made.
-func (s *Server) newOperation(c *Change) (*storedOperation, error) {
+func (s *Server) newOperation(ctx context.Context, c *Change) (*storedOperation, error) {
 	now := s.now()
 	op := &storedOperation{
 		message: &longrunningpb.Operation{
@@ -75,6 +76,7 @@ func (s *Server) newOperation(c *Change) (*storedOperation, error) {
 			CreateTime: timestamppb.New(now),
 			Target:     string(c.Target),
 			Verb:       string(c.Verb),
+			Creator:    access.FromContext(ctx).Member,
 		},
 		expire: now.Add(operationsKept),
 	}

@@ -222,7 +222,7 @@ func (s *Server) creation(
 	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	writes, err := newPolicyWrites(policy)
+	writes, err := newPolicyWrites(ctx, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +319,7 @@ func (s *Server) MakeLive(
 		c.Verb = VerbUpdate
 		c.Writes, err = s.policyWrites(ctx, policy)
 	} else {
-		c.Writes, err = newPolicyWrites(policy)
+		c.Writes, err = newPolicyWrites(ctx, policy)
 	}
 	return c, err
 }

@@ -130,8 +130,9 @@ func (s *Server) CommitPolicyExperiment(
 		if err != nil {
 			return nil, err
 		}
-		// A guard that was tightened meanwhile holds for this commit, too.
-		c.Conditions = append(c.Conditions, config.Unchanged())
+		// A guard that was tightened meanwhile holds for this commit, too; and so does an edit that
+		// was taken back, by whose author the etag does not differ.
+		c.Conditions = append(c.Conditions, config.Unchanged(), stored.unchanged())
 		c.report = judged
 		return c, nil
 	})

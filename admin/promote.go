@@ -241,7 +241,7 @@ func (s *Server) promotedPolicy(ctx context.Context, p Promoted) (*adminpb.Polic
 		return nil, nil, err
 	}
 	if !p.Target.exists() {
-		writes, err := newPolicyWrites(policy)
+		writes, err := newPolicyWrites(ctx, policy)
 		return policy, writes, err
 	}
 	writes, err := s.policyWrites(ctx, policy)

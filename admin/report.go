@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"understudy/admin/access"
 	"understudy/admin/apierror"
 	"understudy/admin/content"
 	"understudy/admin/report"
@@ -15,7 +16,8 @@ import (
 const maxKeptReport = 64 << 10
 
 // GetReport answers what the preview of an experiment has shown so far, judged by the
-// requirements of its location and those of the call (AIP-156: every experiment has one).
+// requirements of its location and those of the call (AIP-156: every experiment has one). What
+// they ask of the committer is judged as if the caller were to commit.
 func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*adminpb.Report, error) {
 	name, err := reportKind.parse("name", r.GetName())
 	if err != nil {
@@ -40,7 +42,7 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	report.SetResults(out, config.Requirements(), r.GetRequirements())
+	report.SetResults(out, config.Requirements(), r.GetRequirements(), committer(ctx, stored))
 	return out, nil
 }
 
@@ -73,11 +75,16 @@ func (s *Server) checkRequirements(
 	if err != nil {
 		return nil, err
 	}
-	report.SetResults(judged, config.Requirements(), call)
+	report.SetResults(judged, config.Requirements(), call, committer(ctx, stored))
 	if unmet := report.Unmet(judged); len(unmet) > 0 {
 		return nil, apierror.RequirementsNotMet(stored.name, unmet)
 	}
 	return report.Trim(judged, maxKeptReport), nil
+}
+
+// committer is who would commit an experiment, or does: the caller.
+func committer(ctx context.Context, stored storedExperiment) report.Committer {
+	return report.Committer{Member: access.FromContext(ctx).Member, Editors: stored.experiment.GetPolicyEditors()}
 }
 
 // buildReport makes the report of an experiment, which can be read as its policy can. The

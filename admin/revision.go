@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/access"
 	"understudy/admin/apierror"
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
@@ -191,8 +192,8 @@ func NameContent(policy *adminpb.Policy, revision string) (err error) {
 
 // newPolicyWrites returns the writes that store a policy where there is none. What an
 // earlier policy of its name left behind goes.
-func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
-	live, revision, err := LivePuts(policy)
+func newPolicyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
+	live, revision, err := LivePuts(policy, access.FromContext(ctx).Member)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +210,7 @@ func newPolicyWrites(policy *adminpb.Policy) ([]Write, error) {
 // is live now or was just before. They hold as long as the policy is Unchanged, for
 // revisions change together with it. A known revision that cannot be read is replaced.
 func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
-	live, revision, err := LivePuts(policy)
+	live, revision, err := LivePuts(policy, access.FromContext(ctx).Member)
 	if err != nil {
 		return nil, err
 	}
@@ -223,13 +224,14 @@ func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Wr
 	return []Write{live, revision, TrimCollection{Key(policy.Name).In("revisions"), maxRevisions}}, nil
 }
 
-// LivePuts are the writes of a policy, and of its revision as of now.
-func LivePuts(policy *adminpb.Policy) (live, revision Put, err error) {
+// LivePuts are the writes of a policy, and of its revision as of now. The creator is the
+// member who makes it live, empty for one who is not known.
+func LivePuts(policy *adminpb.Policy, creator string) (live, revision Put, err error) {
 	if live, err = NewPut(policy.Name, policy.Etag, policy); err != nil {
 		return live, revision, err
 	}
 	revision, err = NewPut(policy.Revision, "", &adminpb.PolicyRevision{
-		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime,
+		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime, Creator: creator,
 	})
 	return live, revision, err
 }

@@ -1,6 +1,10 @@
 package content
 
-import adminpb "understudy/admin/v1"
+import (
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+)
 
 // OfPolicy returns a copy of the policy's user-settable fields, which are
 // what an etag covers, a revision holds and an update may change.
@@ -42,4 +46,9 @@ func OfExperiment(e *adminpb.PolicyExperiment) *adminpb.PolicyExperiment {
 		Annotations: e.GetAnnotations(),
 		DisplayName: e.GetDisplayName(),
 	}
+}
+
+// SamePolicy reports whether two experiments have the same `policy`.
+func SamePolicy(a, b *adminpb.PolicyExperiment) bool {
+	return proto.Equal(OfPolicy(a.GetPolicy()), OfPolicy(b.GetPolicy()))
 }

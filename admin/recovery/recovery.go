@@ -128,7 +128,7 @@ func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.
 	var writes []admin.Write
 	for _, name := range names {
 		state := r.Saved.Policies[name]
-		live, revision, err := admin.LivePuts(state.Policy)
+		live, revision, err := admin.LivePuts(state.Policy, "") // who made it live is lost
 		if err != nil {
 			return nil, err
 		}

@@ -191,7 +191,7 @@ func TestManyGroups(t *testing.T) {
 
 func TestTrim(t *testing.T) {
 	whole := build(many(300))
-	report.SetResults(whole, &adminpb.CommitRequirements{MinRequestCount: 1}, nil)
+	report.SetResults(whole, &adminpb.CommitRequirements{MinRequestCount: 1}, nil, report.Committer{})
 	before := proto.CloneOf(whole)
 	for _, size := range []int{1 << 20, 64 << 10, 32 << 10, 8 << 10, 500, 0} {
 		got := report.Trim(whole, size)

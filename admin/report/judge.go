@@ -22,6 +22,16 @@ type measured struct {
 	counts   *adminpb.Report_ReportCounts
 	duration time.Duration
 	scope    adminpb.CommitRequirements_Scope
+	// committer is who would commit.
+	committer Committer
+}
+
+// Committer is who would commit an experiment, and who may not where another one has to.
+type Committer struct {
+	// Member is its name in bindings; empty if nobody is authenticated.
+	Member string
+	// Editors are all who set the experiment's policy; empty if somebody is not known.
+	Editors []string
 }
 
 // measure takes of a report what is of a scope.
@@ -57,15 +67,16 @@ func Counts(r *adminpb.Report) *adminpb.Report_ReportCounts {
 
 // Judge holds a report against requirements, which may be nil. There is one result for each
 // field that is set but the scope, in the order of [Format]. Of the report it reads the
-// counts, the durations, the changed rules and the numbers of nodes.
+// counts, the durations, the changed rules and the numbers of nodes. by is who would commit.
 func Judge(
-	r *adminpb.CommitRequirements, source adminpb.Report_RequirementResult_Source, report *adminpb.Report,
+	r *adminpb.CommitRequirements, source adminpb.Report_RequirementResult_Source, report *adminpb.Report, by Committer,
 ) []*adminpb.Report_RequirementResult {
 	if r == nil {
 		return nil
 	}
 	var out []*adminpb.Report_RequirementResult
 	m := measure(report, r.GetScope())
+	m.committer = by
 	for _, q := range requirements {
 		value, set := q.value(r)
 		if !set || q.judge == nil {
@@ -81,10 +92,10 @@ func Judge(
 
 // SetResults judges a report by the requirements of its location and of the call, either of
 // which may be nil, and writes the results into it.
-func SetResults(report *adminpb.Report, location, call *adminpb.CommitRequirements) {
+func SetResults(report *adminpb.Report, location, call *adminpb.CommitRequirements, by Committer) {
 	report.Requirements = append(
-		Judge(location, adminpb.Report_RequirementResult_LOCATION, report),
-		Judge(call, adminpb.Report_RequirementResult_CALL, report)...)
+		Judge(location, adminpb.Report_RequirementResult_LOCATION, report, by),
+		Judge(call, adminpb.Report_RequirementResult_CALL, report, by)...)
 	report.RequirementsMet = len(Unmet(report)) == 0
 }
 
@@ -97,6 +108,18 @@ func Unmet(report *adminpb.Report) []*adminpb.Report_RequirementResult {
 		}
 	}
 	return out
+}
+
+// OnlyAwaitsCommitter reports whether a report shows all that is required, and only the caller
+// may not commit: somebody else can.
+func OnlyAwaitsCommitter(report *adminpb.Report) bool {
+	unmet := Unmet(report)
+	for _, result := range unmet {
+		if result.GetRequirement() != DifferentCommitter || result.GetUnreachable() {
+			return false
+		}
+	}
+	return len(unmet) > 0
 }
 
 // Demands reports whether requirements demand anything: those that are nil, or have a scope

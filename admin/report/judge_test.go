@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		results := report.Judge(r, adminpb.Report_RequirementResult_CALL, test.report)
+		results := report.Judge(r, adminpb.Report_RequirementResult_CALL, test.report, report.Committer{})
 		if len(results) != 1 {
 			t.Errorf("%s: %d results, want 1: %v", test.requirements, len(results), results)
 			continue
@@ -93,6 +93,40 @@ func TestJudge(t *testing.T) {
 		}
 		if got.Source != adminpb.Report_RequirementResult_CALL {
 			t.Errorf("%s: source %v, want CALL", test.requirements, got.Source)
+		}
+	}
+}
+
+// TestDifferentCommitter: whoever has set the policy cannot commit it, and where it is not known
+// who has, nobody can.
+func TestDifferentCommitter(t *testing.T) {
+	r, err := report.Parse(report.DifferentCommitter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unknown = "not known who has set the policy: create the experiment again"
+	for _, test := range []struct {
+		member     string
+		editors    []string
+		have       string
+		met, never bool
+	}{
+		{"token:bob", []string{"token:ann"}, "token:bob", true, false},
+		{"token:ann", []string{"token:ann"}, "token:ann, who has set the policy", false, false},
+		{"token:bob", []string{"token:ann", "token:bob"}, "token:bob, who has set the policy", false, false},
+		{"token:bob", nil, unknown, false, true},
+		{"", []string{"token:ann"}, "nobody: the server does not authenticate its callers", false, true},
+		{"", nil, "nobody: the server does not authenticate its callers", false, true},
+	} {
+		made := &adminpb.Report{}
+		report.SetResults(made, r, nil, report.Committer{Member: test.member, Editors: test.editors})
+		got := made.Requirements[0]
+		if got.Have != test.have || got.Met != test.met || got.Unreachable != test.never || made.RequirementsMet != test.met {
+			t.Errorf("%q of %q: have %q, met %v, unreachable %v; want %q, %v, %v", test.member, test.editors,
+				got.Have, got.Met, got.Unreachable, test.have, test.met, test.never)
+		}
+		if got, want := report.OnlyAwaitsCommitter(made), !test.met && !test.never; got != want {
+			t.Errorf("%q of %q: OnlyAwaitsCommitter is %v, want %v", test.member, test.editors, got, want)
 		}
 	}
 }
@@ -109,7 +143,7 @@ func TestSetResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &adminpb.Report{RequestCount: 2, NodeCount: 1, ReportingNodeCount: 1, AllPairs: &adminpb.Report_ReportCounts{RequestCount: 2}}
-	report.SetResults(r, location, call)
+	report.SetResults(r, location, call, report.Committer{})
 	var got []string
 	for _, result := range r.Requirements {
 		got = append(got, result.Source.String()+" "+result.Requirement)
@@ -126,11 +160,11 @@ func TestSetResults(t *testing.T) {
 	if unmet := report.Unmet(r); len(unmet) != 1 || unmet[0].Requirement != "requests>=3" || r.RequirementsMet {
 		t.Errorf("unmet %v, requirements_met %v; want requests>=3 and false", unmet, r.RequirementsMet)
 	}
-	report.SetResults(r, location, nil)
+	report.SetResults(r, location, nil, report.Committer{})
 	if len(r.Requirements) != 2 || !r.RequirementsMet {
 		t.Errorf("results %v, met %v; want two that are met", r.Requirements, r.RequirementsMet)
 	}
-	report.SetResults(r, nil, nil)
+	report.SetResults(r, nil, nil, report.Committer{})
 	if len(r.Requirements) != 0 || !r.RequirementsMet {
 		t.Errorf("results %v, met %v; want none, and met", r.Requirements, r.RequirementsMet)
 	}

@@ -57,6 +57,7 @@ func Names() []string {
 //	failed<=0.1%          at most this share of them; without the %, a count
 //	changed-rules>=80%    at least this share of the rules that differ was evaluated
 //	all-nodes             every live node that has the policy reports
+//	different-committer   whoever commits has never set the policy of the experiment
 //	scope=all-pairs       with whatever live policy, instead of present-pair
 //
 // newly-allowed, response-changed and dropped are as newly-denied. The error names the term,
@@ -181,6 +182,7 @@ var aliases = map[string]string{
 	"request": "requests", "request-count": "requests", "min-request-count": "requests", "count": "requests",
 	"denied": "newly-denied", "newly_denied": "newly-denied", "allowed": "newly-allowed", "newly_allowed": "newly-allowed",
 	"changed": "response-changed", "failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
+	"four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
 	"coverage": "changed-rules", "rules": "changed-rules", "time": "duration", "min-duration": "duration", "pairs": "scope",
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
 )
 
@@ -84,7 +85,7 @@ var requirements = slices.Concat(
 		func(c *adminpb.Report_ReportCounts) (int64, int64) {
 			return c.DroppedCount, c.RequestCount + c.DroppedCount
 		}),
-	[]requirement{minCoverage(), allNodes(), scope()},
+	[]requirement{minCoverage(), allNodes(), differentCommitter(), scope()},
 )
 
 // minRequests is the number of requests compared.
@@ -265,6 +266,38 @@ func allNodes() requirement {
 				have = "no live node with the policy"
 			}
 			return verdict{have: have, need: "all nodes", met: all > 0 && reporting >= all}
+		},
+	}
+}
+
+// DifferentCommitter is the name of the requirement that is about who commits, and not about
+// what was compared.
+const DifferentCommitter = "different-committer"
+
+// differentCommitter demands that whoever commits is known, and has never set the policy of
+// the experiment (four eyes). More traffic does not help; another committer may.
+func differentCommitter() requirement {
+	return requirement{
+		name: DifferentCommitter, operator: none, form: noForm,
+		set: func(r *adminpb.CommitRequirements, _ string) error {
+			r.RequireDifferentCommitter = true
+			return nil
+		},
+		value: func(r *adminpb.CommitRequirements) (string, bool) { return "", r.GetRequireDifferentCommitter() },
+		judge: func(_ *adminpb.CommitRequirements, m measured) verdict {
+			v := verdict{need: "somebody who has never set the policy"}
+			by, name := m.committer, aip.Shown(m.committer.Member)
+			switch {
+			case by.Member == "":
+				v.have, v.unreachable = "nobody: the server does not authenticate its callers", true
+			case len(by.Editors) == 0:
+				v.have, v.unreachable = "not known who has set the policy: create the experiment again", true
+			case slices.Contains(by.Editors, by.Member):
+				v.have = name + ", who has set the policy"
+			default:
+				v.have, v.met = name, true
+			}
+			return v
 		},
 	}
 }

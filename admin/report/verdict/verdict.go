@@ -56,6 +56,8 @@ func Of(r *adminpb.Report) Verdict {
 	switch {
 	case unreachable > 0:
 		return Verdict{"Do not commit", numberOf(unreachable, of) + " can no longer be met; " + changeOf(r), Bad}
+	case report.OnlyAwaitsCommitter(r):
+		return Verdict{"Not by you", "somebody else has to commit it; " + changeOf(r), Bad}
 	case unmet == 2 && of == 2:
 		return Verdict{"Not yet", "neither of the requirements is met; " + changeOf(r), Bad}
 	case unmet > 1 && unmet == of:

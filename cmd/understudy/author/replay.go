@@ -121,6 +121,9 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 	if required.GetRequireAllNodes() {
 		return nil, command.Usage(errors.New("--require: all-nodes is about sidecars, and a recording has none; leave it out"))
 	}
+	if required.GetRequireDifferentCommitter() {
+		return nil, command.Usage(errors.New("--require: different-committer is about who commits, and a replay commits nothing; leave it out"))
+	}
 	return required, nil
 }
 
@@ -199,7 +202,7 @@ func (f *replayFlags) show(r *replayed, required *adminpb.CommitRequirements) er
 		return fmt.Errorf("there are no decisions to replay: %s. Is it a decision log, in JSON?", strings.Join(r.read(), "; "))
 	}
 	made := report.Build(report.Input{PolicyEtag: r.live.etag, ExperimentEtag: r.candidate.etag, Evidence: r.result.Evidence})
-	report.SetResults(made, nil, required)
+	report.SetResults(made, nil, required, report.Committer{})
 	if err := r.write(made); err != nil {
 		return err
 	}

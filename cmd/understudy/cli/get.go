@@ -139,7 +139,7 @@ func (c *Client) listExperiments(ctx context.Context, policy, filter string) err
 	}
 	c.unreadable(unreadable)
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tREQUESTS\tDIFFER\tETAG\tSTARTED\tUPDATED")
+	fmt.Fprintln(t, "EXPERIMENT\tSTATE\tREQUESTS\tDIFFER\tETAG\tSTARTED\tUPDATED\tCREATOR")
 	reports := c.numbers(ctx, experiments)
 	for i, e := range experiments {
 		state := "never previewed"
@@ -147,8 +147,8 @@ func (c *Client) listExperiments(ctx context.Context, policy, filter string) err
 			state = m.State.String()
 		}
 		requests, differ := numbersOf(reports[i])
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, requests, differ, e.Etag,
-			terminal.When(e.PreviewMetadata.GetStartTime()), terminal.When(e.UpdateTime))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, requests, differ, e.Etag,
+			terminal.When(e.PreviewMetadata.GetStartTime()), terminal.When(e.UpdateTime), creatorOf(e.Creator))
 	}
 	return t.Flush()
 }

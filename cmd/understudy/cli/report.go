@@ -28,6 +28,7 @@ const requireHelp = `LIST is what the report has to show, with commas between:
   failed<=0.1%          at most this share of them; without the %, a number
   changed-rules>=80%    at least this share of the changed rules was exercised
   all-nodes             every live sidecar with the policy reports
+  different-committer   whoever commits has never set the experiment's policy
   scope=all-pairs       count what was compared with earlier live policies, too
 newly-allowed, response-changed and dropped are written as newly-denied. What the
 location requires of every commit counts as well.`

@@ -62,16 +62,24 @@ func (c *Client) listRevisions(ctx context.Context, policy, filter string) error
 		return err
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "REVISION\tLIVE\tCREATED\tRULES\tDISPLAY NAME")
+	fmt.Fprintln(t, "REVISION\tLIVE\tCREATED\tCREATOR\tRULES\tDISPLAY NAME")
 	for _, r := range revisions {
 		mark := "-"
 		if r.Name == live.Revision && live.DeleteTime == nil {
 			mark = "live"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", shortID(r.Name), mark, terminal.When(r.CreateTime),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", shortID(r.Name), mark, terminal.When(r.CreateTime), creatorOf(r.Creator),
 			len(r.Snapshot.GetRules()), r.Snapshot.GetDisplayName())
 	}
 	return t.Flush()
+}
+
+// creatorOf is who made something, in a table; a server without authentication does not know.
+func creatorOf(member string) string {
+	if member == "" {
+		return "-"
+	}
+	return terminal.Line(member)
 }
 
 // revisionGrammar is that of an ID or the beginning of one.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/reportview"
@@ -22,7 +23,9 @@ func newWait() *cobra.Command {
 
 The exit code is 0 if all requirements are met, 1 if one of them can no longer be
 met, such as newly-denied=0 after the first request that would be denied, and 3 if
-the time is over.
+the time is over. It does not wait for different-committer: if that alone is not met,
+there is nothing more to wait for, and the verdict says that somebody else has to
+commit.
 
 `+requireHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
@@ -50,19 +53,19 @@ the time is over.
 // errNoRequirements is that of a wait for nothing.
 var errNoRequirements = command.Usage(errors.New("--require is needed: neither it nor the location says what to wait for; such as --require 'requests>=10000,newly-denied=0'"))
 
-// waitFor waits until the requirements of a report are met, or cannot be any more, or the
-// time is over. Then it prints the last report.
+// waitFor waits until the requirements of a report are met, but for one about who commits, or
+// cannot be any more, or the time is over. Then it prints the last report.
 func (c *Client) waitFor(ctx context.Context, experiment string, required *adminpb.CommitRequirements, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
 	err := c.follow(ctx, experiment, required, v.note, func(r *adminpb.Report) bool {
-		if last == nil && !r.RequirementsMet && !unreachableOf(r) {
+		done := r.RequirementsMet || unreachableOf(r) || report.OnlyAwaitsCommitter(r)
+		if last == nil && !done {
 			c.explainWaiting(ctx, experiment, r)
 		}
 		last = r
-		done := r.RequirementsMet || unreachableOf(r)
 		if !done {
 			v.show(r)
 		}
@@ -107,7 +110,7 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 // outcome is the error of a wait that has ended.
 func outcome(r *adminpb.Report, timeout time.Duration) error {
 	switch {
-	case r.RequirementsMet:
+	case r.RequirementsMet || report.OnlyAwaitsCommitter(r): // it is about evidence, and there is enough
 		return nil
 	case unreachableOf(r):
 		return fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))
