@@ -55,6 +55,7 @@ func (r *row) exchange(method, target string, body *string) (*apiResponse, error
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	request.Header.Set(memberHeader, r.member)
 	for name, value := range r.header {
 		request.Header.Set(name, value)
 	}

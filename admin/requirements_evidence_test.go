@@ -26,6 +26,7 @@ func init() {
 	rows["R-9"] = commitsWithRequirementsRace
 	rows["R-10"] = servesLater
 	rows["R-11"] = keptReportIsBounded
+	rows["R-14"] = editTakenBack
 }
 
 // serial numbers all publications of all rows.
@@ -155,6 +156,19 @@ func hotFixInBetween(r *row) {
 	r.publish("n1", requests(10))
 	r.hooked(func() { r.post2xx("POST", r.path("$EXP:commit"), r.body(`{"etag":$E}`)) })
 	r.do("via hooked\n" + commit + "\nerror 404 NOT_FOUND RESOURCE_NOT_FOUND\nvia s1")
+}
+
+// editTakenBack sets the policy of an experiment, and takes that back, while it is committed: its
+// etag is as it was, and yet somebody else has set it.
+func editTakenBack(r *row) {
+	r.do("as token:ann\n" + baseFixture["experiment"] + "\nGET $EXP\nE = .etag\nBEFORE = .policy\nas token:bob")
+	r.hooked(func() {
+		r.post2xx("PATCH", r.path("$EXP?updateMask=policy"), r.body(`{"policy":{"name":"$pol","rules":RULES_A}}`))
+		r.post2xx("PATCH", r.path("$EXP?updateMask=policy"), r.body(`{"policy":$BEFORE}`))
+	})
+	r.do("via hooked\n" + `POST $EXP:commit {"etag":$E,"requirements":{"requireDifferentCommitter":true}}` +
+		"\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\n" +
+		`matches .PreconditionFailure.violations[0].description token:bob,.who.has.set` + "\nvia s1\nGET $EXP\nis .etag $E\nis .policyEditors [\"token:ann\",\"token:bob\"]")
 }
 
 // post2xx makes a call on the first server that has to succeed.

@@ -3,12 +3,14 @@ package admin_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"understudy/admin"
+	"understudy/admin/access"
 	"understudy/admin/rest"
 )
 
@@ -28,6 +30,8 @@ type row struct {
 	// servers :: name → a server on the store. The first one is s1.
 	servers map[string]*httptest.Server
 	via     string
+	// member is who sends the calls; empty if nobody is authenticated.
+	member string
 
 	variables map[string]any
 	// header is that of the next call.
@@ -86,11 +90,22 @@ func (r *row) serve(store *openStore) *httptest.Server {
 	if err != nil {
 		r.Fatal(err)
 	}
-	listening := httptest.NewUnstartedServer(handler)
+	listening := httptest.NewUnstartedServer(authenticated(handler))
 	listening.Config.Protocols = restAndGRPC()
 	listening.Start()
 	r.Cleanup(listening.Close)
 	return listening
+}
+
+// memberHeader is who sends a request of a row: an authenticator would find out.
+const memberHeader = "Test-Member"
+
+// authenticated puts who sends a request into its context.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := access.Principal{Member: r.Header.Get(memberHeader), Method: access.MethodToken}
+		next.ServeHTTP(w, r.WithContext(access.NewContext(r.Context(), p)))
+	})
 }
 
 // baseFixture is what the table takes for granted, in its own language.
@@ -169,7 +184,7 @@ func init() {
 		"now": (*row).checkNow, "later": (*row).checkLater, "violation": (*row).checkViolation,
 		"node": (*row).startNode, "stop": (*row).stopNode, "TRAFFIC": (*row).traffic,
 		"LOGS": (*row).expectLogs, "record": (*row).showRecord, "nolog": (*row).checkNoLog,
-		"peer": (*row).peer, "server": (*row).addServer, "via": (*row).useServer, "header": (*row).addHeader,
+		"peer": (*row).peer, "server": (*row).addServer, "via": (*row).useServer, "as": (*row).authenticate, "header": (*row).addHeader,
 		"evidence": (*row).publishEvidence, "clock": (*row).moveClock, "go": (*row).runGo,
 	}
 	for _, method := range []string{"GET", "POST", "PATCH", "PUT", "DELETE"} {
@@ -213,6 +228,8 @@ func (r *row) useServer(name string) {
 	}
 	r.via = name
 }
+
+func (r *row) authenticate(member string) { r.member = member }
 
 func (r *row) addHeader(rest string) {
 	name, value, _ := strings.Cut(r.expand(rest, plain), ": ")

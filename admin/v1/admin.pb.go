@@ -536,7 +536,8 @@ type PolicyExperiment struct {
 	Creator string `protobuf:"bytes,11,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Output only. Who has set `policy` since the experiment was created, sorted,
 	// its creator included: who cannot commit it where
-	// `CommitRequirements.require_different_committer` is set.
+	// `CommitRequirements.require_different_committer` is set. Empty if one of them
+	// is not known, or there are more than 100: then nobody can.
 	PolicyEditors []string `protobuf:"bytes,12,rep,name=policy_editors,json=policyEditors,proto3" json:"policy_editors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3476,8 +3477,9 @@ type CommitRequirements struct {
 	Scope CommitRequirements_Scope `protobuf:"varint,14,opt,name=scope,proto3,enum=understudy.admin.v1.CommitRequirements_Scope" json:"scope,omitempty"`
 	// Optional. At most this many requests were not compared.
 	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
-	// Optional. Whoever commits has never set the `policy` of the experiment (four
-	// eyes). Without authentication it is never met.
+	// Optional. Whoever commits is not among the `policy_editors` of the experiment
+	// (four eyes). Without authentication it is never met. A report says whether its
+	// reader could commit.
 	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
 	unknownFields             protoimpl.UnknownFields
 	sizeCache                 protoimpl.SizeCache
