@@ -59,7 +59,7 @@ var graph = map[string][]string{
 
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
-		"admin/access", // who creates what
+		"admin/access",          // who creates what
 		"rego", "rego/regotest", // for the results of tests
 	},
 	"admin/access": {},

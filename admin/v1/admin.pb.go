@@ -2048,8 +2048,9 @@ type ListPolicyExperimentsRequest struct {
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Optional. An AIP-160 filter over `name`, `policy`, `preview_metadata`,
-	// `annotations`, `etag`, `uid`, `display_name`, `reconciling`, `create_time`
-	// and `update_time`. A word alone searches `name` and `display_name`.
+	// `annotations`, `etag`, `uid`, `display_name`, `reconciling`, `create_time`,
+	// `update_time`, `creator` and `policy_editors`. A word alone searches `name` and
+	// `display_name`.
 	// Example: `preview_metadata.state = ACTIVE AND policy.rules:*`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
@@ -2746,8 +2747,8 @@ type ListPolicyRevisionsRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Optional. An AIP-160 filter over `name`, `snapshot`, `create_time` and
-	// `alternate_ids`. A word alone searches `name`.
+	// Optional. An AIP-160 filter over `name`, `snapshot`, `create_time`,
+	// `alternate_ids` and `creator`. A word alone searches `name`.
 	// Example: `snapshot.display_name = "shop*" OR alternate_ids:latest`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order. The default is `create_time desc`.
