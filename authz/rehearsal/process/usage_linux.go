@@ -49,6 +49,12 @@ func (p *Process) ProcessorTime() (time.Duration, bool) {
 	return time.Duration(user+system) * (time.Second / ticksPerSecond), err == nil && other == nil
 }
 
+// Stopped reports whether somebody has stopped the process, by SIGSTOP or a debugger.
+func (p *Process) Stopped() bool {
+	fields := p.read("stat")
+	return len(fields) > 0 && (fields[0] == "T" || fields[0] == "t")
+}
+
 // read returns the fields of a file about the process, without number and name.
 func (p *Process) read(name string) []string {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID()) + "/" + name)

@@ -76,6 +76,8 @@ type Child interface {
 	// processors; false if that cannot be told.
 	Memory() (int64, bool)
 	ProcessorTime() (time.Duration, bool)
+	// Stopped reports whether somebody has stopped it, by SIGSTOP or a debugger.
+	Stopped() bool
 }
 
 // Supervisor has the rehearsal process of this process. It starts one when there is

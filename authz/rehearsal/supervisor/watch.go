@@ -16,10 +16,12 @@ const (
 	restEvery = time.Second
 	// pingEvery is the time between two questions whether a child that is at work answers.
 	pingEvery = 250 * time.Millisecond
-	// deafTime is how much processor time a child may use without answering, and deafLong
-	// after what time it is given up in any case, such as when somebody has stopped it.
-	deafTime = 5 * time.Second
-	deafLong = time.Minute
+	// deafTime is how much processor time a child may use without answering, deafStopped
+	// how long it may not answer because somebody has stopped it, and deafLong after what
+	// time it is given up in any case.
+	deafTime    = 5 * time.Second
+	deafStopped = 10 * time.Second
+	deafLong    = time.Minute
 	// outsideSlack is how much more memory a child may have than it allows itself before it
 	// is killed from outside, in bytes: it watches itself more closely.
 	outsideSlack = 32 << 20
@@ -179,9 +181,11 @@ func (w *watch) lookAtAnswers() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
+	silence := now.Sub(w.asked)
 	switch {
-	case !w.asked.IsZero() && (known && used-w.used > deafTime*detector || now.Sub(w.asked) > deafLong):
-		go w.session.kill(causeUnresponsive, fmt.Sprintf("it did not answer for %v", now.Sub(w.asked).Round(time.Millisecond)))
+	case !w.asked.IsZero() && (known && used-w.used > deafTime*detector || silence > deafLong ||
+		silence > deafStopped && w.session.child.Stopped()):
+		go w.session.kill(causeUnresponsive, fmt.Sprintf("it did not answer for %v", silence.Round(time.Millisecond)))
 	case w.asked.IsZero() && now.Sub(w.last) > pingEvery:
 		w.asked, w.used, w.last = now, used, now
 		// A child that reads nothing keeps who writes.

@@ -62,3 +62,4 @@ func (w *within) Wait() string {
 func (*within) Memory() (int64, bool) { return 0, false }
 
 func (*within) ProcessorTime() (time.Duration, bool) { return 0, false }
+func (*within) Stopped() bool                        { return false }
