@@ -67,14 +67,15 @@ var graph = map[string][]string{
 		"admin/access", "admin/apierror", "admin/authentication/oidc", "admin/authentication/tokens",
 		"admin/rest", // /whoami is beside the API: the same guard, the same errors
 	},
-	"admin/authentication/browser": {"admin/access", "admin/authentication", "admin/rest"}, // sessions of /ui/
-	"admin/authentication/oidc":    {},
-	"admin/authentication/tokens":  {},
-	"admin/aip":                    {},
-	"admin/apierror":               {"admin/aip", "admin/v1"},
-	"admin/content":                {"admin/aip", "admin/apierror", "admin/v1"},
-	"admin/library":                {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
-	"admin/recovery":               {"admin", "admin/v1", "authz"},
+	"admin/authentication/browser":       {"admin/access", "admin/authentication", "admin/rest"}, // sessions of /ui/
+	"admin/authentication/oidc":          {"authz/diagnostics"},
+	"admin/authentication/oidc/oidctest": {}, // an issuer for tests, of which nothing is shared with what verifies its tokens
+	"admin/authentication/tokens":        {},
+	"admin/aip":                          {},
+	"admin/apierror":                     {"admin/aip", "admin/v1"},
+	"admin/content":                      {"admin/aip", "admin/apierror", "admin/v1"},
+	"admin/library":                      {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
+	"admin/recovery":                     {"admin", "admin/v1", "authz"},
 	"admin/report": {
 		"admin/aip", "admin/content", "admin/v1", "authz/evidence", "authz/evidence/v1",
 		"authz", // how long a node counts as live
@@ -164,6 +165,9 @@ var doors = map[string][]string{
 	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/bundle", "rego/candidates", "rego/compile", "rego/coverage", "rego/dependencies", "rego/explain", "rego/instrument", "rego/regotest"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
+	"github.com/coreos/go-oidc":              {"admin/authentication/oidc"},
+	"github.com/go-jose/":                    {"admin/authentication/oidc"},
+	"golang.org/x/oauth2":                    {"admin/authentication/oidc"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
 	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "authz/extauthz/input", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
 	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry"}, // exporters of records

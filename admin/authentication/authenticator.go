@@ -51,7 +51,7 @@ func New(c Config) (*Authenticator, error) {
 	if !c.Certificates && c.Tokens == nil && c.Issuer == nil {
 		return nil, errors.New("authentication: Config has no way to authenticate")
 	}
-	m, err := newMetrics(c.Meters)
+	m, err := newMetrics(c)
 	if err != nil {
 		return nil, fmt.Errorf("authentication: making the metrics: %w", err)
 	}
@@ -88,6 +88,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (access.Principal, error) 
 // Identify is Authenticate, and says until when the credentials are good too.
 func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 	identity, method, err := a.identify(r)
+	if err == nil && !nameable(identity.Member) {
+		err = unfitName
+	}
 	a.metrics.add(r.Context(), method, err)
 	if err != nil {
 		return Identity{}, a.failure(err)

@@ -3,22 +3,17 @@ package authentication
 import (
 	"crypto/x509"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"understudy/admin/access"
 )
 
-// maxName bounds the name in a certificate, in bytes: that of a SPIFFE ID (SPIFFE-ID,
-// section 2.3).
-const maxName = 2048
-
-// spiffeScheme begins the URI of a SPIFFE ID.
-const spiffeScheme = "spiffe://"
-
 // The refusals of certificates that TLS has taken.
 var (
-	manyURIs   = refusal{outcomeMalformed, "The client certificate has a SPIFFE ID and another URI beside it; it has to have one (X509-SVID, section 2)."}
-	noName     = refusal{outcomeMalformed, "The client certificate has neither a SPIFFE ID nor a DNS name nor a common name."}
-	unfitNames = refusal{outcomeMalformed, "The name in the client certificate is longer than 2048 bytes, or not of printable ASCII without spaces."}
+	manyURIs  = refusal{outcomeMalformed, "The client certificate has a SPIFFE ID and another URI beside it; it has to have one (X509-SVID, section 2)."}
+	noName    = refusal{outcomeMalformed, "The client certificate has neither a SPIFFE ID nor a DNS name nor a common name."}
+	unfitName = refusal{outcomeMalformed, "The name in the credentials is longer than 512 bytes, or has characters that cannot be printed, so that no binding could name it."}
 )
 
 // ofCertificate returns who has a certificate that TLS has verified: its SPIFFE ID, else
@@ -42,12 +37,15 @@ func ofCertificate(c *x509.Certificate) (Identity, error) {
 	default:
 		return Identity{}, noName
 	}
-	if len(member) > maxName || strings.ContainsFunc(member, unprintable) {
-		return Identity{}, unfitNames
-	}
 	p := access.Principal{Member: member, Method: access.MethodCertificate}
 	return Identity{Principal: p, Expires: c.NotAfter}, nil
 }
 
-// unprintable reports whether a character is outside printable ASCII, or a space.
-func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
+// maxMember bounds a member of a binding, in bytes.
+const maxMember = 512
+
+// nameable reports whether a binding can name a member.
+func nameable(member string) bool {
+	return len(member) <= maxMember && utf8.ValidString(member) &&
+		!strings.ContainsFunc(member, func(r rune) bool { return !unicode.IsPrint(r) })
+}

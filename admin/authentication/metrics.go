@@ -27,17 +27,38 @@ const (
 // metrics counts authentications.
 type metrics struct{ count metric.Int64Counter }
 
-// newMetrics makes the counter.
-func newMetrics(provider metric.MeterProvider) (*metrics, error) {
+// newMetrics makes the counters.
+func newMetrics(c Config) (*metrics, error) {
+	provider := c.Meters
 	if provider == nil {
 		provider = noop.NewMeterProvider()
 	}
-	count, err := provider.Meter("understudy/authentication").Int64Counter("understudy.authentications",
+	meter := provider.Meter("understudy/authentication")
+	if err := observeFailures(meter, c); err != nil {
+		return nil, err
+	}
+	count, err := meter.Int64Counter("understudy.authentications",
 		metric.WithDescription("Requests to the admin port by how they were authenticated (method) and how that ended (outcome)."))
 	if err != nil {
 		return nil, err
 	}
 	return &metrics{count}, nil
+}
+
+// observeFailures makes the counter of what could not be read again.
+func observeFailures(meter metric.Meter, c Config) error {
+	_, err := meter.Int64ObservableCounter("understudy.authentication.refresh_failures",
+		metric.WithDescription("How often the token files (source token_file) or the keys of the issuer (issuer) could not be read; those before stay."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			if c.Tokens != nil {
+				o.Observe(c.Tokens.Failures(), metric.WithAttributes(attribute.String("source", "token_file")))
+			}
+			if c.Issuer != nil {
+				o.Observe(c.Issuer.Failures(), metric.WithAttributes(attribute.String("source", "issuer")))
+			}
+			return nil
+		}))
+	return err
 }
 
 // add counts one authentication.

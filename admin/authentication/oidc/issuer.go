@@ -4,27 +4,37 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+
+	"understudy/authz/diagnostics"
+)
+
+const (
+	// leeway is by how much the clocks of the issuer and of this machine may differ.
+	leeway = 30 * time.Second
+	// maxToken bounds a token, in bytes.
+	maxToken = 16 << 10
+	// freshFor is how long keys are used before they are read again, and retryAfter how
+	// long the next attempt waits after one that failed.
+	freshFor, retryAfter = 5 * time.Minute, 10 * time.Second
+	// betweenFetches is the least time between two attempts to read the keys: whoever
+	// reaches the port can send tokens that name unknown keys.
+	betweenFetches = 5 * time.Second
 )
 
 // ErrUnavailable says that a token cannot be verified now: the issuer is away, and the key
 // of the token is not known.
 var ErrUnavailable = errors.New("the issuer is away")
-
-// Refusal says why a token is refused.
-type Refusal struct {
-	// Outcome is how it is counted.
-	Outcome string
-	// Text is a sentence for the caller. It quotes nothing of the token.
-	Text string
-}
-
-// Error is the text.
-func (r *Refusal) Error() string { return r.Text }
 
 // Config is an issuer, and which of its tokens are taken.
 type Config struct {
@@ -40,55 +50,230 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// CheckURL returns what is wrong with the URL of an issuer.
-func CheckURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return errors.New("it is a URL like https://issuer.example.com, without a query")
-	case u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()):
-		return nil
-	}
-	return errors.New("it is an https URL: over http anyone on the way could give it other keys; http is taken for a loopback address alone")
-}
-
-// loopback reports whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// Claims are what a good token says.
-type Claims struct {
-	// Issuer and Subject are the names of the principal.
-	Issuer, Subject string
-	Groups          []string
-	// Nonce is that of the login that made the token; empty if it had none.
-	Nonce string
-	// Expires is when the token ends.
-	Expires time.Time
-}
-
-// Member is the principal's name in bindings.
-func (c Claims) Member() string { return "oidc:" + c.Issuer + "#" + c.Subject }
-
 // Issuer verifies tokens. It is safe for concurrent use.
-type Issuer struct{ config Config }
+type Issuer struct {
+	config   Config
+	client   *http.Client
+	failures *diagnostics.LimitedLog
+	// spacing is betweenFetches, but in tests.
+	spacing time.Duration
+	// failed counts the attempts to read the keys that failed.
+	failed atomic.Int64
+	// current is what the issuer said last; nil before it said anything.
+	current atomic.Pointer[metadata]
+
+	mu sync.Mutex
+	// fetching is the attempt under way, nil if there is none. last is when the last one
+	// ended, lastErr how.
+	fetching *fetch
+	last     time.Time
+	lastErr  error
+}
+
+// metadata is what an issuer says of itself. It does not change.
+type metadata struct {
+	provider *oidc.Provider
+	keys     []jose.JSONWebKey
+}
+
+// fetch is an attempt to read metadata, for which any number of callers wait.
+type fetch struct {
+	done chan struct{}
+	// result and err are there when done is closed.
+	result *metadata
+	err    error
+}
 
 // New returns an issuer. It asks nothing of it yet.
-func New(c Config) (*Issuer, error) { return &Issuer{c}, nil }
+func New(c Config) (*Issuer, error) {
+	if err := CheckURL(c.URL); err != nil {
+		return nil, fmt.Errorf("oidc: Config.URL: %w", err)
+	}
+	if len(c.Audiences) == 0 {
+		return nil, errors.New("oidc: Config.Audiences is required")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Issuer{
+		config: c, client: newClient(c.Authorities), spacing: betweenFetches,
+		failures: diagnostics.NewLimitedLog(c.Logger, 1, time.Minute),
+	}, nil
+}
 
 // URL is the issuer as it was configured.
 func (i *Issuer) URL() string { return i.config.URL }
 
-// Verify returns what a token says. The error is a *Refusal or ErrUnavailable.
-func (i *Issuer) Verify(ctx context.Context, token string) (Claims, error) {
-	return Claims{}, ErrUnavailable
-}
-
-// Follow keeps the keys fresh until ctx is done.
-func (i *Issuer) Follow(ctx context.Context) { <-ctx.Done() }
+// Failures returns how often the issuer's keys could not be read.
+func (i *Issuer) Failures() int64 { return i.failed.Load() }
 
 // LooksLikeToken reports whether a text has the form of a signed token (JWS, RFC 7515,
 // section 3.1): three parts.
 func LooksLikeToken(text string) bool { return strings.Count(text, ".") == 2 }
+
+// Verify returns what a token says. The error is a *Refusal or ErrUnavailable.
+//
+// A token of a key that is not known has the keys read again, as OpenID Connect Core,
+// section 10.1.1 wants it, but not more often than every few seconds.
+func (i *Issuer) Verify(ctx context.Context, token string) (Claims, error) {
+	if len(token) > maxToken {
+		return Claims{}, oversized
+	}
+	// Tokens of others are refused without a question to the issuer.
+	if u, ok := peek(token); !ok {
+		return Claims{}, malformed
+	} else if u.Issuer != i.config.URL {
+		return Claims{}, otherIssuer
+	}
+	known := i.current.Load()
+	if known == nil {
+		var err error
+		if known, err = i.fetch(ctx); err != nil {
+			return Claims{}, ErrUnavailable
+		}
+	}
+	claims, err := i.verify(ctx, known, token)
+	if !outdated(err) {
+		return claims, err
+	}
+	fresh, fetchErr := i.fetch(ctx)
+	switch {
+	case fetchErr == nil && fresh != known:
+		claims, err = i.verify(ctx, fresh, token)
+	case fetchErr != nil && errors.Is(err, errUnknownKey):
+		return Claims{}, ErrUnavailable
+	}
+	if errors.Is(err, errUnknownKey) {
+		return Claims{}, unknownKey
+	}
+	return claims, err
+}
+
+// outdated reports whether a token is refused perhaps because the keys are old ones: the
+// issuer may have a further one, or another one by the same ID.
+func outdated(err error) bool {
+	return errors.Is(err, errUnknownKey) || errors.Is(err, error(badSignature))
+}
+
+// verify verifies a token with the keys that are known. The error is a *Refusal or
+// errUnknownKey.
+func (i *Issuer) verify(ctx context.Context, known *metadata, token string) (Claims, error) {
+	a := &attempt{keys: known.keys}
+	verifier := oidc.NewVerifier(i.config.URL, a, &oidc.Config{
+		SkipClientIDCheck: true, SupportedSigningAlgs: algorithmNames,
+		Now: func() time.Time { return time.Now().Add(-leeway) },
+	})
+	verified, err := verifier.Verify(ctx, token)
+	var expiry *oidc.TokenExpiredError
+	switch {
+	case errors.Is(a.err, errUnknownKey):
+		return Claims{}, errUnknownKey
+	case a.err != nil:
+		return Claims{}, badSignature
+	case errors.As(err, &expiry):
+		return Claims{}, expired
+	case err != nil && a.payload == nil:
+		return Claims{}, malformed
+	case err != nil:
+		return Claims{}, badClaims
+	}
+	return i.claims(verified)
+}
+
+// claims checks what go-oidc leaves to its caller.
+func (i *Issuer) claims(verified *oidc.IDToken) (Claims, error) {
+	var more further
+	if verified.Claims(&more) != nil {
+		return Claims{}, badClaims
+	}
+	switch {
+	case more.tooEarly(time.Now()):
+		return Claims{}, early
+	case more.Events != nil:
+		return Claims{}, securityEvent
+	case !slices.ContainsFunc(verified.Audience, func(a string) bool { return slices.Contains(i.config.Audiences, a) }):
+		return Claims{}, i.otherAudience()
+	}
+	claims, refused := claimsOf(verified, i.config.URL, i.config.GroupsClaim)
+	if refused != nil {
+		return Claims{}, refused
+	}
+	return claims, nil
+}
+
+// fetch reads what the issuer says, or waits for an attempt that is under way. Soon after
+// one, it returns how that ended.
+func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
+	i.mu.Lock()
+	if i.fetching == nil {
+		if !i.last.IsZero() && time.Since(i.last) < i.spacing {
+			err := i.lastErr
+			i.mu.Unlock()
+			return i.current.Load(), err
+		}
+		i.fetching = &fetch{done: make(chan struct{})}
+		go i.run(i.fetching)
+	}
+	f := i.fetching
+	i.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-f.done:
+		return f.result, f.err
+	}
+}
+
+// run makes one attempt. It belongs to no caller, so that one who leaves takes nothing from
+// the others.
+func (i *Issuer) run(f *fetch) {
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), i.client), 2*answerTimeout)
+	defer cancel()
+	f.result, f.err = i.read(ctx)
+	if f.err != nil {
+		i.failed.Add(1)
+		i.failures.Log(ctx, slog.LevelError, "the keys of the OpenID Connect issuer cannot be read; those before stay",
+			slog.String("issuer", i.config.URL), slog.String("error", diagnostics.Bounded(f.err.Error())))
+	} else {
+		i.current.Store(f.result)
+	}
+	i.mu.Lock()
+	i.fetching, i.last, i.lastErr = nil, time.Now(), f.err
+	i.mu.Unlock()
+	close(f.done)
+}
+
+// read asks the issuer for its configuration and its keys.
+func (i *Issuer) read(ctx context.Context) (*metadata, error) {
+	provider, err := oidc.NewProvider(ctx, i.config.URL)
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&document); err != nil {
+		return nil, err
+	}
+	keys, err := fetchKeys(ctx, i.client, document.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("its keys: %w", err)
+	}
+	return &metadata{provider, keys}, nil
+}
+
+// Follow keeps the keys fresh until ctx is done, so that a key that the issuer does not
+// have any more is not taken any longer.
+func (i *Issuer) Follow(ctx context.Context) {
+	for {
+		wait := freshFor
+		if _, err := i.fetch(ctx); err != nil {
+			wait = retryAfter
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
