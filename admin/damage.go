@@ -86,7 +86,7 @@ func (s *Server) damagedPolicyDeletion(stored StoredPolicy) *Change {
 		Verb:       VerbDelete,
 		Conditions: []Condition{stored.Unchanged()},
 		Writes: []Write{
-			Delete{name}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.In("revisions")},
+			Delete{name}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()},
 		},
 		Response: &adminpb.Policy{Name: string(name), DeleteTime: now, PurgeTime: now},
 	}

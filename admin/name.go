@@ -41,7 +41,8 @@ type kind struct {
 }
 
 var (
-	locationKind   = kind{resourceType: "locations.googleapis.com/Location", collections: []string{"projects", "locations"}}
+	projectKind    = kind{resourceType: "cloudresourcemanager.googleapis.com/Project", collections: []string{"projects"}}
+	locationKind   = projectKind.child("locations.googleapis.com/Location", "locations")
 	policyKind     = locationKind.child("understudy.internal/Policy", "policies")
 	experimentKind = policyKind.child("understudy.internal/PolicyExperiment", "experiments")
 	revisionKind   = policyKind.child("understudy.internal/PolicyRevision", "revisions")
@@ -197,6 +198,43 @@ func ValidID(id string) bool { return strictID.MatchString(id) }
 
 // ConfigOf returns the name of a location's configuration.
 func ConfigOf(location Key) Key { return location + "/config" }
+
+// iam is the collection in which the bindings of a project, a location or a policy are kept.
+// It has one record, so that they get an expiry and go in the ways of collections.
+func (k Key) iam() Collection { return k.In("iamPolicies") }
+
+// IAMPolicyOf returns the key of the bindings of a project, a location or a policy
+// (admin/iam). Those of a policy expire, come back and go together with it.
+func IAMPolicyOf(resource Key) Key { return resource.iam().Key("bindings") }
+
+// Lineage returns the project, the location and the policy that a resource name belongs to
+// or is, as far as it has them: an ID that is none, such as the wildcard, ends it.
+func Lineage(name string) []Key {
+	var out []Key
+	segments := strings.SplitN(name, "/", 2*len(policyKind.collections)+1)
+	for i, collection := range policyKind.collections {
+		if len(segments) < 2*i+2 || segments[2*i] != collection || checkSegment("", collection, segments[2*i+1], false) != nil {
+			break
+		}
+		out = append(out, Key(strings.Join(segments[:2*i+2], "/")))
+	}
+	return out
+}
+
+// ParseBound checks that name is that of a resource that can have bindings of its own: a
+// project, a location or a policy. field is the path of the name in the request.
+func ParseBound(field, name string) (Key, error) {
+	if name == "" {
+		return "", apierror.Required(field, "It is a project, a location or a policy, such as "+projectKind.pattern()+".")
+	}
+	for _, k := range []kind{projectKind, locationKind, policyKind} {
+		if _, ok := k.split(name); ok {
+			return k.parse(field, name)
+		}
+	}
+	return "", apierror.InvalidName(field, "Bindings are those of a project, a location or a policy. The format of the name is "+
+		projectKind.pattern()+", "+locationKind.pattern()+" or "+policyKind.pattern()+".")
+}
 
 // reportOf returns the name of an experiment's report, and experimentOf that of the
 // experiment of a report.

@@ -366,6 +366,7 @@ func (s *Server) PolicyDeletion(stored StoredPolicy) (*Change, error) {
 func DeletionWrites(policy Put) []Write {
 	return []Write{
 		policy, DeleteCollection{policy.Key.In("experiments")}, ExpireCollection{policy.Key.In("revisions"), policy.ExpireTime},
+		ExpireCollection{policy.Key.iam(), policy.ExpireTime},
 	}
 }
 
@@ -393,7 +394,9 @@ func (s *Server) policyRestoration(ctx context.Context, stored StoredPolicy) (*C
 	if err != nil {
 		return nil, err
 	}
-	c.Writes = append([]Write{ExpireCollection{Collection: stored.Record.Key.In("revisions")}}, c.Writes...)
+	c.Writes = append([]Write{
+		ExpireCollection{Collection: stored.Record.Key.In("revisions")}, ExpireCollection{Collection: stored.Record.Key.iam()},
+	}, c.Writes...)
 	return c, nil
 }
 

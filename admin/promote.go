@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/access"
 	"understudy/admin/apierror"
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
@@ -32,6 +33,9 @@ func (s *Server) PromotePolicies(
 	if err != nil {
 		return nil, err
 	}
+	if err := s.mayPromote(ctx, from); err != nil {
+		return nil, err
+	}
 	names, err := parsePromoted(from, r.GetNames())
 	if err != nil {
 		return nil, err
@@ -43,6 +47,20 @@ func (s *Server) PromotePolicies(
 		}
 		return s.Promote(ctx, p, r.GetValidateOnly())
 	})
+}
+
+// mayPromote returns PERMISSION_DENIED if the caller may not promote to the next location.
+// ReadPromotion checks that again, of the configuration that the Txn depends on: this is
+// only so that nothing is validated for a caller who may not (AIP-211).
+func (s *Server) mayPromote(ctx context.Context, from Key) error {
+	if s.authorizer == nil {
+		return nil
+	}
+	config, err := s.ReadConfig(ctx, ConfigOf(from))
+	if err != nil || config.Next() == "" {
+		return err
+	}
+	return s.authorizer.Authorize(ctx, access.PoliciesPromote, string(config.Next()))
 }
 
 // parsePromoted checks the names of the policies to promote. A name that is given
@@ -87,7 +105,8 @@ type Promoted struct {
 
 // ReadPromotion reads the configuration of a location, its policies, which are all
 // that are live if no names are given, and those of the next location. With replace,
-// what is soft-deleted there gives its ID up.
+// what is soft-deleted there gives its ID up. The error is PERMISSION_DENIED if the caller
+// may not promote to the next location.
 func (s *Server) ReadPromotion(ctx context.Context, from Key, names []Key, replace bool) (*Promotion, error) {
 	records, err := s.store.Get(ctx, append([]Key{ConfigOf(from)}, names...)...)
 	if err != nil {
@@ -99,6 +118,11 @@ func (s *Server) ReadPromotion(ctx context.Context, from Key, names []Key, repla
 	}
 	if config.Next() == "" {
 		return nil, noNextLocation(config.Name)
+	}
+	if s.authorizer != nil {
+		if err := s.authorizer.Authorize(ctx, access.PoliciesPromote, string(config.Next())); err != nil {
+			return nil, err
+		}
 	}
 	p := &Promotion{To: config.Next(), conditions: []Condition{config.Unchanged()}}
 	if len(names) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -91,17 +92,23 @@ func NewPut(name, etag string, m proto.Message) (Put, error) {
 // and, as UNAVAILABLE invites a retry, uses it only where nothing was written
 // (AIP-194).
 func (s *Server) storeFailed(ctx context.Context, doing string, err error) error {
+	return StoreFailed(ctx, s.log, doing, err)
+}
+
+// StoreFailed is the error of a caller whose call the store failed. The cause is for the
+// log.
+func StoreFailed(ctx context.Context, log *slog.Logger, doing string, err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return apierror.New(codes.DeadlineExceeded, apierror.ReasonDeadlineExceeded, "The call ran out of time.", nil)
 	case errors.Is(err, context.Canceled):
 		return apierror.New(codes.Canceled, apierror.ReasonCancelled, "The call was cancelled.", nil)
 	case errors.Is(err, ErrNoCompiler):
-		s.log.ErrorContext(ctx, "content could not be compiled", "doing", doing, "error", err)
+		log.ErrorContext(ctx, "content could not be compiled", "doing", doing, "error", err)
 		return apierror.New(codes.Unavailable, apierror.ReasonCompilerUnavailable,
 			"The process in which policies are compiled cannot be used at the moment; nothing was changed. Try again later.", nil)
 	}
-	s.log.ErrorContext(ctx, "the store failed", "doing", doing, "error", err)
+	log.ErrorContext(ctx, "the store failed", "doing", doing, "error", err)
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		return apierror.New(codes.Unavailable, apierror.ReasonStoreUnavailable,

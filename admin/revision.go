@@ -199,7 +199,7 @@ func newPolicyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, erro
 	}
 	name := Key(policy.Name)
 	return []Write{
-		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, live, revision,
+		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.iam()}, live, revision,
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 
+	"understudy/admin/access"
 	"understudy/admin/content"
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
@@ -54,6 +55,9 @@ type Config struct {
 	MaxPolicySize int
 	// Compiler compiles and tests what callers send. Nil does so in this process.
 	Compiler Compiler
+	// Authorizer says whether a promotion may change the next location, which is known only
+	// when it is made: all else is checked before a call comes here. Nil allows it.
+	Authorizer access.Authorizer
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time
 }
@@ -70,6 +74,8 @@ type Server struct {
 	// panics reports what panics in calls and in the compiler.
 	panics *diagnostics.Panics
 	now    func() time.Time
+	// authorizer is as in Config.
+	authorizer access.Authorizer
 	// maxPolicySize is as in Config.
 	maxPolicySize int
 	compilers     *compilers
@@ -84,7 +90,8 @@ func NewServer(config Config) (*Server, error) {
 	}
 	s := &Server{
 		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now,
-		compilers: newCompilers(config.Compiler), evidence: report.NewCache(),
+		authorizer: config.Authorizer,
+		compilers:  newCompilers(config.Compiler), evidence: report.NewCache(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

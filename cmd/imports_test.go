@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/authentication", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/policyfile", "admin/rest", "admin/settler", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/access", "admin/authentication", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/rest", "admin/settler", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -59,7 +59,7 @@ var graph = map[string][]string{
 
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
-		"admin/access",          // who creates what
+		"admin/access",          // who creates what, and whether a promotion may change the next location
 		"rego", "rego/regotest", // for the results of tests
 	},
 	"admin/access": {},
@@ -135,6 +135,9 @@ var graph = map[string][]string{
 	// What a sidecar counts goes to the store, and is kept small there.
 	"authz/evidence/publisher": {"authz", "authz/evidence"},
 	"admin/settler":            {"admin", "admin/v1", "authz", "authz/evidence", "authz/evidence/v1"},
+
+	// Who may do what. The services of the API are interfaces to it.
+	"admin/iam": {"admin", "admin/access", "admin/apierror", "admin/v1"},
 
 	// Envoy's requests. A descriptor set becomes a body.Parser.
 	"authz/extauthz": {"authz", "authz/diagnostics", "authz/extauthz/body", "authz/extauthz/input"},

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,13 +26,12 @@ const (
 )
 
 // systemParameters reads `$alt` and takes it out of the query, before anything is asked
-// about that.
+// about that. One that is not valid is refused after all that comes before validation.
 func systemParameters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		alt, rest, err := cutAlt(r.URL.RawQuery)
 		if err != nil {
-			writeStatus(w, http.StatusBadRequest, err)
-			return
+			r, rest = r.WithContext(context.WithValue(r.Context(), unreadKey{}, err)), ""
 		}
 		r.URL.RawQuery = rest
 		if alt == altNumeric {
@@ -39,6 +39,15 @@ func systemParameters(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// unreadKey is the key of the error by which a query cannot be read, in a context.
+type unreadKey struct{}
+
+// unread returns the error of systemParameters, if there is one.
+func unread(ctx context.Context) error {
+	err, _ := ctx.Value(unreadKey{}).(error)
+	return err
 }
 
 // cutAlt returns the value of `$alt` in a raw query, which is empty if it is not there,

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/status"
 
 	"understudy/admin/access"
 	"understudy/admin/apierror"
@@ -33,14 +33,18 @@ type Services interface {
 type Config struct {
 	// Services answer the calls. Required.
 	Services Services
+	// IAM says who may do what, beside them. Nil leaves it unimplemented.
+	IAM iampb.IAMPolicyServer
+	// Authenticator finds who calls, and Authorizer what they may: there are both or none.
+	// Nil means that whoever reaches the port may everything. The services check permissions
+	// themselves (iam.Guard); here it is done before a body is read.
+	Authenticator access.Authenticator
+	Authorizer    access.Authorizer
 	// MaxPolicySize is that of the services, in bytes: a body may have four times as much,
 	// which is room for how JSON writes a policy. Zero means DefaultPolicySize.
 	MaxPolicySize int
 	// Guard says by which names HTTP may ask.
 	Guard Guard
-	// Authenticator finds who asks; whoever is not known is refused. Nil means that nobody
-	// in particular asks (the zero Principal).
-	Authenticator access.Authenticator
 	// Logger gets the panics of calls if there are no Panics. Nil means none.
 	Logger *slog.Logger
 	// Panics reports what panics in calls. Nil means that they are logged only.
@@ -50,12 +54,14 @@ type Config struct {
 // API serves the API on one port: gRPC to clients that speak it, REST to others, and
 // the OpenAPI document at /openapi.json. It is safe for concurrent use.
 type API struct {
-	services Services
-	// maxBody is the size of the largest request, in bytes.
-	maxBody       int
-	guard         Guard
+	services      Services
+	iam           iampb.IAMPolicyServer
 	authenticator access.Authenticator
-	panics        *diagnostics.Panics
+	authorizer    access.Authorizer
+	// maxBody is the size of the largest request, in bytes.
+	maxBody int
+	guard   Guard
+	panics  *diagnostics.Panics
 	// health is that of the gRPC services.
 	health    *health.Server
 	rpc, rest http.Handler
@@ -66,8 +72,11 @@ func New(c Config) (*API, error) {
 	if c.Services == nil {
 		return nil, errors.New("rest: Config.Services is required")
 	}
+	if (c.Authenticator == nil) != (c.Authorizer == nil) {
+		return nil, errors.New("rest: Config.Authenticator and Config.Authorizer are required together: who calls means nothing without what they may")
+	}
 	a := &API{
-		services: c.Services, guard: c.Guard, authenticator: c.Authenticator, panics: c.Panics, health: health.NewServer(),
+		services: c.Services, iam: c.IAM, authenticator: c.Authenticator, authorizer: c.Authorizer, guard: c.Guard, panics: c.Panics, health: health.NewServer(),
 		maxBody: 4 * cmp.Or(c.MaxPolicySize, content.DefaultPolicySize),
 	}
 	if a.panics == nil {
@@ -77,47 +86,47 @@ func New(c Config) (*API, error) {
 			return nil, fmt.Errorf("rest: %w", err)
 		}
 	}
-	gateway, err := newGateway(c.Services)
+	if a.iam == nil {
+		a.iam = iampb.UnimplementedIAMPolicyServer{}
+	}
+	gateway, err := newGateway(a.services, a.iam)
 	if err != nil {
 		return nil, err
 	}
-	rpc := a.newGRPC()
-	a.rpc = a.guardedRPC(rpc, a.authenticated(rpc, writeGRPCError))
-	a.rest = headAsGet(a.authenticated(systemParameters(a.guarded(routed(a.checkBody(rawPath(gateway))))), WriteError))
+	a.rpc = a.admitted(writeGRPCError, a.newGRPC())
+	a.rest = headAsGet(systemParameters(a.admitted(WriteError, a.routed(a.checkBody(rawPath(gateway))))))
 	return a, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isGRPC(r) {
+		defer a.recovered(w, r, writeGRPCError)
 		a.rpc.ServeHTTP(w, r)
 		return
 	}
-	defer a.recoverREST(w, r)
+	defer a.recovered(w, r, WriteError)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	a.rest.ServeHTTP(w, r)
 }
 
-// guarded refuses what no API on the port answers.
-func (a *API) guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.guard.Check(r); err != nil {
-			writeStatus(w, codeOf(status.Code(err)), err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// routed finds the call that a request is, holds its query to what that takes, and
-// serves the OpenAPI document itself. The gateway sees nothing that is not in our table:
-// it would let go what the table does not know.
-func routed(next func(http.ResponseWriter, *http.Request, route)) http.Handler {
+// routed finds the call that a request is, sees to it that the caller may make it, holds its
+// query to what that takes, and serves the OpenAPI document itself. The gateway sees nothing
+// that is not in our table: it would let go what the table does not know.
+func (a *API) routed(next func(http.ResponseWriter, *http.Request, route)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, found := apiRoutes.find(r.Method, r.URL.EscapedPath())
 		if !found {
 			writeRoutingError(w, r)
+			return
+		}
+		if err := a.authorize(r, route); err != nil {
+			WriteError(w, err)
+			return
+		}
+		if err := unread(r.Context()); err != nil {
+			WriteError(w, err)
 			return
 		}
 		if names := slices.Sorted(maps.Keys(r.URL.Query())); len(names) > 0 && !route.query {
@@ -147,11 +156,11 @@ func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-// recoverREST turns a panic into an answer that says nothing about it.
-func (a *API) recoverREST(w http.ResponseWriter, r *http.Request) {
+// recovered turns a panic into an answer that says nothing about it.
+func (a *API) recovered(w http.ResponseWriter, r *http.Request, write writer) {
 	if cause := recover(); cause != nil {
 		a.panics.Report(r.Context(), diagnostics.PanicAPI, cause)
-		writeStatus(w, http.StatusInternalServerError, apierror.Internal())
+		write(w, apierror.Internal())
 	}
 }
 

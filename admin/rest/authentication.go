@@ -14,20 +14,45 @@ import (
 	"understudy/admin/access"
 )
 
-// authenticated finds who asks, and refuses who is not known, before the path, the query or
-// the body are looked at. refuse writes the error.
-func (a *API) authenticated(next http.Handler, refuse func(http.ResponseWriter, error)) http.Handler {
-	if a.authenticator == nil {
-		return next
-	}
+// Who calls is found once, here, for REST and gRPC, before anything but the head of a
+// request is looked at. Two things need no credentials: health, which probes ask that can
+// send none, and the OpenAPI document, which tools load before they know how to
+// authenticate; both say nothing that is not in the repository. Reflection says no more,
+// but is a stream that its caller holds open: it needs credentials, and no permission.
+
+// writer sends an error in the form of a protocol.
+type writer func(http.ResponseWriter, error)
+
+// admitted lets requests pass that no page of another site sends, whose target can be read
+// in one way, and whose caller is known, and puts the principal into their context.
+func (a *API) admitted(write writer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, err := a.authenticator.Authenticate(r)
-		if err != nil {
-			refuse(w, withInfo(err))
+		check := a.guard.Check
+		if isGRPC(r) {
+			check = a.guard.checkCaller // a method of gRPC is its path as it stands there
+		}
+		if err := check(r); err != nil {
+			write(w, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(access.NewContext(r.Context(), principal)))
+		if a.authenticator != nil && !open(r) {
+			who, err := a.authenticator.Authenticate(r)
+			if err != nil {
+				write(w, withInfo(err))
+				return
+			}
+			r = r.WithContext(access.NewContext(r.Context(), who))
+		}
+		next.ServeHTTP(w, r)
 	})
+}
+
+// open reports whether a request needs no credentials.
+func open(r *http.Request) bool {
+	if isGRPC(r) {
+		return strings.HasPrefix(r.URL.Path, "/grpc.health.v1.Health/")
+	}
+	return r.URL.Path == "/openapi.json"
 }
 
 // WriteError sends an error in its envelope, for what is beside the API on the port. One that

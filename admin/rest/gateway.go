@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -19,7 +20,7 @@ var useQueryParser = sync.OnceFunc(func() { runtime.SetQueryParameterParser(quer
 
 // newGateway maps REST onto the services. It calls them directly: a REST call is
 // no second hop.
-func newGateway(services Services) (*runtime.ServeMux, error) {
+func newGateway(services Services, iam iampb.IAMPolicyServer) (*runtime.ServeMux, error) {
 	useQueryParser()
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
@@ -35,7 +36,11 @@ func newGateway(services Services) (*runtime.ServeMux, error) {
 	if err := adminpb.RegisterPolicyPreviewHandlerServer(ctx, mux, services); err != nil {
 		return nil, err
 	}
-	return mux, adminpb.RegisterOperationsHandlerServer(ctx, mux, longrunningpb.OperationsServer(services))
+	if err := adminpb.RegisterOperationsHandlerServer(ctx, mux, longrunningpb.OperationsServer(services)); err != nil {
+		return nil, err
+	}
+	// Of two patterns that fit, the gateway takes that which came last: see apiRoutes.
+	return mux, adminpb.RegisterIAMPolicyHandlerServer(ctx, mux, iam)
 }
 
 // newJSON is proto3 JSON that refuses unknown fields and omits defaults.

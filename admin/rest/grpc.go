@@ -3,8 +3,8 @@ package rest
 import (
 	"context"
 	"fmt"
-	"net/http"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -24,9 +24,10 @@ import (
 // newGRPC serves the API to gRPC clients, with health and reflection.
 func (a *API) newGRPC() *grpc.Server {
 	rpc := grpc.NewServer(grpc.MaxRecvMsgSize(a.maxBody),
-		grpc.ChainUnaryInterceptor(refuseUnary, a.recoverRPC), grpc.StreamInterceptor(refuseStream))
+		grpc.UnaryInterceptor(a.recoverRPC))
 	adminpb.RegisterPolicyPreviewServer(rpc, a.services)
 	longrunningpb.RegisterOperationsServer(rpc, a.services)
+	iampb.RegisterIAMPolicyServer(rpc, a.iam)
 	grpc_health_v1.RegisterHealthServer(rpc, namedHealth{a.health})
 	reflection.Register(rpc)
 	for name := range rpc.GetServiceInfo() {
@@ -35,7 +36,7 @@ func (a *API) newGRPC() *grpc.Server {
 	return rpc
 }
 
-// recoverRPC is recoverREST for gRPC. It also sees to it that every error has its
+// recoverRPC is recovered for calls of gRPC, which run in threads of their own. It also sees to it that every error has its
 // ErrorInfo.
 func (a *API) recoverRPC(
 	ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
@@ -57,44 +58,6 @@ func sizeOf(v any) int {
 		return 0
 	}
 	return proto.Size(m)
-}
-
-// refusal is the key of the error by which a call is refused before it is looked at.
-type refusal struct{}
-
-// guardedRPC holds calls of gRPC to the rule about pages of other sites that REST is
-// held to. The call is refused by gRPC, which knows how errors are sent; one that is not
-// refused goes to next.
-func (a *API) guardedRPC(rpc, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.guard.checkCaller(r); err != nil {
-			rpc.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusal{}, err)))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// refusedCall returns the error by which a call is refused, if it is.
-func refusedCall(ctx context.Context) error {
-	err, _ := ctx.Value(refusal{}).(error)
-	return err
-}
-
-// refuseUnary returns the refusal of guardedRPC before anything else of the call is run.
-func refuseUnary(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if err := refusedCall(ctx); err != nil {
-		return nil, err
-	}
-	return handle(ctx, r)
-}
-
-// refuseStream is refuseUnary of the streams: health and reflection.
-func refuseStream(s any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if err := refusedCall(stream.Context()); err != nil {
-		return err
-	}
-	return handle(s, stream)
 }
 
 // namedHealth is the health service, whose NOT_FOUND names the service that was asked

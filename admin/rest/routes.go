@@ -1,10 +1,14 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -12,25 +16,45 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// apiRoutes are all routes of the API. Those of the operations come from a mapping
-// that is not in their descriptor (admin/v1/operations.yaml).
-var apiRoutes = append(annotatedRoutes(adminpb.File_understudy_admin_v1_admin_proto.Services()),
-	newRoute(http.MethodGet, "/v1/{name=projects/*/locations/*}/operations", true),
-	newRoute(http.MethodGet, "/v1/{name=projects/*/locations/*/operations/*}", false),
-	newRoute(http.MethodDelete, "/v1/{name=projects/*/locations/*/operations/*}", false),
-	newRoute(http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:cancel", false),
-	newRoute(http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:wait", false),
-	route{method: http.MethodGet, segments: []string{"openapi.json"}, document: true},
+// apiRoutes are all routes of the API. Those of the operations and of IAM come from
+// mappings that are not in their descriptors (admin/v1/operations.yaml, admin/v1/iam.yaml).
+// What ends with a verb of IAM stands before a resource whose ID has a colon.
+var apiRoutes = slices.Concat(
+	iamRoutes("projects/*"), iamRoutes("projects/*/locations/*"), iamRoutes("projects/*/locations/*/policies/*"),
+	annotatedRoutes(adminpb.File_understudy_admin_v1_admin_proto.Services()),
+	routes{
+		newRoute(longrunningpb.Operations_ListOperations_FullMethodName, http.MethodGet, "/v1/{name=projects/*/locations/*}/operations", true),
+		newRoute(longrunningpb.Operations_GetOperation_FullMethodName, http.MethodGet, "/v1/{name=projects/*/locations/*/operations/*}", false),
+		newRoute(longrunningpb.Operations_DeleteOperation_FullMethodName, http.MethodDelete, "/v1/{name=projects/*/locations/*/operations/*}", false),
+		newRoute(longrunningpb.Operations_CancelOperation_FullMethodName, http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:cancel", false),
+		newRoute(longrunningpb.Operations_WaitOperation_FullMethodName, http.MethodPost, "/v1/{name=projects/*/locations/*/operations/*}:wait", false),
+		{method: http.MethodGet, segments: []string{"openapi.json"}, document: true},
+	},
 )
+
+// iamRoutes are those of google.iam.v1.IAMPolicy on a type of resource.
+func iamRoutes(pattern string) routes {
+	path := "/v1/{resource=" + pattern + "}:"
+	return routes{
+		newRoute(iampb.IAMPolicy_GetIamPolicy_FullMethodName, http.MethodGet, path+"getIamPolicy", true),
+		newRoute(iampb.IAMPolicy_SetIamPolicy_FullMethodName, http.MethodPost, path+"setIamPolicy", false),
+		newRoute(iampb.IAMPolicy_TestIamPermissions_FullMethodName, http.MethodPost, path+"testIamPermissions", false),
+	}
+}
 
 // routes are the methods and path templates of the API.
 type routes []route
 
 // route is one method with the template of its path.
 type route struct {
+	// rpc is the method of gRPC, such as /understudy.admin.v1.PolicyPreview/GetPolicy.
+	rpc      string
 	method   string
 	segments []string
 	verb     string
+	// named is the number of segments of the resource name in the path, which stands behind
+	// the version.
+	named int
 	// query says that the call takes query parameters: its path and body do not
 	// have all fields of the request.
 	query bool
@@ -80,6 +104,22 @@ func (r route) matches(path string) bool {
 	return absolute && slices.EqualFunc(r.segments, strings.Split(path, "/"), func(p, s string) bool { return p == s || p == "*" && s != "" })
 }
 
+// resource returns the resource name in an escaped path of the route, as the gateway
+// decodes it. An escape that is not valid stays as it is.
+func (r route) resource(path string) string {
+	if r.verb != "" {
+		path = strings.TrimSuffix(path, ":"+r.verb)
+	}
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	segments = segments[1 : 1+r.named]
+	for i, s := range segments {
+		if plain, err := url.PathUnescape(s); err == nil {
+			segments[i] = plain
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
 // annotatedRoutes reads the routes from the annotations of the services, which the
 // gateway is generated from, too: the two cannot differ.
 func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
@@ -87,19 +127,20 @@ func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 	for i := range services.Len() {
 		methods := services.Get(i).Methods()
 		for j := range methods.Len() {
+			rpc := fmt.Sprintf("/%s/%s", services.Get(i).FullName(), methods.Get(j).Name())
 			rule, _ := proto.GetExtension(methods.Get(j).Options(), annotations.E_Http).(*annotations.HttpRule)
 			// A path has one field; what is in neither path nor body is a parameter.
 			query := rule.GetBody() != "*" && methods.Get(j).Input().Fields().Len() > 1
 			next := route{}
 			switch p := rule.GetPattern().(type) {
 			case *annotations.HttpRule_Get:
-				next = newRoute(http.MethodGet, p.Get, query)
+				next = newRoute(rpc, http.MethodGet, p.Get, query)
 			case *annotations.HttpRule_Post:
-				next = newRoute(http.MethodPost, p.Post, query)
+				next = newRoute(rpc, http.MethodPost, p.Post, query)
 			case *annotations.HttpRule_Patch:
-				next = newRoute(http.MethodPatch, p.Patch, query)
+				next = newRoute(rpc, http.MethodPatch, p.Patch, query)
 			case *annotations.HttpRule_Delete:
-				next = newRoute(http.MethodDelete, p.Delete, query)
+				next = newRoute(rpc, http.MethodDelete, p.Delete, query)
 			}
 			if next.body = rule.GetBody(); next.body == "*" {
 				next.body = ""
@@ -111,8 +152,9 @@ func annotatedRoutes(services protoreflect.ServiceDescriptors) routes {
 }
 
 // newRoute reads a path template such as /v1/{name=projects/*}/policies:promote.
-func newRoute(method, template string, query bool) route {
+func newRoute(rpc, method, template string, query bool) route {
 	var plain strings.Builder
+	named := 0
 	for rest := template; rest != ""; {
 		before, variable, found := strings.Cut(rest, "{")
 		plain.WriteString(before)
@@ -122,7 +164,8 @@ func newRoute(method, template string, query bool) route {
 		variable, rest, _ = strings.Cut(variable, "}")
 		_, pattern, _ := strings.Cut(variable, "=")
 		plain.WriteString(pattern)
+		named = strings.Count(pattern, "/") + 1
 	}
 	path, verb, _ := strings.Cut(strings.TrimPrefix(plain.String(), "/"), ":")
-	return route{method: method, segments: strings.Split(path, "/"), verb: verb, query: query}
+	return route{rpc: rpc, method: method, segments: strings.Split(path, "/"), verb: verb, named: named, query: query}
 }

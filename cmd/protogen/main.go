@@ -38,6 +38,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 
+	_ "cloud.google.com/go/iam/apiv1/iampb"
 	_ "cloud.google.com/go/longrunning/autogen/longrunningpb"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	_ "google.golang.org/genproto/googleapis/rpc/status"
@@ -55,6 +56,8 @@ const (
 	evidenceProto   = importRoot + "authz/evidence/v1/evidence.proto"
 	operationsProto = "google/longrunning/operations.proto"
 	operationsREST  = "admin/v1/operations.yaml"
+	iamProto        = "google/iam/v1/iam_policy.proto"
+	iamREST         = "admin/v1/iam.yaml"
 	adminPackage    = "understudy/admin/v1;adminpb"
 )
 
@@ -68,22 +71,25 @@ type plugin struct {
 	parameter string
 }
 
-// plugins lists every run, in the order of their output. The gateway of
-// google.longrunning is a run of its own: its HTTP rules are not in its proto but in
-// operations.yaml, and it is generated into our package, since no other Go package has
-// it with these paths. PATCH is without the gateway's own update mask: an absent mask
+// plugins lists every run, in the order of their output. The gateways of google.longrunning
+// and google.iam are runs of their own: their HTTP rules are not in their protos but in
+// operations.yaml and iam.yaml, and they are generated into our package, since no other Go
+// package has them with these paths. PATCH is without the gateway's own update mask: an absent mask
 // has a meaning here (AIP-134), which the gateway would fill in before the server sees
 // it.
 func plugins(root string) []plugin {
 	const module = "module=understudy"
-	rest := "grpc_api_configuration=" + filepath.Join(root, operationsREST)
+	foreign := func(proto, rest string) plugin {
+		return plugin{"protoc-gen-grpc-gateway", []string{proto},
+			module + ",standalone=true,M" + proto + "=" + adminPackage + ",grpc_api_configuration=" + filepath.Join(root, rest)}
+	}
 	return []plugin{
 		{"protoc-gen-go", []string{adminProto}, module},
 		{"protoc-gen-go", []string{evidenceProto}, module},
 		{"protoc-gen-go-grpc", []string{adminProto}, module},
 		{"protoc-gen-grpc-gateway", []string{adminProto}, module + ",allow_patch_feature=false"},
-		{"protoc-gen-grpc-gateway", []string{operationsProto},
-			module + ",standalone=true,M" + operationsProto + "=" + adminPackage + "," + rest},
+		foreign(operationsProto, operationsREST),
+		foreign(iamProto, iamREST),
 		{"protoc-gen-openapiv3", []string{adminProto}, ""},
 	}
 }
@@ -166,7 +172,7 @@ func compile(ctx context.Context, root string) ([]*descriptorpb.FileDescriptorPr
 		},
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	out, err := c.Compile(ctx, adminProto, evidenceProto)
+	out, err := c.Compile(ctx, adminProto, evidenceProto, iamProto)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +229,7 @@ func generate(ctx context.Context, root string, p plugin, files []*descriptorpb.
 	}
 	for _, f := range response.File {
 		path := outputPath(root, f.GetName())
-		if err := os.WriteFile(path, []byte(importOperations(f.GetContent())), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(importForeign(f.GetName(), f.GetContent())), 0o644); err != nil {
 			return err
 		}
 	}
@@ -235,11 +241,13 @@ func outputPath(root, path string) string {
 	return filepath.Join(root, filepath.FromSlash(strings.TrimPrefix(path, importRoot)))
 }
 
-// importOperations corrects the import of google.longrunning in generated code.
-// The gateway of that foreign proto belongs into our package, but the plugin has
-// one setting for the package it writes and the package it imports.
-func importOperations(code string) string {
-	return strings.Replace(code,
-		`extAdminpb "understudy/admin/v1"`,
-		`extAdminpb "cloud.google.com/go/longrunning/autogen/longrunningpb"`, 1)
+// importForeign corrects the import of google.longrunning or google.iam in generated code.
+// The gateway of a foreign proto belongs into our package, but the plugin has one setting
+// for the package it writes and the package it imports.
+func importForeign(name, code string) string {
+	imported := "cloud.google.com/go/longrunning/autogen/longrunningpb"
+	if strings.HasPrefix(filepath.Base(name), "iam") {
+		imported = "cloud.google.com/go/iam/apiv1/iampb"
+	}
+	return strings.Replace(code, `extAdminpb "understudy/admin/v1"`, `extAdminpb "`+imported+`"`, 1)
 }

@@ -68,6 +68,7 @@ func (c *adminAuthentication) check(check rule) {
 func (c *config) checkAdmin(check rule) {
 	known := c.tokens() || c.adminTLS.ClientCA != ""
 	check(!known || !c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", "nobody is unauthenticated where client certificates or tokens are asked for: leave it out")
+	check(known || len(c.owners) == 0, "admin-owner", "nobody is known without authentication: add --admin-token-file, --admin-oidc-issuer or --admin-tls-client-ca")
 	if !c.enabled("admin") || loopback(c.adminAddr) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"understudy/admin"
+	"understudy/admin/access"
 	"understudy/admin/authentication"
 	"understudy/admin/content"
 	"understudy/admin/policyfile"
@@ -33,6 +34,7 @@ type adminConfig struct {
 	// policyfileRevisionIDs is verify or trust: whether the revision_id of a lock has to be
 	// its hash, as Chef's tools compute it, or may be any, as Chef's server has it.
 	policyfileRevisionIDs string
+	ownerConfig
 }
 
 // bind declares the flags.
@@ -41,6 +43,7 @@ func (c *adminConfig) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.adminHosts, "admin-host", nil, "a name by which the admin API may be asked on a loopback address, beside localhost: that of a proxy that keeps the Host it was asked by")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
+	c.ownerConfig.bind(f)
 	f.IntVar(&c.maxPolicySize, "max-policy-size", content.DefaultPolicySize, "the largest policy with its data, in bytes, up to 64 MiB; each revision and operation is kept at its size. Above the default, gRPC clients other than this command have to raise their own limit of 4 MiB")
 }
 
@@ -49,6 +52,7 @@ func (c *adminConfig) bind(f *pflag.FlagSet) {
 func (c *adminConfig) check(check rule) {
 	c.adminAuthentication.check(check)
 	check(command.OneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
+	c.ownerConfig.check(check)
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 }
 
@@ -56,17 +60,22 @@ func (c *adminConfig) check(check rule) {
 // share the port, so the pace of bodies and answers is bounded call by call: a deadline
 // for the connection would end calls that wait for an operation.
 func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
+	var err error
+	if s.authentication, err = s.openAuthentication(); err != nil {
+		return err
+	}
+	authorizer, err := s.newAuthorizer(st)
+	if err != nil {
+		return err
+	}
 	server, err := admin.NewServer(admin.Config{
-		Store: st, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests,
+		Store: st, Authorizer: authorizer, Logger: s.log, Panics: s.panics, RequirePassingTests: s.config.requirePassingTests,
 		MaxPolicySize: s.config.maxPolicySize, Compiler: compiler{s.rehearsals},
 	})
 	if err != nil {
 		return err
 	}
-	if s.authentication, err = s.openAuthentication(); err != nil {
-		return err
-	}
-	handler, err := s.adminHandler(server)
+	handler, err := s.adminHandler(server, authorizer)
 	if err != nil {
 		return err
 	}
@@ -82,13 +91,13 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 
 // adminHandler is the admin API and, beside it, the Policyfile API, whose paths
 // without an organization are about the project of this location.
-func (s *server) adminHandler(services *admin.Server) (http.Handler, error) {
+func (s *server) adminHandler(services *admin.Server, authorizer access.Authorizer) (http.Handler, error) {
 	guard := rest.Guard{Hosts: s.config.restHosts()}
-	edge := rest.Config{Services: services, MaxPolicySize: s.config.maxPolicySize, Guard: guard, Logger: s.log, Panics: s.panics}
-	if s.authentication != nil {
-		edge.Authenticator = s.authentication
+	edge, err := s.guardedServices(services, authorizer)
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	edge.MaxPolicySize, edge.Guard, edge.Logger, edge.Panics = s.config.maxPolicySize, guard, s.log, s.panics
 	if s.admin, err = rest.New(edge); err != nil {
 		return nil, err
 	}

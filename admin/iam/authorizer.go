@@ -1,0 +1,116 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"understudy/admin"
+	"understudy/admin/access"
+	"understudy/admin/apierror"
+)
+
+// AuthorizerConfig is what an Authorizer needs.
+type AuthorizerConfig struct {
+	// Store keeps the bindings. Required.
+	Store admin.Store
+	// Owners are members who may everything, whatever is bound, so that nobody is locked
+	// out.
+	Owners []string
+	// Logger gets the causes of errors, which callers do not see. Nil means none.
+	Logger *slog.Logger
+}
+
+// Authorizer is access.Authorizer of stored bindings. It keeps nothing of what it has read:
+// each check reads the bindings of the resource and of what it is in, at one instant. It is
+// safe for concurrent use.
+type Authorizer struct {
+	store  admin.Store
+	owners []string
+	log    *slog.Logger
+}
+
+var _ access.Authorizer = (*Authorizer)(nil)
+
+// NewAuthorizer returns an Authorizer.
+func NewAuthorizer(c AuthorizerConfig) (*Authorizer, error) {
+	if c.Store == nil {
+		return nil, errors.New("iam: AuthorizerConfig.Store is required")
+	}
+	a := &Authorizer{store: c.Store, owners: slices.Clone(c.Owners), log: c.Logger}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	return a, nil
+}
+
+// Authorize implements access.Authorizer.
+func (a *Authorizer) Authorize(ctx context.Context, p access.Permission, resource string) error {
+	granted, err := a.Permitted(ctx, resource, []access.Permission{p})
+	if err != nil {
+		return err
+	}
+	if len(granted) == 0 {
+		return apierror.PermissionDenied(string(p), resource)
+	}
+	return nil
+}
+
+// Permitted implements access.Authorizer. A name that is malformed has the permissions of
+// what it is in, as far as that can be read of it.
+func (a *Authorizer) Permitted(
+	ctx context.Context, resource string, permissions []access.Permission,
+) ([]access.Permission, error) {
+	who := access.FromContext(ctx)
+	if slices.ContainsFunc(a.owners, who.Is) {
+		return slices.Clone(permissions), nil
+	}
+	lineage := admin.Lineage(resource)
+	if len(lineage) == 0 || !who.Known() {
+		return nil, nil
+	}
+	roles, unreadable, err := a.rolesOf(ctx, who, lineage)
+	if err != nil {
+		return nil, err
+	}
+	var granted []access.Permission
+	for _, p := range permissions {
+		if slices.ContainsFunc(roles, func(r access.Role) bool { return r.Has(p) }) {
+			granted = append(granted, p)
+		}
+	}
+	if len(granted) < len(permissions) && unreadable != nil {
+		return nil, unreadable
+	}
+	return granted, nil
+}
+
+// rolesOf returns the roles that a principal has by the bindings of some resources. Bindings
+// that cannot be read give none, and their error is returned beside the roles: whoever has
+// enough by others needs them not.
+func (a *Authorizer) rolesOf(
+	ctx context.Context, who access.Principal, lineage []admin.Key,
+) (roles []access.Role, unreadable, err error) {
+	keys := make([]admin.Key, len(lineage))
+	for i, resource := range lineage {
+		keys[i] = admin.IAMPolicyOf(resource)
+	}
+	records, err := a.store.Get(ctx, keys...)
+	if err != nil {
+		return nil, nil, admin.StoreFailed(ctx, a.log, "reading the bindings of "+string(lineage[len(lineage)-1]), err)
+	}
+	for i, r := range records {
+		b := readBindings(lineage[i], "", r)
+		if b.damage != nil {
+			unreadable = b.unreadable(ctx, a.log)
+			continue
+		}
+		for _, binding := range b.policy.GetBindings() {
+			if slices.ContainsFunc(binding.GetMembers(), who.Is) {
+				roles = append(roles, access.Role(binding.GetRole()))
+			}
+		}
+	}
+	return roles, unreadable, nil
+}
