@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/access", "admin/authentication", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/rest", "admin/settler", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/access", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -82,8 +82,15 @@ var graph = map[string][]string{
 	},
 	"admin/report/verdict": {"admin/report", "admin/v1"},                                                                             // the words of a report, whoever shows it
 	"admin/rest":           {"admin/access", "admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
-	"admin/v1":             {},
-	"admin/boltstore":      {"admin", "admin/v1", "authz"},
+	"admin/ui": {
+		"admin/access", "admin/apierror", "admin/report", "admin/report/verdict", "admin/ui/linediff", "admin/v1",
+		"admin/rest", // the services as an interface, and what every API on the port checks of a request
+		"authz",      // the names of resources, and how long a node counts as live
+		"authz/background", "authz/diagnostics",
+	},
+	"admin/ui/linediff": {},
+	"admin/v1":          {},
+	"admin/boltstore":   {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {
 		"admin", "admin/aip", "admin/library", "admin/v1", "authz", "authz/diagnostics",
 		"admin/rest", // what every API on the port checks of a request

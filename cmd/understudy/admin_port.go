@@ -89,8 +89,8 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	return s.bind(ctx, "admin", s.config.adminAddr)
 }
 
-// adminHandler is the admin API and, beside it, the Policyfile API, whose paths
-// without an organization are about the project of this location.
+// adminHandler is the admin API and, beside it, the page at /ui/ and the Policyfile API,
+// whose paths without an organization are about the project of this location.
 func (s *server) adminHandler(services *admin.Server, authorizer access.Authorizer) (http.Handler, error) {
 	guard := rest.Guard{Hosts: s.config.restHosts()}
 	edge, err := s.guardedServices(services, authorizer)
@@ -112,7 +112,10 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err != nil {
 		return nil, err
 	}
-	apis, whoami := api.Handler(s.admin), authentication.ServeWhoAmI(s.authentication, guard)
+	if err := s.openPage(edge); err != nil {
+		return nil, err
+	}
+	apis, whoami := s.ui.Handler(api.Handler(s.admin)), authentication.ServeWhoAmI(s.authentication, guard)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == authentication.WhoAmIPath {
 			whoami.ServeHTTP(w, r)

@@ -17,6 +17,7 @@ import (
 	"understudy/admin/authentication"
 	"understudy/admin/rest"
 	"understudy/admin/settler"
+	"understudy/admin/ui"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/sidecar"
@@ -92,6 +93,7 @@ type server struct {
 	reservation *reservationPort
 	// The admin API, nil unless admin is enabled.
 	admin *rest.API
+	ui    *ui.UI
 	// authentication finds who asks the admin API; nil if nothing is configured for that.
 	authentication *authentication.Authenticator
 	adminHTTP      *http.Server

@@ -126,6 +126,7 @@ func (s *server) shutdown(g *lifecycle.Group, ending *lifecycle.Ending, stopFoll
 	}
 	if s.admin != nil {
 		s.admin.Drain()
+		s.ui.Drain()
 		errs = append(errs, drainHTTP(ctx, "admin", s.adminHTTP))
 	}
 	stopFollowing()

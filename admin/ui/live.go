@@ -1,0 +1,125 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// maxStreams bounds the pages that are live at a time. What is beyond gets 503, and is
+	// loaded again by hand.
+	maxStreams = 64
+	// streamLife is how long one lasts. A browser asks anew by itself; then it is found
+	// again who that is.
+	streamLife = 5 * time.Minute
+	// leastPause is the shortest time between two looks at the services, and restShare how
+	// much longer than the look itself the pause is: one page takes at most 5 % of a core.
+	leastPause = time.Second
+	restShare  = 20
+	// heartbeat is how often something is sent at least, so that proxies and both ends know
+	// that the other one is there.
+	heartbeat = 15 * time.Second
+	// sendTimeout is how long a client may take to read an event.
+	sendTimeout = 10 * time.Second
+)
+
+// live reports whether a request is that of an EventSource.
+func live(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Accept"), "text/event-stream")
+}
+
+// stream sends the version of a view whenever it has another one, as server-sent events. It
+// ends with the request, after streamLife, with the server, and when the view cannot be made
+// any more: whoever asks anew is told why.
+func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Request) (*view, error)) {
+	select {
+	case u.streams <- struct{}{}:
+		defer func() { <-u.streams }()
+	default:
+		http.Error(w, "Too many pages are live.", http.StatusServiceUnavailable)
+		return
+	}
+	version, spent, err := u.look(r, find)
+	if err != nil {
+		u.writeError(w, r, err)
+		return
+	}
+	s := newStream(w)
+	if !s.send("retry: 2000\nevent: version\ndata: %s\n\n", version) {
+		return
+	}
+	over := time.NewTimer(streamLife)
+	defer over.Stop()
+	for sent := time.Now(); ; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-u.drained:
+			return
+		case <-over.C:
+			return
+		case <-time.After(max(leastPause, restShare*spent)):
+		}
+		before := version
+		if version, spent, err = u.look(r, find); err != nil {
+			s.send("event: gone\ndata: gone\n\n")
+			return
+		}
+		switch {
+		case version != before:
+			if !s.send("event: version\ndata: %s\n\n", version) {
+				return
+			}
+		case time.Since(sent) < heartbeat:
+			continue
+		case !s.send(": still here\n\n"):
+			return
+		}
+		sent = time.Now()
+	}
+}
+
+// look makes a view and returns its version, and how long that took.
+func (u *UI) look(r *http.Request, find func(*http.Request) (*view, error)) (version string, spent time.Duration, err error) {
+	begin := time.Now()
+	v, err := find(r)
+	if err != nil {
+		return "", 0, err
+	}
+	known := make(have)
+	for _, p := range v.Parts {
+		known[p.Version] = true
+	}
+	_, version, err = u.renderAll(v, known)
+	return version, time.Since(begin), err
+}
+
+// events is an answer that lasts.
+type events struct {
+	w          http.ResponseWriter
+	connection *http.ResponseController
+}
+
+// newStream begins an answer of events.
+func newStream(w http.ResponseWriter) *events {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	w.WriteHeader(http.StatusOK)
+	return &events{w, http.NewResponseController(w)}
+}
+
+// send sends events, and reports whether they were taken. The deadline that the port has for
+// an answer is moved: what lasts is not slow.
+func (e *events) send(format string, values ...any) bool {
+	_ = e.connection.SetWriteDeadline(time.Now().Add(sendTimeout))
+	if _, err := fmt.Fprintf(e.w, format, values...); err != nil {
+		return false
+	}
+	if e.connection.Flush() != nil {
+		return false
+	}
+	_ = e.connection.SetWriteDeadline(time.Now().Add(heartbeat + 2*sendTimeout))
+	return true
+}

@@ -1,0 +1,382 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin/access"
+	"understudy/admin/report"
+	"understudy/admin/report/verdict"
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+const (
+	// policiesShown is how many policies a page has, and reportsShown of how many
+	// experiments it reads the reports: each is a sum over all sidecars.
+	policiesShown = 50
+	reportsShown  = 40
+	// nodesShown is how many sidecars are listed.
+	nodesShown = 200
+)
+
+// location is the view of the policies of a location.
+func (u *UI) location(r *http.Request) (*view, error) {
+	name := locationNamed(r)
+	list, err := u.config.Services.ListPolicies(r.Context(), &adminpb.ListPoliciesRequest{
+		Parent: name, PageSize: policiesShown, PageToken: r.URL.Query().Get("page"),
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it is for the caller
+	}
+	sidecars, err := u.sidecars(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := u.policyRows(r.Context(), list.Policies, sidecars)
+	if err != nil {
+		return nil, err
+	}
+	others, err := u.locations(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	return &view{
+		Title: id(name), Kicker: "Policies of the location", Location: name, Tab: "policies",
+		Parts: []part{
+			{ID: "locations", Page: "locations", Data: others},
+			{ID: "policies", Page: "policies", Data: policyTable{Location: name, Rows: policies, Next: list.NextPageToken, Damaged: list.Unreachable}},
+			{ID: "sidecars", Page: "sidecars", Data: sidecars},
+		},
+	}, nil
+}
+
+// policyTable is the table of policies.
+type policyTable struct {
+	Location string
+	Rows     []policyRow
+	// Next is the token of the next page.
+	Next string
+	// Damaged are the names of policies that cannot be read.
+	Damaged []string
+}
+
+// policyRow is a policy in the table.
+type policyRow struct {
+	*adminpb.Policy
+	// Creator is who made the revision; empty if that is not known.
+	Creator string
+	// Enforced says on how many sidecars.
+	Enforced enforced
+	// Experiments are those of the policy. Denied says that they may not be seen.
+	Experiments []experimentRow
+	Denied      bool
+}
+
+// experimentRow is an experiment in the table.
+type experimentRow struct {
+	*adminpb.PolicyExperiment
+	State state
+	// Report is what it has shown; nil if that was not read.
+	Report *adminpb.Report
+	// Verdict is that of the report.
+	Verdict verdictView
+	// Differing says how many requests differ, with the gravest kind.
+	Differing string
+}
+
+// policyRows reads what the table says of each policy.
+func (u *UI) policyRows(ctx context.Context, policies []*adminpb.Policy, s sidecars) ([]policyRow, error) {
+	var rows []policyRow
+	left := reportsShown
+	for _, p := range policies {
+		row := policyRow{Policy: p, Creator: u.makerOf(ctx, p), Enforced: s.enforcing(p)}
+		experiments, err := u.experimentRows(ctx, p.Name, &left)
+		if denied(err) {
+			row.Denied = true
+		} else if err != nil {
+			return nil, err
+		}
+		row.Experiments = experiments
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// experimentRows reads the experiments of a policy, with the reports of as many as are left.
+func (u *UI) experimentRows(ctx context.Context, policy string, left *int) ([]experimentRow, error) {
+	list, err := u.config.Services.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: policy})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it is for the caller
+	}
+	var rows []experimentRow
+	for _, e := range list.PolicyExperiments {
+		row := experimentRow{PolicyExperiment: e, State: stateOf(e)}
+		if *left > 0 && e.PreviewMetadata != nil {
+			*left--
+			if r, err := u.config.Services.GetReport(ctx, &adminpb.GetReportRequest{Name: e.Name + "/report"}); err == nil {
+				row.Report, row.Verdict, row.Differing = r, viewOf(verdict.Of(r)), verdict.Differing(r)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// state is whether an experiment is previewed, in a word.
+type state struct {
+	Word string
+	// Active says that it is previewed now, Begun that it ever was.
+	Active, Begun bool
+	Since         *timestamppb.Timestamp
+}
+
+// stateOf is that of an experiment.
+func stateOf(e *adminpb.PolicyExperiment) state {
+	m := e.GetPreviewMetadata()
+	switch m.GetState() {
+	case adminpb.PolicyPreviewMetadata_ACTIVE:
+		return state{Word: "previewing", Active: true, Begun: true, Since: m.StartTime}
+	case adminpb.PolicyPreviewMetadata_SUSPENDED:
+		return state{Word: "stopped", Begun: true, Since: m.StopTime}
+	default:
+		return state{Word: "not started"}
+	}
+}
+
+// enforced is on how many sidecars a policy is enforced.
+type enforced struct {
+	// On and Of are numbers of live sidecars: those that are up to date, and all that have the policy.
+	On, Of int64
+	// Watching is how many of them enforce nothing (serve --observe).
+	Watching int64
+	// Partly says that some sidecar does not enforce it yet.
+	Partly bool
+	// Unknown says that the sidecars may not be seen.
+	Unknown bool
+}
+
+// sidecar is a node as the page shows it.
+type sidecar struct {
+	ID       string
+	Started  *timestamppb.Timestamp
+	Policies int
+	// Word is its state, and Tone the colour of that.
+	Word, Tone string
+	// About says more: how far it is behind, or its error.
+	About string
+	// Heartbeat is when a silent one was heard of last.
+	Heartbeat *timestamppb.Timestamp
+	live      bool
+	node      *adminpb.Node
+	applied   int64
+}
+
+// sidecars are those of a location.
+type sidecars struct {
+	Rows []sidecar
+	// Live is how many report, Troubled how many of all are not well.
+	Live, Troubled int64
+	// More is how many are not listed.
+	More int64
+	// Denied says that they may not be seen.
+	Denied bool
+	// all are the rows and those that are not listed.
+	all []sidecar
+}
+
+// sidecars reads those of a location. They are left out if whoever asks may not list them.
+func (u *UI) sidecars(ctx context.Context, location string) (sidecars, error) {
+	var out sidecars
+	nodes, err := u.nodes(ctx, location)
+	if denied(err) {
+		return sidecars{Denied: true}, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	var latest int64
+	for _, n := range nodes {
+		s := sidecar{ID: id(n.Name), Started: n.CreateTime, Policies: len(n.Policies), Heartbeat: n.HeartbeatTime, node: n, applied: n.AppliedSequence}
+		s.live = u.now().Sub(n.HeartbeatTime.AsTime()) < authz.NodeLifetime
+		if s.live {
+			latest = max(latest, n.AppliedSequence)
+		}
+		out.all = append(out.all, s)
+	}
+	for i := range out.all {
+		s := &out.all[i]
+		s.judge(latest)
+		if s.live {
+			out.Live++
+		}
+		if s.Tone != "good" {
+			out.Troubled++
+		}
+	}
+	slices.SortStableFunc(out.all, func(a, b sidecar) int { return strings.Compare(rank(a), rank(b)) })
+	out.Rows = out.all[:min(len(out.all), nodesShown)]
+	out.More = int64(len(out.all) - len(out.Rows))
+	return out, nil
+}
+
+// nodes reads all nodes of a location.
+func (u *UI) nodes(ctx context.Context, location string) (nodes []*adminpb.Node, err error) {
+	for token := ""; ; {
+		list, err := u.config.Services.ListNodes(ctx, &adminpb.ListNodesRequest{Parent: location, PageSize: 1000, PageToken: token})
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it is for the caller
+		}
+		if nodes, token = append(nodes, list.Nodes...), list.NextPageToken; token == "" {
+			return nodes, nil
+		}
+	}
+}
+
+// rank sorts what is not well first.
+func rank(s sidecar) string {
+	return map[string]string{"bad": "0", "look": "1", "unknown": "2", "good": "3"}[s.Tone] + s.ID
+}
+
+// judge finds the word for a sidecar. latest is the change that some live one has applied.
+func (s *sidecar) judge(latest int64) {
+	switch {
+	case !s.live:
+		s.Word, s.Tone, s.About = "silent", "unknown", "It has ended, or cannot reach the store."
+	case s.node.Error != nil:
+		s.Word, s.Tone, s.About = "error", "bad", s.node.Error.Message
+	case s.applied < latest:
+		s.Word, s.Tone, s.About = "behind", "look", "by "+verdict.Counted(latest-s.applied, "change")
+	default:
+		s.Word, s.Tone = "up to date", "good"
+	}
+	if s.live {
+		s.Heartbeat = nil // it changes all the time
+	}
+	if s.node.Observing {
+		s.Word += ", watching"
+		s.About = strings.TrimSpace("It decides, and enforces nothing. " + s.About)
+	}
+}
+
+// enforcing counts the live sidecars that have a policy.
+func (s sidecars) enforcing(p *adminpb.Policy) enforced {
+	out := enforced{Partly: p.Reconciling, Unknown: s.Denied}
+	for _, n := range s.all {
+		if !n.live || !slices.Contains(n.node.Policies, p.Name) {
+			continue
+		}
+		out.Of++
+		if n.Tone == "good" || !p.Reconciling {
+			out.On++
+		}
+		if n.node.Observing {
+			out.Watching++
+		}
+	}
+	return out
+}
+
+// String says it in words.
+func (e enforced) String() string {
+	switch {
+	case e.Unknown && e.Partly:
+		return "not on every sidecar yet"
+	case e.Unknown:
+		return "on every live sidecar"
+	case e.Of == 0:
+		return "on no sidecar"
+	}
+	return "on " + report.Number(e.On) + " of " + verdict.Counted(e.Of, "sidecar")
+}
+
+// locationLinks are the locations of a project, for whoever may list across them.
+type locationLinks struct {
+	Here  string
+	Links []link
+}
+
+// locations finds the locations of a project that have policies, with the present one.
+func (u *UI) locations(ctx context.Context, here string) (locationLinks, error) {
+	out := locationLinks{Here: here}
+	names, err := u.locationNames(ctx, here)
+	if err != nil {
+		return out, err
+	}
+	for _, n := range names {
+		out.Links = append(out.Links, link{id(n), address(n)})
+	}
+	return out, nil
+}
+
+// locationNames are the names of those, sorted, and of those alone that may be listed.
+func (u *UI) locationNames(ctx context.Context, here string) ([]string, error) {
+	names := []string{here}
+	if home := u.config.Location; projectOf(home) == projectOf(here) {
+		names = append(names, home)
+	}
+	for token := ""; ; {
+		list, err := u.config.Services.ListPolicies(ctx, &adminpb.ListPoliciesRequest{
+			Parent: projectOf(here) + "/locations/-", PageSize: 1000, PageToken: token,
+		})
+		if denied(err) {
+			break
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it is for the caller
+		}
+		for _, p := range list.Policies {
+			names = append(names, locationOf(p.Name))
+		}
+		if token = list.NextPageToken; token == "" {
+			break
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return slices.DeleteFunc(names, func(n string) bool { return id(n) == "global" && n != here }), nil
+}
+
+// makers know who made revisions: reading one reads all of its policy. A revision never
+// changes, so what is known stays true.
+type makers struct {
+	mu sync.Mutex
+	// of :: UID of a policy and its revision → who made it.
+	of map[string]string
+}
+
+// maxMakers bounds what is known.
+const maxMakers = 4096
+
+func newMakers() *makers { return &makers{of: make(map[string]string)} }
+
+// makerOf is who made the revision that is live, for whoever may read revisions.
+func (u *UI) makerOf(ctx context.Context, p *adminpb.Policy) string {
+	has, err := u.permitted(ctx, p.Name, access.RevisionsGet)
+	if err != nil || !has[access.RevisionsGet] || p.Revision == "" {
+		return ""
+	}
+	key := p.Uid + " " + p.Revision
+	u.makers.mu.Lock()
+	creator, known := u.makers.of[key]
+	u.makers.mu.Unlock()
+	if known {
+		return creator
+	}
+	revision, err := u.config.Services.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: p.Revision})
+	if err != nil {
+		return ""
+	}
+	u.makers.mu.Lock()
+	defer u.makers.mu.Unlock()
+	if len(u.makers.of) >= maxMakers {
+		clear(u.makers.of)
+	}
+	u.makers.of[key] = revision.Creator
+	return revision.Creator
+}

@@ -1,0 +1,55 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// The collections of names, as patterns have them.
+const (
+	inLocation   = "projects/{projects}/locations/{locations}"
+	inPolicy     = inLocation + "/policies/{policies}"
+	inExperiment = inPolicy + "/experiments/{experiments}"
+	inRevision   = inPolicy + "/revisions/{revisions}"
+)
+
+// routes are all addresses. A form is posted to the address of the page that has it.
+func (u *UI) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	get := func(pattern string, make func(*http.Request) (*view, error)) {
+		mux.HandleFunc("GET "+Root+pattern, func(w http.ResponseWriter, r *http.Request) { u.show(w, r, make) })
+	}
+	post := func(pattern string, do func(*http.Request) (*url.URL, *view, error)) {
+		mux.HandleFunc("POST "+Root+pattern, func(w http.ResponseWriter, r *http.Request) { u.do(w, r, do) })
+	}
+	mux.HandleFunc("GET "+Root+"{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, address(u.config.Location), http.StatusFound)
+	})
+	get(inLocation, u.location)
+	get(inLocation+"/stages", u.stages)
+	get(inLocation+"/promote", u.confirmPromotion)
+	post(inLocation+"/promote", u.promote)
+	get(inLocation+"/operations/{operations}", u.operation)
+	get(inPolicy, u.policy)
+	get(inExperiment, u.experiment)
+	post(inExperiment+"/start", u.start)
+	post(inExperiment+"/stop", u.stop)
+	get(inExperiment+"/commit", u.confirmCommit)
+	post(inExperiment+"/commit", u.commit)
+	get(inRevision+"/rollback", u.confirmRollback)
+	post(inRevision+"/rollback", u.rollback)
+	return mux
+}
+
+// The names of resources of a request.
+func locationNamed(r *http.Request) string { return named(r, "projects", "locations") }
+func policyNamed(r *http.Request) string   { return named(r, "projects", "locations", "policies") }
+func experimentNamed(r *http.Request) string {
+	return named(r, "projects", "locations", "policies", "experiments")
+}
+func revisionNamed(r *http.Request) string {
+	return named(r, "projects", "locations", "policies", "revisions")
+}
+func operationNamed(r *http.Request) string {
+	return named(r, "projects", "locations", "operations")
+}
