@@ -2,7 +2,7 @@
 // API beside it, the port that Envoy asks (check), and readiness (health).
 //
 // A command is a function of a Client, which is a connection with the flags that all of
-// them share. newCommand makes one that reads, and newChange one that changes: what
+// them share, and with the credentials of who runs it. NewCommand makes one that reads, and newChange one that changes: what
 // changes something returns an operation, and the command waits until every live sidecar
 // has applied it, unless --wait=false.
 //
@@ -20,6 +20,7 @@ import (
 	"io"
 	"strings"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,6 +29,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/credentials"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -45,16 +47,21 @@ type Client struct {
 	wait bool
 	// creates says that the change makes what it is about: the API calls it an update, since
 	// an update with allow_missing creates.
-	creates   bool
-	transport Transport
+	creates     bool
+	transport   Transport
+	credentials credentials.Source
+	// token is what Connect has read of the credentials.
+	token credentials.Token
 
 	// The connection, which Connect makes. The streams are those of the command, so that
 	// tests can read them.
 	Conn       *grpc.ClientConn
 	policies   adminpb.PolicyPreviewClient
 	operations longrunningpb.OperationsClient
-	In         io.Reader
-	Out, Err   io.Writer
+	// IAM says who may do what.
+	IAM      iampb.IAMPolicyClient
+	In       io.Reader
+	Out, Err io.Writer
 }
 
 // bind declares the flags of every client command.
@@ -70,7 +77,14 @@ func (c *Client) BindConnection(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "admin", command.EnvOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
 	f.StringVar(&c.location, "location", command.EnvOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
 	c.transport.bind(f)
+	c.credentials.Bind(f)
 }
+
+// Addr is where the API is, as the user wrote it.
+func (c *Client) Addr() string { return c.addr }
+
+// Location is what short names are in.
+func (c *Client) Location() string { return c.location }
 
 // Attach has the client read and write what its command does.
 func (c *Client) Attach(cmd *cobra.Command) {
@@ -88,16 +102,16 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// newCommand makes a client command of what it does, which prints text or JSON.
+// NewCommand makes a client command of what it does, which prints text or JSON.
 //
 // use, short and long are what the help shows; the first word behind the name in use
 // (POLICY, EXPERIMENT or NAME) says what completes it. An error of do that says nothing of
 // the server is turned into one that does.
-func newCommand(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
+func NewCommand(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
 	return newCommandWith([]string{"text", "json"}, use, short, long, args, do)
 }
 
-// newCommandWith is newCommand of one that prints other forms as well.
+// newCommandWith is NewCommand of one that prints other forms as well.
 func newCommandWith(outputs []string, use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
 	c := &Client{outputs: outputs}
 	cmd := &cobra.Command{
@@ -111,7 +125,7 @@ func newCommandWith(outputs []string, use, short, long string, args cobra.Positi
 				return command.Usage(err)
 			}
 			defer func() { _ = c.Conn.Close() }()
-			return c.unanswered(do(c, cmd.Context(), args))
+			return c.explained(cmd.Context(), c.unanswered(do(c, cmd.Context(), args)))
 		},
 	}
 	cmd.ValidArgsFunction = c.completion(use)
@@ -124,7 +138,7 @@ func newCommandWith(outputs []string, use, short, long string, args cobra.Positi
 // A change is an operation (AIP-151). It is stored when the API answers, and done when
 // every live sidecar has applied it.
 func newChange(use, short, long string, args cobra.PositionalArgs, do func(*Client, context.Context, []string) error) (*cobra.Command, *Client) {
-	cmd, c := newCommand(use, short, long, args, do)
+	cmd, c := NewCommand(use, short, long, args, do)
 	c.BindWait(cmd.Flags())
 	return cmd, c
 }
@@ -136,11 +150,20 @@ const maxMessage = 65 << 20
 // Connect prepares the connection; the first call opens it. Its error is one of flags. The
 // bounds on messages are above those of any server: what a server stores can be shown.
 func (c *Client) Connect() error {
-	conn, err := c.transport.Dial(c.addr, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+	var err error
+	if c.token, err = c.credentials.Read(c.addr); err != nil {
+		return err
+	}
+	options := []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage))}
+	if c.token.Found() {
+		options = append(options, grpc.WithPerRPCCredentials(c.token))
+	}
+	conn, err := c.transport.Dial(c.addr, options...)
 	if err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
 	c.Conn = conn
+	c.IAM = iampb.NewIAMPolicyClient(conn)
 	c.policies = adminpb.NewPolicyPreviewClient(conn)
 	c.operations = longrunningpb.NewOperationsClient(conn)
 	return nil

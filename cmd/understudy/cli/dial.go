@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -97,20 +99,58 @@ func (t Transport) Config() (*tls.Config, error) {
 	return config, nil
 }
 
-// http returns the origin of a server and who calls it over HTTP.
+// http returns the origin of a server and who calls it over HTTP. Redirects are not
+// followed: they would lead a token elsewhere.
 func (t Transport) http(addr string) (origin string, caller *http.Client, err error) {
 	host, https := strings.CutPrefix(strings.TrimSuffix(addr, "/"), HTTPSScheme)
 	if !https {
-		return httpScheme + strings.TrimPrefix(host, httpScheme), &http.Client{Transport: &http.Transport{}}, nil
+		return httpScheme + strings.TrimPrefix(host, httpScheme), newCaller(nil), nil
 	}
 	config, err := t.Config()
 	if err != nil {
 		return "", nil, err
 	}
-	return HTTPSScheme + host, &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
+	return HTTPSScheme + host, newCaller(config), nil
+}
+
+// newCaller makes a client that follows no redirects.
+func newCaller(config *tls.Config) *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// maxAnswer bounds an answer over HTTP that is not a policy, in bytes.
+const maxAnswer = 1 << 20
+
+// call sends a request over HTTP with the credentials of the client. The caller closes the
+// body of the answer, and what was called with.
+func (c *Client) call(ctx context.Context, method, path string, body io.Reader) (*http.Response, *http.Client, error) {
+	origin, caller, err := c.transport.http(c.addr)
+	if err != nil {
+		return nil, nil, command.Usage(fmt.Errorf("--admin: %w", err))
+	}
+	request, err := http.NewRequestWithContext(ctx, method, origin+path, body)
+	if err != nil {
+		return nil, nil, command.Usage(fmt.Errorf("--admin: %w", err))
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.token.Found() {
+		token, err := c.token.Bearer(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := caller.Do(request)
+	return response, caller, err
 }
 
 // ConnectionFlags are the same for all commands that ask a server.
 var ConnectionFlags = []command.FlagGroup{
-	{Title: "How the server is reached", Names: []string{"addr", "admin", "location", "ca-cert", "client-cert", "client-key"}},
+	{Title: "How the server is reached", Names: []string{"addr", "admin", "location", "ca-cert"}},
+	{Title: "Who asks", Names: []string{"client-cert", "client-key", "token-file", "insecure-token"}},
 }

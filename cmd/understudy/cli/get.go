@@ -29,7 +29,7 @@ func PolicyCommands() []*cobra.Command {
 
 // newGet shows a resource as the API has it, which `apply -f` reads again.
 func newGet() *cobra.Command {
-	cmd, _ := newCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp+"\n"+configHelp,
+	cmd, _ := NewCommand("get NAME", "Show a policy or an experiment as JSON", nameHelp+"\n"+configHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			name := c.Name(args[0])
 			if isConfig(name) {
@@ -80,7 +80,7 @@ func (c *Client) Policy(ctx context.Context, short string) (*adminpb.Policy, err
 // a policy, so there is no other list.
 func newList() *cobra.Command {
 	var filter string
-	cmd, _ := newCommand("list [POLICY]", "List the policies, or the experiments of one policy",
+	cmd, _ := NewCommand("list [POLICY]", "List the policies, or the experiments of one policy",
 		`With POLICY, its experiments are listed; - lists those of all policies. REQUESTS is how
 many were compared by an experiment that is being previewed, and DIFFER how many of
 them it would decide differently; `+"`understudy report`"+` shows which.`,

@@ -17,7 +17,7 @@ import (
 // them.
 func newNodes() *cobra.Command {
 	var policy, filter string
-	cmd, _ := newCommand("nodes [NODE]", "List the sidecars of a location, or show one as JSON",
+	cmd, _ := NewCommand("nodes [NODE]", "List the sidecars of a location, or show one as JSON",
 		`SEEN is the time since a sidecar last reported; it does so every two seconds. One
 that is silent for ten no longer counts, and after an hour it is forgotten.`,
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {

@@ -120,20 +120,11 @@ type activeLock struct {
 func (c *Client) put(ctx context.Context, path string, document []byte) (activeLock, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTime)
 	defer cancel()
-	base, caller, err := c.transport.http(c.addr)
-	if err != nil {
-		return activeLock{}, command.Usage(fmt.Errorf("--admin: %w", err))
-	}
-	defer caller.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, base+path, bytes.NewReader(document))
-	if err != nil {
-		return activeLock{}, command.Usage(fmt.Errorf("--admin: %w", err))
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := caller.Do(request)
+	response, caller, err := c.call(ctx, http.MethodPut, path, bytes.NewReader(document))
 	if err != nil {
 		return activeLock{}, fmt.Errorf("calling the Policyfile API: %w", err)
 	}
+	defer caller.CloseIdleConnections()
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxMessage))
 	if err != nil {

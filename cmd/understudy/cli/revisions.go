@@ -17,7 +17,7 @@ import (
 // in two locations is the same policy.
 func newRevisions() *cobra.Command {
 	var filter string
-	cmd, _ := newCommand("revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
+	cmd, _ := NewCommand("revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
 		`A revision is what a policy was at a time, under the hash of its content: the same in
 every location. The last 100 are kept. REVISION is an ID, the beginning of one, or
 latest.`, cobra.RangeArgs(1, 2), func(c *Client, ctx context.Context, args []string) error {

@@ -27,7 +27,7 @@ func StageCommands() []*cobra.Command {
 // once for all who promote, so that nobody promotes to another place by a flag.
 func newNext() *cobra.Command {
 	var none bool
-	cmd, _ := newCommand("next [LOCATION]", "Show or set the location that policies are promoted to",
+	cmd, _ := NewCommand("next [LOCATION]", "Show or set the location that policies are promoted to",
 		stagesHelp+" LOCATION is\nthe ID of another one in its project, such as prod, or a whole resource name.", cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if none && len(args) > 0 {
 				return command.Usage(errors.New("--none takes the next location away: give either it or a LOCATION"))

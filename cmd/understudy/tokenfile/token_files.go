@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -49,7 +50,7 @@ func Read(path string) (string, error) {
 		return "", fmt.Errorf("%s: it has more than %d bytes; it holds one token", path, maxTokenFile)
 	}
 	token := bytes.TrimSpace(content)
-	if !oneWord(token) {
+	if !Fits(string(token)) {
 		return "", fmt.Errorf("%s: it holds one token of printable ASCII, without a space in it", path)
 	}
 	return string(token), nil
@@ -65,9 +66,10 @@ func readBounded(path string) (content []byte, err error) {
 	return io.ReadAll(io.LimitReader(file, maxTokenFile+1))
 }
 
-// oneWord reports whether a text is what every client can send as a header's value.
-func oneWord(text []byte) bool {
-	return len(text) > 0 && !bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+// Fits reports whether a text is what every client can send as a header's value, and every
+// server takes.
+func Fits(token string) bool {
+	return 0 < len(token) && len(token) <= maxTokenFile && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // Follow reads the files again until ctx is done, and sets the tokens when they are
