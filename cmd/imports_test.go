@@ -25,7 +25,7 @@ var graph = map[string][]string{
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
-		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/lifecycle",
+		"cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/identity", "cmd/understudy/lifecycle",
 		"cmd/understudy/port", "cmd/understudy/storage", "cmd/understudy/telemetry", "cmd/understudy/terminal", "cmd/understudy/tokenfile",
 	},
 	"cmd/understudy/author": {
@@ -38,12 +38,18 @@ var graph = map[string][]string{
 		"authz",                        // the names of resources
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
 		"admin/report", "admin/report/verdict", // requirements are written as the server writes them, and verdicts in its words
-		"cmd/understudy/command", "cmd/understudy/reportview",
+		"admin/access", "admin/authentication", // which roles have the permission that was missing, and who the server takes the caller for
+		"cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/reportview",
 		"cmd/understudy/port", // a file of authorities is read alike on both sides of TLS
 		"cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
-	"cmd/understudy/command":       {},
-	"cmd/understudy/demo":          {"cmd/understudy/command", "cmd/understudy/terminal", "deploy/examples"},
+	"cmd/understudy/command":     {},
+	"cmd/understudy/credentials": {"cmd/understudy/command", "cmd/understudy/port", "cmd/understudy/tokenfile"}, // port for the authorities of an issuer
+	"cmd/understudy/demo":        {"cmd/understudy/command", "cmd/understudy/terminal", "deploy/examples"},
+	"cmd/understudy/identity": {
+		"admin/access", "admin/authentication", "admin/authentication/tokens", "authz", // what they show is the server's; authz for the names of resources
+		"cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/terminal",
+	},
 	"cmd/understudy/lifecycle":     {},
 	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
 	"cmd/understudy/port/certtest": {},                                                                              // certificates for tests
@@ -184,10 +190,11 @@ var doors = map[string][]string{
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},
 	"github.com/spf13/cobra": {
-		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/storage",
+		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/identity", "cmd/understudy/storage",
 	},
+	"golang.org/x/oauth2": {"admin/authentication/browser", "cmd/understudy/credentials"},
 	"github.com/spf13/pflag": {
-		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/port",
+		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/identity", "cmd/understudy/port",
 		"cmd/understudy/storage", "cmd/understudy/telemetry",
 	},
 	"github.com/prometheus/":            {"cmd/understudy/telemetry"},

@@ -62,6 +62,21 @@ func Roles() []Role {
 	return out
 }
 
+// RolesByPower returns the names of all roles, the least powerful first.
+func RolesByPower() []Role {
+	return []Role{RoleViewer, RoleExperimenter, RoleCommitter, RoleEditor, RoleOwner}
+}
+
+// RolesWith returns the roles that have a permission, the least powerful first.
+func RolesWith(p Permission) (out []Role) {
+	for _, role := range RolesByPower() {
+		if role.Has(p) {
+			out = append(out, role)
+		}
+	}
+	return out
+}
+
 // Permissions returns what a role may, sorted; nil if there is no such role. The caller
 // does not change it.
 func (r Role) Permissions() []Permission { return rolePermissions[r] }

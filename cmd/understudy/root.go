@@ -18,6 +18,7 @@ import (
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/demo"
+	"understudy/cmd/understudy/identity"
 	"understudy/cmd/understudy/storage"
 	"understudy/cmd/understudy/terminal"
 )
@@ -86,6 +87,7 @@ every sidecar at once.
 	addGroup(root, "run", "Run it:", demo.New(serveDemo, executeForDemo), newServe(), cli.NewCheck(), cli.NewHealth(), storage.NewRestore())
 	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)
 	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
+	addGroup(root, "access", "Who may do what:", identity.Commands()...)
 	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewTest(), author.NewReplay(), author.NewLock(), cli.NewPush())
 	return root
 }

@@ -83,6 +83,12 @@ func (c *Client) BindConnection(f *pflag.FlagSet) {
 // Addr is where the API is, as the user wrote it.
 func (c *Client) Addr() string { return c.addr }
 
+// MaySendToken returns an error if others could read a token on its way to the server.
+func (c *Client) MaySendToken(from string) error { return c.credentials.MaySend(c.addr, from) }
+
+// ShowToken shows the server a token in place of the one that the flags name.
+func (c *Client) ShowToken(t credentials.Token) { c.token = t }
+
 // Location is what short names are in.
 func (c *Client) Location() string { return c.location }
 

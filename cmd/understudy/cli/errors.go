@@ -2,13 +2,21 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"understudy/admin/access"
+	"understudy/admin/authentication"
 )
 
 // Describe writes an error for people: that of a call with its violations, one a
@@ -52,6 +60,124 @@ func (c *Client) unanswered(err error) error {
 		return fmt.Errorf("it is too large to be sent: a policy with its data has at most 4 MiB, or what the server's --max-policy-size says, up to 64 MiB (%s)", causeOf(st))
 	}
 	return err
+}
+
+// explained turns the error of an API that does not know or does not let who asks into one
+// that says what to do. It is made of the permission and the name alone, so it is the same
+// for what is missing and for what is forbidden.
+func (c *Client) explained(ctx context.Context, err error) error {
+	st, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	for _, d := range st.Details() {
+		info, ok := d.(*errdetails.ErrorInfo)
+		switch {
+		case !ok:
+		case st.Code() == codes.Unauthenticated:
+			return fmt.Errorf("%s\n  %s", st.Message(), c.howToBeKnown())
+		case st.Code() == codes.PermissionDenied && info.Metadata["permission"] != "":
+			return fmt.Errorf("%s%s", st.Message(), c.howToBeAllowed(ctx, access.Permission(info.Metadata["permission"]), info.Metadata["resource"]))
+		}
+	}
+	return err
+}
+
+// howToBeKnown says what the server was shown, and what else it can be shown.
+func (c *Client) howToBeKnown() string {
+	switch {
+	case c.token.Found():
+		return "it was shown the token of " + c.token.From + "; name another one with --token-file or UNDERSTUDY_TOKEN, or log in with `understudy login`"
+	case c.transport.orEnvironment().ClientCert != "":
+		return "it was shown the certificate of --client-cert; name a token with --token-file or UNDERSTUDY_TOKEN, or log in with `understudy login`"
+	}
+	return "name a token with --token-file or UNDERSTUDY_TOKEN, log in with `understudy login`, or show a certificate with --client-cert and --client-key"
+}
+
+// whoTime bounds the question who one is, for an error.
+const whoTime = 2 * time.Second
+
+// howToBeAllowed says who was refused, which roles have the permission, and the command by
+// which an owner grants one.
+func (c *Client) howToBeAllowed(ctx context.Context, needed access.Permission, resource string) string {
+	ctx, cancel := context.WithTimeout(ctx, whoTime)
+	defer cancel()
+	text, member := "", "MEMBER"
+	if who, err := c.WhoAmI(ctx); err == nil && who.Principal != "" {
+		member = who.Principal
+		text = "\n  you are " + member + "; `understudy whoami` shows what you may"
+	}
+	roles := access.RolesWith(needed)
+	if len(roles) == 0 {
+		return text
+	}
+	var titles []string
+	for _, role := range roles {
+		titles = append(titles, role.Title())
+	}
+	grant := strings.Join(append([]string{"understudy iam grant"}, append(c.grantedOn(resource), shellWord(member), titles[0])...), " ")
+	return text + fmt.Sprintf("\n  %s may do it; an owner grants that with\n    %s", strings.Join(titles, ", "), grant)
+}
+
+// grantedOn are the arguments of `iam grant` for what a resource inherits from: its policy,
+// else its location or its project.
+func (c *Client) grantedOn(resource string) []string {
+	segments := strings.Split(resource, "/")
+	if i := slices.Index(segments, "-"); i > 0 {
+		segments = segments[:i-1]
+	}
+	switch name := strings.Join(segments[:min(len(segments), 6)], "/"); {
+	case len(segments) >= 6 && segments[4] == "policies":
+		return []string{shellWord(strings.TrimPrefix(name, c.location+"/policies/"))}
+	case len(segments) >= 4 && strings.Join(segments[:4], "/") == c.location:
+		return nil
+	case len(segments) >= 4:
+		return []string{shellWord(strings.Join(segments[:4], "/"))}
+	default:
+		return []string{shellWord(name)}
+	}
+}
+
+// shellWord quotes what a shell would not take for one word.
+func shellWord(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("@%+=:,./-_#", r) && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9')
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// WhoAmI asks the server who it takes the caller for. The error is that of the API.
+func (c *Client) WhoAmI(ctx context.Context) (who authentication.WhoAmI, err error) {
+	response, caller, err := c.call(ctx, http.MethodGet, authentication.WhoAmIPath, nil)
+	if err != nil {
+		return who, fmt.Errorf("asking %s: %w", c.addr, err)
+	}
+	defer caller.CloseIdleConnections()
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return who, fmt.Errorf("asking %s: %w", c.addr, err)
+	}
+	if response.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(body, &who); err == nil && who.Method != "" {
+			return who, nil
+		}
+	}
+	var refused struct {
+		Error struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(body, &refused); err != nil || refused.Error.Message == "" {
+		return who, fmt.Errorf("what answers at %s is no admin API: it says %s; --admin names it", c.addr, response.Status)
+	}
+	if response.StatusCode == http.StatusUnauthorized {
+		return who, fmt.Errorf("%s\n  %s", refused.Error.Message, c.howToBeKnown())
+	}
+	return who, errors.New(refused.Error.Message)
 }
 
 // leftOff is the error of a wait for an operation. One that was interrupted leaves

@@ -43,7 +43,9 @@ var ofService = regexp.MustCompile(`_(PORT|SERVICE_HOST|SERVICE_PORT)(_|$)`)
 // They are only warned of: a variable may be meant for a later version, and a sidecar
 // that does not start for it denies everything.
 func StrayVariables(f *pflag.FlagSet) []string {
-	known := map[string]bool{"CA_CERT": true, "CLIENT_CERT": true, "CLIENT_KEY": true}
+	known := map[string]bool{
+		"CA_CERT": true, "CLIENT_CERT": true, "CLIENT_KEY": true, "TOKEN": true, "TOKEN_FILE": true, "ISSUER": true, "CLIENT_ID": true,
+	}
 	f.VisitAll(func(flag *pflag.Flag) {
 		known[strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))] = true
 	})

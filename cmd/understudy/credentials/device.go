@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/oauth2"
 
@@ -89,6 +90,9 @@ func checkCode(answer *oauth2.DeviceAuthResponse) error {
 		if err != nil || address != "" && u.Scheme != "https" && u.Scheme != "http" {
 			return errors.New("its verification_uri is no address of a page")
 		}
+	}
+	if strings.ContainsFunc(answer.UserCode, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return errors.New("its code has characters that cannot be shown")
 	}
 	if answer.UserCode == "" || answer.VerificationURI == "" || answer.DeviceCode == "" {
 		return errors.New("its answer has no code, or no address to enter it at")

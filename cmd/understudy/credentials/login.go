@@ -156,6 +156,9 @@ func (l *Login) save(path string) error {
 	return nil
 }
 
+// Fresh is the token of a login that is not kept yet.
+func (l *Login) Fresh() Token { return Token{Value: l.Token, From: "`understudy login`"} }
+
 // bearer returns the token, a new one if it has expired.
 func (l *Login) bearer(ctx context.Context) (string, error) {
 	if l.fresh() {

@@ -51,10 +51,16 @@ func (s Source) Read(addr string) (Token, error) {
 	if err != nil || !token.Found() {
 		return Token{}, err
 	}
-	if !s.Insecure && !Private(addr) {
-		return Token{}, fmt.Errorf("the token of %s would cross the network so that others can read it: write https:// before the address, or add --insecure-token", token.From)
+	return token, s.MaySend(addr, token.From)
+}
+
+// MaySend returns an error if others could read a token on its way to a server. From is
+// where the token is from, for people.
+func (s Source) MaySend(addr, from string) error {
+	if s.Insecure || Private(addr) {
+		return nil
 	}
-	return token, nil
+	return fmt.Errorf("the token of %s would cross the network so that others can read it: write https:// before the address, or add --insecure-token", from)
 }
 
 // read is Read wherever the token goes to.

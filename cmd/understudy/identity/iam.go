@@ -1,0 +1,221 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"understudy/admin/access"
+	"understudy/authz"
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
+)
+
+// attempts is how often a change is made anew because somebody else changed the bindings
+// meanwhile.
+const attempts = 5
+
+// resourceHelp is in the help of the commands about bindings.
+const resourceHelp = `RESOURCE is a policy such as web, or a whole resource name. Without one it is the location
+of --location, and with --project the project that this is in. What holds for a project
+holds for its locations, and what holds for a location for its policies.`
+
+// memberHelp says what a member is.
+const memberHelp = `MEMBER is token:NAME, cert:NAME, spiffe://DOMAIN/PATH, oidc:ISSUER#SUBJECT, chef:NAME,
+group:NAME or allAuthenticated; 'understudy whoami' shows yours. ROLE is viewer,
+experimenter, committer, editor or owner; 'understudy iam roles' shows what they may.`
+
+// scope is what a command about bindings is about.
+type scope struct {
+	// project is the project of the location.
+	project bool
+}
+
+// bind declares the flag.
+func (s *scope) bind(f *pflag.FlagSet) {
+	f.BoolVar(&s.project, "project", false, "the project of --location")
+}
+
+// resource is the resource name that the arguments mean.
+func (s *scope) resource(c *cli.Client, args []string) (string, error) {
+	location := authz.ResourceName(c.Location())
+	switch {
+	case len(args) > 0 && s.project:
+		return "", command.Usage(errors.New("--project is the project of the location: give either it or a RESOURCE"))
+	case s.project:
+		return "projects/" + location.Project(), nil
+	case len(args) == 0:
+		return c.Location(), nil
+	case !strings.HasPrefix(args[0], "projects/") && strings.Contains(args[0], "/"):
+		return "", command.Usage(fmt.Errorf("%q: an experiment has the bindings of its policy, %s", args[0], strings.SplitN(args[0], "/", 2)[0]))
+	}
+	return c.Name(args[0]), nil
+}
+
+// newIAM makes the commands about bindings.
+func newIAM() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "iam",
+		Short: "Show and change who may do what",
+		Long: `Show and change who may do what: bindings of members to roles on a policy, a location
+or a project (google.iam.v1.IAMPolicy).
+
+  viewer        reads everything, reports included
+  experimenter  and creates, changes, starts, stops and deletes experiments
+  committer     a viewer who commits, rolls back and promotes
+  editor        experimenter and committer, who also changes policies directly
+  owner         everything, and says who may do what`,
+		Example: `  understudy iam get
+  understudy iam grant shop token:ci experimenter
+  understudy iam grant --project group:platform owner
+  understudy iam revoke shop token:ci experimenter`,
+		Args: command.KnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newIAMGet(), newIAMChange("grant"), newIAMChange("revoke"), newRoles())
+	return cmd
+}
+
+// newIAMGet shows the bindings of a resource.
+func newIAMGet() *cobra.Command {
+	var on scope
+	cmd, _ := cli.NewCommand("get [POLICY]", "Show who has which role on a policy, a location or a project",
+		strings.ReplaceAll(resourceHelp, "RESOURCE", "POLICY")+`
+
+What is inherited from the location or the project is shown there, and what
+'understudy serve --admin-owner' grants nowhere.`,
+		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
+			resource, err := on.resource(c, args)
+			if err != nil {
+				return err
+			}
+			policy, err := c.IAM.GetIamPolicy(ctx, &iampb.GetIamPolicyRequest{Resource: resource})
+			if err != nil {
+				return err
+			}
+			return printBindings(c, policy)
+		})
+	cmd.Example = `  understudy iam get shop
+  understudy iam get --location projects/shop/locations/prod
+  understudy iam get --project -o json`
+	on.bind(cmd.Flags())
+	return cmd
+}
+
+// newIAMChange grants or revokes a role.
+func newIAMChange(verb string) *cobra.Command {
+	var on scope
+	short := map[string]string{"grant": "Give a member a role", "revoke": "Take a role from a member"}[verb]
+	cmd, _ := cli.NewCommand(verb+" [POLICY] MEMBER ROLE", short+" on a policy, a location or a project",
+		strings.ReplaceAll(resourceHelp, "RESOURCE", "POLICY")+"\n\n"+memberHelp,
+		cobra.RangeArgs(2, 3), func(c *cli.Client, ctx context.Context, args []string) error {
+			words := args[len(args)-2:]
+			resource, err := on.resource(c, args[:len(args)-2])
+			if err != nil {
+				return err
+			}
+			role, err := parseRole(words[1])
+			if err != nil {
+				return err
+			}
+			if err := access.CheckMember(words[0]); err != nil && verb == "grant" {
+				return command.Usage(fmt.Errorf("MEMBER: %w", err))
+			}
+			return change(ctx, c, verb, resource, words[0], role)
+		})
+	cmd.Example = fmt.Sprintf(`  understudy iam %[1]s shop token:ci experimenter
+  understudy iam %[1]s group:platform committer --location projects/shop/locations/prod
+  understudy iam %[1]s --project spiffe://cluster.local/ns/ci/sa/deploy editor`, verb)
+	policies := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 && !on.project {
+			return policies(cmd, args, typed)
+		}
+		if len(args) == 2 || len(args) == 1 && strings.Contains(args[0], ":") {
+			return titles(access.RolesByPower()), cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	on.bind(cmd.Flags())
+	return cmd
+}
+
+// change reads bindings, changes them and writes them back, again and again if somebody
+// else was faster.
+func change(ctx context.Context, c *cli.Client, verb, resource, member string, role access.Role) error {
+	for i := 1; ; i++ {
+		policy, err := c.IAM.GetIamPolicy(ctx, &iampb.GetIamPolicyRequest{Resource: resource})
+		if err != nil {
+			return err
+		}
+		if !rebind(policy, verb, member, role) {
+			return printChange(c, policy, unchanged[verb], member, role, resource)
+		}
+		policy, err = c.IAM.SetIamPolicy(ctx, &iampb.SetIamPolicyRequest{Resource: resource, Policy: policy})
+		if status.Code(err) == codes.Aborted && i < attempts {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return printChange(c, policy, changed[verb], member, role, resource)
+	}
+}
+
+// What a change did, with the member, the role and the resource.
+var (
+	changed   = map[string]string{"grant": "%s is %s of %s now\n", "revoke": "%s is no longer %s of %s\n"}
+	unchanged = map[string]string{"grant": "%s was %s of %s already\n", "revoke": "%s was not %s of %s; what it inherits is revoked where it was granted\n"}
+)
+
+// rebind adds or removes a member, and reports whether that changes anything.
+func rebind(policy *iampb.Policy, verb, member string, role access.Role) bool {
+	i := slices.IndexFunc(policy.Bindings, func(b *iampb.Binding) bool { return b.Role == string(role) })
+	bound := i >= 0 && slices.Contains(policy.Bindings[i].Members, member)
+	switch {
+	case bound == (verb == "grant"):
+		return false
+	case bound:
+		b := policy.Bindings[i]
+		b.Members = slices.DeleteFunc(b.Members, func(m string) bool { return m == member })
+	case i >= 0:
+		policy.Bindings[i].Members = append(policy.Bindings[i].Members, member)
+	default:
+		policy.Bindings = append(policy.Bindings, &iampb.Binding{Role: string(role), Members: []string{member}})
+	}
+	return true
+}
+
+// printChange says what a change did, or prints the bindings as JSON.
+func printChange(c *cli.Client, policy *iampb.Policy, text, member string, role access.Role, resource string) error {
+	if c.Output == "json" {
+		return terminal.WriteJSON(c.Out, policy)
+	}
+	_, err := fmt.Fprintf(c.Out, text, terminal.Escape(member), role.Title(), resource)
+	return err
+}
+
+// printBindings prints a line for each member of each role.
+func printBindings(c *cli.Client, policy *iampb.Policy) error {
+	if c.Output == "json" {
+		return terminal.WriteJSON(c.Out, policy)
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ROLE\tMEMBER")
+	for _, b := range policy.Bindings {
+		for _, member := range b.Members {
+			fmt.Fprintf(t, "%s\t%s\n", shownRole(b.Role), terminal.Escape(member))
+		}
+	}
+	return t.Flush()
+}

@@ -1,0 +1,137 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"github.com/spf13/cobra"
+
+	"understudy/admin/access"
+	"understudy/admin/authentication"
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/terminal"
+)
+
+// whoAmI is what is printed with -o json: what the server says of the caller, and what it
+// may on a resource.
+type whoAmI struct {
+	authentication.WhoAmI
+	// Resource is what Roles and Permissions are about.
+	Resource string `json:"resource"`
+	// Roles are those all of whose permissions the caller has there.
+	Roles []access.Role `json:"roles"`
+	// Permissions are all that the caller has there.
+	Permissions []access.Permission `json:"permissions"`
+}
+
+// newWhoAmI makes the command that shows who the server takes the caller for.
+func newWhoAmI() *cobra.Command {
+	var on scope
+	cmd, _ := cli.NewCommand("whoami [RESOURCE]", "Show who you are to the server, and what you may",
+		`WHO is your member in bindings, as 'understudy iam grant' takes it. MAY lists the roles
+all of whose permissions you have on RESOURCE: a policy such as web, or without one the
+location. What you may beyond these roles is listed by itself.`,
+		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
+			resource, err := on.resource(c, args)
+			if err != nil {
+				return err
+			}
+			who, err := c.WhoAmI(ctx)
+			if err != nil {
+				return err
+			}
+			answer := whoAmI{WhoAmI: who, Resource: resource, Roles: []access.Role{}, Permissions: []access.Permission{}}
+			if err := answer.ask(ctx, c); err != nil {
+				return err
+			}
+			return answer.print(c)
+		})
+	cmd.Example = `  understudy whoami
+  understudy whoami web --token-file ci.token
+  understudy whoami --project -o json`
+	on.bind(cmd.Flags())
+	return cmd
+}
+
+// ask fills in what the caller may.
+func (w *whoAmI) ask(ctx context.Context, c *cli.Client) error {
+	all := access.RoleOwner.Permissions()
+	r := &iampb.TestIamPermissionsRequest{Resource: w.Resource}
+	for _, p := range all {
+		r.Permissions = append(r.Permissions, string(p))
+	}
+	answer, err := c.IAM.TestIamPermissions(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, p := range answer.Permissions {
+		w.Permissions = append(w.Permissions, access.Permission(p))
+	}
+	for _, role := range access.RolesByPower() {
+		if !slices.ContainsFunc(role.Permissions(), func(p access.Permission) bool { return !slices.Contains(w.Permissions, p) }) {
+			w.Roles = append(w.Roles, role)
+		}
+	}
+	return nil
+}
+
+// beyond are the permissions that are in none of the roles.
+func (w *whoAmI) beyond() (out []string) {
+	for _, p := range w.Permissions {
+		if !slices.ContainsFunc(w.Roles, func(r access.Role) bool { return r.Has(p) }) {
+			out = append(out, string(p))
+		}
+	}
+	return out
+}
+
+// print writes it as text or as JSON.
+func (w *whoAmI) print(c *cli.Client) error {
+	if c.Output == "json" {
+		return printJSON(c, w)
+	}
+	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	who, method := w.Principal, w.Method
+	if w.Principal == "" {
+		who, method = "nobody in particular", "none: the server has no authentication"
+	}
+	fmt.Fprintf(t, "WHO\t%s\n", terminal.Escape(who))
+	fmt.Fprintf(t, "METHOD\t%s\n", method)
+	if len(w.Groups) > 0 {
+		fmt.Fprintf(t, "GROUPS\t%s\n", terminal.Escape(strings.Join(w.Groups, ", ")))
+	}
+	if w.Expires != nil {
+		fmt.Fprintf(t, "UNTIL\t%s\n", w.Expires.Local().Format(time.DateTime))
+	}
+	fmt.Fprintf(t, "ON\t%s\n", w.Resource)
+	fmt.Fprintf(t, "MAY\t%s\n", strings.Join(append(titles(w.Roles), w.nothing()...), ", "))
+	for _, p := range w.beyond() {
+		fmt.Fprintf(t, "\t%s\n", p)
+	}
+	return t.Flush()
+}
+
+// nothing is what stands in place of roles if there are none.
+func (w *whoAmI) nothing() []string {
+	switch {
+	case len(w.Roles) > 0:
+		return nil
+	case len(w.Permissions) > 0:
+		return []string{"a part of a role"}
+	}
+	return []string{"nothing, or it does not exist"}
+}
+
+// printJSON writes what is no message of the API.
+func printJSON(c *cli.Client, v any) error {
+	e := json.NewEncoder(c.Out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
