@@ -27,7 +27,7 @@ type Source struct {
 
 // Bind declares the flags.
 func (s *Source) Bind(f *pflag.FlagSet) {
-	f.StringVar(&s.File, "token-file", "", "a file with the token to show to the server (UNDERSTUDY_TOKEN_FILE; UNDERSTUDY_TOKEN is a token itself; default that of `understudy login`)")
+	f.StringVar(&s.File, "token-file", "", "a file with the token to show to the server (UNDERSTUDY_TOKEN_FILE; UNDERSTUDY_TOKEN is a token itself; default that of 'understudy login')")
 	f.BoolVar(&s.Insecure, "insecure-token", false, "send the token without TLS beyond this machine too, where others can read it")
 }
 

@@ -26,7 +26,7 @@ import (
 const attempts = 5
 
 // resourceHelp is in the help of the commands about bindings.
-const resourceHelp = `RESOURCE is a policy such as web, or a whole resource name. Without one it is the location
+const resourceHelp = `RESOURCE is the ID of a policy, such as web, or a whole resource name. Without one it is the location
 of --location, and with --project the project that this is in. What holds for a project
 holds for its locations, and what holds for a location for its policies.`
 
@@ -82,7 +82,11 @@ or a project (google.iam.v1.IAMPolicy).
 		Args: command.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newIAMGet(), newIAMChange("grant"), newIAMChange("revoke"), newRoles())
+	cmd.AddGroup(&cobra.Group{ID: "iam", Title: "Commands:"})
+	for _, c := range []*cobra.Command{newIAMGet(), newIAMChange("grant"), newIAMChange("revoke"), newRoles()} {
+		c.GroupID = "iam"
+		cmd.AddCommand(c)
+	}
 	return cmd
 }
 

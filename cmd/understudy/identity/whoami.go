@@ -33,10 +33,9 @@ type whoAmI struct {
 // newWhoAmI makes the command that shows who the server takes the caller for.
 func newWhoAmI() *cobra.Command {
 	var on scope
-	cmd, _ := cli.NewCommand("whoami [RESOURCE]", "Show who you are to the server, and what you may",
+	cmd, _ := cli.NewCommand("whoami [POLICY]", "Show who you are to the server, and what you may",
 		`WHO is your member in bindings, as 'understudy iam grant' takes it. MAY lists the roles
-all of whose permissions you have on RESOURCE: a policy such as web, or without one the
-location. What you may beyond these roles is listed by itself.`,
+all of whose permissions you have on POLICY, such as web, or without one on the location. What you may beyond these roles is listed by itself.`,
 		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
 			resource, err := on.resource(c, args)
 			if err != nil {
