@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -151,8 +152,13 @@ func shellWord(text string) string {
 // WhoAmI asks the server who it takes the caller for. The error is that of the API.
 func (c *Client) WhoAmI(ctx context.Context) (who authentication.WhoAmI, err error) {
 	response, caller, err := c.call(ctx, http.MethodGet, authentication.WhoAmIPath, nil)
+	var lost *url.Error
+	if errors.As(err, &lost) {
+		// gRPC says the same of a port that does not answer.
+		return who, c.unanswered(status.Error(codes.Unavailable, lost.Err.Error()))
+	}
 	if err != nil {
-		return who, fmt.Errorf("asking %s: %w", c.addr, err)
+		return who, err
 	}
 	defer caller.CloseIdleConnections()
 	defer func() { _ = response.Body.Close() }()

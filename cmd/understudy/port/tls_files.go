@@ -24,7 +24,7 @@ type TLSFiles struct {
 }
 
 // Given reports whether the port speaks TLS.
-func (f TLSFiles) Given() bool { return f != TLSFiles{} }
+func (f TLSFiles) Given() bool { return f.Cert != "" || f.Key != "" || f.ClientCA != "" }
 
 // Complete reports whether nothing is missing beside what is given.
 func (f TLSFiles) Complete() bool { return !f.Given() || f.Cert != "" && f.Key != "" }
