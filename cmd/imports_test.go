@@ -183,7 +183,7 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/coreos/go-oidc":              {"admin/authentication/oidc"},
 	"github.com/go-jose/":                    {"admin/authentication/oidc"},
-	"golang.org/x/oauth2":                    {"admin/authentication/oidc"},
+	"golang.org/x/oauth2":                    {"admin/authentication/oidc", "cmd/understudy/credentials"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
 	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "authz/extauthz/input", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
 	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry"}, // exporters of records
@@ -192,7 +192,6 @@ var doors = map[string][]string{
 	"github.com/spf13/cobra": {
 		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/demo", "cmd/understudy/identity", "cmd/understudy/storage",
 	},
-	"golang.org/x/oauth2": {"admin/authentication/browser", "cmd/understudy/credentials"},
 	"github.com/spf13/pflag": {
 		"cmd/understudy", "cmd/understudy/author", "cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/identity", "cmd/understudy/port",
 		"cmd/understudy/storage", "cmd/understudy/telemetry",
