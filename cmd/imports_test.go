@@ -73,7 +73,7 @@ var graph = map[string][]string{
 		"admin/access", "admin/apierror", "admin/authentication/oidc", "admin/authentication/tokens",
 		"admin/rest", // /whoami is beside the API: the same guard, the same errors
 	},
-	"admin/authentication/browser":       {"admin/access", "admin/authentication", "admin/rest"}, // sessions of /ui/
+	"admin/authentication/browser":       {"admin/access", "admin/authentication", "admin/authentication/oidc", "admin/rest", "authz/diagnostics"}, // sessions of /ui/
 	"admin/authentication/oidc":          {"authz/diagnostics"},
 	"admin/authentication/oidc/oidctest": {}, // an issuer for tests, of which nothing is shared with what verifies its tokens
 	"admin/authentication/tokens":        {},

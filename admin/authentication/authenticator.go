@@ -88,7 +88,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (access.Principal, error) 
 // Identify is Authenticate, and says until when the credentials are good too.
 func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 	identity, method, err := a.identify(r)
-	if err == nil && !nameable(identity.Member) {
+	if err == nil && access.CheckMember(identity.Member) != nil {
 		err = unfitName
 	}
 	a.metrics.add(r.Context(), method, err)
@@ -96,6 +96,13 @@ func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 		return Identity{}, a.failure(err)
 	}
 	return identity, nil
+}
+
+// IdentifyToken is Identify of a bearer token that came in another way.
+func (a *Authenticator) IdentifyToken(r *http.Request, token string) (Identity, error) {
+	with := r.Clone(r.Context())
+	with.Header.Set("Authorization", "Bearer "+token)
+	return a.Identify(with)
 }
 
 // identify takes the header if there is one, else the certificate. The method is that of

@@ -3,8 +3,6 @@ package authentication
 import (
 	"crypto/x509"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"understudy/admin/access"
 )
@@ -13,7 +11,7 @@ import (
 var (
 	manyURIs  = refusal{outcomeMalformed, "The client certificate has a SPIFFE ID and another URI beside it; it has to have one (X509-SVID, section 2)."}
 	noName    = refusal{outcomeMalformed, "The client certificate has neither a SPIFFE ID nor a DNS name nor a common name."}
-	unfitName = refusal{outcomeMalformed, "The name in the credentials is longer than 512 bytes, or has characters that cannot be printed, so that no binding could name it."}
+	unfitName = refusal{outcomeMalformed, "The name in the credentials is longer than 512 bytes, or not of the form that a member of a binding has."}
 )
 
 // ofCertificate returns who has a certificate that TLS has verified: its SPIFFE ID, else
@@ -39,13 +37,4 @@ func ofCertificate(c *x509.Certificate) (Identity, error) {
 	}
 	p := access.Principal{Member: member, Method: access.MethodCertificate}
 	return Identity{Principal: p, Expires: c.NotAfter}, nil
-}
-
-// maxMember bounds a member of a binding, in bytes.
-const maxMember = 512
-
-// nameable reports whether a binding can name a member.
-func nameable(member string) bool {
-	return len(member) <= maxMember && utf8.ValidString(member) &&
-		!strings.ContainsFunc(member, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -63,6 +63,9 @@ func WriteError(w http.ResponseWriter, err error) {
 	writeStatus(w, codeOf(status.Code(err)), err)
 }
 
+// StatusOf is the status of HTTP that an error of the API has.
+func StatusOf(err error) int { return codeOf(status.Code(withInfo(err))) }
+
 // challenge sets WWW-Authenticate if an error is UNAUTHENTICATED.
 func challenge(w http.ResponseWriter, err error) {
 	if status.Code(err) == codes.Unauthenticated {

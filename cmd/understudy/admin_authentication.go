@@ -3,15 +3,22 @@ package main
 import (
 	"crypto/x509"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"understudy/admin/authentication"
+	"understudy/admin/authentication/browser"
 	"understudy/admin/authentication/oidc"
 	"understudy/admin/authentication/tokens"
+	"understudy/admin/rest"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
+	"understudy/cmd/understudy/tokenfile"
 )
 
 // adminAuthentication is how the admin API knows who asks. Client certificates are beside
@@ -32,6 +39,15 @@ type adminAuthentication struct {
 	// oidcCA is a PEM file with the authorities of the issuer's certificate; empty means
 	// those of the system.
 	oidcCA string
+	// oidcClientID is what this server is to the issuer, for logins in a browser; empty means
+	// that a browser's user pastes a token.
+	oidcClientID string
+	// oidcClientSecret is a file with the client's secret; empty for a public client.
+	oidcClientSecret string
+	// oidcScopes are what a login asks for beside openid.
+	oidcScopes []string
+	// adminURL is where browsers reach the admin port; empty means the Host that they ask.
+	adminURL string
 	// adminTLSInFront says that a proxy in front of the API speaks TLS.
 	adminTLSInFront bool
 }
@@ -44,6 +60,10 @@ func (c *adminAuthentication) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.oidcAudiences, "admin-oidc-audience", nil, "an audience that a token has to be for; given more than once, it is for one of them")
 	f.StringVar(&c.oidcGroupsClaim, "admin-oidc-groups-claim", "groups", "the claim of a token with the groups of its principal")
 	f.StringVar(&c.oidcCA, "admin-oidc-ca-file", "", "a PEM file with the authorities of the issuer's certificate (default those of the system)")
+	f.StringVar(&c.oidcClientID, "admin-oidc-client-id", "", "the client that this server is to the issuer: with it, browsers log in there (authorization code with PKCE); its redirect URL is --admin-url with /ui/callback")
+	f.StringVar(&c.oidcClientSecret, "admin-oidc-client-secret-file", "", "a file with the secret of the client, read at each login (default none: a public client)")
+	f.StringSliceVar(&c.oidcScopes, "admin-oidc-scope", nil, "a scope that a browser's login asks for beside openid, such as groups")
+	f.StringVar(&c.adminURL, "admin-url", "", "where browsers reach the admin port, such as https://understudy.example.com (default by the name that they ask)")
 	f.BoolVar(&c.adminTLSInFront, "admin-tls-in-front", false, "a proxy in front of the admin API speaks TLS: tokens may then come here without it, beyond this machine too")
 }
 
@@ -52,15 +72,29 @@ func (c *adminAuthentication) tokens() bool { return len(c.adminTokenFiles) > 0 
 
 // check calls check with each rule and whether it is kept.
 func (c *adminAuthentication) check(check rule) {
+	u, err := url.Parse(c.adminURL)
+	check(c.adminURL == "" || err == nil && command.OneOf(u.Scheme, "https", "http") && u.Host != "" && strings.Trim(u.Path, "/") == "" && u.RawQuery == "",
+		"admin-url", "it is a URL without a path, such as https://understudy.example.com")
+	check(c.oidcClientID != "" || c.oidcClientSecret == "", "admin-oidc-client-secret-file", "it comes with --admin-oidc-client-id")
+	check(c.oidcClientID != "" || len(c.oidcScopes) == 0, "admin-oidc-scope", "it comes with --admin-oidc-client-id")
 	if c.oidcIssuer == "" {
 		check(len(c.oidcAudiences) == 0, "admin-oidc-audience", "it comes with --admin-oidc-issuer")
 		check(c.oidcCA == "", "admin-oidc-ca-file", "it comes with --admin-oidc-issuer")
+		check(c.oidcClientID == "", "admin-oidc-client-id", "it comes with --admin-oidc-issuer")
 		return
 	}
 	if err := oidc.CheckURL(c.oidcIssuer); err != nil {
 		check(false, "admin-oidc-issuer", err.Error())
 	}
-	check(len(c.oidcAudiences) > 0, "admin-oidc-audience", "a token of the issuer may be for anyone: name the audience of those that are for this server")
+	check(len(c.audiences()) > 0, "admin-oidc-audience", "a token of the issuer may be for anyone: name the audience of those that are for this server")
+}
+
+// audiences are those of which a token has to have one. A login's token is for the client.
+func (c *adminAuthentication) audiences() []string {
+	if c.oidcClientID == "" {
+		return c.oidcAudiences
+	}
+	return append(slices.Clone(c.oidcAudiences), c.oidcClientID)
 }
 
 // checkAdmin checks where the admin API listens: beyond this machine somebody has to know
@@ -79,28 +113,67 @@ func (c *config) checkAdmin(check rule) {
 		"tokens would cross the network readable by others: name a certificate, or add --admin-tls-in-front if a proxy before this speaks TLS")
 }
 
-// openAuthentication reads the files and makes the authenticator, nil if nothing is
-// configured.
-func (s *server) openAuthentication() (*authentication.Authenticator, error) {
+// openAuthentication reads the files and makes the authenticator with the logins of
+// browsers, both nil if nothing is configured.
+func (s *server) openAuthentication(guard rest.Guard) (err error) {
 	if s.config.allowUnauthenticatedAdmin && !loopback(s.config.adminAddr) {
 		s.log.Warn("whoever reaches the admin API may do everything: it has no authentication (--allow-unauthenticated-admin)", "addr", s.config.adminAddr)
 	}
 	c := authentication.Config{Certificates: s.config.adminTLS.ClientCA != "", Meters: s.telemetry.Meters}
 	if !c.Certificates && !s.config.tokens() {
-		return nil, nil
+		return nil
 	}
-	var err error
 	if files := s.config.adminTokenFiles; len(files) > 0 {
 		if c.Tokens, err = tokens.Open(files, s.log); err != nil {
-			return nil, command.Usage(fmt.Errorf("--admin-token-file: %w", err))
+			return command.Usage(fmt.Errorf("--admin-token-file: %w", err))
 		}
 	}
 	if s.config.oidcIssuer != "" {
 		if c.Issuer, err = s.openIssuer(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return authentication.New(c)
+	if s.authentication, err = authentication.New(c); err != nil {
+		return err
+	}
+	s.login, err = s.openLogin(c.Issuer, guard)
+	return err
+}
+
+// openLogin makes the logins of browsers: at the issuer if this server is a client of it,
+// else by pasted tokens alone.
+func (s *server) openLogin(issuer *oidc.Issuer, guard rest.Guard) (*browser.Login, error) {
+	c := browser.Config{
+		Authenticator: s.authentication, Guard: guard, TLSInFront: s.config.adminTLSInFront, Logger: s.log,
+		Layout: func(w http.ResponseWriter, r *http.Request, p browser.Page) {
+			s.ui.Layout(w, r, p.Status, p.Title, p.Body)
+		},
+	}
+	if s.config.adminURL != "" {
+		c.URL, _ = url.Parse(s.config.adminURL) // check has been there before
+	}
+	if s.config.oidcClientID != "" {
+		c.Issuer, c.Client = issuer, oidc.Client{ID: s.config.oidcClientID, Scopes: append([]string{"openid"}, s.config.oidcScopes...)}
+	}
+	if file := s.config.oidcClientSecret; file != "" {
+		c.Client.Secret = func() (string, error) { return tokenfile.Read(file) }
+		if _, err := c.Client.Secret(); err != nil {
+			return nil, command.Usage(fmt.Errorf("--admin-oidc-client-secret-file: %w", err))
+		}
+	}
+	return browser.New(c)
+}
+
+// beside serves who a caller is, which is on the admin port beside the APIs.
+func (s *server) beside(apis http.Handler, guard rest.Guard) http.Handler {
+	whoami := authentication.ServeWhoAmI(s.authentication, guard)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == authentication.WhoAmIPath {
+			whoami.ServeHTTP(w, r)
+			return
+		}
+		apis.ServeHTTP(w, r)
+	})
 }
 
 // openIssuer makes the issuer. It need not be there yet.
@@ -110,7 +183,7 @@ func (s *server) openIssuer() (*oidc.Issuer, error) {
 		return nil, command.Usage(err)
 	}
 	return oidc.New(oidc.Config{
-		URL: s.config.oidcIssuer, Audiences: s.config.oidcAudiences, GroupsClaim: s.config.oidcGroupsClaim,
+		URL: s.config.oidcIssuer, Audiences: s.config.audiences(), GroupsClaim: s.config.oidcGroupsClaim,
 		Authorities: authorities, Logger: s.log,
 	})
 }

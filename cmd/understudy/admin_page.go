@@ -1,9 +1,6 @@
 package main
 
 import (
-	"net/http"
-
-	"understudy/admin/authentication/browser"
 	"understudy/admin/rest"
 	"understudy/admin/ui"
 )
@@ -15,17 +12,8 @@ func (s *server) openPage(edge rest.Config) error {
 		Services: edge.Services, Authorizer: edge.Authorizer, Location: string(s.config.Location),
 		Guard: edge.Guard, Logger: edge.Logger, Panics: edge.Panics,
 	}
-	if s.authentication != nil {
-		login, err := browser.New(browser.Config{
-			Authenticator: s.authentication, Guard: edge.Guard,
-			Layout: func(w http.ResponseWriter, r *http.Request, p browser.Page) {
-				s.ui.Layout(w, r, p.Status, p.Title, p.Body)
-			},
-		})
-		if err != nil {
-			return err
-		}
-		c.Login, c.Authenticator = login, login
+	if s.login != nil {
+		c.Login, c.Authenticator = s.login, s.login
 	}
 	var err error
 	s.ui, err = ui.New(c)

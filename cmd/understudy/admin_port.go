@@ -9,7 +9,6 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/access"
-	"understudy/admin/authentication"
 	"understudy/admin/content"
 	"understudy/admin/policyfile"
 	"understudy/admin/rest"
@@ -60,8 +59,8 @@ func (c *adminConfig) check(check rule) {
 // share the port, so the pace of bodies and answers is bounded call by call: a deadline
 // for the connection would end calls that wait for an operation.
 func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
-	var err error
-	if s.authentication, err = s.openAuthentication(); err != nil {
+	guard := rest.Guard{Hosts: s.config.restHosts()}
+	if err := s.openAuthentication(guard); err != nil {
 		return err
 	}
 	authorizer, err := s.newAuthorizer(st)
@@ -75,7 +74,7 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	if err != nil {
 		return err
 	}
-	handler, err := s.adminHandler(server, authorizer)
+	handler, err := s.adminHandler(server, authorizer, guard)
 	if err != nil {
 		return err
 	}
@@ -91,8 +90,7 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 
 // adminHandler is the admin API and, beside it, the page at /ui/ and the Policyfile API,
 // whose paths without an organization are about the project of this location.
-func (s *server) adminHandler(services *admin.Server, authorizer access.Authorizer) (http.Handler, error) {
-	guard := rest.Guard{Hosts: s.config.restHosts()}
+func (s *server) adminHandler(services *admin.Server, authorizer access.Authorizer, guard rest.Guard) (http.Handler, error) {
 	edge, err := s.guardedServices(services, authorizer)
 	if err != nil {
 		return nil, err
@@ -115,14 +113,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err := s.openPage(edge); err != nil {
 		return nil, err
 	}
-	apis, whoami := s.ui.Handler(api.Handler(s.admin)), authentication.ServeWhoAmI(s.authentication, guard)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == authentication.WhoAmIPath {
-			whoami.ServeHTTP(w, r)
-			return
-		}
-		apis.ServeHTTP(w, r)
-	}), nil
+	return s.beside(s.ui.Handler(api.Handler(s.admin)), guard), nil
 }
 
 // restHosts are the names by which the admin API may be asked; nil is any. Pages in a

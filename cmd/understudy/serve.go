@@ -15,6 +15,7 @@ import (
 	grpchealth "google.golang.org/grpc/health"
 
 	"understudy/admin/authentication"
+	"understudy/admin/authentication/browser"
 	"understudy/admin/rest"
 	"understudy/admin/settler"
 	"understudy/admin/ui"
@@ -96,7 +97,9 @@ type server struct {
 	ui    *ui.UI
 	// authentication finds who asks the admin API; nil if nothing is configured for that.
 	authentication *authentication.Authenticator
-	adminHTTP      *http.Server
+	// login gives browsers a session below /ui/; nil as authentication is.
+	login     *browser.Login
+	adminHTTP *http.Server
 	// settler keeps the evidence in the store; nil unless admin is enabled.
 	settler *settler.Settler
 	// The health port is always there: it is how a platform sees either half.

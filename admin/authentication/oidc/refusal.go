@@ -24,6 +24,7 @@ var (
 	expired       = &Refusal{"expired", "The token has expired: get a new one."}
 	early         = &Refusal{"expired", "The token is not good yet (nbf)."}
 	securityEvent = &Refusal{"malformed", "The token tells of an event, such as a logout; it is nobody's credentials."}
+	otherLogin    = &Refusal{"malformed", "The token is of another login (nonce)."}
 	badSubject    = &Refusal{"malformed", "The claim sub of the token is missing, longer than 255 bytes, or not printable."}
 )
 
