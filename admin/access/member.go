@@ -3,6 +3,7 @@ package access
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -62,17 +63,8 @@ func (p Principal) Is(member string) bool {
 	if !p.Known() {
 		return false
 	}
-	if member == p.Member || member == AllAuthenticated {
-		return true
+	if group, ok := strings.CutPrefix(member, groupPrefix); ok {
+		return group != "" && slices.Contains(p.Groups, group)
 	}
-	group, ok := strings.CutPrefix(member, groupPrefix)
-	if !ok {
-		return false
-	}
-	for _, g := range p.Groups {
-		if g == group && g != "" {
-			return true
-		}
-	}
-	return false
+	return member == AllAuthenticated || member == p.Member
 }

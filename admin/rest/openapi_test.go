@@ -18,6 +18,7 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/boltstore"
+	"understudy/admin/iam"
 	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
 )
@@ -30,7 +31,11 @@ func newEdge(t testing.TB) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := rest.New(rest.Config{Services: server})
+	mixin, err := iam.New(iam.Config{Admin: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := rest.New(rest.Config{Services: server, IAM: mixin})
 	if err != nil {
 		t.Fatal(err)
 	}

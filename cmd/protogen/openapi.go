@@ -35,7 +35,7 @@ type object = map[string]any
 //   - A path parameter is named after its resource, and the methods of a path are
 //     together. The plugin names it after fields (name, name_1, policy.name), so that one
 //     path stands there under several keys.
-//   - The operations, whose paths are not in their proto, and the errors are there.
+//   - The operations and IAM, whose paths are not in their protos, and the errors are there.
 //   - What generators need and the plugin does not write: plain schemas, short names, the
 //     limits that the server holds requests to, servers and security.
 //
@@ -52,6 +52,7 @@ func finishOpenAPI(admin string) error {
 	}
 	document["paths"] = merged(document["paths"].(object))
 	addOperations(document["paths"].(object))
+	addIAM(document)
 	addErrors(document)
 	describe(document)
 	plainSchemas(document)
@@ -70,8 +71,8 @@ func finishOpenAPI(admin string) error {
 	return os.WriteFile(filepath.Join(admin, "v1", "openapi.go"), []byte(openAPIEmbed), 0o644)
 }
 
-// describe sets title and license, where the server is, and that it has no
-// authentication; and it gives each call a short name, a summary and a description.
+// describe sets title and license, where the server is, and that it may ask for a token,
+// unless it has no authentication or takes a client certificate; and it gives each call a short name, a summary and a description.
 // Generated clients name their methods after operationId, and show the summary.
 func describe(document object) {
 	document["info"] = object{
@@ -84,7 +85,10 @@ func describe(document object) {
 		object{"url": "http://localhost:8181", "description": "Where `understudy serve` listens by default."},
 		object{"url": "/", "description": "The server that this document comes from."},
 	}
-	document["security"] = []any{}
+	document["security"] = []any{object{}, object{"bearer": []any{}}}
+	document["components"].(object)["securitySchemes"] = object{"bearer": object{
+		"type": "http", "scheme": "bearer", "description": "A token of a token file, or of an OpenID Connect issuer, if the server takes them.",
+	}}
 	document["tags"] = append(document["tags"].([]any), object{
 		"name": "Operations", "description": "Shows how far the sidecars have applied a change.",
 	})

@@ -70,12 +70,11 @@ func operation(id, summary, last string, response object, more ...any) object {
 	if last == "operation" {
 		parameters = append(parameters, pathParameter("operation"))
 	}
-	content := func(schema object) object { return object{"application/json": object{"schema": schema}} }
 	return object{
 		"tags": []any{"Operations"}, "operationId": id, "summary": summary,
 		"parameters": append(parameters, more...),
 		"responses": object{
-			"200": object{"description": "A successful response.", "content": content(response)},
+			"200": object{"description": "A successful response.", "content": jsonOf(response)},
 		},
 	}
 }
@@ -83,7 +82,7 @@ func operation(id, summary, last string, response object, more ...any) object {
 // withBody gives an operation a request body, which a POST of these has to have, if
 // only {}.
 func withBody(operation, schema object) object {
-	operation["requestBody"] = object{"content": object{"application/json": object{"schema": schema}}}
+	operation["requestBody"] = object{"content": jsonOf(schema)}
 	return operation
 }
 
