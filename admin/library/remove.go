@@ -96,9 +96,9 @@ func (l *Library) revisionRemoval(k storedRevision, mark admin.Record) admin.Txn
 	return txn
 }
 
-// RemovePolicy removes all documents of a policy and takes it out of all groups. It
-// returns the revisions that it had.
-func (l *Library) RemovePolicy(ctx context.Context, policy authz.PolicyID) ([]RevisionID, error) {
+// RemovePolicy removes all documents of a policy and takes it out of all groups, if may
+// returns nil for each group in which it is active. It returns the revisions that it had.
+func (l *Library) RemovePolicy(ctx context.Context, policy authz.PolicyID, may func(GroupID) error) ([]RevisionID, error) {
 	var had []RevisionID
 	name := l.nameKey(policy)
 	err := l.s.Commit(ctx, name, func(ctx context.Context) (admin.Txn, error) {
@@ -110,6 +110,14 @@ func (l *Library) RemovePolicy(ctx context.Context, policy authz.PolicyID) ([]Re
 			return admin.Txn{}, apierror.NotFound(name)
 		case n.mark.Key == "" && len(n.documents) > 0:
 			return admin.Txn{}, admin.ErrChanged
+		}
+		for _, p := range n.policies {
+			if !p.Live() {
+				continue
+			}
+			if err := may(groupOf(p.Record.Key)); err != nil {
+				return admin.Txn{}, err
+			}
 		}
 		had = n.revisions()
 		txn, err := l.nameRemoval(name, n)

@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"runtime"
 	"strings"
 
 	"understudy/admin"
+	"understudy/admin/access"
 	"understudy/admin/library"
+	"understudy/admin/policyfile/signature"
 	"understudy/admin/rest"
 	"understudy/authz/diagnostics"
 )
@@ -25,6 +26,16 @@ type Config struct {
 	Admin *admin.Server
 	// Guard says by which names HTTP may ask.
 	Guard rest.Guard
+	// Authenticator finds who sends a request that is not signed. With neither it nor Keys
+	// there is no authentication: the sender is nobody in particular.
+	Authenticator access.Authenticator
+	// Keys are those by which requests are signed. Nil means that signatures are not
+	// looked at.
+	Keys *signature.Keyring
+	// Authorizer finds what a sender may. Nil means that everybody may everything.
+	Authorizer access.Authorizer
+	// IAM keeps what _acl shows. Nil means that nobody is named, and nothing can be changed.
+	IAM IAM
 	// Project is the ID of the project that paths without /organizations/{org} are
 	// about.
 	Project string
@@ -40,10 +51,14 @@ type Config struct {
 
 // API is the Policyfile HTTP API. It is safe for concurrent use.
 type API struct {
-	admin   *admin.Server
-	guard   rest.Guard
-	project string
-	trust   bool
+	admin         *admin.Server
+	guard         rest.Guard
+	authenticator access.Authenticator
+	keys          *signature.Keyring
+	authorizer    access.Authorizer
+	iam           IAM
+	project       string
+	trust         bool
 	// parsing has a token for each document that is being parsed, which bounds them.
 	parsing chan struct{}
 	log     *slog.Logger
@@ -57,7 +72,7 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("policyfile: Config.Admin is required")
 	}
 	a := &API{
-		admin: c.Admin, guard: c.Guard, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
+		admin: c.Admin, guard: c.Guard, authenticator: c.Authenticator, keys: c.Keys, authorizer: c.Authorizer, iam: c.IAM, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
 		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if a.log == nil {
@@ -99,16 +114,24 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		if p.Status == http.StatusInternalServerError {
 			a.log.ErrorContext(r.Context(), "a call failed", "error", err)
 		}
+		if p.Status == http.StatusUnauthorized {
+			a.challenge(w.Header())
+		}
 		response = problemReply(p)
 	}
 	write(w, response)
 }
 
 // handle takes the steps of a request in order: what every API on the port checks, the
-// project, the route with its names, the query, the body, and the call. The order is that in
-// which errors are found: nothing is read from the store for a request that is refused.
+// sender, the project, the route, what the sender may, the names in the path, the query, the
+// body, and the call. The order is that in which errors are found: nothing but bindings is
+// read from the store for a request that is refused.
 func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err := a.guard.Check(r); err != nil {
+		return nil, err
+	}
+	r, err := a.authenticate(w, r)
+	if err != nil {
 		return nil, err
 	}
 	path := r.URL.EscapedPath()
@@ -128,6 +151,13 @@ func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := &permissions{authorizer: a.authorizer, project: project, route: match.route, names: match.parameters}
+	if err := p.check(r.Context()); err != nil {
+		return nil, err
+	}
+	if err := checkNames(match.parameters); err != nil {
+		return nil, err
+	}
 	if err := checkQuery(match.route, r.URL.Query()); err != nil {
 		return nil, err
 	}
@@ -142,7 +172,7 @@ func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	}
 	return match.run(&call{
 		context: r.Context(), library: locks, format: f, origin: origin(r), base: origin(r) + prefix,
-		parameters: match.parameters, query: r.URL.Query(), body: body,
+		parameters: match.parameters, query: r.URL.Query(), body: body, permissions: p, iam: a.iam, keys: a.keys,
 	})
 }
 
@@ -161,14 +191,9 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, nil
 	}
 	body, err := rest.ReadBody(w, r, maxBody)
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("JSON must be no more than %d bytes.", maxBody))
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem(http.StatusRequestTimeout, "the body came too slowly; nothing was changed")
 	case err != nil:
-		return nil, problem(http.StatusBadRequest, "the body could not be read to its end")
+		return nil, unreadable(err)
 	case len(body) > 0 && !rest.IsJSON(r.Header):
 		return nil, problem(http.StatusUnsupportedMediaType, "the body has to be JSON in UTF-8 without a Content-Encoding: send Content-Type: application/json")
 	case len(body) > 0 && !wellFormed(body):

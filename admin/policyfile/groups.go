@@ -162,9 +162,13 @@ func listNodes(c *call) (*reply, error) {
 // all. The group is read first, for an error that says what is missing: the group, its
 // next one, or a policy in it.
 func promote(c *call) (*reply, error) {
-	policies, err := c.promoted()
+	named, malformed := c.promoted()
+	policies, err := c.mayPromote(named, malformed != nil)
 	if err != nil {
 		return nil, err
+	}
+	if malformed != nil {
+		return nil, malformed
 	}
 	g, err := c.library.Group(c.context, c.group())
 	if err != nil {

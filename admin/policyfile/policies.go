@@ -61,9 +61,10 @@ func getPolicy(c *call) (*reply, error) {
 }
 
 // deletePolicy removes all documents and takes the policy out of all groups, in one step;
-// it answers with the revisions that there were.
+// it answers with the revisions that there were. What ends in a group needs the permission
+// there.
 func deletePolicy(c *call) (*reply, error) {
-	revisions, err := c.library.RemovePolicy(c.context, c.policy())
+	revisions, err := c.library.RemovePolicy(c.context, c.policy(), c.removable)
 	if err != nil {
 		return nil, orMissing(err, c.noPolicy())
 	}

@@ -29,6 +29,7 @@ func problem(status int, text string) *Problem { return &Problem{status, []strin
 // conflict here.
 var statuses = map[codes.Code]int{
 	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.Unauthenticated:    http.StatusUnauthorized,
 	codes.PermissionDenied:   http.StatusForbidden,
 	codes.NotFound:           http.StatusNotFound,
 	codes.AlreadyExists:      http.StatusConflict,

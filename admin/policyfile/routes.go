@@ -10,6 +10,7 @@ import (
 
 	"understudy/admin/aip"
 	"understudy/admin/library"
+	"understudy/admin/policyfile/signature"
 	"understudy/authz"
 )
 
@@ -23,6 +24,9 @@ type call struct {
 	parameters   map[string]string
 	query        url.Values
 	body         []byte
+	permissions  *permissions
+	iam          IAM
+	keys         *signature.Keyring
 }
 
 func (c *call) group() library.GroupID       { return library.GroupID(c.parameters[":group"]) }
@@ -48,14 +52,14 @@ var routes = map[string]map[string]handler{
 	"/policies":                                           {"GET": listPolicies},
 	"/policies/:policy":                                   {"GET": getPolicy, "DELETE": deletePolicy},
 	"/policies/:policy/_acl":                              {"GET": getPolicyACL},
-	"/policies/:policy/_acl/:permission":                  {},
+	"/policies/:policy/_acl/:permission":                  {"PUT": putPolicyACL},
 	"/policies/:policy/revisions":                         {"GET": getPolicy, "POST": createRevision},
 	"/policies/:policy/revisions/:revision":               {"GET": getRevision, "DELETE": deleteRevision},
 	"/policies/:policy/revisions/:revision/policy_groups": {"GET": listGroupsOfRevision},
 	"/policy_groups":                                      {"GET": listGroups},
 	"/policy_groups/:group":                               {"GET": getGroup, "PUT": putGroup, "DELETE": deleteGroup},
 	"/policy_groups/:group/_acl":                          {"GET": getGroupACL},
-	"/policy_groups/:group/_acl/:permission":              {},
+	"/policy_groups/:group/_acl/:permission":              {"PUT": putGroupACL},
 	"/policy_groups/:group/nodes":                         {"GET": listNodes},
 	"/policy_groups/:group/promote":                       {"POST": promote},
 	"/policy_groups/:group/policies":                      {"GET": listActive},
@@ -65,8 +69,14 @@ var routes = map[string]map[string]handler{
 	"/cookbook_artifacts":                       {"GET": listArtifacts},
 	"/cookbook_artifacts/:cookbook":             {"GET": listArtifacts},
 	"/cookbook_artifacts/:cookbook/:identifier": {"GET": getArtifact, "PUT": putArtifact, "DELETE": deleteArtifact},
-	"/sandboxes":          {"POST": createSandbox},
-	"/sandboxes/:sandbox": {"PUT": commitSandbox},
+	"/sandboxes":                                 {"POST": createSandbox},
+	"/sandboxes/:sandbox":                        {"PUT": commitSandbox},
+	"/containers/policies/_acl":                  {"GET": getContainerACL},
+	"/containers/policies/_acl/:permission":      {"PUT": putContainerACL},
+	"/containers/policy_groups/_acl":             {"GET": getContainerACL},
+	"/containers/policy_groups/_acl/:permission": {"PUT": putContainerACL},
+	"/clients/:actor":                            {"GET": getClient},
+	"/groups/:actor":                             {"GET": getGroupOfActors},
 }
 
 // taken :: method and path of a route → the query parameters that the call takes. All
@@ -77,6 +87,11 @@ var taken = map[string][]string{
 	"POST /policy_groups/:group/policies/:policy": {AllowNoOp},
 	"POST /policy_groups/:group/promote":          {AllowNoOp},
 	"GET /policy_groups/:group/nodes":             {"policy_name"},
+	// knife sends this. The answer has actors in any case, which it takes.
+	"GET /policies/:policy/_acl":         {"detail"},
+	"GET /policy_groups/:group/_acl":     {"detail"},
+	"GET /containers/policies/_acl":      {"detail"},
+	"GET /containers/policy_groups/_acl": {"detail"},
 	// chef-cli sends these two. All versions are listed anyway, and what is named by its
 	// content has nothing to overwrite.
 	"GET /cookbook_artifacts":                       {"num_versions"},
@@ -109,9 +124,9 @@ func takes(names []string) string {
 // served are the first segments of the routes, and absent those of the rest of Chef's
 // API: their errors have Chef's shape, too.
 var (
-	served = []string{"policies", "policy_groups", "cookbook_artifacts", "sandboxes", "organizations"}
+	served = []string{"policies", "policy_groups", "cookbook_artifacts", "sandboxes", "containers", "clients", "groups", "organizations"}
 	absent = []string{
-		"clients", "containers", "controls", "cookbooks", "data", "environments", "groups", "nodes", "principals",
+		"controls", "cookbooks", "data", "environments", "nodes", "principals",
 		"required_recipe", "roles", "search", "universe", "users",
 	}
 )
@@ -138,14 +153,11 @@ func (e *notAllowed) Error() string { return "the method is not allowed" }
 
 // Unwrap is the error for callers.
 func (e *notAllowed) Unwrap() error {
-	text := "the path does not have this method; it has " + e.methods
-	if e.methods == "" {
-		text = "permissions cannot be changed: this server has none yet"
-	}
-	return problem(http.StatusMethodNotAllowed, text)
+	return problem(http.StatusMethodNotAllowed, "the path does not have this method; it has "+e.methods)
 }
 
-// find returns the route of a path as it was sent. One slash at its end is left out.
+// find returns the route of a path as it was sent, with names that are not checked yet. One
+// slash at its end is left out.
 func find(method, path string) (found, error) {
 	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	for template, methods := range routes {
@@ -160,7 +172,7 @@ func find(method, path string) (found, error) {
 		if !ok {
 			return found{}, &notAllowed{strings.Join(slices.Sorted(maps.Keys(methods)), ", ")}
 		}
-		return found{run, parameters, method + " " + template}, checkNames(parameters)
+		return found{run, parameters, method + " " + template}, nil
 	}
 	return found{}, problem(http.StatusNotFound, "there is nothing at this path: of Chef's API this server has "+
 		"policies, policy_groups, and what a push asks of cookbook_artifacts and sandboxes")
@@ -190,7 +202,9 @@ func match(template, segments []string) (map[string]string, bool) {
 func checkNames(parameters map[string]string) error {
 	for parameter, name := range parameters {
 		switch {
-		case parameter == ":permission":
+		case parameter == ":permission" || parameter == ":actor" && signature.ValidUser(name):
+		case parameter == ":actor":
+			return invalidField("name")
 		case parameter == ":group" && name == reservedGroup:
 			return invalid("Field 'policy_group' invalid : " + reservedGroup + " is reserved")
 		case parameter == ":group" && !validName(name):
