@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/access", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/access", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/policyfile/signature", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -98,20 +98,23 @@ var graph = map[string][]string{
 	"admin/v1":          {},
 	"admin/boltstore":   {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {
-		"admin", "admin/aip", "admin/library", "admin/v1", "authz", "authz/diagnostics",
+		"admin", "admin/access", "admin/aip", "admin/apierror", "admin/library", "admin/policyfile/acl", "admin/policyfile/signature", "admin/v1", "authz", "authz/diagnostics",
 		"admin/rest", // what every API on the port checks of a request
 		"rego",       // for the packages of modules
 	},
-	"admin/redisstore":  {"admin", "admin/v1", "authz"},
-	"admin/storetest":   {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
-	"authz":             {"admin/v1", "authz/diagnostics", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
-	"authz/background":  {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
-	"authz/cache":       {"authz"},
-	"authz/decisionlog": {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
-	"authz/diagnostics": {},
-	"authz/evidence":    {"admin/v1", "authz", "authz/diagnostics", "authz/evidence/v1"}, // kinds are those of a Report
-	"authz/evidence/v1": {},                                                              // what sidecars count, as the store keeps it
-	"authz/extservice":  {"authz/diagnostics"},
+	"admin/policyfile/acl":                     {"admin/access"}, // roles as Chef's lists show them
+	"admin/policyfile/signature":               {},
+	"admin/policyfile/signature/signaturetest": {}, // signs, for tests
+	"admin/redisstore":                         {"admin", "admin/v1", "authz"},
+	"admin/storetest":                          {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
+	"authz":                                    {"admin/v1", "authz/diagnostics", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
+	"authz/background":                         {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
+	"authz/cache":                              {"authz"},
+	"authz/decisionlog":                        {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
+	"authz/diagnostics":                        {},
+	"authz/evidence":                           {"admin/v1", "authz", "authz/diagnostics", "authz/evidence/v1"}, // kinds are those of a Report
+	"authz/evidence/v1":                        {},                                                              // what sidecars count, as the store keeps it
+	"authz/extservice":                         {"authz/diagnostics"},
 	"authz/rehearsal": {
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/recent",
 		"authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw

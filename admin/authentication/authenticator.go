@@ -25,6 +25,9 @@ type Config struct {
 	Tokens *tokens.Files
 	// Issuer makes ID tokens; nil takes none.
 	Issuer *oidc.Issuer
+	// Signatures says that the Policyfile API takes requests that are signed, which it
+	// verifies itself. If that is the only way, the other APIs take nobody.
+	Signatures bool
 	// Meters count authentications. Nil counts nothing.
 	Meters metric.MeterProvider
 }
@@ -48,7 +51,7 @@ type Identity struct {
 
 // New returns an authenticator.
 func New(c Config) (*Authenticator, error) {
-	if !c.Certificates && c.Tokens == nil && c.Issuer == nil {
+	if !c.Certificates && !c.Signatures && c.Tokens == nil && c.Issuer == nil {
 		return nil, errors.New("authentication: Config has no way to authenticate")
 	}
 	m, err := newMetrics(c)
@@ -75,6 +78,9 @@ func takes(c Config) string {
 	}
 	if c.Certificates {
 		ways = append(ways, "a client certificate")
+	}
+	if c.Signatures {
+		ways = append(ways, "requests of the Policyfile API that are signed by a --chef-key")
 	}
 	return "This server takes " + strings.Join(ways, ", or ") + "."
 }

@@ -100,14 +100,14 @@ func (c *adminAuthentication) audiences() []string {
 // checkAdmin checks where the admin API listens: beyond this machine somebody has to know
 // who asks, and no token may cross the network as it is.
 func (c *config) checkAdmin(check rule) {
-	known := c.tokens() || c.adminTLS.ClientCA != ""
-	check(!known || !c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", "nobody is unauthenticated where client certificates or tokens are asked for: leave it out")
-	check(known || len(c.owners) == 0, "admin-owner", "nobody is known without authentication: add --admin-token-file, --admin-oidc-issuer or --admin-tls-client-ca")
+	known := c.tokens() || c.adminTLS.ClientCA != "" || c.signatures()
+	check(!known || !c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", "nobody is unauthenticated where client certificates, tokens or signatures are asked for: leave it out")
+	check(known || len(c.owners) == 0, "admin-owner", "nobody is known without authentication: add --admin-token-file, --admin-oidc-issuer, --admin-tls-client-ca or --chef-key")
 	if !c.enabled("admin") || loopback(c.adminAddr) {
 		return
 	}
 	check(known || c.allowUnauthenticatedAdmin, "admin-addr",
-		"without authentication the admin API listens on a loopback address; beyond it, add --admin-token-file, --admin-oidc-issuer or --admin-tls-client-ca, "+
+		"without authentication the admin API listens on a loopback address; beyond it, add --admin-token-file, --admin-oidc-issuer, --admin-tls-client-ca or --chef-key, "+
 			"or behind a proxy that authenticates its callers --allow-unauthenticated-admin")
 	check(!c.tokens() || c.adminTLS.Given() || c.adminTLSInFront, "admin-tls-cert",
 		"tokens would cross the network readable by others: name a certificate, or add --admin-tls-in-front if a proxy before this speaks TLS")
@@ -119,8 +119,10 @@ func (s *server) openAuthentication(guard rest.Guard) (err error) {
 	if s.config.allowUnauthenticatedAdmin && !loopback(s.config.adminAddr) {
 		s.log.Warn("whoever reaches the admin API may do everything: it has no authentication (--allow-unauthenticated-admin)", "addr", s.config.adminAddr)
 	}
-	c := authentication.Config{Certificates: s.config.adminTLS.ClientCA != "", Meters: s.telemetry.Meters}
-	if !c.Certificates && !s.config.tokens() {
+	c := authentication.Config{
+		Certificates: s.config.adminTLS.ClientCA != "", Signatures: s.config.signatures(), Meters: s.telemetry.Meters,
+	}
+	if !c.Certificates && !c.Signatures && !s.config.tokens() {
 		return nil
 	}
 	if files := s.config.adminTokenFiles; len(files) > 0 {

@@ -22,6 +22,7 @@ import (
 // adminConfig is what the admin API takes, and from whom.
 type adminConfig struct {
 	adminAuthentication
+	chefConfig
 	// adminHosts are further names by which the API may be asked on a loopback address. A
 	// page in a browser can make a name of its own lead there (DNS rebinding); names that
 	// are not known are refused.
@@ -39,6 +40,7 @@ type adminConfig struct {
 // bind declares the flags.
 func (c *adminConfig) bind(f *pflag.FlagSet) {
 	c.adminAuthentication.bind(f)
+	c.chefConfig.bind(f)
 	f.StringSliceVar(&c.adminHosts, "admin-host", nil, "a name by which the admin API may be asked on a loopback address, beside localhost: that of a proxy that keeps the Host it was asked by")
 	f.BoolVar(&c.requirePassingTests, "require-passing-tests", false, "refuse a policy or an experiment whose own test_ rules fail; one without tests is accepted")
 	f.StringVar(&c.policyfileRevisionIDs, "policyfile-revision-ids", "verify", "the revision_id of a new Policyfile lock: verify that it is the hash of the lock, or trust it")
@@ -50,6 +52,7 @@ func (c *adminConfig) bind(f *pflag.FlagSet) {
 // and both stores are tested with.
 func (c *adminConfig) check(check rule) {
 	c.adminAuthentication.check(check)
+	c.chefConfig.check(check)
 	check(command.OneOf(c.policyfileRevisionIDs, "verify", "trust"), "policyfile-revision-ids", "it is verify or trust")
 	c.ownerConfig.check(check)
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
@@ -99,9 +102,15 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if s.admin, err = rest.New(edge); err != nil {
 		return nil, err
 	}
+	keys, err := s.config.openKeyring(s.log)
+	if err != nil {
+		return nil, err
+	}
 	api, err := policyfile.New(policyfile.Config{
 		Admin:            services,
 		Guard:            guard,
+		Authenticator:    edge.Authenticator,
+		Keys:             keys,
 		Project:          authz.ResourceName(s.config.Location).Project(),
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Logger:           s.log,

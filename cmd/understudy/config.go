@@ -182,7 +182,7 @@ var serveFlags = []command.FlagGroup{
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
 	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-cache"}},
-	{Title: "Who may ask the admin API", Names: []string{"admin-owner", "admin-token-file", "admin-oidc-*", "admin-url", "admin-tls-client-ca", "admin-tls-in-front"}},
+	{Title: "Who may ask the admin API", Names: []string{"admin-owner", "admin-token-file", "admin-oidc-*", "admin-url", "admin-tls-client-ca", "admin-tls-in-front", "chef-key"}},
 	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
 	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},
 	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},
