@@ -174,8 +174,11 @@ func (s *Service) TestIamPermissions(
 }
 
 // isPolicy reports whether a resource is a policy, which can be missing. Projects and
-// locations are there as soon as they are named.
-func isPolicy(resource admin.Key) bool { return resource.Policy() != "" }
+// locations are there as soon as they are named, and so are the policies of the reserved
+// location: the names of policies in the Policyfile API, of which no policy is live there.
+func isPolicy(resource admin.Key) bool {
+	return resource.Policy() != "" && admin.Key(resource.Location()).ID() != admin.ReservedLocation
+}
 
 // exists reports whether there is such a resource.
 func (s *Service) exists(ctx context.Context, resource admin.Key) (bool, error) {

@@ -138,6 +138,8 @@ func (l *Library) nameRemoval(name admin.Key, n storedName) (admin.Txn, error) {
 		Conditions: []admin.Condition{admin.UnchangedRecord(name, n.mark)},
 		Writes:     []admin.Write{admin.DeleteCollection{Collection: name.In("revisions")}, admin.DeleteCollection{Collection: name.In("locks")}, admin.Delete{Key: name}},
 	}
+	// Whoever makes a policy of this name later is asked for permissions of its own.
+	txn.Writes = append(txn.Writes, admin.Delete{Key: admin.IAMPolicyOf(l.policyKey(admin.ReservedLocation, authz.PolicyID(name.ID())))})
 	for _, p := range n.policies {
 		txn.Conditions = append(txn.Conditions, p.Unchanged())
 		if !p.Live() {

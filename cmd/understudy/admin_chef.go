@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	"github.com/spf13/pflag"
 
+	"understudy/admin/access"
+	"understudy/admin/policyfile/acl"
 	"understudy/admin/policyfile/signature"
 	"understudy/cmd/understudy/command"
 )
@@ -62,4 +68,38 @@ func (c *chefConfig) openKeyring(log *slog.Logger) (*signature.Keyring, error) {
 		return nil, command.Usage(fmt.Errorf("--chef-key: %w", err))
 	}
 	return keys, nil
+}
+
+// chefIAM is the bindings of IAM for the Policyfile API.
+type chefIAM struct{ service iampb.IAMPolicyServer }
+
+// Bindings implements [policyfile.IAM].
+func (c chefIAM) Bindings(ctx context.Context, resource string) (acl.Bindings, []byte, error) {
+	policy, err := c.service.GetIamPolicy(ctx, &iampb.GetIamPolicyRequest{Resource: resource})
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // a status
+	}
+	bindings := make(acl.Bindings)
+	for _, b := range policy.Bindings {
+		for _, member := range b.Members {
+			bindings[member] = append(bindings[member], access.Role(b.Role))
+		}
+	}
+	return bindings, policy.Etag, nil
+}
+
+// SetBindings implements [policyfile.IAM].
+func (c chefIAM) SetBindings(ctx context.Context, resource string, b acl.Bindings, etag []byte) error {
+	members := make(map[access.Role][]string)
+	for _, member := range slices.Sorted(maps.Keys(b)) {
+		for _, role := range b[member] {
+			members[role] = append(members[role], member)
+		}
+	}
+	policy := &iampb.Policy{Etag: etag}
+	for _, role := range slices.Sorted(maps.Keys(members)) {
+		policy.Bindings = append(policy.Bindings, &iampb.Binding{Role: string(role), Members: members[role]})
+	}
+	_, err := c.service.SetIamPolicy(ctx, &iampb.SetIamPolicyRequest{Resource: resource, Policy: policy})
+	return err //nolint:wrapcheck // a status
 }

@@ -84,7 +84,8 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	s.settler = &settler.Settler{Store: st, Project: authz.ResourceName(s.config.Location).Project(), Logger: s.log}
 	s.adminHTTP = port.NewHTTP(port.UsualPace.Handler(handler), s.log)
 	files := s.config.adminTLS
-	files.ClientOptional = s.config.tokens() // a browser or a job with a token has no certificate
+	// A browser or a job with a token has no certificate, and neither has who signs.
+	files.ClientOptional = s.config.tokens() || s.config.signatures()
 	if err := s.secureHTTP(s.adminHTTP, "admin", files); err != nil {
 		return err
 	}
@@ -111,6 +112,8 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 		Guard:            guard,
 		Authenticator:    edge.Authenticator,
 		Keys:             keys,
+		Authorizer:       authorizer,
+		IAM:              chefIAM{edge.IAM},
 		Project:          authz.ResourceName(s.config.Location).Project(),
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Logger:           s.log,
