@@ -4,8 +4,8 @@
 // decides a [Request] under [Conditions]: each filter in order, the first denial ends the
 // chain, and the outcome is a [Decision], complete enough to be compared with another one.
 // What a policy can read of a request is known when it is compiled (its [ReadSet]), and a
-// request is projected to that: the [Fingerprint] of the projection names all requests
-// that are decided alike. A [Feed] is the seam to the control plane: the state of the
+// request is projected to that for an evaluation. What the policy can find out about it may
+// be less: the [Fingerprint] of that names all requests that are decided alike. A [Feed] is the seam to the control plane: the state of the
 // policies of a [Location], and the changes.
 //
 // Nothing here starts a goroutine, opens a file or a connection; whatever goes wrong is a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"understudy/rego"
 )
@@ -12,17 +13,17 @@ import (
 // Projector makes what a policy can read of one request's input document. It is
 // immutable and safe for concurrent use.
 type Projector interface {
-	// Key appends to b a text that two requests share only if their inputs are equal in
-	// all that the set names. The same request always has the same. It reports false if
-	// there is none: decisions on the request are not cached then.
-	Key(set *ReadSet, b []byte) ([]byte, bool)
+	// Key appends to b a text that two requests at one moment share only if a policy of the
+	// set cannot tell their inputs apart. The same request always has the same at that
+	// moment. It reports false if there is none: decisions on the request are not cached then.
+	Key(set *ReadSet, now time.Time, b []byte) ([]byte, bool)
 	// Input makes the input document with no more of it than the set names. The error
 	// is as that of a Request's Source.
 	Input(reading *Reading, set *ReadSet) (rego.Input, error)
 }
 
-// Fingerprint is the SHA-256 of what a policy reads of a request: requests of one
-// fingerprint are decided alike. A caller, who chooses the input, cannot make two requests
+// Fingerprint is the SHA-256 of what a policy reads of a request, or finds out about it at
+// the request's time: requests of one fingerprint are decided alike. A caller, who chooses the input, cannot make two requests
 // share one.
 type Fingerprint [sha256.Size]byte
 
@@ -71,7 +72,7 @@ func (r *Request) project(set *ReadSet) *projection {
 	if r.projected == nil {
 		r.projected = r.room[:0]
 	}
-	p := newProjection(r.Projector, set)
+	p := newProjection(r.Projector, set, r.Time)
 	r.projected = append(r.projected, p)
 	return p
 }
@@ -81,10 +82,10 @@ func (r *Request) projects(set *ReadSet) bool {
 	return r.Projector != nil && r.Reservation == nil && set != nil && !set.Whole()
 }
 
-func newProjection(projector Projector, set *ReadSet) *projection {
+func newProjection(projector Projector, set *ReadSet, now time.Time) *projection {
 	p := &projection{set: set, projector: projector}
 	buffer := keys.Get().(*[]byte)
-	*buffer, p.keyed = projector.Key(set, (*buffer)[:0])
+	*buffer, p.keyed = projector.Key(set, now, (*buffer)[:0])
 	if p.keyed {
 		p.fingerprint = sha256.Sum256(*buffer)
 	}

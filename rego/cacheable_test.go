@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -26,9 +27,10 @@ func randomInput(r *rand.Rand) map[string]any {
 		"a": map[string]any{"b": number(), "c": []string{"x", "y"}[r.IntN(2)]},
 		"l": []any{number(), number(), map[string]any{"b": number()}},
 		"o": map[string]any{"a": map[string]any{"b": number()}, "b": number()},
-		"t": epoch + r.IntN(20), "token": token(r), "noise": r.Uint64(),
+		"t": epoch + r.IntN(20), "token": token(r), "noise": r.Uint64(), "s": text(r), "p": texts(r),
 	}
-	for _, name := range []string{"a", "l", "o", "t", "token"} {
+	out["bearer"] = "B " + out["token"].(string)
+	for _, name := range []string{"a", "l", "o", "t", "token", "s", "p"} {
 		if r.IntN(8) == 0 {
 			delete(out, name)
 		}
@@ -45,6 +47,21 @@ func randomInput(r *rand.Rand) map[string]any {
 	return out
 }
 
+// text returns a text, or now and then something else.
+func text(r *rand.Rand) any {
+	return []any{"/x/" + fmt.Sprint(r.IntN(99)), "/x", "/X/y", "/x/y/" + fmt.Sprint(r.IntN(99)), "x", "y/x", "", "/z", 3, []any{"x"}, "x/y"}[r.IntN(11)]
+}
+
+// texts returns a list of texts, or now and then something else.
+func texts(r *rand.Rand) any {
+	out := []any{"x", fmt.Sprint("y", r.IntN(9)), "y", text(r), []any{text(r), "y"}}
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	if r.IntN(8) == 0 {
+		return "ab"
+	}
+	return out[:1+r.IntN(5)]
+}
+
 // token returns a token of the secret s that is or will be valid, or not.
 func token(r *rand.Rand) string {
 	claims := map[string]any{}
@@ -53,6 +70,9 @@ func token(r *rand.Rand) string {
 	}
 	if r.IntN(3) == 0 {
 		claims["nbf"] = float64(epoch) + 10*r.Float64()
+	}
+	if r.IntN(3) > 0 {
+		claims["sub"] = text(r)
 	}
 	return signedToken(claims, []string{"s", "other"}[r.IntN(2)])
 }
@@ -131,8 +151,9 @@ func compileRandom(t *testing.T, seed uint64) *trial {
 	text := randomModule(seed)
 	p, err := rego.Compile(context.Background(), rego.Source{
 		Modules: map[string]string{"m.rego": text},
-		Data:    map[string]any{"d": map[string]any{"one": 1, "two": "x", "map": map[string]any{"x": 2, "y": "y"}}},
-		Paths:   []string{"p/allow"},
+		Data: map[string]any{"d": map[string]any{"one": 1, "two": "x", "map": map[string]any{"x": 2, "y": "y"},
+			"words": []any{"x", "/x", 3, "y"}, "secret": "s", "rules": []any{map[string]any{"prefix": "/x/y"}, map[string]any{"prefix": "/"}}}},
+		Paths: []string{"p/allow"},
 	})
 	if err != nil {
 		return nil // unsafe variables and the like
@@ -181,6 +202,82 @@ func (tr *trial) holds(t *testing.T, r *rand.Rand) error {
 	return nil
 }
 
+// observedCase is a request as a cache would see it.
+type observedCase struct {
+	document any
+	now      time.Time
+	key      string
+	result   rego.Result
+}
+
+// holdsObserved checks inputs at moments against each other: where one would be found under
+// the key of another, at a moment at which that is valid, it has the other's value. It returns
+// how many pairs of different inputs were found so.
+func (tr *trial) holdsObserved(t *testing.T, r *rand.Rand) (pairs int, err error) {
+	t.Helper()
+	observed := tr.program.Reads("p/allow").Observe()
+	var cases []observedCase
+	for range 40 {
+		c := observedCase{document: randomInput(r), now: time.Unix(epoch, r.Int64N(20e9))}
+		if len(cases) > 0 && r.IntN(2) == 0 {
+			// The same but for one field, so that many are nearly equal.
+			like := maps.Clone(cases[r.IntN(len(cases))].document.(map[string]any))
+			for _, name := range []string{"a", "l", "o", "t", "token", "s", "p"}[r.IntN(7):][:1] {
+				like[name] = c.document.(map[string]any)[name]
+			}
+			c.document = like
+		}
+		in, err := rego.NewInput(c.document.(map[string]any))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := rego.Instant{Now: c.now.UnixNano()}
+		c.key = string(rego.AppendObserved(nil, observed, in, &at))
+		c.result = tr.eval(t, c.document, c.now)
+		if !at.Unsure {
+			cases = append(cases, c)
+		}
+	}
+	for _, a := range cases {
+		for _, b := range cases {
+			if a.key != b.key || b.now.Before(a.now) || !b.now.Before(a.result.ValidUntil) {
+				continue
+			}
+			if !same(a.result, b.result) {
+				return 0, fmt.Errorf("observed alike by %s: %v at %d of %v\nand %v at %d of %v", tr.program.Reads("p/allow"),
+					a.result, a.now.UnixNano(), a.document, b.result, b.now.UnixNano(), b.document)
+			}
+			if !cmp.Equal(project(a.document, tr.program.Reads("p/allow")), project(b.document, tr.program.Reads("p/allow"))) {
+				pairs++
+			}
+		}
+	}
+	return pairs, nil
+}
+
+// TestObservationsAreSound is the same for what is observed: inputs of one key have one value.
+func TestObservationsAreSound(t *testing.T) {
+	policies, pairs := 1500, 0
+	if testing.Short() {
+		policies = 300
+	}
+	for seed := range uint64(policies) {
+		tr := compileRandom(t, seed)
+		if tr == nil || !tr.cacheable {
+			continue
+		}
+		n, err := tr.holdsObserved(t, rand.New(rand.NewPCG(seed, 8)))
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, randomModule(seed))
+		}
+		pairs += n
+	}
+	t.Logf("%d pairs of different inputs that are observed alike", pairs)
+	if pairs < 2*policies {
+		t.Errorf("only %d pairs of different inputs are observed alike", pairs)
+	}
+}
+
 func same(a, b rego.Result) bool { return a.Defined == b.Defined && cmp.Equal(a.Value, b.Value) }
 
 // TestShortcutsAreSound is the proof by example of what cached decisions rest on:
@@ -199,7 +296,7 @@ func TestShortcutsAreSound(t *testing.T) {
 		}
 		compiled++
 		r := rand.New(rand.NewPCG(seed, 6))
-		for range 12 {
+		for range 16 {
 			if err := tr.holds(t, r); err != nil {
 				t.Fatalf("seed %d: %v\n%s", seed, err, randomModule(seed))
 			}
@@ -226,6 +323,12 @@ func FuzzShortcuts(f *testing.F) {
 			return
 		}
 		if err := tr.holds(t, rand.New(rand.NewPCG(input, 6))); err != nil {
+			t.Fatalf("%v\n%s", err, randomModule(policy))
+		}
+		if !tr.cacheable {
+			return
+		}
+		if _, err := tr.holdsObserved(t, rand.New(rand.NewPCG(input, 8))); err != nil {
 			t.Fatalf("%v\n%s", err, randomModule(policy))
 		}
 	})

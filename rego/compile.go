@@ -66,17 +66,17 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 	if len(problems) > 0 {
 		return compile.NewError(problems)
 	}
-	known := dependencies.Analyse(p.compiler, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
+	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	if err != nil {
+		return fmt.Errorf("reading the data: %w", err)
+	}
+	known := dependencies.Analyse(p.compiler, data.(ast.Value), slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
 	p.queries = make(map[string]query, len(refs))
 	for path, ref := range refs {
 		if ctx.Err() != nil {
 			return compile.Ended(ctx)
 		}
 		p.queries[path] = newQuery(ref, known)
-	}
-	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
-	if err != nil {
-		return fmt.Errorf("reading the data: %w", err)
 	}
 	candidates.Rewrite(ctx, p.compiler, data.(ast.Value), known)
 	if ctx.Err() != nil {

@@ -18,3 +18,17 @@ func IndexName(i int) string { return dependencies.IndexName(i) }
 
 // ParseReads returns the read set whose String is the text.
 func ParseReads(text string) (*Reads, error) { return dependencies.ParseReads(text) }
+
+// Element is an element of an array that is read.
+type Element = dependencies.Element
+
+// Observed writes what a read set takes of values.
+type Observed = dependencies.Observed
+
+// Instant is when values are observed.
+type Instant = dependencies.Instant
+
+// AppendObserved appends what is observed of an input document.
+func AppendObserved(b []byte, o *Observed, input Input, at *Instant) []byte {
+	return o.Value(b, input.value, at)
+}

@@ -49,10 +49,12 @@ func TestPlainRego(t *testing.T) {
 				t.Fatal(err)
 			}
 			opa := prepareOPA(t, modules, plainData, "p/allow")["p/allow"]
+			keys := make(map[string][]seenPlain)
 			for i, in := range plainInputs() {
 				for second := range 13 {
 					c := plainCase{t, ours, opa, i, in, time.Unix(epoch+int64(second), 0)}
 					c.check()
+					c.checkKey(keys)
 				}
 			}
 		})
@@ -73,6 +75,11 @@ func plainInputs() []map[string]any {
 		},
 		{"a": "s", "y": 0, "x": "h", "l": map[string]any{"a": 1, "0": 1}, "o": map[string]any{"b": 1, "0": 1}, "0": 1},
 		{"a": nil, "y": []any{}, "l": []any{}},
+		{"s": "/x/1", "p": []any{"x", "1"}, "y": 1, "o": map[string]any{"b": 1}, "token": token},
+		{"s": "/x/2", "p": []any{"x", "2"}, "y": 1, "o": map[string]any{"b": 1}, "token": token},
+		{"s": "/x/2", "p": []any{"x", "y", "2"}, "y": 2, "o": map[string]any{"b": 1}, "token": signedToken(map[string]any{"sub": "/x"}, "s")},
+		{"s": "/y/2", "p": []any{"y", "x"}, "y": 1, "o": map[string]any{"b": 1}, "token": signedToken(map[string]any{"sub": "/y"}, "s")},
+		{"s": []any{"/x/1"}, "p": "xy", "y": 1, "o": "b", "token": signedToken(map[string]any{"sub": "/x"}, "t")},
 		{},
 	}
 }
@@ -121,6 +128,35 @@ func (c plainCase) check() {
 				c.index, c.now.Unix(), want, until, c.plain(at), later)
 		}
 	}
+}
+
+// seenPlain is what plain OPA said to an input, and from when until when it may be kept.
+type seenPlain struct {
+	input       map[string]any
+	from, until time.Time
+	value       string
+}
+
+// checkKey holds the input against those before it that are observed alike.
+func (c plainCase) checkKey(seen map[string][]seenPlain) {
+	c.Helper()
+	in, err := rego.NewInput(c.input)
+	if err != nil {
+		c.Fatal(err)
+	}
+	at := rego.Instant{Now: c.now.UnixNano()}
+	key := string(rego.AppendObserved(nil, c.ours.Reads("p/allow").Observe(), in, &at))
+	if !c.ours.Cacheable("p/allow") || at.Unsure {
+		return
+	}
+	value := c.plain(c.now)
+	for _, other := range seen[key] {
+		if !c.now.Before(other.from) && c.now.Before(other.until) && value != other.value {
+			c.Errorf("by %s at %v: %s\n%v\nis observed like, %s\n%v", c.ours.Reads("p/allow"), c.now.Unix(), value, c.input, other.value, other.input)
+		}
+	}
+	_, until := c.decide(c.input)
+	seen[key] = append(seen[key], seenPlain{c.input, c.now, until, value})
 }
 
 // prepareOPA compiles a policy with nothing of ours, to be asked at some paths.

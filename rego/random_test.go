@@ -27,6 +27,8 @@ func (m *modules) module() string {
 		b.WriteString("default allow := false\n")
 	}
 	fmt.Fprintf(&b, "base := %s\n", m.path())
+	fmt.Fprintf(&b, "claims := c if { %s[_, c, _] := io.jwt.decode(input.token)%s }\n",
+		m.pick("", m.observation("input.s")+"; "), m.pick("", "; "+m.observation("c.sub")))
 	fmt.Fprintf(&b, "now := %s\n", m.clock(2))
 	fmt.Fprintf(&b, "later := now + %d\n", m.IntN(5))
 	fmt.Fprintf(&b, "check(x) if { %s }\n", m.body(1, "x"))
@@ -73,8 +75,23 @@ func (m *modules) condition(depth int, x string) string {
 			return fmt.Sprintf("%s := %s; object.get(%[1]s, \"b\", 0) != 99; %s", v, m.path(), m.condition(depth-1, v+m.pick("", ".b", ".c")))
 		}
 	}
-	switch m.IntN(10) {
-	case 0, 1, 2:
+	switch m.IntN(20) {
+	case 10, 11:
+		return m.pick("", "", "not ") + m.observation(m.text())
+	case 12:
+		v, w := m.name(), m.name()
+		pattern := m.pick(`[%s, %s]`, `["x", %s, %s]`, `[%s, %s, _]`, `[_, %s, "y", %s]`, `[%s, [%s, _]]`)
+		return fmt.Sprintf(pattern+" %s input.p; %s; %s", v, w, m.pick(":=", "="), m.seen(v, x), m.seen(w, x))
+	case 13:
+		return fmt.Sprintf("count(%s) %s %d", m.pick("input.p", "input.s", "input.l", "input.a"), m.pick("==", "!=", ">"), m.IntN(5))
+	case 14:
+		v := m.name()
+		from := m.pick(`io.jwt.decode(input.token)`, `io.jwt.decode(substring(input.bearer, 2, -1))`, `io.jwt.decode_verify(input.token, {"secret": data.d.secret})`)
+		place := m.pick("[_, %s, _]", "[_, %s, _]", "[_, _, %s]")
+		return fmt.Sprintf(place+" := %s; %s", v, from, m.seen(v+m.pick("", ".exp", ".sub", ".sub", "[0]"), x))
+	case 15:
+		return m.observation("input.s") + " with input.s as " + m.pick(`"/x"`, "input.a.c")
+	case 0, 1, 2, 16, 17, 18, 19:
 		return fmt.Sprintf("%s %s %s", value, m.pick("<", "<=", ">", ">=", "!="), m.clock(2))
 	case 3:
 		return fmt.Sprintf("%s %s %s", m.clock(2), m.pick("<", "<=", ">", ">="), value)
@@ -88,10 +105,42 @@ func (m *modules) condition(depth int, x string) string {
 	return fmt.Sprintf("%s %s %s", value, m.pick("==", "!=", "<", ">="), m.value(x))
 }
 
+// seen returns a condition on a value that is mostly an observation, and often none at all.
+func (m *modules) seen(value, x string) string {
+	switch m.IntN(6) {
+	case 0, 1:
+		return fmt.Sprintf("%s %s %s", value, m.pick("<", ">", ">=", "!="), m.clock(2))
+	case 2, 3:
+		return m.observation(value)
+	case 4:
+		return fmt.Sprintf("%s != %s", value, m.value(x))
+	}
+	return "true"
+}
+
+// observation returns a condition that finds out little about a text.
+func (m *modules) observation(value string) string {
+	word := m.pick(`"/x"`, `"/x/y"`, `"x"`, `"y"`, `"/"`, "3", "data.d.two", "data.d.words[_]", "data.d.rules[_].prefix", "input.a.c")
+	form := m.pick(
+		"startswith(%s, %s)", "startswith(%s, %s)", "endswith(%s, %s)", "contains(%s, %s)", "%s == %s", "%s != %s", "%s < %s", "lower(%s) == %s",
+		"%s in {%s, 1}", "%s in data.d.words; 1 != %s", "%s in {%s, input.a.c}", "glob.match(\"/x/*\", [\"/\"], %s); 1 != %s",
+		"regex.match(\"^/?x\", %s); 1 != %s", "split(%s, \"/\")[1] == %s", "substring(%s, 0, 2) == %s", "count(%s) != %s",
+		"b := startswith(%s, %s); b == false", "some w in [\"/x\", \"/y\", %[2]s]; startswith(%[1]s, w)", "not startswith(%s, %s)",
+		"every w in [\"/x\", %[2]s] { not endswith(%[1]s, w) }", "count([1 | startswith(%s, %s)]) == 0", "t := trim_prefix(%s, \"/\"); startswith(t, %s)",
+	)
+	b := m.name()
+	return strings.NewReplacer("b :=", b+" :=", "b ==", b+" ==").Replace(fmt.Sprintf(form, value, word))
+}
+
+// text returns a path at which there mostly is a text.
+func (m *modules) text() string {
+	return m.pick("input.s", "input.s", "input.p[0]", "input.p[2]", "input.a.c", "claims.sub", "claims.sub", "input.o.a.b", "input.p[1]")
+}
+
 func (m *modules) name() string { return fmt.Sprintf("v%d", m.IntN(1_000_000)) }
 
 func (m *modules) path() string {
-	return m.pick("input.a", "input.a.b", "input.a.c", "input.l[0]", "input.o.a.b", `input["a"]`, "input.t", "input.missing")
+	return m.pick("input.a", "input.a.b", "input.a.c", "input.l[0]", "input.o.a.b", `input["a"]`, "input.t", "input.missing", "input.s", "input.p[1]", "claims.exp", "claims.sub")
 }
 
 func (m *modules) value(x string) string {

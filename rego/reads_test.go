@@ -8,20 +8,21 @@ import (
 )
 
 // readsCases :: name → a module, and what its rule allow reads, in the canonical form:
-// {names below}, * for whole, ? where it matters that there is something.
+// {names below}, * for whole, ? where it matters that there is something. Names that begin
+// with a control character are elements and observations.
 var readsCases = map[string]struct{ module, want string }{
 	"nothing":          {`allow := true`, ``},
 	"a path":           {`allow if input.a.b == 1`, `{"a"{"b"*}}`},
-	"an index":         {`allow if input.a[0] == "x"`, `{"a"{"\x000"*}}`},
-	"an index and all": {`allow if { input.a[0] == "x"; count(input.a) == 2 }`, `{"a"*}`},
-	"below an index":   {`allow if input.a[1].b == "x"`, `{"a"{"\x001"{"b"*}}}`},
+	"an index":         {`allow if input.a[0] == 1`, `{"a"{"\x000"*}}`},
+	"an index and all": {`allow if { input.a[0] == 1; sum(input.a) == 2 }`, `{"a"*}`},
+	"below an index":   {`allow if input.a[1].b == 1`, `{"a"{"\x001"{"b"*}}}`},
 	"no index":         {`allow if input.a[1.5] == "x"`, `{"a"*}`},
 	"a variable key":   {`allow if input.a[_].b == 1`, `{"a"*}`},
-	"the whole input":  {`allow if count(input) == 1`, `*`},
+	"the whole input":  {`allow if sum(input) == 1`, `*`},
 	"an import":        {"import input.a.b as ab\nallow if ab.c == 1", `{"a"{"b"{"c"*}}}`},
 	"a local name":     {`allow if { x := input.a.b; x.c == 1; x.d == 2 }`, `{"a"{"b"?{"c"*"d"*}}}`},
 	"a local name, used whole": {
-		`allow if { x := input.a.b; x.c == 1; count(x) == 1 }`, `{"a"{"b"*}}`,
+		`allow if { x := input.a.b; x.c == 1; sum(x) == 1 }`, `{"a"{"b"*}}`,
 	},
 	"a local name that is compared": {`allow if { x := data.x; x == input.a }`, `{"a"*}`},
 	"an argument that is compared":  {"f(x) if x == input.a\nallow if f(1)", `{"a"*}`},
@@ -50,6 +51,31 @@ var readsCases = map[string]struct{ module, want string }{
 	"a modifier":                                       {"f if input.a\nallow if f with input.a as 1", `*`},
 	"a template":                                       {`allow if $"{input.a}-{input.b.c}" == "x"`, `{"a"*"b"{"c"*}}`},
 	"a rule that nothing asks":                         {"other if input.b\nallow if input.a", `{"a"*}`},
+	"compared with a text":                             {`allow if input.a == "x"`, `{"a"{"\x02"*"\x02=x"*}}`},
+	"not equal to texts":                               {`allow if { input.a != "x"; "y" != input.a }`, `{"a"?{"\x02"*"\x02=x"*"\x02=y"*}}`},
+	"one of some texts":                                {`allow if input.a in {"x", "y", 1}`, `{"a"?{"\x02"*"\x02=x"*"\x02=y"*}}`},
+	"compared with texts of the data":                  {`allow if { some r in data.list; startswith(input.a, r.p) }`, `{"a"?{"\x02"*"\x02^/x"*"\x02^/y"*}}`},
+	"one of the data":                                  {`allow if input.a in data.list[_].q`, `{"a"?{"\x02"*"\x02=x"*}}`},
+	"a number as a name in the data":                   {`allow if input.a == data.list["1"].p`, `{"a"{"\x02"*"\x02=/x"*"\x02=/y"*}}`},
+	"compared with what is read":                       {`allow if startswith(input.a, data.roles[input.b])`, `{"a"*"b"*}`},
+	"compared with a rule":                             {"r := \"x\"\nallow if startswith(input.a, r)", `{"a"*}`},
+	"compared with an argument":                        {"f(x) if { x = \"x\"; startswith(input.a, x) }\nallow if f(input.b)", `{"a"*"b"*}`},
+	"compared, and used":                               {`allow if { input.a == "x"; data.roles[input.a] }`, `{"a"*}`},
+	"compared, in a negation":                          {`allow if not startswith(input.a, "x")`, `{"a"?{"\x02"*"\x02^x"*}}`},
+	"compared in three ways":                           {`allow if { startswith(input.a, "x"); endswith(input.a, "y"); contains(input.a, "z") }`, `{"a"?{"\x02"*"\x02$y"*"\x02^x"*"\x02~z"*}}`},
+	"taken apart":                                      {`allow if { ["x", y, _] = input.a; y != "z" }`, `{"a"?{"\x000"{"\x02=x"*}"\x001"{"\x02"*"\x02=z"*}"\x03"*}}`},
+	"taken apart twice":                                {`allow if { [[x, _], _] := input.a; data.roles[x] }`, `{"a"?{"\x000"{"\x000"*"\x03"*}"\x03"*}}`},
+	"taken apart, with what is known":                  {`allow if { y := data.x; [y, _] = input.a }`, `{"a"?{"\x000"*"\x03"*}}`},
+	"taken apart, into the head":                       {"r := x if [x, _] = input.a\nallow if r.c == 1", `{"a"?{"\x000"{"c"*}"\x03"*}}`},
+	"called":                                           {`allow if { regex.match("^x", input.a); not glob.match("x*", [], input.a) }`, "{\"a\"?{\"\\x01glob.match\\x00\\\"x*\\\"\\x00[]\\x00\"*\"\\x01regex.match\\x00\\\"^x\\\"\\x00\"*}}"},
+	"called for a text":                                {`allow if upper(input.a) == "X"`, `{"a"?{"\x01upper\x00"?{"\x02"*"\x02=X"*}}}`},
+	"called for a text that is used":                   {`allow if data.roles[lower(input.a)]`, `{"a"*}`},
+	"called with what is read":                         {`allow if regex.match(input.b, input.a)`, `{"a"*"b"*}`},
+	"a claim of a token":                               {"claims := c if [_, c, _] := io.jwt.decode(input.a)\nallow if claims.sub == \"x\"", `{"a"?{"\x01io.jwt.decode\x00"?{"\x001"{"sub"{"\x02"*"\x02=x"*}}"\x03"*}}}`},
+	"a claim that ends":                                {"claims := c if [_, c, _] := io.jwt.decode(input.a)\nallow if claims.exp > time.now_ns() / 1000000000", `{"a"?{"\x01io.jwt.decode\x00"?{"\x001"{"exp"?{"\x041e-09 0"*}}"\x03"*}}}`},
+	"a name that looks like an index":                  {`allow if input.a["\u00000"] == "x"`, `{"a"*}`},
+	"a name that looks like a text":                    {`allow if input.a["\u0002=x"].b == 1`, `{"a"*}`},
+	"object.get of what looks like it":                 {`allow if object.get(input.a, "\u0003", 1) == 1`, `{"a"*}`},
 	"a name of the compiler's":                         {`allow if { __local0__ = input.a; __local0__.b }`, `*`},
 }
 
@@ -62,7 +88,10 @@ func TestReads(t *testing.T) {
 					"m.rego": "package p\n" + tt.module,
 					"o.rego": "package o\nhttp := input.a.b",
 				},
-				Data:  map[string]any{"x": 1, "roles": map[string]any{}},
+				Data: map[string]any{
+					"x": 1, "roles": map[string]any{},
+					"list": []any{map[string]any{"p": "/x", "q": []any{"x"}}, map[string]any{"p": "/y", "q": 2}},
+				},
 				Paths: []string{"p/allow"},
 			})
 			if err != nil {

@@ -32,7 +32,7 @@ type projectorOf struct {
 	input func() (rego.Input, error)
 }
 
-func (p projectorOf) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) {
+func (p projectorOf) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	text, _ := p.x.(string)
 	return append(b, text...), true
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"time"
 
 	"understudy/authz"
 	"understudy/authz/recorded"
@@ -20,7 +21,7 @@ var errInput = errors.New("the recorded input document cannot be read")
 type recordedInput struct{ document recorded.Document }
 
 // Key is of authz.Projector.
-func (in recordedInput) Key(set *authz.ReadSet, b []byte) ([]byte, bool) {
+func (in recordedInput) Key(set *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	return appendProjection(b, in.document, set.Reads), true
 }
 

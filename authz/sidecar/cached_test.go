@@ -48,7 +48,7 @@ func (r caching) lookups(t testing.TB) (hits, misses int64) {
 // projected is the projection of a GET request that has no more than a document.
 type projected map[string]any
 
-func (p projected) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) {
+func (p projected) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		panic(err)

@@ -146,7 +146,9 @@ func TestAnEndIsNeverToldInShadow(t *testing.T) {
 // shortReads is a Projector of a request that has more than what it projects.
 type shortReads struct{}
 
-func (shortReads) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) { return append(b, "same"...), true }
+func (shortReads) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
+	return append(b, "same"...), true
+}
 
 func (shortReads) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
 	return rego.NewInput(map[string]any{})

@@ -64,7 +64,9 @@ func TestNothingIsCompiledTwice(t *testing.T) {
 // keyed is a projection that is its own key.
 type keyed string
 
-func (k keyed) Key(_ *authz.ReadSet, b []byte) ([]byte, bool) { return append(b, k...), true }
+func (k keyed) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
+	return append(b, k...), true
+}
 
 func (k keyed) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
 	return rego.NewInput(map[string]any{"x": string(k)})

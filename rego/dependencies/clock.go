@@ -76,6 +76,13 @@ func (a *Analysis) clock(rule *ast.Rule) {
 	}
 }
 
+// clocked is an instrumented comparison: the operand that is compared with the clock, as the
+// expression's terms count it, and what of the clock it is compared with.
+type clocked struct {
+	operand int
+	form    clockForm
+}
+
 // compareClock instruments a comparison of a function of the clock with a value. The
 // comparison itself stays OPA's; before it, the moment is noted at which it would
 // change.
@@ -92,6 +99,7 @@ func (a *Analysis) compareClock(e *ast.Expr, u *clockUnit) {
 	} else {
 		form, _ = u.formOfVar(terms[2])
 	}
+	a.clocked[e] = clocked{1 + value, form}
 	a.Builtins.Replace(e, original, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		if v := instrument.Of(bctx); v != nil {
 			v.ChangesWith(operands[value], form.factor, form.offset)

@@ -15,7 +15,8 @@ import (
 //	{"attributes": {"request": {"http": {"method": whole}}}, "parsed_path": {0: whole}}
 //
 // Its soundness is what cached decisions rest on: a path that is missing here would be
-// a wrong decision. What the analysis does not understand widens the set.
+// a wrong decision. What the analysis does not understand widens the set. There may be
+// observations beside the names (observations.go).
 type Reads struct {
 	// whole says that everything at and below this path is read.
 	whole bool
@@ -36,18 +37,19 @@ func ReadsAt(path ...string) *Reads {
 	return out
 }
 
-// Whole reports whether everything at and below this path is read.
-func (r *Reads) Whole() bool { return r != nil && r.whole }
+// Whole reports whether everything at and below this path is read, if only to find out
+// what is observed of it.
+func (r *Reads) Whole() bool { return r != nil && (r.whole || r.observed()) }
 
 // Exists reports whether it matters that there is something at this path at all.
-func (r *Reads) Exists() bool { return r != nil && (r.whole || r.exists) }
+func (r *Reads) Exists() bool { return r != nil && (r.exists || r.Whole()) }
 
 // Child returns what is read below a name; nil if nothing is.
 func (r *Reads) Child(name string) *Reads {
 	switch {
 	case r == nil:
 		return nil
-	case r.whole:
+	case r.Whole():
 		return ReadsEverything
 	}
 	return r.children[name]
@@ -56,34 +58,43 @@ func (r *Reads) Child(name string) *Reads {
 // Names returns the names below this path that are read, sorted. It is empty if the
 // path is read whole. The elements of an array have names too, those of IndexName.
 func (r *Reads) Names() []string {
-	if r == nil {
+	if r == nil || r.observed() {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(r.children))
 }
 
-// indexPrefix begins the names of elements. A field of an object may have such a name
-// as well: then both are read.
-const indexPrefix = "\x00"
-
-// IndexName is the name by which an element of an array is read.
+// IndexName is the name by which an element of an array is read. A field of an object
+// that had such a name would be read with all others.
 func IndexName(i int) string { return indexPrefix + strconv.Itoa(i) }
 
-// Indexes returns the elements of an array that are read, in no order. It reports
-// false if anything else is.
-func (r *Reads) Indexes() ([]int, bool) {
-	if r.Whole() {
-		return nil, false
+// Element is an element of an array that is read.
+type Element struct {
+	Index int
+	Reads *Reads
+}
+
+// Elements returns the elements of an array that are read, in order, and whether its length
+// is. It reports false if anything else is, or all.
+func (r *Reads) Elements() (out []Element, length, ok bool) {
+	if r == nil || r.whole {
+		return nil, false, false
 	}
-	var out []int
-	for _, name := range r.Names() {
+	for name, child := range r.children {
 		i, err := strconv.Atoi(strings.TrimPrefix(name, indexPrefix))
-		if err != nil || name != IndexName(i) || !r.children[name].Whole() {
-			return nil, false
+		switch {
+		case name == lengthName:
+			length = true
+		case err != nil || name != IndexName(i):
+			return nil, false, false
+		case child.Whole():
+			out = append(out, Element{i, child})
+		default:
+			out = append(out, Element{i, ReadsEverything})
 		}
-		out = append(out, i)
 	}
-	return out, true
+	slices.SortFunc(out, func(a, b Element) int { return a.Index - b.Index })
+	return out, length, true
 }
 
 // String returns a canonical form: two sets are equal exactly if their strings are. It
@@ -97,15 +108,15 @@ func (r *Reads) String() string {
 
 func (r *Reads) write(b *strings.Builder) {
 	switch {
-	case r.Whole():
+	case r.whole:
 		b.WriteByte('*')
 		return
-	case r.Exists():
+	case r.exists:
 		b.WriteByte('?')
 	}
-	if names := r.Names(); len(names) > 0 {
+	if len(r.children) > 0 {
 		b.WriteByte('{')
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(r.children)) {
 			b.WriteString(strconv.Quote(name))
 			r.children[name].write(b)
 		}

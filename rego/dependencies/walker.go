@@ -24,13 +24,28 @@ type Dependencies struct {
 // adds dependencies.
 type walker struct {
 	analysis *Analysis
-	seen     map[*ast.Rule]bool
+	// seen :: rule → how much of it.
+	seen map[*ast.Rule]depth
 	// followed are the references whose rules have been seen.
 	followed map[string]bool
-	queue    []*ast.Rule
+	queue    []visit
 	found    Dependencies
 	// unit is the rule that is walked, with what is known of its variables.
 	unit *unit
+}
+
+// depth is how much of a rule matters: whether it has a value, or also which.
+type depth int
+
+const (
+	conditions depth = 1 + iota
+	everything
+)
+
+// visit is a rule that is to be walked.
+type visit struct {
+	rule  *ast.Rule
+	depth depth
 }
 
 // Of returns what the value of the rule or document at ref depends on. It walks
@@ -38,24 +53,25 @@ type walker struct {
 // and not with the ways through it.
 func (a *Analysis) Of(ref ast.Ref) Dependencies {
 	w := &walker{
-		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]bool), followed: make(map[string]bool),
+		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]depth), followed: make(map[string]bool),
 		found: Dependencies{Reads: &Reads{}, Deterministic: true},
 	}
 	w.found.Cacheable = !a.touchesClock(ref)
 	for _, rule := range a.RulesAt(ref) {
-		w.follow(rule)
+		w.follow(rule, everything)
 	}
 	for len(w.queue) > 0 {
-		rule := w.queue[0]
+		next := w.queue[0]
 		w.queue = w.queue[1:]
-		w.unit = a.units[rule]
-		w.rule(rule)
+		w.unit = a.units[next.rule]
+		w.rule(next)
 	}
+	w.found.Reads.settle()
 	return w.found
 }
 
 // rule walks a rule with its else branches.
-func (w *walker) rule(rule *ast.Rule) {
+func (w *walker) rule(next visit) {
 	if w.unit == nil {
 		w.giveUp()
 		return
@@ -63,10 +79,12 @@ func (w *walker) rule(rule *ast.Rule) {
 	if w.unit.dependsOnClock {
 		w.found.Cacheable = false
 	}
-	for r := rule; r != nil; r = r.Else {
-		// The visitor of OPA leaves out the reference of a head.
-		w.walk(r.Head.Reference)
-		w.walk(r.Head)
+	for r := next.rule; r != nil; r = r.Else {
+		if next.depth == everything {
+			// The visitor of OPA leaves out the reference of a head.
+			w.walk(r.Head.Reference)
+			w.walk(r.Head)
+		}
 		w.walk(r.Body)
 	}
 }
@@ -115,7 +133,7 @@ func (w *walker) expr(e *ast.Expr) bool {
 		return false
 	}
 	w.builtin(operator.String())
-	if w.objectGet(operator, terms) || w.aliasing(e) {
+	if w.objectGet(operator, terms) || w.aliasing(e) || w.observing(e, terms) {
 		return true
 	}
 	for _, operand := range terms[1:] {
@@ -130,20 +148,6 @@ func (w *walker) builtin(name string) {
 	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.Builtins.Has(name) {
 		w.found.Cacheable, w.found.Deterministic = false, false
 	}
-}
-
-// aliasing reports whether an expression only gives a path of the input a name.
-func (w *walker) aliasing(e *ast.Expr) bool {
-	v, _, ok := aliasIn(e)
-	if !ok {
-		return false
-	}
-	alias, ok := w.unit.aliases[v]
-	if !ok || alias.expr != e {
-		return false
-	}
-	w.found.Reads.addExists(alias.path)
-	return true
 }
 
 // objectGet understands object.get with a constant key: it reads that key and needs
@@ -168,31 +172,26 @@ func (w *walker) objectGet(operator ast.Ref, terms []*ast.Term) bool {
 	return true
 }
 
-// inputPath returns the path of the input that a term stands for.
+// inputPath returns the path of the input that a term stands for, and follows the rule by
+// which it does.
 func (w *walker) inputPath(t *ast.Term) ([]string, bool) {
-	switch v := t.Value.(type) {
-	case ast.Ref:
-		if path, rest := w.resolve(v); path != nil && len(rest) == 0 {
-			return path, true
-		}
-	case ast.Var:
-		if path, ok := w.unit.alias(v); ok {
-			return path, true
-		}
+	path, by, ok := w.analysis.path(w.unit, t)
+	if ok && by != nil {
+		w.follow(by, conditions)
 	}
-	return nil, false
+	return path, ok
 }
 
 // constantKeys returns the keys of a path operand: a string, or an array of strings.
 func constantKeys(t *ast.Term) ([]string, bool) {
 	switch v := t.Value.(type) {
 	case ast.String:
-		return []string{string(v)}, true
+		return []string{string(v)}, plainName(string(v))
 	case *ast.Array:
 		var keys []string
 		for i := range v.Len() {
 			key, ok := v.Elem(i).Value.(ast.String)
-			if !ok {
+			if !ok || !plainName(string(key)) {
 				return nil, false
 			}
 			keys = append(keys, string(key))
@@ -215,7 +214,10 @@ func (w *walker) variable(v ast.Var) {
 
 // ref looks at a reference: to the input, to an alias of it, to rules or to data.
 func (w *walker) ref(ref ast.Ref) {
-	if path, rest := w.resolve(ref); path != nil {
+	if path, rest, by := w.analysis.resolve(w.unit, ref); path != nil {
+		if by != nil {
+			w.follow(by, conditions)
+		}
 		w.found.Reads.addWhole(path)
 		w.operands(rest)
 		return
@@ -244,69 +246,15 @@ func (w *walker) rules(ref ast.Ref) {
 	if name := ref.String(); !w.followed[name] {
 		w.followed[name] = true
 		for _, rule := range w.analysis.RulesAt(ref) {
-			w.follow(rule)
+			w.follow(rule, everything)
 		}
 	}
 }
 
-// follow puts a rule in the queue, once.
-func (w *walker) follow(rule *ast.Rule) {
-	if !w.seen[rule] {
-		w.seen[rule] = true
-		w.queue = append(w.queue, rule)
+// follow puts a rule in the queue, once for each depth.
+func (w *walker) follow(rule *ast.Rule, d depth) {
+	if w.seen[rule] < d {
+		w.seen[rule] = d
+		w.queue = append(w.queue, visit{rule, d})
 	}
-}
-
-// resolve returns the path of the input that a reference leads to, as far as its
-// names are constant, and the terms after that. The path is nil, not empty, if it
-// does not lead into the input.
-func (w *walker) resolve(ref ast.Ref) (path []string, rest ast.Ref) {
-	base, rest := w.base(ref)
-	if base == nil {
-		return nil, nil
-	}
-	path = append(make([]string, 0, len(base)+len(rest)), base...)
-	for i, t := range rest {
-		name, ok := nameOf(t)
-		if !ok {
-			return path, rest[i:]
-		}
-		path = append(path, name)
-	}
-	return path, nil
-}
-
-// nameOf returns the name of a constant field or element.
-func nameOf(t *ast.Term) (string, bool) {
-	switch v := t.Value.(type) {
-	case ast.String:
-		return string(v), true
-	case ast.Number:
-		i, ok := v.Int()
-		return IndexName(i), ok && i >= 0
-	}
-	return "", false
-}
-
-// base resolves the head of a reference: input, a variable or a rule that stands for
-// a path of it.
-func (w *walker) base(ref ast.Ref) (path []string, rest ast.Ref) {
-	switch {
-	case ref[0].Equal(ast.InputRootDocument):
-		return []string{}, ref[1:]
-	case ref[0].Equal(ast.DefaultRootDocument):
-		path, n := w.analysis.inputRule(ref)
-		if path == nil {
-			return nil, nil
-		}
-		// The rule is defined only if there is something.
-		w.found.Reads.addExists(path)
-		return path, ref[n:]
-	}
-	if v, ok := ref[0].Value.(ast.Var); ok {
-		if path, ok := w.unit.alias(v); ok {
-			return path, ref[1:]
-		}
-	}
-	return nil, nil
 }

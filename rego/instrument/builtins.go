@@ -20,6 +20,8 @@ import (
 type Builtins struct {
 	// byName :: name → built-in.
 	byName map[string]*topdown.Builtin
+	// originals :: name → the name of the built-in in whose place it stands.
+	originals map[string]string
 }
 
 // prefix begins the names: it cannot be written in Rego.
@@ -34,10 +36,23 @@ func (b *Builtins) Has(name string) bool {
 	return ok
 }
 
+// Original returns the name of the built-in in whose place an instrumented one stands; that
+// of any other is its own.
+func (b *Builtins) Original(name string) string {
+	if original, ok := b.originals[name]; ok {
+		return original
+	}
+	return name
+}
+
 // Replace puts a built-in in the place of an expression's operator. The declared types
 // stay those of the original, since later steps of the compiler may look at them.
 func (b *Builtins) Replace(e *ast.Expr, original *ast.Builtin, f topdown.BuiltinFunc) {
 	ours := b.Add(types.NewFunction(original.Decl.FuncArgs().Args, original.Decl.Result()), f)
+	if b.originals == nil {
+		b.originals = make(map[string]string)
+	}
+	b.originals[ours.Name] = original.Name
 	terms := e.Terms.([]*ast.Term)
 	terms[0] = ast.NewTerm(ours.Ref()).SetLocation(terms[0].Location)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -87,24 +88,25 @@ func (b *Builtins) CacheToken(e *ast.Expr) {
 		return
 	}
 	original := ast.BuiltinMap[ref.String()]
-	b.Replace(e, original, cached(original.Name))
+	b.Replace(e, original, CachedToken(original.Name))
 }
 
-// cached returns the built-in of a name with a cache of its results. It notes on the
+// CachedToken returns the built-in of a name with a cache of its results. It notes on the
 // validity when they end. Errors are not cached: a token that fails to decode is cheap
 // to refuse.
 //
 // Only io.jwt.decode_verify reads the clock (exp, nbf). The others are functions of
 // their operands for all time.
-func cached(name string) topdown.BuiltinFunc {
+func CachedToken(name string) topdown.BuiltinFunc {
 	original := topdown.GetBuiltin(name)
 	timed := name == ast.JWTDecodeVerify.Name
+	var last atomic.Pointer[operandText]
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		v := Of(bctx)
 		if v == nil {
 			return original(bctx, operands, iter)
 		}
-		key := tokenKey(name, operands)
+		key := tokenKey(name, operands, &last)
 		if hit, ok := tokenCache.GetIfPresent(key); ok && v.Now >= hit.from && v.Now < hit.until {
 			v.Until = min(v.Until, hit.until)
 			return iter(hit.value)
@@ -150,16 +152,28 @@ func noteToken(bctx topdown.BuiltinContext, v *Validity, token *ast.Term) {
 	}
 }
 
+// operandText is an operand with its text. Terms are immutable.
+type operandText struct {
+	operand *ast.Term
+	text    string
+}
+
 // tokenKey is what a result is cached under: the built-in and its operands, each with its
-// kind and length before it, so that no two lists of operands are written alike.
-func tokenKey(name string, operands []*ast.Term) [sha256.Size]byte {
+// kind and length before it, so that no two lists of operands are written alike. The text
+// of an operand that is no string is kept for the next call, which may have the same one.
+func tokenKey(name string, operands []*ast.Term, last *atomic.Pointer[operandText]) [sha256.Size]byte {
 	buffer := append(make([]byte, 0, 1024), name...)
 	for _, o := range operands {
 		kind, text := byte('v'), ""
 		if s, ok := o.Value.(ast.String); ok {
 			kind, text = 's', string(s)
 		} else {
-			text = o.Value.String()
+			known := last.Load()
+			if known == nil || known.operand != o {
+				known = &operandText{o, o.Value.String()}
+				last.Store(known)
+			}
+			text = known.text
 		}
 		buffer = append(buffer, kind)
 		buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(text)))

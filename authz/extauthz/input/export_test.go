@@ -13,7 +13,8 @@ func (r *Reader) Project(wire []byte, reads *rego.Reads) (input rego.Input, key 
 	}
 	p := newPlan(reads)
 	input, err = c.input(nil, p)
-	return input, string(p.key(c, nil)), true, err
+	at := rego.Instant{Now: 1_700_000_000_000_000_000}
+	return input, string(p.key(c, nil, &at)), true, err
 }
 
 // ProjectDecoded returns the input document that the full decode makes for a read set.

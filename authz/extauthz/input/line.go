@@ -173,7 +173,7 @@ func (o *objectPart) plan(reads *rego.Reads) []*plan {
 	var below []*plan
 	for i, name := range o.names {
 		if child := reads.Child(name); child != nil {
-			below = append(below, &plan{name: rego.NewName(name), part: o.parts[i], below: o.parts[i].plan(child)})
+			below = append(below, newPlanOf(name, o.parts[i], child))
 		}
 	}
 	return below

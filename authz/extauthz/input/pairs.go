@@ -49,7 +49,7 @@ func (p *pairsPart) plan(reads *rego.Reads) []*plan {
 	}
 	var below []*plan
 	for _, name := range reads.Names() {
-		below = append(below, &plan{name: rego.NewName(name), part: entryPart{p, name}})
+		below = append(below, newPlanOf(name, entryPart{p, name}, reads.Child(name)))
 	}
 	return below
 }
@@ -87,8 +87,10 @@ type entryPart struct {
 
 func (entryPart) plan(*rego.Reads) []*plan { return nil }
 
+func (e entryPart) text(c *Check) (string, bool) { return lookup(e.pairs.of(c), e.name) }
+
 func (e entryPart) key(c *Check, b []byte) ([]byte, bool) {
-	value, ok := lookup(e.pairs.of(c), e.name)
+	value, ok := e.text(c)
 	if !ok {
 		return append(b, 0), false
 	}
@@ -96,7 +98,7 @@ func (e entryPart) key(c *Check, b []byte) ([]byte, bool) {
 }
 
 func (e entryPart) value(c *Check, _ []*plan) (rego.Value, error) {
-	value, ok := lookup(e.pairs.of(c), e.name)
+	value, ok := e.text(c)
 	if !ok {
 		return rego.Value{}, nil
 	}

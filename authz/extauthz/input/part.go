@@ -21,6 +21,8 @@ type textPart struct{ slot int }
 
 func (t *textPart) of(c *Check) string { return c.texts[t.slot] }
 
+func (t *textPart) text(c *Check) (string, bool) { return t.of(c), t.of(c) != "" }
+
 func (t *textPart) read(c *Check, f field) Fallback {
 	switch {
 	case f.wireType != wireBytes:
@@ -55,12 +57,16 @@ func (p *bytesPart) read(c *Check, f field) Fallback {
 	return none
 }
 
+func (p *bytesPart) text(c *Check) (string, bool) {
+	return base64.StdEncoding.EncodeToString([]byte(p.of(c))), p.of(c) != ""
+}
+
 func (p *bytesPart) value(c *Check, _ []*plan) (rego.Value, error) {
-	content := p.of(c)
-	if content == "" {
+	text, ok := p.text(c)
+	if !ok {
 		return rego.Value{}, nil
 	}
-	return rego.String(base64.StdEncoding.EncodeToString([]byte(content))), nil
+	return rego.String(text), nil
 }
 
 // integerPart is a number, absent if it is zero.

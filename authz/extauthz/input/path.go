@@ -1,8 +1,8 @@
 package input
 
 import (
+	"encoding/binary"
 	"net/url"
-	"slices"
 	"strings"
 
 	"understudy/authz/extauthz/body"
@@ -13,37 +13,40 @@ import (
 // does not depend on the others, so many paths share one cached decision:
 //
 //	parsed_path[0] == "api"; parsed_path[2] == "orders"     # /api/v1/orders/17 and /api/v1/orders/18 have one key
+//	["api", _, "orders", id] = parsed_path                  # so have they, if id is not used
 type pathPart struct{}
 
 func (pathPart) plan(reads *rego.Reads) []*plan {
-	if places, ok := reads.Indexes(); ok && len(places) > 0 {
-		slices.Sort(places)
-		return []*plan{{part: segmentsPart(places)}}
+	elements, length, ok := reads.Elements()
+	if !ok || !length && len(elements) == 0 {
+		return []*plan{{part: wholePath{}}}
 	}
-	return []*plan{{part: wholePath{}}}
+	var below []*plan
+	if length {
+		below = append(below, &plan{part: segmentCount{}})
+	}
+	for _, e := range elements {
+		below = append(below, newPlanOf("", segmentPart(e.Index), e.Reads))
+	}
+	return below
 }
 
 func (pathPart) key(_ *Check, b []byte) ([]byte, bool) { return b, true }
 
-func (pathPart) value(c *Check, below []*plan) (rego.Value, error) { return below[0].value(c) }
-
-// segmentsPart are the segments at some places, sorted. In their array, those between
-// them are empty and those after them are missing.
-type segmentsPart []int
-
-func (segmentsPart) plan(*rego.Reads) []*plan { return nil }
-
-func (s segmentsPart) key(c *Check, b []byte) ([]byte, bool) {
-	for _, segment := range s.of(c) {
-		b = appendText(append(b, 1), segment)
-	}
-	return append(b, 0), false
-}
-
-func (s segmentsPart) value(c *Check, _ []*plan) (rego.Value, error) {
+// value returns the segments that are read. In their array, those between them are empty and
+// those after them are missing; if their number is read, it has all segments.
+func (pathPart) value(c *Check, below []*plan) (rego.Value, error) {
 	var out []string
-	for i, segment := range s.of(c) {
-		for len(out) < s[i] {
+	for _, p := range below {
+		place, ok := p.part.(segmentPart)
+		if !ok {
+			return wholePath{}.value(c, nil)
+		}
+		segment, ok := place.text(c)
+		if !ok {
+			break
+		}
+		for len(out) < int(place) {
 			out = append(out, "")
 		}
 		out = append(out, segment)
@@ -51,27 +54,55 @@ func (s segmentsPart) value(c *Check, _ []*plan) (rego.Value, error) {
 	return rego.Strings(out), nil
 }
 
-// of returns the segments at the places, as far as the path has them.
-func (s segmentsPart) of(c *Check) []string {
+// segments returns the path as far as its segments are what is between its slashes.
+func segments(c *Check) string {
 	path := c.path()
 	if strings.Contains(path, "%") {
 		// That it parses was found out before.
 		segments, _ := parsePath(path)
 		path = strings.Join(segments, "/")
 	}
-	var out []string
-	place := 0
-	for segment := range strings.SplitSeq(strings.TrimLeft(path, "/"), "/") {
-		if len(out) == len(s) {
-			break
-		}
-		if place == s[len(out)] {
-			out = append(out, segment)
-		}
-		place++
-	}
-	return out
+	return strings.TrimLeft(path, "/")
 }
+
+// segmentPart is the segment at a place.
+type segmentPart int
+
+func (segmentPart) plan(*rego.Reads) []*plan { return nil }
+
+func (s segmentPart) text(c *Check) (string, bool) {
+	path := segments(c)
+	for range int(s) {
+		_, rest, more := strings.Cut(path, "/")
+		if !more {
+			return "", false
+		}
+		path = rest
+	}
+	segment, _, _ := strings.Cut(path, "/")
+	return segment, true
+}
+
+func (s segmentPart) key(c *Check, b []byte) ([]byte, bool) {
+	segment, ok := s.text(c)
+	if !ok {
+		return append(b, 0), false
+	}
+	return appendText(append(b, 1), segment), false
+}
+
+func (segmentPart) value(*Check, []*plan) (rego.Value, error) { return rego.Value{}, nil }
+
+// segmentCount is the number of segments.
+type segmentCount struct{}
+
+func (segmentCount) plan(*rego.Reads) []*plan { return nil }
+
+func (segmentCount) key(c *Check, b []byte) ([]byte, bool) {
+	return binary.AppendUvarint(b, uint64(strings.Count(segments(c), "/"))), false
+}
+
+func (segmentCount) value(*Check, []*plan) (rego.Value, error) { return rego.Value{}, nil }
 
 // wholePath are all segments.
 type wholePath struct{}

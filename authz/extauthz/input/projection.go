@@ -2,6 +2,7 @@ package input
 
 import (
 	"slices"
+	"time"
 
 	"understudy/authz"
 	"understudy/rego"
@@ -11,7 +12,7 @@ import (
 // the document is one, made once for each read set and immutable. It takes from a request
 // what the set names: the projection of the input document, and a key for it.
 //
-// Two requests of one key have equal projections. Every part writes what it is made of with
+// A policy cannot tell two requests of one key apart. Every part writes what it is made of with
 // its length, or whether it is there, so that the bytes of one never run into the next.
 type plan struct {
 	name rego.Name
@@ -19,6 +20,23 @@ type plan struct {
 	// below are the places below this one, sorted by name. A place without is read
 	// whole.
 	below []*plan
+	// observed is set for a text of which only something is found out: that is in the key,
+	// and not the text.
+	observed *rego.Observed
+}
+
+// textual is a part that is a text, with whether it is there.
+type textual interface {
+	text(c *Check) (string, bool)
+}
+
+// newPlanOf returns the plan of a part below a name.
+func newPlanOf(name string, p part, reads *rego.Reads) *plan {
+	out := &plan{name: rego.NewName(name), part: p, below: p.plan(reads)}
+	if _, ok := p.(textual); ok {
+		out.observed = reads.Observations()
+	}
+	return out
 }
 
 // part is how a place of the input document is made of a request. It is immutable.
@@ -48,11 +66,18 @@ var (
 	})}
 )
 
-func (p *plan) key(c *Check, b []byte) []byte {
+func (p *plan) key(c *Check, b []byte, at *rego.Instant) []byte {
+	if p.observed != nil {
+		text, ok := p.part.(textual).text(c)
+		if !ok {
+			return append(b, 0)
+		}
+		return p.observed.Text(append(b, 1), text, at)
+	}
 	b, more := p.part.key(c, b)
 	if more {
 		for _, child := range p.below {
-			b = child.key(c, b)
+			b = child.key(c, b, at)
 		}
 	}
 	return b
@@ -67,11 +92,13 @@ func planOf(set *authz.ReadSet) *plan {
 
 // Key is of authz.Projector. A request that was decoded in full has none: it is unusual, and
 // its decision is not cached.
-func (c *Check) Key(set *authz.ReadSet, b []byte) ([]byte, bool) {
+func (c *Check) Key(set *authz.ReadSet, now time.Time, b []byte) ([]byte, bool) {
 	if c.decoded != nil {
 		return b, false
 	}
-	return planOf(set).key(c, b), true
+	at := rego.Instant{Now: now.UnixNano()}
+	b = planOf(set).key(c, b, &at)
+	return b, !at.Unsure
 }
 
 // Input is of authz.Projector.

@@ -1,0 +1,124 @@
+package dependencies
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// Below a path there may be observations beside the names: what a policy finds out about
+// the value, where it uses the value for nothing else. An observation is a name of its own
+// kind in the tree. The value still has to be whole in an input that is evaluated
+// ([Reads.Whole]); but inputs that agree in all observations give the same value of the
+// rule, so the key of a decision needs no more than these ([Reads.Observe]).
+//
+//	startswith(input.path, "/api/")           path: "\x02^/api/"
+//	["api", _, id] = input.parsed_path        parsed_path: "\x03", "\x000": "\x02=api", "\x002": whole
+//	io.jwt.decode(input.token)[1].sub         token: "\x01io.jwt.decode…": "\x001": "sub": whole
+const (
+	// indexPrefix begins the names of elements.
+	indexPrefix = "\x00"
+	// callPrefix begins a call with constants beside the value; below it is what is read of
+	// the result. Operands follow the name of the built-in, as Rego writes them and each
+	// after a zero byte; that of the value is empty.
+	callPrefix = "\x01"
+	// textPrefix begins a comparison with a text: one of the kinds below, and the text. Alone
+	// it says that there are comparisons at all: of a value that is no text they read all.
+	textPrefix = "\x02"
+	// lengthName: the value is an array, of so many elements.
+	lengthName = "\x03"
+	// clockPrefix begins a comparison with a function of the clock: factor and offset.
+	clockPrefix = "\x04"
+)
+
+// The kinds of comparisons with a text.
+const (
+	textEqual    = "="
+	textPrefixed = "^"
+	textSuffixed = "$"
+	textContains = "~"
+)
+
+// plainName reports whether a field of an object may stand in the tree by its name: it
+// could not be taken for an element or an observation.
+func plainName(name string) bool { return name == "" || name[0] > clockPrefix[0] }
+
+// isObservation reports whether a name in the tree is an observation.
+func isObservation(name string) bool { return !plainName(name) && name[0] > indexPrefix[0] }
+
+// observed reports whether there are observations on the value at this path.
+func (r *Reads) observed() bool {
+	for name := range r.children {
+		if isObservation(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// below, a path and one more name.
+func below(path []string, name string) []string { return append(slices.Clone(path), name) }
+
+func textName(kind, text string) string { return textPrefix + kind + text }
+
+func clockName(f clockForm) string {
+	return clockPrefix + strconv.FormatFloat(f.factor, 'g', -1, 64) + " " + strconv.FormatFloat(f.offset, 'g', -1, 64)
+}
+
+// callName is the name of a call; the operand of the value is nil.
+func callName(builtin string, operands []*ast.Term) string {
+	var b strings.Builder
+	b.WriteString(callPrefix + builtin)
+	for _, o := range operands {
+		b.WriteByte(0)
+		if o != nil {
+			b.WriteString(o.String())
+		}
+	}
+	return b.String()
+}
+
+// observable are the built-ins whose calls are observations: they are pure, cost little for
+// each request or are cached (instrument.IsToken), and say less than the value. Those that
+// are true make a text or a list of the value, so that only what is observed of that helps.
+var observable = map[string]bool{
+	"glob.match": false, "regex.match": false, "strings.any_prefix_match": false, "strings.any_suffix_match": false,
+	"lt": false, "lte": false, "gt": false, "gte": false, "count": false,
+	"substring": true, "split": true, "trim_prefix": true, "trim_suffix": true, "lower": true, "upper": true,
+	"io.jwt.decode": true, "io.jwt.decode_verify": true,
+	"io.jwt.verify_hs256": false, "io.jwt.verify_hs384": false, "io.jwt.verify_hs512": false,
+	"io.jwt.verify_rs256": false, "io.jwt.verify_rs384": false, "io.jwt.verify_rs512": false,
+	"io.jwt.verify_es256": false, "io.jwt.verify_es384": false, "io.jwt.verify_es512": false,
+}
+
+const (
+	// mostCalls and mostTexts are how many calls and comparisons of one value are observed:
+	// beyond that it costs less to have it whole in the key.
+	mostCalls, mostTexts = 4, 1000
+)
+
+// settle gives up observations that do not pay, such as of a value that is compared with no
+// text, and reports whether the path is read whole then.
+func (r *Reads) settle() bool {
+	calls, texts := 0, 0
+	for name, child := range r.children {
+		whole := child.settle()
+		switch {
+		case strings.HasPrefix(name, textPrefix):
+			texts++
+		case strings.HasPrefix(name, callPrefix):
+			calls++
+			builtin, _, _ := strings.Cut(name[len(callPrefix):], "\x00")
+			if whole && observable[builtin] {
+				calls = mostCalls + 1
+			}
+		}
+	}
+	_, compared := r.children[textPrefix]
+	if calls > mostCalls || texts > mostTexts || compared && texts == 1 {
+		r.merge(ReadsEverything)
+	}
+	return r.whole
+}
