@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"understudy/admin"
 	"understudy/admin/access"
-	"understudy/admin/rest"
 )
 
 // patience bounds each wait of a row for something that has to happen.
@@ -32,6 +30,8 @@ type row struct {
 	via     string
 	// member is who sends the calls; empty if nobody is authenticated.
 	member string
+	// owner owns everything on servers that check permissions; empty if none does.
+	owner string
 
 	variables map[string]any
 	// header is that of the next call.
@@ -82,15 +82,7 @@ func newRow(t *testing.T, id string, s *script, b backend) *row {
 
 // serve starts a server on a store.
 func (r *row) serve(store *openStore) *httptest.Server {
-	server, err := admin.NewServer(admin.Config{Store: store, Now: r.clock.now, Logger: r.logs.logger()})
-	if err != nil {
-		r.Fatal(err)
-	}
-	handler, err := rest.New(rest.Config{Services: server, Logger: r.logs.logger()})
-	if err != nil {
-		r.Fatal(err)
-	}
-	listening := httptest.NewUnstartedServer(authenticated(handler))
+	listening := httptest.NewUnstartedServer(authenticated(r.edge(store)))
 	listening.Config.Protocols = restAndGRPC()
 	listening.Start()
 	r.Cleanup(listening.Close)
@@ -184,7 +176,7 @@ func init() {
 		"now": (*row).checkNow, "later": (*row).checkLater, "violation": (*row).checkViolation,
 		"node": (*row).startNode, "stop": (*row).stopNode, "TRAFFIC": (*row).traffic,
 		"LOGS": (*row).expectLogs, "record": (*row).showRecord, "nolog": (*row).checkNoLog,
-		"peer": (*row).peer, "server": (*row).addServer, "via": (*row).useServer, "as": (*row).authenticate, "header": (*row).addHeader,
+		"peer": (*row).peer, "server": (*row).addServer, "via": (*row).useServer, "as": (*row).authenticate, "guard": (*row).checkCallers, "header": (*row).addHeader,
 		"evidence": (*row).publishEvidence, "clock": (*row).moveClock, "go": (*row).runGo,
 	}
 	for _, method := range []string{"GET", "POST", "PATCH", "PUT", "DELETE"} {

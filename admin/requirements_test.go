@@ -41,6 +41,8 @@
 //	header If-Match: "x"    a header of the next call
 //	via s2                  further calls go to the server s2 (see below)
 //	as token:ann            further calls are authenticated as hers; without a name as nobody's
+//	guard token:root        from here on the server asks who calls, and checks each call;
+//	                        token:root owns everything
 //
 // A query may be written with blanks and quotes; they are escaped. A call has to
 // succeed, unless one of these follows:
@@ -125,8 +127,7 @@ import (
 
 // requirements are the IDs of the table, by group: A is AIP-236, B is AIP-128 and
 // the AIPs behind it, L are long-running operations, E are errors; P are promotion,
-// after RFC-042, and nodes; R are reports, and what a commit requires of them. Rows about
-// permissions come with those.
+// after RFC-042, and nodes; R are reports, and what a commit requires of them.
 var requirements = map[string]string{
 	"A": `A-1 A-2 A-3 A-4 A-5 A-6 A-7 A-8 A-9 A-10 A-11 A-12 A-13 A-14 A-15
 		A-20 A-21 A-22 A-23 A-24 A-25 A-26 A-27 A-28 A-29
@@ -135,12 +136,12 @@ var requirements = map[string]string{
 		A-50 A-51 A-52 A-53 A-54 A-55 A-56 A-57 A-58 A-59 A-60 A-61 A-62 A-63 A-64 A-65 A-66
 		A-70 A-71 A-72 A-73 A-74 A-75 A-76 A-77 A-78 A-79`,
 	"B": `B-1 B-2 B-3 B-4 B-5 B-6 B-7 B-8 B-9 B-10 B-11 B-12 B-13 B-14 B-15 B-16 B-20 B-21 B-22 B-23 B-24 B-25
-		B-26 B-27 B-28 B-29 B-30 B-31 B-32 B-33 B-34 B-35 B-36 B-37 B-40 B-41 B-42 B-43 B-44 B-45 B-46 B-46b
-		B-47 B-48 B-49 B-50 B-52 B-53 B-54 B-55 B-56 B-57 B-58 B-59 B-60 B-61 B-62 B-63 B-64 B-65 B-66 B-67
+		B-26 B-27 B-28 B-29 B-30 B-31 B-32 B-33 B-34 B-35 B-36 B-37 B-38 B-40 B-41 B-42 B-43 B-44 B-45 B-46 B-46b
+		B-47 B-48 B-49 B-50 B-51 B-52 B-53 B-54 B-55 B-56 B-57 B-58 B-59 B-60 B-61 B-62 B-63 B-64 B-65 B-66 B-67
 		B-68 B-69 B-70 B-71 B-72 B-73 B-74 B-75 B-76 B-77 B-78 B-79 B-80 B-81 B-82 B-85 B-86 B-87 B-88 B-89
-		B-90 B-91 B-92 B-93 B-94 B-95 B-96 B-97 B-98 B-103 B-104
+		B-90 B-91 B-92 B-93 B-94 B-95 B-96 B-97 B-98 B-100 B-101 B-102 B-103 B-104
 		B-110 B-111 B-111b B-112 B-113 B-114 B-115 B-120 B-121`,
-	"L": `L-1 L-2 L-3 L-4 L-5 L-6 L-7 L-8 L-9 L-10 L-11 L-12 L-13 L-14 L-15 L-16 L-17 L-18 L-19`,
+	"L": `L-1 L-2 L-3 L-4 L-5 L-6 L-7 L-8 L-9 L-10 L-11 L-12 L-13 L-14 L-15 L-16 L-17 L-18 L-19 L-20`,
 	"R": `R-1 R-2 R-3 R-4 R-5 R-6 R-7 R-8 R-9 R-10 R-11 R-12 R-13 R-14`,
 	"P": `P-1 P-2 P-3 P-4 P-5 P-6 P-7 P-8 P-9 P-10 P-11`,
 	"E": `E-1 E-2 E-3 E-4 E-5 E-6 E-7 E-8 E-9 E-10 E-11`,

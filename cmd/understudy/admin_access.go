@@ -18,7 +18,7 @@ type ownerConfig struct {
 
 // bind declares the flags.
 func (c *ownerConfig) bind(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.owners, "admin-owner", nil, "who may everything in the admin API, whatever is bound: a principal, such as token:alice or spiffe://example.org/ops, or group:NAME; repeatable")
+	f.StringSliceVar(&c.owners, "admin-owner", nil, "who may everything in the admin API, whatever is bound: a principal, such as token:alice or spiffe://example.org/ops, or group:NAME; repeatable")
 }
 
 // check calls check with each rule and whether it is kept.
