@@ -91,17 +91,25 @@ func TestBindingsLiveAsLongAsTheirPolicy(t *testing.T) {
 		if got := s.must(owner, "GET", s.policy+":getIamPolicy", "").value["bindings"]; got != nil {
 			t.Errorf("a new policy has the bindings %v of an earlier one", got)
 		}
+
+		// Nor are those taken over that an earlier policy has left behind, however that came.
+		s.bind(s.policy, "editor", "token:e")
+		commit(t, store, admin.Delete{Key: admin.Key(s.policy)})
+		s.createPolicy()
+		s.want(403, "token:e", "GET", s.policy, "")
 	})
 }
 
 // damage replaces a record by what nobody can read.
 func damage(t *testing.T, store admin.Store, key string) {
 	t.Helper()
-	project, _, _ := strings.Cut(strings.TrimPrefix(key, "projects/"), "/")
-	_, err := store.Commit(t.Context(), admin.Txn{
-		ID: admin.NewID(), Project: project, Writes: []admin.Write{admin.Put{Key: admin.Key(key), Value: []byte{0xff}, Etag: "e"}},
-	})
-	if err != nil {
+	commit(t, store, admin.Put{Key: admin.Key(key), Value: []byte{0xff}, Etag: "e"})
+}
+
+// commit makes a write in the project of the test.
+func commit(t *testing.T, store admin.Store, write admin.Write) {
+	t.Helper()
+	if _, err := store.Commit(t.Context(), admin.Txn{ID: admin.NewID(), Project: projectOf(t), Writes: []admin.Write{write}}); err != nil {
 		t.Fatal(err)
 	}
 }
