@@ -12,8 +12,8 @@ import (
 	"understudy/admin/apierror"
 )
 
-// The API has no authentication, and by default it listens on a loopback address: whoever
-// can reach that is taken for its owner. But a browser on the machine can reach it too, and
+// By default the API has no authentication and listens on a loopback address: whoever can
+// reach that is taken for its owner. But a browser on the machine can reach it too, and
 // runs pages of other sites. Two attacks follow. A page may send requests that need no
 // permission of the server, such as a POST without a content type (cross-site request
 // forgery). And a site may let a name of its own point to 127.0.0.1, so that the browser
