@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -71,10 +72,18 @@ type server struct {
 	// prefix is that of an organization, or empty.
 	prefix string
 	admin  *admin.Server
+	// header is sent with each call.
+	header http.Header
 	*httptest.Server
 }
 
 func serve(t *testing.T, store stores, project string, trust bool) *server {
+	t.Helper()
+	return serveWith(t, store, policyfile.Config{Project: project, TrustRevisionIDs: trust})
+}
+
+// serveWith is serve with a configuration, to which it adds the admin API.
+func serveWith(t *testing.T, store stores, c policyfile.Config) *server {
 	t.Helper()
 	s, err := admin.NewServer(admin.Config{Store: store})
 	if err != nil {
@@ -84,13 +93,14 @@ func serve(t *testing.T, store stores, project string, trust bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := policyfile.New(policyfile.Config{Admin: s, Project: project, TrustRevisionIDs: trust})
+	c.Admin = s
+	api, err := policyfile.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	listening := httptest.NewServer(api.Handler(edge))
 	t.Cleanup(listening.Close)
-	return &server{T: t, store: store, project: project, admin: s, Server: listening}
+	return &server{T: t, store: store, project: c.Project, admin: s, Server: listening}
 }
 
 // apiResponse is what a call of the API returned.
@@ -118,6 +128,7 @@ func (s *server) call(method, path, body string) apiResponse {
 	} {
 		r.Header.Set(name, value)
 	}
+	maps.Copy(r.Header, s.header)
 	response, err := s.Client().Do(r)
 	if err != nil {
 		s.Fatal(err)
