@@ -54,8 +54,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("REDIS", redis)
 			// A busy machine is no slow policy.
 			e.Setenv("UNDERSTUDY_DECISION_TIMEOUT", scriptTime.String())
-			examples, err := filepath.Abs("../../deploy/examples")
-			e.Setenv("EXAMPLES", examples)
+			deploy, err := filepath.Abs("../../deploy")
+			e.Setenv("DEPLOY", deploy)
+			e.Setenv("EXAMPLES", filepath.Join(deploy, "examples"))
 			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -28,17 +28,24 @@ type manifest struct {
 // server does on request: unknown and repeated fields are refused.
 func readManifest(t *testing.T) *manifest {
 	t.Helper()
-	file, err := os.Open("kubernetes/sidecar.yaml")
+	m := &manifest{}
+	readObjects(t, "kubernetes/sidecar.yaml", map[string]any{
+		"apps/v1 Deployment":            &m.deployment,
+		"v1 Service":                    &m.service,
+		"policy/v1 PodDisruptionBudget": &m.disruption,
+	})
+	return m
+}
+
+// readObjects decodes a file into objects, one of each kind. It is as strict as
+// readManifest says.
+func readObjects(t *testing.T, name string, objects map[string]any) {
+	t.Helper()
+	file, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	m := &manifest{}
-	objects := map[string]any{
-		"apps/v1 Deployment":            &m.deployment,
-		"v1 Service":                    &m.service,
-		"policy/v1 PodDisruptionBudget": &m.disruption,
-	}
 	decoder := yaml.NewDecoder(file)
 	for {
 		var document map[string]any
@@ -58,7 +65,6 @@ func readManifest(t *testing.T) *manifest {
 	for kind := range objects {
 		t.Errorf("there is no %s", kind)
 	}
-	return m
 }
 
 func decodeStrictly(t *testing.T, document map[string]any, object any) {
@@ -104,8 +110,11 @@ func TestPodSelectorsMatch(t *testing.T) {
 }
 
 // TestPodIsRestricted follows the Restricted profile of the Pod Security Standards.
-func TestPodIsRestricted(t *testing.T) {
-	m := readManifest(t)
+func TestPodIsRestricted(t *testing.T) { checkRestricted(t, readManifest(t)) }
+
+// checkRestricted checks the Pod of a manifest.
+func checkRestricted(t *testing.T, m *manifest) {
+	t.Helper()
 	pod := m.deployment.Spec.Template.Spec
 	if s := pod.SecurityContext; s == nil || !isTrue(s.RunAsNonRoot) || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Error("the Pod may run as root or has no seccomp profile")

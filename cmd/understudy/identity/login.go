@@ -52,7 +52,8 @@ shown this one.`,
 	return cmd
 }
 
-// run logs in. What the server does not take is not kept.
+// run logs in. Nobody is asked for a server that wants no login, and what the server does
+// not take is not kept.
 func (l *login) run(ctx context.Context, c *cli.Client) error {
 	if err := c.MaySendToken("`understudy login`"); err != nil {
 		return command.Usage(err)
@@ -61,17 +62,17 @@ func (l *login) run(ctx context.Context, c *cli.Client) error {
 	if err != nil {
 		return err
 	}
+	if who, err := c.WhoAmI(ctx); err == nil && who.Principal == "" {
+		return fmt.Errorf("the server at %s has no authentication: everybody who reaches it may do everything, and no login is needed", c.Addr())
+	}
 	got, err := credentials.Device(ctx, c.Addr(), settings, func(code credentials.Code) { showCode(c, code) })
 	if err != nil {
 		return err
 	}
 	c.ShowToken(got.Fresh())
 	who, err := c.WhoAmI(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("the issuer logged you in, but the login is not kept: %w", err)
-	case who.Principal == "":
-		return fmt.Errorf("the server at %s has no authentication: everybody who reaches it may do everything, and no login is needed", c.Addr())
 	}
 	if err := got.Save(); err != nil {
 		return err
