@@ -9,12 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"github.com/spf13/cobra"
 
+	"understudy/admin/access"
 	"understudy/admin/policyfile"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
@@ -131,7 +133,7 @@ func (c *Client) put(ctx context.Context, path string, document []byte) (activeL
 		return activeLock{}, fmt.Errorf("calling the Policyfile API: %w", err)
 	}
 	if response.StatusCode/100 != 2 {
-		return activeLock{}, refusedPush(response, answer)
+		return activeLock{}, c.refusedPush(ctx, response, answer)
 	}
 	return activeLock{
 		answer, response.StatusCode == http.StatusCreated,
@@ -139,15 +141,25 @@ func (c *Client) put(ctx context.Context, path string, document []byte) (activeL
 	}, nil
 }
 
-// refusedPush is what the API says against a lock.
-func refusedPush(response *http.Response, answer []byte) error {
+// denial matches what a refusal says of the permission that is missing.
+var denial = regexp.MustCompile(`Permission '(\S+)' denied on resource '(\S+)'`)
+
+// refusedPush is what the API says against a lock, or against who pushes it.
+func (c *Client) refusedPush(ctx context.Context, response *http.Response, answer []byte) error {
 	var problem struct {
 		Error []string `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &problem); err != nil || len(problem.Error) == 0 {
 		return fmt.Errorf("the Policyfile API answers %s", response.Status)
 	}
-	return errors.New(strings.Join(problem.Error, "\n  "))
+	text := strings.Join(problem.Error, "\n  ")
+	if response.StatusCode == http.StatusUnauthorized {
+		text += "\n  " + c.howToBeKnown()
+	}
+	if m := denial.FindStringSubmatch(text); m != nil {
+		text += c.howToBeAllowed(ctx, access.Permission(m[1]), m[2])
+	}
+	return errors.New(text)
 }
 
 // awaitApplied waits until every live sidecar has the lock.
