@@ -26,9 +26,9 @@ const (
 	maxToken = 16 << 10
 	// freshFor is how long keys are used before they are read again, and retryAfter how
 	// long the next attempt waits after one that failed.
-	freshFor, retryAfter = 5 * time.Minute, 10 * time.Second
-	// betweenFetches is the least time between two attempts to read the keys: whoever
-	// reaches the port can send tokens that name unknown keys.
+	freshFor, retryAfter = 5 * time.Minute, 2 * time.Second
+	// betweenFetches is the least time from an attempt that succeeded to the next one that a
+	// token causes: whoever reaches the port can send tokens that name unknown keys.
 	betweenFetches = 5 * time.Second
 )
 
@@ -206,8 +206,11 @@ func (i *Issuer) claims(verified *oidc.IDToken) (Claims, error) {
 func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
 	i.mu.Lock()
 	if i.fetching == nil {
-		if !i.last.IsZero() && time.Since(i.last) < i.spacing {
-			err := i.lastErr
+		wait, err := i.spacing, i.lastErr
+		if err != nil {
+			wait = min(wait, retryAfter)
+		}
+		if !i.last.IsZero() && time.Since(i.last) < wait {
 			i.mu.Unlock()
 			return i.current.Load(), err
 		}
