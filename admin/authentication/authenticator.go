@@ -122,7 +122,7 @@ func (a *Authenticator) identify(r *http.Request) (Identity, access.Method, erro
 		return a.identifyToken(r.Context(), token)
 	}
 	if a.certificates && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		identity, err := ofCertificate(r.TLS.VerifiedChains[0][0])
+		identity, err := ofCertificate(r.TLS.VerifiedChains[0][0], time.Now())
 		return identity, access.MethodCertificate, err
 	}
 	return Identity{}, "", missing

@@ -128,6 +128,8 @@ func TestRefusals(t *testing.T) {
 	stranger = strings.Fields(stranger)[1]
 	unverified := request(nil)
 	unverified.TLS.PeerCertificates = []*x509.Certificate{good}
+	old := certificate("ann", nil)
+	old.NotAfter = time.Now().Add(-time.Second)
 	plain := request(nil)
 	plain.TLS = nil
 	for name, c := range map[string]struct {
@@ -149,6 +151,7 @@ func TestRefusals(t *testing.T) {
 		"expired":                            {request(nil, "Bearer "+k.issuer.Token(map[string]any{"exp": 1})), "has expired"},
 		"another audience":                   {request(nil, "Bearer "+k.issuer.Token(map[string]any{"aud": "x"})), "it has to be for understudy"},
 		"a name that no binding has":         {request(certificate("a\nb", nil)), "member of a binding"},
+		"a certificate that has expired":     {request(old), "has expired since"},
 		"no name at all":                     {request(certificate("", nil)), "neither a SPIFFE ID nor"},
 		"two SPIFFE IDs":                     {request(certificate("x", nil, "spiffe://a/b", "spiffe://a/c")), "another URI"},
 		"a SPIFFE ID without a path":         {request(certificate("x", nil, "spiffe://a")), "member of a binding"},

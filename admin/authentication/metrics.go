@@ -21,6 +21,7 @@ const (
 	outcomeMissing     outcome = "missing"
 	outcomeUnknown     outcome = "unknown"
 	outcomeMalformed   outcome = "malformed"
+	outcomeExpired     outcome = "expired"
 	outcomeUnavailable outcome = "unavailable"
 )
 

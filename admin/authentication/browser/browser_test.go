@@ -28,7 +28,10 @@ type site struct {
 	token  string // of the name ci
 }
 
-func newSite(t *testing.T, tls bool) *site {
+func newSite(t *testing.T, tls bool) *site { return newSiteBehind(t, tls, nil) }
+
+// newSiteBehind is a site that browsers reach at a URL, if that is not nil.
+func newSiteBehind(t *testing.T, tls bool, front *url.URL) *site {
 	t.Helper()
 	s := &site{issuer: oidctest.New(t)}
 	token, line, err := tokens.New("ci")
@@ -53,7 +56,7 @@ func newSite(t *testing.T, tls bool) *site {
 		t.Fatal(err)
 	}
 	login, err := browser.New(browser.Config{
-		Authenticator: a, Issuer: issuer, Client: oidc.Client{ID: "understudy", Scopes: []string{"openid"}}, Guard: rest.Guard{Hosts: []string{}},
+		Authenticator: a, Issuer: issuer, Client: oidc.Client{ID: "understudy", Scopes: []string{"openid"}}, Guard: rest.Guard{Hosts: []string{}}, URL: front,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -374,5 +377,21 @@ func TestTwoSessions(t *testing.T) {
 	_ = response.Body.Close()
 	if response.StatusCode != 401 {
 		t.Errorf("got %s", response.Status)
+	}
+}
+
+// TestBehindAProxy with TLS: the browser comes back to the proxy, and keeps the session for
+// TLS alone.
+func TestBehindAProxy(t *testing.T) {
+	s := newSiteBehind(t, false, &url.URL{Scheme: "https", Host: "understudy.example.com"})
+	a := s.agent(t)
+	p := a.request("GET", s.URL+browser.LoginPath+"?with=issuer", false, nil)
+	at, err := url.Parse(p.header.Get("Location"))
+	if err != nil || at.Query().Get("redirect_uri") != "https://understudy.example.com"+browser.CallbackPath {
+		t.Errorf("the issuer sends the browser to %s, %v", at, err)
+	}
+	a.request("POST", s.URL+browser.LoginPath, false, url.Values{"token": {s.token}})
+	if c := a.cookies["__Host-understudy-session"]; c == nil || !c.Secure || c.Path != "/" {
+		t.Errorf("the session is kept as %v", c)
 	}
 }
