@@ -65,8 +65,8 @@ func (u *UI) experiment(r *http.Request) (*view, error) {
 			{ID: "numbers", Page: "numbers", Data: numbersOf(t.Report)},
 			{ID: "time", Page: "time", Data: plotsOf(t.Report)},
 			{ID: "groups", Page: "groups", Data: groupsOf(t.Report, r.URL.Query())},
-			{ID: "known", Page: "known", Data: knownOf(t.Report)},
 			{ID: "text", Page: "text", Data: text, Version: text.version},
+			{ID: "known", Page: "known", Data: knownOf(t.Report)},
 			{ID: "about", Page: "about", Data: t},
 		},
 	}, nil
@@ -163,8 +163,8 @@ func knownOf(r *adminpb.Report) known {
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
 		k.AllPairs = verdict.Summary(verdict.AsReport(all))
 	}
-	for i, d := range verdict.Groups(&adminpb.Report{Differences: r.GetReplayed().GetDifferences()}) {
-		k.Earlier = append(k.Earlier, newGroup(d, i))
+	for _, d := range verdict.Groups(&adminpb.Report{Differences: r.GetReplayed().GetDifferences()}) {
+		k.Earlier = append(k.Earlier, newGroup(d))
 	}
 	return k
 }

@@ -11,6 +11,9 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
+// groupsOpen is up to how many groups are open from the start.
+const groupsOpen = 2
+
 // group is a group of differences as the table shows it.
 type group struct {
 	*adminpb.Report_Difference
@@ -18,12 +21,14 @@ type group struct {
 	Anchor string
 	// KindName and Class are its kind.
 	KindName, Class string
+	// Open says that it is open from the start: there are few.
+	Open bool
 	// Before and After are what callers get.
 	Before, After string
 }
 
 // newGroup is a group. Its anchor stays the same while its place changes.
-func newGroup(d *adminpb.Report_Difference, _ int) group {
+func newGroup(d *adminpb.Report_Difference) group {
 	before, after := verdict.Answers(d)
 	return group{
 		Report_Difference: d, KindName: verdict.NameOf(d.Kind), Class: classes[d.Kind], Before: before, After: after,
@@ -81,9 +86,9 @@ var orders = map[string]func(a, b group) int{
 func groupsOf(r *adminpb.Report, q url.Values) groupTable {
 	t := groupTable{Kind: q.Get("kind"), Text: q.Get("q"), All: len(r.Differences)}
 	counts := make(map[adminpb.Report_Kind]int)
-	for i, d := range verdict.Groups(r) {
+	for _, d := range verdict.Groups(r) {
 		counts[d.Kind]++
-		if g := newGroup(d, i); (t.Kind == "" || t.Kind == g.Class) && g.has(t.Text) {
+		if g := newGroup(d); (t.Kind == "" || t.Kind == g.Class) && g.has(t.Text) {
 			t.Rows = append(t.Rows, g)
 		}
 	}
@@ -92,6 +97,9 @@ func groupsOf(r *adminpb.Report, q url.Values) groupTable {
 			class := classes[k.Value]
 			t.Kinds = append(t.Kinds, kindChoice{Value: class, Name: k.Name, Groups: counts[k.Value], Chosen: t.Kind == class})
 		}
+	}
+	for i := range t.Rows {
+		t.Rows[i].Open = len(t.Rows) <= groupsOpen
 	}
 	t.sort(q.Get("sort"))
 	for _, o := range r.OtherDifferences {
@@ -115,7 +123,7 @@ func (t *groupTable) sort(by string) {
 	}
 	for _, c := range []column{
 		{Name: "Requests", Key: "requests", Class: "number"}, {Name: "Kind", Key: "kind"}, {Name: "Method and path", Key: "path"},
-		{Name: "Callers", Key: "callers", Class: "number"}, {Name: "Last", Key: "last"},
+		{Name: "Callers", Key: "callers", Class: "number"}, {Name: "Last (UTC)", Key: "last"},
 	} {
 		c.Aria, c.Next = "none", "-"+c.Key // numbers and times: the largest first
 		if c.Key == "kind" || c.Key == "path" {

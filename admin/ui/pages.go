@@ -83,7 +83,7 @@ func (p *pages) serveAsset(w http.ResponseWriter, r *http.Request) {
 // functions are what templates call.
 var functions = template.FuncMap{
 	"address": address, "id": id, "shortEtag": shortEtag, "number": report.Number, "share": verdict.Share, "counted": verdict.Counted,
-	"period": verdict.Period, "kindName": verdict.NameOf, "when": when, "stamp": stamp,
+	"period": verdict.Period, "kindName": verdict.NameOf, "when": when, "day": day, "stamp": stamp,
 	"dict": dict, "join": strings.Join, "upper": upperFirst,
 	"plus": func(a, b int64) int64 { return a + b }, "tone": toneOf,
 }
@@ -101,8 +101,11 @@ func when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "never"
 	}
-	return t.AsTime().UTC().Format("2006-01-02 15:04 UTC")
+	return day(t) + " UTC"
 }
+
+// day is that without the zone, below a heading that has it.
+func day(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format("2006-01-02 15:04") }
 
 // stamp writes a time for programs (the attribute datetime).
 func stamp(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }

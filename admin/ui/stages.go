@@ -139,8 +139,8 @@ func (u *UI) step(ctx context.Context, from, to string) (step, error) {
 	if err != nil {
 		return s, err
 	}
-	for _, id := range keysOf(left, right) {
-		row := newStageRow(id, left[id], right[id])
+	for _, policy := range keysOf(left, right) {
+		row := s.row(policy, left[policy], right[policy])
 		if row.Promotable() {
 			s.Differing++
 		}
@@ -162,14 +162,14 @@ func (u *UI) mayPromote(ctx context.Context, from, to string) (bool, error) {
 	return true, nil
 }
 
-// newStageRow compares by revision, which is the hash of the content.
-func newStageRow(policy string, left, right *adminpb.Policy) stageRow {
+// row compares by revision, which is the hash of the content.
+func (s step) row(policy string, left, right *adminpb.Policy) stageRow {
 	row := stageRow{ID: policy, Left: left, Right: right}
 	switch {
 	case right == nil:
-		row.Word, row.Tone = "only in the first", "look"
+		row.Word, row.Tone = "only in " + id(s.From), "look"
 	case left == nil:
-		row.Word, row.Tone = "only in the second", "unknown"
+		row.Word, row.Tone = "only in " + id(s.To), "unknown"
 	case id(left.Revision) == id(right.Revision):
 		row.Word, row.Tone = "the same", "good"
 	default:

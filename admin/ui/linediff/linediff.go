@@ -76,9 +76,26 @@ func (b *builder) same(n int) {
 	}
 }
 
+// maxAligned bounds the lines of a change for which it is worked out which of them belong
+// together: it takes their product.
+const maxAligned = 60
+
 // replace adds lines of the left that are deleted and lines of the right that are inserted in
-// their place: in pairs as far as there are some of both.
+// their place. Those that have most in common are in one row; what is between is paired in
+// order, as far as there are some of both.
 func (b *builder) replace(deleted, inserted int) {
+	i, j := b.i, b.j
+	if deleted != inserted && min(deleted, inserted) > 0 && max(deleted, inserted) <= maxAligned {
+		for _, p := range aligned(b.left[i:i+deleted], b.right[j:j+inserted]) {
+			b.pair(i+p.i-b.i, j+p.j-b.j)
+			b.pair(1, 1)
+		}
+	}
+	b.pair(i+deleted-b.i, j+inserted-b.j)
+}
+
+// pair adds deleted and inserted lines in order.
+func (b *builder) pair(deleted, inserted int) {
 	for deleted > 0 || inserted > 0 {
 		row := Row{Op: Changed}
 		if deleted > 0 {
@@ -96,6 +113,44 @@ func (b *builder) replace(deleted, inserted int) {
 		deleted, inserted = max(0, deleted-1), max(0, inserted-1)
 		b.rows = append(b.rows, row)
 	}
+}
+
+// aligned finds the pairs of lines, in order on both sides, that have most in common together.
+func aligned(left, right []string) (pairs []pair) {
+	best := make([][]int, len(left)+1) // best[i][j] is that of the lines from i and j on
+	for i := range best {
+		best[i] = make([]int, len(right)+1)
+	}
+	for i := len(left) - 1; i >= 0; i-- {
+		for j := len(right) - 1; j >= 0; j-- {
+			best[i][j] = max(best[i+1][j], best[i][j+1], best[i+1][j+1]+alike(left[i], right[j]))
+		}
+	}
+	for i, j := 0, 0; i < len(left) && j < len(right); {
+		switch score := alike(left[i], right[j]); {
+		case score > 0 && best[i][j] == best[i+1][j+1]+score:
+			pairs = append(pairs, pair{i, j})
+			i, j = i+1, j+1
+		case best[i][j] == best[i+1][j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return pairs
+}
+
+// alike is how much two lines have in common, in bytes; 0 if that is too little to be one line
+// that was changed.
+func alike(left, right string) int {
+	if len(left)+len(right) > 1000 {
+		return 0
+	}
+	before, after := Middle(strings.TrimSpace(left), strings.TrimSpace(right))
+	if 3*(before+after) < max(len(left), len(right)) {
+		return 0
+	}
+	return before + after
 }
 
 // edits adds the rows of two texts that begin and end differently.

@@ -83,6 +83,18 @@ func check(t *testing.T, left, right []string) int {
 	return edits
 }
 
+// TestChangedLinesAreBesideEachOther, where others are inserted or deleted with them.
+func TestChangedLinesAreBesideEachOther(t *testing.T) {
+	left := []string{"# a comment", "allow := {\"user\": sub} if {"}
+	right := []string{"allow := {\"user\": sub, \"plan\": plan} if {"}
+	if got, want := shown(linediff.Diff(left, right)), "-"+left[0]+"~"+left[1]+">"+right[0]; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := shown(linediff.Diff(right, left)), "+"+left[0]+"~"+right[0]+">"+left[1]; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestDiffIsComplete: whatever the texts are, the rows are both of them, with as few edits as a
 // longest common subsequence leaves.
 func TestDiffIsComplete(t *testing.T) {

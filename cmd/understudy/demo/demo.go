@@ -59,6 +59,8 @@ type demo struct {
 	traffic *traffic
 	// flags say to all commands where the server is.
 	flags []string
+	// keep says that the server stays, with traffic, until it is interrupted.
+	keep bool
 }
 
 // Serve runs a server until ctx is done: with all it stores in dir, on free ports of this
@@ -71,17 +73,18 @@ type Execute func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // New is the command. start runs the server that is shown, and execute what is done with it.
 func New(start Serve, execute Execute) *cobra.Command {
-	var fast bool
+	var fast, keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See the whole of it in ten seconds",
 		Long: `Start a server of its own, with an example policy and an experiment; send it
 traffic as Envoy would; show what the experiment would change; and commit it. It
-uses free ports and a temporary folder, and leaves nothing behind.`,
+uses free ports and a temporary folder, and leaves nothing behind. With --keep it
+stays up with traffic flowing, so that you can look at its page in a browser.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
-			d := &demo{out: out, colour: terminal.PaletteFor(out), pause: 900 * time.Millisecond, start: start, execute: execute}
+			d := &demo{out: out, colour: terminal.PaletteFor(out), pause: 900 * time.Millisecond, start: start, execute: execute, keep: keep}
 			if fast {
 				d.pause = 0
 			}
@@ -89,6 +92,7 @@ uses free ports and a temporary folder, and leaves nothing behind.`,
 		},
 	}
 	cmd.Flags().BoolVar(&fast, "fast", false, "do not pause between the steps")
+	cmd.Flags().BoolVar(&keep, "keep", false, "stay up at the end, with another experiment and traffic, until Ctrl-C")
 	return cmd
 }
 
@@ -132,6 +136,7 @@ func (d *demo) chapters(ctx context.Context, bound map[string]string) error {
 	defer func() { _ = conn.Close() }()
 	d.authz = authv3.NewAuthorizationClient(conn)
 	fmt.Fprintf(d.out, "Understudy runs on this machine: Envoy would ask it at %s.\n", bound["authz"])
+	fmt.Fprintf(d.out, "Its page is http://%s/ui/\n", bound["admin"])
 	fmt.Fprintf(d.out, "   %s\n", d.colour.Dim("$ export UNDERSTUDY_ADMIN_ADDR="+bound["admin"]+" \\\n       UNDERSTUDY_LOCATION="+Location))
 	for _, chapter := range []func(context.Context) error{
 		d.createPolicy, d.showDecisions, d.startPreview, d.catch, d.fix, d.confirm, d.commit,
@@ -144,6 +149,9 @@ func (d *demo) chapters(ctx context.Context, bound map[string]string) error {
 		}
 	}
 	fmt.Fprintln(d.out, "\nWhat would change was known before. `understudy serve` starts it for real.")
+	if d.keep {
+		return d.stay(ctx, bound["admin"])
+	}
 	return nil
 }
 
