@@ -76,8 +76,8 @@ func (u *UI) steps(ctx context.Context, here string) ([]step, error) {
 	next := make(map[string]string) // :: location → its next one
 	for i := 0; i < len(names) && i < stagesShown; i++ {
 		to, err := u.nextOf(ctx, names[i])
-		if denied(err) {
-			continue
+		if denied(err) && names[i] != here {
+			continue // it ends the chain, for whoever asks
 		}
 		if err != nil {
 			return nil, err
@@ -167,9 +167,9 @@ func (s step) row(policy string, left, right *adminpb.Policy) stageRow {
 	row := stageRow{ID: policy, Left: left, Right: right}
 	switch {
 	case right == nil:
-		row.Word, row.Tone = "only in " + id(s.From), "look"
+		row.Word, row.Tone = "only in "+id(s.From), "look"
 	case left == nil:
-		row.Word, row.Tone = "only in " + id(s.To), "unknown"
+		row.Word, row.Tone = "only in "+id(s.To), "unknown"
 	case id(left.Revision) == id(right.Revision):
 		row.Word, row.Tone = "the same", "good"
 	default:
