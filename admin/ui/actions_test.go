@@ -240,7 +240,7 @@ func TestPromotion(t *testing.T) {
 	if a := s.post(address, form); a.code != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), "/ui/"+next+"/operations/") {
 		t.Fatalf("the promotion: got %d to %s\n%s", a.code, a.header.Get("Location"), a.body)
 	}
-	if got, want := s.policyAt(next+"/policies/new").Modules["shop.rego"], s.policyAt(location+"/policies/new").Modules["shop.rego"]; got != want {
+	if got, want := s.policyAt(next + "/policies/new").Modules["shop.rego"], s.policyAt(location + "/policies/new").Modules["shop.rego"]; got != want {
 		t.Errorf("what was promoted is %q, want %q", got, want)
 	}
 	if got := s.policyAt(next + "/policies/shop").Modules["shop.rego"]; !strings.Contains(got, "false") {
