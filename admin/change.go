@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/apierror"
+	"understudy/admin/audit"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -33,6 +34,9 @@ type Change struct {
 	Policies []authz.PolicyName
 	// ended are the experiments that end by the change: their evidence is dropped.
 	ended []EvidenceName
+	// before and after are the etags of the resource whose content changes, for the audit log:
+	// of the policy, if an experiment is committed. Empty if there is none, or more than one.
+	before, after string
 	// Response is the result of the operation.
 	Response proto.Message
 	// revision and report are for the metadata of a commit. The report is nil if nothing was
@@ -62,6 +66,7 @@ func (s *Server) Mutate(
 		if err != nil {
 			return nil, err
 		}
+		audit.FromContext(ctx).Resource(string(c.Target))
 		if validateOnly {
 			return c.rehearsed()
 		}
@@ -121,9 +126,13 @@ func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) 
 		txn.Events = []Event{{c.Target.Location(), policies}}
 	}
 	sequence, err := s.store.Commit(ctx, txn)
+	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+		audit.FromContext(ctx).Operation(op.message.Name)
+	}
 	if err != nil {
 		return nil, s.refusal(ctx, c, err)
 	}
+	audit.FromContext(ctx).Changed(c.before, c.after)
 	if op.sequence == 0 {
 		op.sequence = sequence
 	}

@@ -9,6 +9,7 @@ import (
 
 	"understudy/admin/aip"
 	"understudy/admin/apierror"
+	"understudy/admin/audit"
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 )
@@ -56,6 +57,7 @@ func (s *Server) UpdateConfig(ctx context.Context, r *adminpb.UpdateConfigReques
 		if err != nil {
 			return nil, s.storeFailed(ctx, "updating "+string(name), err)
 		}
+		audit.FromContext(ctx).Changed(u.before, u.config.Etag)
 		return u.config, nil
 	}
 	return nil, apierror.ConcurrentChange(name)
@@ -110,8 +112,9 @@ func (s *Server) AsConfig(ctx context.Context, name Key, r Record) (StoredConfig
 
 // ConfigUpdate is an update of a configuration, worked out but not made.
 type ConfigUpdate struct {
-	// config is what it becomes.
+	// config is what it becomes, and before the etag that it has.
 	config *adminpb.Config
+	before string
 	// Conditions are what it was worked out from: the configuration, and those of all
 	// locations that lie ahead in the chain.
 	Conditions []Condition
@@ -167,7 +170,7 @@ func (s *Server) withContent(ctx context.Context, stored StoredConfig, config *a
 		return ConfigUpdate{}, err
 	}
 	write, err := NewPut(config.Name, config.Etag, config)
-	return ConfigUpdate{config, append([]Condition{stored.Unchanged()}, chain...), write}, err
+	return ConfigUpdate{config, stored.config.Etag, append([]Condition{stored.Unchanged()}, chain...), write}, err
 }
 
 // checkNext checks that policies can be promoted from one location to another: they

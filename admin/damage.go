@@ -88,6 +88,7 @@ func (s *Server) damagedPolicyDeletion(stored StoredPolicy) *Change {
 		Writes: []Write{
 			Delete{name}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()},
 		},
+		before:   stored.Record.Etag,
 		Response: &adminpb.Policy{Name: string(name), DeleteTime: now, PurgeTime: now},
 	}
 }

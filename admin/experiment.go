@@ -125,6 +125,7 @@ func (s *Server) DeletePolicyExperiment(
 			Verb:       VerbDelete,
 			Conditions: []Condition{stored.unchanged()},
 			Writes:     []Write{Delete{name}},
+			before:     stored.record.Etag,
 			Response:   &adminpb.PolicyExperiment{Name: string(name)},
 		}
 		if stored.damage == nil {
@@ -234,6 +235,7 @@ func (s *Server) experimentCreation(
 			return nil
 		},
 		Writes:   []Write{write},
+		after:    experiment.Etag,
 		Response: experiment,
 	}, nil
 }
@@ -357,6 +359,8 @@ func experimentReplacement(
 		Verb:       v,
 		Conditions: []Condition{stored.unchanged()},
 		Writes:     []Write{write},
+		before:     stored.record.Etag,
+		after:      experiment.Etag,
 		Response:   experiment,
 	}, nil
 }

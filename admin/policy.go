@@ -231,6 +231,7 @@ func (s *Server) creation(
 		Verb:       v,
 		Conditions: []Condition{Absent{name}},
 		Writes:     writes,
+		after:      policy.Etag,
 		Response:   policy,
 	}, nil
 }
@@ -312,7 +313,7 @@ func (s *Server) MakeLive(
 	}
 	c := &Change{
 		Target: name, Verb: VerbCreate, Conditions: []Condition{UnchangedRecord(name, stored.Record)},
-		Response: policy, revision: policy.Revision,
+		before: stored.Record.Etag, after: policy.Etag, Response: policy, revision: policy.Revision,
 	}
 	var err error
 	if stored.Live() {
@@ -338,6 +339,8 @@ func (s *Server) policyReplacement(
 		Verb:       v,
 		Conditions: []Condition{stored.Unchanged()},
 		Writes:     writes,
+		before:     stored.Record.Etag,
+		after:      policy.Etag,
 		Response:   policy,
 		revision:   policy.Revision,
 	}, nil
@@ -358,6 +361,8 @@ func (s *Server) PolicyDeletion(stored StoredPolicy) (*Change, error) {
 		Verb:       VerbDelete,
 		Conditions: []Condition{stored.Unchanged()},
 		Writes:     DeletionWrites(write),
+		before:     stored.Record.Etag,
+		after:      policy.Etag,
 		Response:   policy,
 	}, nil
 }
@@ -414,6 +419,8 @@ func UnchangedResource(v Verb, r Record, m proto.Message) *Change {
 		Target:     r.Key,
 		Verb:       v,
 		Conditions: []Condition{Unchanged{r.Key, r.Sequence}},
+		before:     r.Etag,
+		after:      r.Etag,
 		Response:   m,
 		Settled:    r.Sequence,
 	}

@@ -88,6 +88,8 @@ func (s *Server) setPreview(
 			Verb:       v,
 			Conditions: []Condition{stored.unchanged()},
 			Writes:     []Write{write},
+			before:     stored.record.Etag,
+			after:      experiment.Etag,
 			Response:   experiment,
 		}, nil
 	})

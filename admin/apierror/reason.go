@@ -46,6 +46,7 @@ const (
 	ReasonInternal            Reason = "INTERNAL"
 	ReasonUnauthenticated     Reason = "UNAUTHENTICATED"
 	ReasonPermissionDenied    Reason = "PERMISSION_DENIED"
+	ReasonAuditUnavailable    Reason = "AUDIT_UNAVAILABLE"
 	ReasonIssuerUnavailable   Reason = "ISSUER_UNAVAILABLE"
 )
 

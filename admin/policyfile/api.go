@@ -11,6 +11,7 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/access"
+	"understudy/admin/audit"
 	"understudy/admin/library"
 	"understudy/admin/policyfile/signature"
 	"understudy/admin/rest"
@@ -42,6 +43,8 @@ type Config struct {
 	// TrustRevisionIDs takes the revision_id of a new lock as it is, as Chef's server
 	// does. Otherwise it is computed, and a wrong one is refused.
 	TrustRevisionIDs bool
+	// Audit records the calls. Nil means that nothing is recorded.
+	Audit *audit.Recorder
 	// Logger gets the causes of internal errors, which callers do not see, and locks that
 	// end what a policy enforces. Nil means none.
 	Logger *slog.Logger
@@ -61,6 +64,7 @@ type API struct {
 	trust         bool
 	// parsing has a token for each document that is being parsed, which bounds them.
 	parsing chan struct{}
+	audit   *audit.Recorder
 	log     *slog.Logger
 	// panics reports what panics in calls.
 	panics *diagnostics.Panics
@@ -72,7 +76,8 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("policyfile: Config.Admin is required")
 	}
 	a := &API{
-		admin: c.Admin, guard: c.Guard, authenticator: c.Authenticator, keys: c.Keys, authorizer: c.Authorizer, iam: c.IAM, project: c.Project, trust: c.TrustRevisionIDs, log: c.Logger, panics: c.Panics,
+		admin: c.Admin, guard: c.Guard, authenticator: c.Authenticator, keys: c.Keys, authorizer: c.Authorizer, iam: c.IAM,
+		project: c.Project, trust: c.TrustRevisionIDs, audit: c.Audit, log: c.Logger, panics: c.Panics,
 		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if a.log == nil {
@@ -108,6 +113,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 			write(w, problemReply(problem(http.StatusInternalServerError, "internal service error")))
 		}
 	}()
+	r = a.audit.Request(r, audit.Policyfile)
 	response, err := a.handle(w, r)
 	if err != nil {
 		p := problemOf(err)
@@ -115,6 +121,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 			a.log.ErrorContext(r.Context(), "a call failed", "error", err)
 		}
 		if p.Status == http.StatusUnauthorized {
+			a.audit.Unauthenticated(r)
 			a.challenge(w.Header())
 		}
 		response = problemReply(p)
@@ -151,6 +158,13 @@ func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.recorded(r, project, match, func(r *http.Request) (*reply, error) {
+		return a.run(w, r, project, prefix, match)
+	})
+}
+
+// run makes a call that was routed, if its sender may.
+func (a *API) run(w http.ResponseWriter, r *http.Request, project, prefix string, match found) (*reply, error) {
 	p := &permissions{authorizer: a.authorizer, project: project, route: match.route, names: match.parameters}
 	if err := p.check(r.Context()); err != nil {
 		return nil, err
@@ -168,6 +182,9 @@ func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	}
 	body, err := readBody(w, r)
 	if err != nil {
+		return nil, err
+	}
+	if err := audit.FromContext(r.Context()).Reserve(false); err != nil {
 		return nil, err
 	}
 	return match.run(&call{

@@ -18,6 +18,7 @@ import (
 
 	"understudy/admin/access"
 	"understudy/admin/apierror"
+	"understudy/admin/audit"
 	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/diagnostics"
@@ -40,6 +41,9 @@ type Config struct {
 	// themselves (iam.Guard); here it is done before a body is read.
 	Authenticator access.Authenticator
 	Authorizer    access.Authorizer
+	// Audit records the calls that change something, or were to, and the requests of nobody
+	// known; the services and IAM are Audited. Nil records nothing.
+	Audit *audit.Recorder
 	// MaxPolicySize is that of the services, in bytes: a body may have four times as much,
 	// which is room for how JSON writes a policy. Zero means DefaultPolicySize.
 	MaxPolicySize int
@@ -58,6 +62,7 @@ type API struct {
 	iam           iampb.IAMPolicyServer
 	authenticator access.Authenticator
 	authorizer    access.Authorizer
+	audit         *audit.Recorder
 	// maxBody is the size of the largest request, in bytes.
 	maxBody int
 	guard   Guard
@@ -76,8 +81,8 @@ func New(c Config) (*API, error) {
 		return nil, errors.New("rest: Config.Authenticator and Config.Authorizer are required together: who calls means nothing without what they may")
 	}
 	a := &API{
-		services: c.Services, iam: c.IAM, authenticator: c.Authenticator, authorizer: c.Authorizer, guard: c.Guard, panics: c.Panics, health: health.NewServer(),
-		maxBody: 4 * cmp.Or(c.MaxPolicySize, content.DefaultPolicySize),
+		services: c.Services, iam: c.IAM, authenticator: c.Authenticator, authorizer: c.Authorizer, audit: c.Audit,
+		guard: c.Guard, panics: c.Panics, health: health.NewServer(), maxBody: 4 * cmp.Or(c.MaxPolicySize, content.DefaultPolicySize),
 	}
 	if a.panics == nil {
 		log := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
@@ -102,13 +107,13 @@ func New(c Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isGRPC(r) {
 		defer a.recovered(w, r, writeGRPCError)
-		a.rpc.ServeHTTP(w, r)
+		a.rpc.ServeHTTP(w, a.audit.Request(r, audit.GRPC))
 		return
 	}
 	defer a.recovered(w, r, WriteError)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	a.rest.ServeHTTP(w, r)
+	a.rest.ServeHTTP(w, a.audit.Request(r, audit.REST))
 }
 
 // routed finds the call that a request is, sees to it that the caller may make it, holds its
@@ -121,6 +126,8 @@ func (a *API) routed(next func(http.ResponseWriter, *http.Request, route)) http.
 			writeRoutingError(w, r)
 			return
 		}
+		w, r, end := a.recorded(w, r, route)
+		defer end()
 		if err := a.authorize(r, route); err != nil {
 			WriteError(w, err)
 			return

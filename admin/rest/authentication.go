@@ -38,6 +38,9 @@ func (a *API) admitted(write writer, next http.Handler) http.Handler {
 		if a.authenticator != nil && !open(r) {
 			who, err := a.authenticator.Authenticate(r)
 			if err != nil {
+				if status.Code(err) == codes.Unauthenticated {
+					a.audit.Unauthenticated(r)
+				}
 				write(w, withInfo(err))
 				return
 			}

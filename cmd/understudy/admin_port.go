@@ -99,6 +99,11 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err != nil {
 		return nil, err
 	}
+	recorder, err := s.openAudit()
+	if err != nil {
+		return nil, err
+	}
+	edge.Services, edge.IAM, edge.Audit = rest.Audited(edge.Services, recorder), rest.AuditedIAM(edge.IAM, recorder), recorder
 	edge.MaxPolicySize, edge.Guard, edge.Logger, edge.Panics = s.config.maxPolicySize, guard, s.log, s.panics
 	if s.admin, err = rest.New(edge); err != nil {
 		return nil, err
@@ -116,6 +121,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 		IAM:              chefIAM{edge.IAM},
 		Project:          authz.ResourceName(s.config.Location).Project(),
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
+		Audit:            recorder,
 		Logger:           s.log,
 		Panics:           s.panics,
 	})

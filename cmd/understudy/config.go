@@ -40,6 +40,7 @@ type config struct {
 	preview      previewConfig
 	rehearsal    rehearsalConfig
 	decisionLog  telemetry.DecisionLog
+	audit        telemetry.Audit
 	external     externalConfig
 	reservations reservationConfig
 }
@@ -63,6 +64,7 @@ func (c *config) bind(f *pflag.FlagSet) {
 	c.preview.bind(f)
 	c.rehearsal.bind(f)
 	c.decisionLog.Bind(f)
+	c.audit.Bind(f)
 	c.external.bind(f)
 	c.reservations.bind(f)
 }
@@ -89,6 +91,7 @@ func (c *config) finish() error {
 	c.preview.check(check)
 	c.rehearsal.check(check)
 	c.decisionLog.Check(c.previewConsole, check)
+	c.audit.Check(c.previewConsole || c.decisionLog.OnConsole(), check)
 	c.external.check(check)
 	c.reservations.check(c.enabled("authz"), check)
 	if len(errs) > 0 {
@@ -186,6 +189,7 @@ var serveFlags = []command.FlagGroup{
 	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
 	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},
 	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},
+	{Title: "Audit log", Names: []string{"audit", "audit-console"}},
 	{Title: "External services that policies name", Names: []string{"external-*"}},
 	{Title: "Reservations of OpenStack Blazar", Names: []string{"reservation-policy", "reservation-addr", "reservation-*"}},
 	{Title: "TLS", Names: []string{"authz-tls-*", "http-authz-tls-*", "admin-tls-*", "tls-*"}},

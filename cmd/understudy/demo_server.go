@@ -10,6 +10,7 @@ import (
 	"understudy/cmd/understudy/demo"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/storage"
+	"understudy/cmd/understudy/telemetry"
 )
 
 // serveDemo runs the server of the demo: the real one, over its real ports.
@@ -42,6 +43,7 @@ func demoConfig(dir string) config {
 		decisionsConfig: decisionsConfig{defaultDecision: "deny", decisionTimeout: time.Second, failWithError: failNot},
 		shutdownConfig:  shutdownConfig{shutdownTimeout: 5 * time.Second},
 		logConfig:       logConfig{logFormat: "text", logLevel: "info"},
+		audit:           telemetry.Audit{Mode: "best-effort"},
 		node:            "demo", enable: []string{"authz", "admin"},
 	}
 }

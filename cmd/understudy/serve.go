@@ -128,9 +128,11 @@ func newServer(
 		return nil, err
 	}
 
-	tel, err := telemetry.New(ctx, telemetry.Config{
-		Version: version, Node: c.node, DecisionLog: c.decisionLog, Console: console,
-	}, logger, closers)
+	observed := telemetry.Config{Version: version, Node: c.node, DecisionLog: c.decisionLog, Console: console}
+	if c.enabled("admin") {
+		observed.Audit = &c.audit
+	}
+	tel, err := telemetry.New(ctx, observed, logger, closers)
 	if err != nil {
 		return nil, err
 	}

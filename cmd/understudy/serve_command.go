@@ -48,7 +48,7 @@ the ports close and requests under way are answered. A second signal ends it at 
 			if c.previewConsole {
 				console = telemetry.NewConsole(cmd.OutOrStdout())
 			}
-			c.decisionLog.Out = cmd.OutOrStdout()
+			c.decisionLog.Out, c.audit.Out = cmd.OutOrStdout(), cmd.OutOrStdout()
 			c.abort = func() { os.Exit(command.ExitFailure) }
 			logger := c.newLogger(cmd.ErrOrStderr())
 			for _, name := range command.StrayVariables(cmd.Flags()) {

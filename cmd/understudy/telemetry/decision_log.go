@@ -74,5 +74,8 @@ const (
 func (c *DecisionLog) on() bool            { return len(c.Sinks) > 0 }
 func (c *DecisionLog) to(sink string) bool { return slices.Contains(c.Sinks, sink) }
 
+// OnConsole reports whether decisions are logged on standard output.
+func (c *DecisionLog) OnConsole() bool { return c.to(SinkConsole) }
+
 // batchSize is how many events are exported together.
 func (c *DecisionLog) batchSize() int { return max(1, min(512, maxExport/c.EventBytes)) }

@@ -32,7 +32,8 @@ type queue struct {
 	// batches are full, the oldest first; latest is the one that is being filled.
 	batches [][]sdklog.Record
 	latest  []sdklog.Record
-	// held is the number of records of both and of the batch that is being exported.
+	// held is the number of records of both and of the batch that is being exported, with the
+	// places that are reserved.
 	held int
 	// spare is the memory of a batch that was exported.
 	spare  []sdklog.Record
@@ -105,8 +106,8 @@ func newQueue(name string, exporter sdklog.Exporter, b bounds, meters metric.Met
 func (q *queue) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
 
 // OnEmit takes a record, or drops it. It never waits for an export.
-func (q *queue) OnEmit(_ context.Context, r *sdklog.Record) error {
-	switch ready, dropped := q.put(r); {
+func (q *queue) OnEmit(ctx context.Context, r *sdklog.Record) error {
+	switch ready, dropped := q.put(r, isReserved(ctx)); {
 	case dropped != "":
 		q.drops.add(dropped, 1)
 	case ready:
@@ -118,10 +119,14 @@ func (q *queue) OnEmit(_ context.Context, r *sdklog.Record) error {
 	return nil
 }
 
-// put reports whether there is a full batch, or why the record was dropped.
-func (q *queue) put(r *sdklog.Record) (ready bool, dropped dropReason) {
+// put reports whether there is a full batch, or why the record was dropped. One whose place is
+// reserved has it.
+func (q *queue) put(r *sdklog.Record, reserved bool) (ready bool, dropped dropReason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if reserved {
+		q.held--
+	}
 	switch {
 	case q.closed:
 		return false, dropShutdown

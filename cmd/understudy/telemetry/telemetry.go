@@ -1,10 +1,10 @@
 // Package telemetry exports what the server observes: the OpenTelemetry SDK as the OTEL_*
-// variables set it up, the Prometheus page, and standard output for preview records and
-// the decision log.
+// variables set it up, the Prometheus page, and standard output for preview records, the
+// decision log or the audit log.
 //
-// Preview records, decisions, metrics and traces have a queue each, so that none pushes
-// another out. Records wait in theirs while the collector is away, whatever the protocol,
-// and are exported when it is back. A queue that is full drops and counts: what is observed
+// Preview records, decisions, events of the audit log, metrics and traces have a queue each, so
+// that none pushes another out. Records wait in theirs while the collector is away, whatever
+// the protocol, and are exported when it is back. A queue that is full drops and counts: what is observed
 // never holds a request up. What is still in a queue at the end is exported in the time of
 // the shutdown.
 //
@@ -53,6 +53,8 @@ type Telemetry struct {
 	Logs log.LoggerProvider
 	// Decisions is nil if live decisions are not logged.
 	Decisions log.LoggerProvider
+	// Audit is nil if changes through the admin API are recorded nowhere.
+	Audit *AuditLog
 	// Meters feed the page, and the exporter if there is one.
 	Meters metric.MeterProvider
 	// Traces is nil if none are exported.
@@ -71,6 +73,8 @@ type Config struct {
 	// Version is that of the program, node the ID of this sidecar.
 	Version, Node string
 	DecisionLog   DecisionLog
+	// Audit is nil if the admin API is not served.
+	Audit *Audit
 	// Console gets the preview records too, if it is not nil.
 	Console sdklog.Exporter
 }
@@ -97,6 +101,11 @@ func New(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.
 	}
 	if err := t.startDecisions(ctx, res, c.DecisionLog, logger, closers); err != nil {
 		return nil, fmt.Errorf("starting the decision log: %w", err)
+	}
+	if c.Audit != nil {
+		if err := t.startAudit(ctx, res, *c.Audit, logger, closers); err != nil {
+			return nil, fmt.Errorf("starting the audit log: %w", err)
+		}
 	}
 	if err := t.startTraces(ctx, res, closers); err != nil {
 		return nil, fmt.Errorf("starting traces: %w", err)

@@ -1,0 +1,17 @@
+// Package audit records who changed what through the admin API: one OpenTelemetry log event,
+// understudy.admin.audit, for each call that changes something, or was to.
+//
+// A call passes three places. Its edge (REST, gRPC, the Policyfile API) begins an [Entry] and
+// puts it into the context; the domain writes into it what it alone knows: the resource, its
+// etags before and after, the operation; and the edge ends it with the outcome, by which the
+// [Recorder] writes the event. So a call that is refused, fails or panics has its event, too.
+// Requests of which nobody knows who sends them never become calls: they are counted, and one
+// event a second stands for all of them.
+//
+// An event names the principal, and never holds a credential, a header, a body or a query. A
+// resource is named if what the caller sent has the form of a name.
+//
+// Events wait for their export in a bounded queue. By default an event that finds no place is
+// dropped and counted. With Config.Required a call that would change something gets its place
+// before it is made, and without one it is refused. Reads are not recorded.
+package audit
