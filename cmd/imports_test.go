@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/access", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/policyfile/acl", "admin/policyfile/signature", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/access", "admin/audit", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/policyfile/acl", "admin/policyfile/signature", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -66,6 +66,7 @@ var graph = map[string][]string{
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
 		"admin/access",          // who creates what, and whether a promotion may change the next location
+		"admin/audit",           // what only the domain knows of a change
 		"rego", "rego/regotest", // for the results of tests
 	},
 	"admin/access": {},
@@ -78,6 +79,7 @@ var graph = map[string][]string{
 	"admin/authentication/oidc/oidctest": {}, // an issuer for tests, of which nothing is shared with what verifies its tokens
 	"admin/authentication/tokens":        {},
 	"admin/aip":                          {},
+	"admin/audit":                        {"admin/access", "admin/apierror", "authz/diagnostics"}, // diagnostics for what a text of a record may hold
 	"admin/apierror":                     {"admin/aip", "admin/v1"},
 	"admin/content":                      {"admin/aip", "admin/apierror", "admin/v1"},
 	"admin/library":                      {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},
@@ -86,8 +88,8 @@ var graph = map[string][]string{
 		"admin/aip", "admin/content", "admin/v1", "authz/evidence", "authz/evidence/v1",
 		"authz", // how long a node counts as live
 	},
-	"admin/report/verdict": {"admin/report", "admin/v1"},                                                                             // the words of a report, whoever shows it
-	"admin/rest":           {"admin/access", "admin/apierror", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
+	"admin/report/verdict": {"admin/report", "admin/v1"},                                                                                            // the words of a report, whoever shows it
+	"admin/rest":           {"admin/access", "admin/apierror", "admin/audit", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
 	"admin/ui": {
 		"admin/access", "admin/apierror", "admin/report", "admin/report/verdict", "admin/ui/linediff", "admin/v1",
 		"admin/rest", // the services as an interface, and what every API on the port checks of a request
@@ -98,7 +100,7 @@ var graph = map[string][]string{
 	"admin/v1":          {},
 	"admin/boltstore":   {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {
-		"admin", "admin/access", "admin/aip", "admin/apierror", "admin/library", "admin/policyfile/acl", "admin/policyfile/signature", "admin/v1", "authz", "authz/diagnostics",
+		"admin", "admin/access", "admin/aip", "admin/apierror", "admin/audit", "admin/library", "admin/policyfile/acl", "admin/policyfile/signature", "admin/v1", "authz", "authz/diagnostics",
 		"admin/rest", // what every API on the port checks of a request
 		"rego",       // for the packages of modules
 	},
@@ -153,7 +155,7 @@ var graph = map[string][]string{
 	"admin/settler":            {"admin", "admin/v1", "authz", "authz/evidence", "authz/evidence/v1"},
 
 	// Who may do what. The services of the API are interfaces to it.
-	"admin/iam": {"admin", "admin/access", "admin/apierror", "admin/v1"},
+	"admin/iam": {"admin", "admin/access", "admin/apierror", "admin/audit", "admin/v1"},
 
 	// Envoy's requests. A descriptor set becomes a body.Parser.
 	"authz/extauthz": {"authz", "authz/diagnostics", "authz/extauthz/body", "authz/extauthz/input"},

@@ -2,6 +2,7 @@ package iam
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/access"
 	"understudy/admin/apierror"
+	"understudy/admin/audit"
 	adminpb "understudy/admin/v1"
 )
 
@@ -86,6 +88,7 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 		return nil, err
 	}
 	var answer *iampb.Policy
+	var before string
 	err = s.admin.Commit(ctx, resource, func(ctx context.Context) (admin.Txn, error) {
 		owner, b, err := s.read(ctx, resource)
 		if err != nil {
@@ -94,6 +97,7 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 		if given := wanted.etag; given != "" && given != b.etag() {
 			return admin.Txn{}, apierror.EtagMismatch(resource, apierror.ReasonEtagMismatch, given, b.etag())
 		}
+		before = b.etag()
 		answer, err = b.with(ctx, s.log, wanted)
 		if err != nil {
 			return admin.Txn{}, err
@@ -103,6 +107,7 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 	if err != nil && !errors.Is(err, errSame) {
 		return nil, err
 	}
+	audit.FromContext(ctx).Changed(before, base64.StdEncoding.EncodeToString(answer.Etag))
 	return answer, nil
 }
 

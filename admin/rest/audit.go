@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -89,13 +90,16 @@ func (a *API) recorded(w http.ResponseWriter, r *http.Request, route route) (htt
 	ctx, entry := a.audit.Begin(r.Context(), audit.Call{
 		Method: strings.TrimPrefix(route.rpc, "/"), Resource: route.resource(r.URL.EscapedPath()),
 	})
-	answer := &observedResponse{ResponseWriter: w, code: http.StatusInternalServerError} // so a panic ends
-	return answer, r.WithContext(ctx), func() { entry.End(audit.HTTPOutcome(answer.code)) }
+	answer := &observedResponse{ResponseWriter: w}
+	return answer, r.WithContext(ctx), func() {
+		entry.End(audit.HTTPOutcome(cmp.Or(answer.code, http.StatusInternalServerError))) // a panic has not answered yet
+	}
 }
 
 // observedResponse is a response whose status is looked at.
 type observedResponse struct {
 	http.ResponseWriter
+	// code is 0 as long as there is no answer.
 	code int
 }
 
@@ -103,6 +107,12 @@ type observedResponse struct {
 func (o *observedResponse) WriteHeader(code int) {
 	o.code = code
 	o.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (o *observedResponse) Write(p []byte) (int, error) {
+	o.code = cmp.Or(o.code, http.StatusOK)
+	return o.ResponseWriter.Write(p)
 }
 
 // Unwrap is for http.ResponseController.

@@ -9,6 +9,7 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/access"
+	"understudy/admin/audit"
 	"understudy/admin/content"
 	"understudy/admin/policyfile"
 	"understudy/admin/rest"
@@ -132,6 +133,19 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 		return nil, err
 	}
 	return s.beside(s.ui.Handler(api.Handler(s.admin)), guard), nil
+}
+
+// openAudit returns what records the changes through the admin API; nil if there is nowhere to
+// send that to.
+func (s *server) openAudit() (*audit.Recorder, error) {
+	to := s.telemetry.Audit
+	if to == nil {
+		return nil, nil
+	}
+	return audit.New(audit.Config{
+		Logs: to, Places: to, Required: s.config.audit.Required(), Node: s.config.node,
+		Meters: s.telemetry.Meters, Propagator: s.telemetry.Propagator,
+	})
 }
 
 // restHosts are the names by which the admin API may be asked; nil is any. Pages in a
