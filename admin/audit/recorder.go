@@ -75,6 +75,8 @@ const (
 	REST       API = "rest"
 	GRPC       API = "grpc"
 	Policyfile API = "policyfile"
+	// Page is the page at /ui/.
+	Page API = "page"
 )
 
 // origin is where a call came from.

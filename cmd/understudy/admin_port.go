@@ -132,7 +132,10 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err := s.openPage(edge); err != nil {
 		return nil, err
 	}
-	return s.beside(s.ui.Handler(api.Handler(s.admin)), guard), nil
+	all := s.beside(s.ui.Handler(api.Handler(s.admin)), guard)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all.ServeHTTP(w, recorder.Request(r, audit.Page)) // the APIs say so of their own
+	}), nil
 }
 
 // openAudit returns what records the changes through the admin API; nil if there is nowhere to

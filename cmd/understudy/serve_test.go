@@ -23,16 +23,20 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/audit"
 	"understudy/admin/storetest"
 )
 
 // collector is an OTLP receiver, over gRPC and over HTTP.
 type collector struct {
 	collogspb.UnimplementedLogsServiceServer
-	records chan *logspb.LogRecord
+	// audited gets the events of the audit log, and records all others.
+	records, audited chan *logspb.LogRecord
 }
 
-func newCollector() *collector { return &collector{records: make(chan *logspb.LogRecord, 1000)} }
+func newCollector() *collector {
+	return &collector{records: make(chan *logspb.LogRecord, 1000), audited: make(chan *logspb.LogRecord, 1000)}
+}
 
 func (c *collector) Export(
 	_ context.Context, r *collogspb.ExportLogsServiceRequest,
@@ -40,6 +44,10 @@ func (c *collector) Export(
 	for _, resource := range r.ResourceLogs {
 		for _, scope := range resource.ScopeLogs {
 			for _, record := range scope.LogRecords {
+				if record.GetEventName() == audit.Event {
+					c.audited <- record
+					continue
+				}
 				c.records <- record
 			}
 		}
@@ -65,7 +73,13 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // listenGRPC serves the collector over gRPC and returns its URL.
 func (c *collector) listenGRPC(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return c.listenAt(t, "127.0.0.1:0")
+}
+
+// listenAt is listenGRPC at an address.
+func (c *collector) listenAt(t *testing.T, address string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,509 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"understudy/admin/audit"
+	"understudy/admin/storetest"
+	adminpb "understudy/admin/v1"
+	"understudy/cmd/understudy/telemetry"
+)
+
+// marker is in each body, and part of each token, of the tests of the audit log.
+const marker = "MARKER"
+
+// auditing is a server whose changes are recorded, and its collector.
+type auditing struct {
+	*testing.T
+	*running
+	collector *collector
+	// token is that of who calls.
+	token string
+}
+
+// The tokens of the owner ann, and of bob, who may nothing.
+const (
+	annsToken = marker + "-ann-01234567890123456789012345678901"
+	bobsToken = marker + "-bob-01234567890123456789012345678901"
+)
+
+// startAuditing starts a server that exports to a collector, which listens, and knows its callers.
+func startAuditing(t *testing.T, store, mode string) *auditing {
+	t.Helper()
+	c := newCollector()
+	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", c.listenGRPC(t))
+	return startAuditingTo(t, c, store, mode)
+}
+
+// startAuditingTo is startAuditing with an endpoint that is in the environment already.
+func startAuditingTo(t *testing.T, c *collector, store, mode string) *auditing {
+	t.Helper()
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "5")
+	var lines strings.Builder
+	for name, token := range map[string]string{"ann": annsToken, "bob": bobsToken} {
+		digest := sha256.Sum256([]byte(token))
+		fmt.Fprintf(&lines, "%s %s\n", name, hex.EncodeToString(digest[:]))
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := startServer(t, func(config *config) {
+		if store != "" {
+			config.Store = store
+		}
+		config.adminTokenFiles, config.owners = []string{file}, []string{"token:ann"}
+		config.audit = telemetry.Audit{Mode: mode}
+	})
+	return &auditing{T: t, running: r, collector: c, token: annsToken}
+}
+
+// send makes a call of HTTP and returns its status and its answer.
+func (a *auditing) send(method, path, body string) (int, map[string]any) {
+	a.Helper()
+	request, err := http.NewRequestWithContext(a.Context(), method, "http://"+a.bound["admin"]+path, strings.NewReader(body))
+	if err != nil {
+		a.Fatal(err)
+	}
+	if a.token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		a.Fatal(err)
+	}
+	var answer map[string]any
+	_ = json.Unmarshal(content, &answer)
+	return response.StatusCode, answer
+}
+
+// text is that of a field of an answer.
+func text(answer map[string]any, path ...string) string {
+	for _, name := range path[:len(path)-1] {
+		answer, _ = answer[name].(map[string]any)
+	}
+	s, _ := answer[path[len(path)-1]].(string)
+	return s
+}
+
+// next is the next event, whose attributes it returns.
+func (a *auditing) next() map[string]string {
+	a.Helper()
+	select {
+	case record := <-a.collector.audited:
+		if shown := prototext.Format(record); strings.Contains(shown, marker) {
+			a.Errorf("an event has what is in a body or a token:\n%s", shown)
+		}
+		return attributesOf(record)
+	case <-time.After(scriptTime):
+		a.Fatal("no event came")
+		return nil
+	}
+}
+
+// attributesOf are those of a record, with its trace.
+func attributesOf(record *logspb.LogRecord) map[string]string {
+	out := map[string]string{"trace": hex.EncodeToString(record.GetTraceId())}
+	for _, kv := range record.GetAttributes() {
+		out[kv.GetKey()] = kv.GetValue().GetStringValue()
+		if kv.GetValue().GetBoolValue() {
+			out[kv.GetKey()] = "true"
+		}
+		if n := kv.GetValue().GetIntValue(); n != 0 {
+			out[kv.GetKey()] = fmt.Sprint(n)
+		}
+	}
+	return out
+}
+
+// want checks attributes of an event; an empty value is one that is not there.
+func (a *auditing) want(what string, got, want map[string]string) {
+	a.Helper()
+	for key, value := range want {
+		if got[key] != value {
+			a.Errorf("%s: %s is %q, want %q; the event is %v", what, key, got[key], value, got)
+		}
+	}
+}
+
+// none checks that no event is left, which the next one of a call shows.
+func (a *auditing) none() {
+	a.Helper()
+	a.send("DELETE", "/v1/projects/p1/locations/l1/policies/last", "")
+	a.want("the last call", a.next(), map[string]string{audit.AttributeResource: "projects/p1/locations/l1/policies/last"})
+}
+
+// stores :: name → the URL of a store; empty is a file.
+func auditStores(t *testing.T) map[string]string {
+	return map[string]string{"bolt": "", "redis": storetest.StartRedis(t).URL()}
+}
+
+// changing are the methods of the services that change something.
+func changing() []string {
+	var out []string
+	for _, file := range []protoreflect.FileDescriptor{
+		adminpb.File_understudy_admin_v1_admin_proto, longrunningpb.File_google_longrunning_operations_proto, iampb.File_google_iam_v1_iam_policy_proto,
+	} {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for j := range service.Methods().Len() {
+				name := string(service.Methods().Get(j).Name())
+				if !slices.ContainsFunc([]string{"Get", "List", "Wait", "TestIam"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+					out = append(out, string(service.FullName())+"/"+name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// TestEachChangeIsRecorded makes each change once over REST, on each store.
+func TestEachChangeIsRecorded(t *testing.T) {
+	for name, store := range auditStores(t) {
+		t.Run(name, func(t *testing.T) {
+			a := startAuditing(t, store, "required")
+			seen := a.changeAll()
+			for _, method := range changing() {
+				if !seen[method] {
+					t.Errorf("%s is recorded by no step", method)
+				}
+			}
+			a.none()
+		})
+	}
+}
+
+// changeAll makes each change and checks its event. It returns the methods.
+func (a *auditing) changeAll() map[string]bool {
+	const web, e1 = policies + "/web", policies + "/web/experiments/e1"
+	seen := make(map[string]bool)
+	step := func(rpc, method, path, body, resource string) (event map[string]string, answer map[string]any) {
+		a.Helper()
+		code, answer := a.send(method, path, body)
+		if code != http.StatusOK {
+			a.Fatalf("%s %s answered %d: %v", method, path, code, answer)
+		}
+		event = a.next()
+		seen[event[audit.AttributeMethod]] = true
+		if !strings.HasSuffix(event[audit.AttributeMethod], "/"+rpc) {
+			a.Errorf("the event of %s is %v", rpc, event)
+		}
+		a.want(rpc, event, map[string]string{
+			audit.AttributePrincipal: "token:ann", audit.AttributeAuthentication: "token", audit.AttributeAPI: "rest",
+			audit.AttributeOutcome: "OK", audit.AttributeReason: "", audit.AttributeResource: resource, audit.AttributeNode: "demo",
+			audit.AttributeClient: "127.0.0.1", audit.AttributeValidateOnly: "", "trace": "4bf92f3577b34da6a3ce929d0e0e4736",
+		})
+		if strings.Contains(text(answer, "name"), "/operations/") {
+			a.want(rpc, event, map[string]string{audit.AttributeOperation: text(answer, "name")})
+		}
+		return event, answer
+	}
+	etags := func(event map[string]string, before, after string) {
+		a.Helper()
+		a.want(event[audit.AttributeMethod], event, map[string]string{audit.AttributeEtagBefore: before, audit.AttributeEtagAfter: after})
+	}
+	policy, experiment := "projects/p1/locations/l1/policies/web", "projects/p1/locations/l1/policies/web/experiments/e1"
+	event, op := step("CreatePolicy", "POST", policies+"?policyId=web", `{"displayName":"`+marker+`",`+onlyGET+"}", policy)
+	first, revision := text(op, "response", "etag"), text(op, "response", "revision")
+	etags(event, "", first)
+	event, op = step("UpdatePolicy", "PATCH", web, `{"displayName":"`+marker+`2"}`, policy)
+	second := text(op, "response", "etag")
+	etags(event, first, second)
+	given := `{"policy":{"name":"` + policy + `","displayName":"` + marker + `",` + onlyPOST + "}}"
+	event, op = step("CreatePolicyExperiment", "POST", web+"/experiments?policyExperimentId=e1", given, experiment)
+	tried := text(op, "response", "etag")
+	etags(event, "", tried)
+	event, op = step("UpdatePolicyExperiment", "PATCH", e1, `{"displayName":"`+marker+`"}`, experiment)
+	renamed := text(op, "response", "etag")
+	etags(event, tried, renamed)
+	event, _ = step("StartPreviewPolicyExperiment", "POST", e1+":startPreview", "{}", experiment)
+	etags(event, renamed, renamed)
+	step("StopPreviewPolicyExperiment", "POST", e1+":stopPreview", "{}", experiment)
+	etag, _ := json.Marshal(renamed)
+	event, _ = step("CommitPolicyExperiment", "POST", e1+":commit", `{"etag":`+string(etag)+`}`, experiment)
+	_, live := a.send("GET", web, "")
+	etags(event, second, text(live, "etag"))
+	event, _ = step("RollbackPolicy", "POST", "/v1/"+revision+":rollback", "{}", policy)
+	etags(event, text(live, "etag"), first)
+	_, op = step("CreatePolicyExperiment", "POST", web+"/experiments?policyExperimentId=e1", given, experiment)
+	event, _ = step("DeletePolicyExperiment", "DELETE", e1, "", experiment)
+	etags(event, text(op, "response", "etag"), "")
+	event, op = step("UpdateConfig", "PATCH", "/v1/projects/p1/locations/l1/config", `{"nextLocation":"projects/p1/locations/l2"}`, "projects/p1/locations/l1/config")
+	if event[audit.AttributeEtagAfter] != text(op, "etag") || event[audit.AttributeEtagBefore] == "" {
+		a.Errorf("UpdateConfig has the event %v, want the etag after %q", event, text(op, "etag"))
+	}
+	_, op = step("PromotePolicies", "POST", policies+":promote", "{}", "projects/p1/locations/l2")
+	promotion := text(op, "name")
+	step("CancelOperation", "POST", "/v1/"+promotion+":cancel", "{}", promotion)
+	step("DeleteOperation", "DELETE", "/v1/"+promotion, "", promotion)
+	event, op = step("SetIamPolicy", "POST", web+":setIamPolicy",
+		`{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:`+marker+`"]}]}}`, policy)
+	if event[audit.AttributeEtagAfter] != text(op, "etag") || event[audit.AttributeEtagBefore] == "" {
+		a.Errorf("SetIamPolicy has the event %v, want the etag after %q", event, text(op, "etag"))
+	}
+	event, _ = step("DeletePolicy", "DELETE", web, "", policy)
+	etags(event, first, first)
+	step("UndeletePolicy", "POST", web+":undelete", "{}", policy)
+	return seen
+}
+
+// TestEachRefusalIsRecorded: what may not be done, what is wrong, and what nobody known asks for.
+func TestEachRefusalIsRecorded(t *testing.T) {
+	a := startAuditing(t, "", "best-effort")
+	conn, err := grpc.NewClient(a.bound["admin"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	invoke := func(token, method string) error {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		service, name, _ := strings.Cut(method, "/")
+		descriptor := descriptorOf(t, service, name)
+		return conn.Invoke(ctx, "/"+method, dynamicpb.NewMessage(descriptor.Input()), dynamicpb.NewMessage(descriptor.Output()))
+	}
+	for _, method := range changing() {
+		// An empty request names nothing.
+		if err := invoke(annsToken, method); status.Code(err).String() != "InvalidArgument" {
+			t.Errorf("%s: got %v, want INVALID_ARGUMENT", method, err)
+		}
+		a.want(method, a.next(), map[string]string{
+			audit.AttributeMethod: method, audit.AttributeAPI: "grpc", audit.AttributeOutcome: "INVALID_ARGUMENT", audit.AttributePrincipal: "token:ann",
+		})
+		if err := invoke(bobsToken, method); status.Code(err).String() != "PermissionDenied" {
+			t.Errorf("%s of nobody's: got %v, want PERMISSION_DENIED", method, err)
+		}
+		a.want(method, a.next(), map[string]string{
+			audit.AttributeMethod: method, audit.AttributeOutcome: "PERMISSION_DENIED", audit.AttributeReason: "PERMISSION_DENIED",
+			audit.AttributePrincipal: "token:bob",
+		})
+	}
+	a.refusalsOverREST()
+	a.none()
+}
+
+// refusalsOverREST are those that the edge makes before a method is called.
+func (a *auditing) refusalsOverREST() {
+	const method = "understudy.admin.v1.PolicyPreview/"
+	for _, c := range []struct {
+		token, method, path, body string
+		status                    int
+		want                      map[string]string
+	}{
+		{bobsToken, "POST", policies + "?policyId=x", `{"displayName":"` + marker, 403, map[string]string{
+			audit.AttributeMethod: method + "CreatePolicy", audit.AttributeOutcome: "PERMISSION_DENIED", audit.AttributeResource: "projects/p1/locations/l1",
+		}},
+		{annsToken, "POST", policies + "?policyId=x", `{"displayName":"` + marker, 400, map[string]string{
+			audit.AttributeMethod: method + "CreatePolicy", audit.AttributeOutcome: "INVALID_ARGUMENT",
+		}},
+		{annsToken, "PATCH", policies + "/none", `{"displayName":"` + marker + `"}`, 404, map[string]string{
+			audit.AttributeMethod: method + "UpdatePolicy", audit.AttributeOutcome: "NOT_FOUND", audit.AttributeReason: "RESOURCE_NOT_FOUND",
+			audit.AttributeResource: "projects/p1/locations/l1/policies/none", audit.AttributeOperation: "",
+		}},
+		{annsToken, "POST", policies + "?policyId=y&validateOnly=true", `{"displayName":"` + marker + `"}`, 200, map[string]string{
+			audit.AttributeMethod: method + "CreatePolicy", audit.AttributeOutcome: "OK", audit.AttributeValidateOnly: "true", audit.AttributeOperation: "",
+		}},
+	} {
+		a.token = c.token
+		if code, answer := a.send(c.method, c.path, c.body); code != c.status {
+			a.Errorf("%s %s answered %d, want %d: %v", c.method, c.path, code, c.status, answer)
+		}
+		a.want(c.method+" "+c.path, a.next(), c.want)
+	}
+	a.token = marker + "-nobody's"
+	for range 3 {
+		if code, _ := a.send("POST", policies+"?policyId=x", "{}"); code != http.StatusUnauthorized {
+			a.Errorf("a token of nobody's answered %d", code)
+		}
+	}
+	a.want("a token of nobody's", a.next(), map[string]string{
+		audit.AttributeOutcome: "UNAUTHENTICATED", audit.AttributePrincipal: "", audit.AttributeAuthentication: "none", audit.AttributeAPI: "rest",
+		audit.AttributeMethod: "",
+	})
+	a.token = annsToken
+	a.send("GET", policies, "") // reading is not recorded
+}
+
+// descriptorOf finds a method.
+func descriptorOf(t *testing.T, service, method string) protoreflect.MethodDescriptor {
+	t.Helper()
+	for _, file := range []protoreflect.FileDescriptor{
+		adminpb.File_understudy_admin_v1_admin_proto, longrunningpb.File_google_longrunning_operations_proto, iampb.File_google_iam_v1_iam_policy_proto,
+	} {
+		for i := range file.Services().Len() {
+			if s := file.Services().Get(i); string(s.FullName()) == service {
+				return s.Methods().ByName(protoreflect.Name(method))
+			}
+		}
+	}
+	t.Fatalf("there is no %s/%s", service, method)
+	return nil
+}
+
+// TestChangesOfThePolicyfileAPIAreRecorded: each of its changes, and what fails.
+func TestChangesOfThePolicyfileAPIAreRecorded(t *testing.T) {
+	a := startAuditing(t, "", "required")
+	const group, policy = "/policy_groups/l1", "projects/p1/locations/l1/policies/"
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		route, resource    string
+		outcome            string
+	}{
+		{"PUT", group, "{}", 201, "PUT /policy_groups/:group", "projects/p1/locations/l1", "OK"},
+		{"PUT", group + "/policies/web", `{"name":"` + marker + `"}`, 400, "PUT /policy_groups/:group/policies/:policy", policy + "web", "INVALID_ARGUMENT"},
+		{"POST", group + "/policies/web", `{"revision_id":"1"}`, 404, "POST /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND"},
+		{"DELETE", group + "/policies/web", "", 404, "DELETE /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND"},
+		{"DELETE", "/policies/web", "", 404, "DELETE /policies/:policy", "projects/p1/locations/global/policies/web", "NOT_FOUND"},
+		{"POST", group + "/promote", "{}", 400, "POST /policy_groups/:group/promote", "projects/p1/locations/l1", "INVALID_ARGUMENT"},
+		{"DELETE", group, "", 200, "DELETE /policy_groups/:group", "projects/p1/locations/l1", "OK"},
+	} {
+		code, answer := a.send(c.method, c.path, c.body)
+		if code != c.status {
+			t.Errorf("%s %s answered %d, want %d: %v", c.method, c.path, code, c.status, answer)
+		}
+		a.want(c.route, a.next(), map[string]string{
+			audit.AttributeAPI: "policyfile", audit.AttributeMethod: c.route, audit.AttributeResource: c.resource, audit.AttributeOutcome: c.outcome,
+		})
+	}
+	a.send("GET", "/policy_groups", "")
+	a.none()
+}
+
+// TestNoChangeWithoutAnEvent: with --audit=required a change is refused while its event has no
+// place, on each store, and made when the collector is back.
+func TestNoChangeWithoutAnEvent(t *testing.T) {
+	for name, store := range auditStores(t) {
+		t.Run(name, func(t *testing.T) {
+			// Nobody listens there yet.
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := l.Addr().String()
+			_ = l.Close()
+			t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+address)
+			t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "2")
+			a := startAuditingTo(t, newCollector(), store, "required")
+			for i := range 2 {
+				if code, answer := a.send("POST", fmt.Sprintf("%s?policyId=p%d", policies, i), "{}"); code != http.StatusOK {
+					t.Fatalf("the change %d answered %d: %v", i, code, answer)
+				}
+			}
+			a.refused()
+			a.collector.listenAt(t, address)
+			for deadline := time.Now().Add(scriptTime); ; {
+				code, _ := a.send("POST", policies+"?policyId=after", "{}")
+				if code == http.StatusOK {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("with a collector a change is answered %d", code)
+				}
+			}
+			for range 3 {
+				a.want("the events", a.next(), map[string]string{audit.AttributeOutcome: "OK"})
+			}
+		})
+	}
+}
+
+// refused checks that each way to change something is refused, and that nothing has changed.
+func (a *auditing) refused() {
+	a.Helper()
+	before := a.everything()
+	for _, call := range [][3]string{
+		{"POST", policies + "?policyId=p2", "{}"}, {"DELETE", policies + "/p0", ""},
+		{"PATCH", "/v1/projects/p1/locations/l1/config", `{"nextLocation":"projects/p1/locations/l2"}`},
+		{"POST", policies + "/p0:setIamPolicy", `{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:x"]}]}}`},
+	} {
+		code, answer := a.send(call[0], call[1], call[2])
+		if code != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(answer), "AUDIT_UNAVAILABLE") {
+			a.Errorf("%s %s answered %d: %v; want 503 with AUDIT_UNAVAILABLE", call[0], call[1], code, answer)
+		}
+	}
+	if code, answer := a.send("PUT", "/policy_groups/l7", "{}"); code != http.StatusServiceUnavailable {
+		a.Errorf("the Policyfile API answered %d: %v; want 503", code, answer)
+	}
+	if code, answer := a.send("POST", policies+"?policyId=p2&validateOnly=true", "{}"); code != http.StatusOK {
+		a.Errorf("a validation answered %d: %v; want 200", code, answer)
+	}
+	if after := a.everything(); after != before {
+		a.Errorf("before the calls that were refused there was\n%s\nand after them\n%s", before, after)
+	}
+	if _, page := a.call(a.T, "health", "GET", "/metrics", ""); !strings.Contains(page, `understudy_audit_events_total{outcome="refused"} 5`) {
+		a.Error("the metrics do not count 5 refused changes")
+	}
+}
+
+// everything is what can be read.
+func (a *auditing) everything() string {
+	a.Helper()
+	var all []any
+	for _, path := range []string{
+		policies, "/v1/projects/p1/locations/l1/config", "/v1/projects/p1/locations/l1/operations", policies + "/p0:getIamPolicy", "/policy_groups",
+	} {
+		_, answer := a.send("GET", path, "")
+		all = append(all, answer)
+	}
+	shown, err := json.Marshal(all)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return string(shown)
+}
+
+// TestAuditConsole prints events as lines of JSON, and needs no collector.
+func TestAuditConsole(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
+	r := startServer(t, func(c *config) { c.audit = telemetry.Audit{Mode: "required", Console: true, Out: out} })
+	r.call(t, "admin", "POST", policies+"?policyId=web", "{}")
+	var line map[string]any
+	if err := json.NewDecoder(in).Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"event": audit.Event, "severity": "INFO", audit.AttributeOutcome: "OK", audit.AttributeAuthentication: "none",
+		audit.AttributeResource: "projects/p1/locations/l1/policies/web",
+	} {
+		if line[key] != want {
+			t.Errorf("%s is %v, want %s, in %v", key, line[key], want, line)
+		}
+	}
+}
