@@ -452,6 +452,15 @@ func TestIDsWithColons(t *testing.T) {
 	}
 }
 
+// A name that no message could hold is refused like any other.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	s := serve(t, newStore(t), owner)
+	got := s.want(403, "token:nobody", "GET", s.l+"/policies/%FF", "")
+	if want := denied(access.PoliciesGet, s.l+"/policies/\uFFFD"); strings.TrimSpace(got.body) != want {
+		t.Errorf("got %s, want %s", got.body, want)
+	}
+}
+
 // FuzzSetIamPolicy sends any policy: no panic, no 500, and what is stored is read back the
 // same.
 func FuzzSetIamPolicy(f *testing.F) {

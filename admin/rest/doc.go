@@ -3,10 +3,11 @@
 // A request passes these steps in order: a [Guard] refuses what a browser sends for a page
 // of another site, and a target that two programs could read differently; an authenticator
 // finds who calls; the route table finds the call, and with it the permission that it needs,
-// which an authorizer looks for; the query and the body are read, as JSON of bounded size and with numbers that a policy
-// keeps; then the gateway calls the services in this process. A gRPC call passes the same
-// guard and the same authenticator and goes to the same services, which check permissions
-// themselves: they are behind [understudy/admin/iam.Guard]. Whatever fails gets the envelope of AIP-193.
+// which an authorizer looks for; the query and the body are read, as JSON of bounded size
+// and with numbers that a policy keeps; then the gateway calls the services in this process.
+// A gRPC call passes the same guard and the same authenticator and goes to the same
+// services, which check permissions themselves: they are behind
+// [understudy/admin/iam.Guard]. Whatever fails gets the envelope of AIP-193.
 //
 // The package knows the services as interfaces of [understudy/admin/v1] only. The Policyfile
 // API is on the same port, and takes Guard, [ReadBody] and [IsJSON] from here, so that one

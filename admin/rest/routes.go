@@ -105,7 +105,8 @@ func (r route) matches(path string) bool {
 }
 
 // resource returns the resource name in an escaped path of the route, as the gateway
-// decodes it. An escape that is not valid stays as it is.
+// decodes it. An escape that is not valid stays as it is, and bytes that are not UTF-8, which
+// no name has, are replaced: an error has to hold the text.
 func (r route) resource(path string) string {
 	if r.verb != "" {
 		path = strings.TrimSuffix(path, ":"+r.verb)
@@ -117,7 +118,7 @@ func (r route) resource(path string) string {
 			segments[i] = plain
 		}
 	}
-	return strings.Join(segments, "/")
+	return strings.ToValidUTF8(strings.Join(segments, "/"), "\uFFFD")
 }
 
 // annotatedRoutes reads the routes from the annotations of the services, which the
