@@ -2,6 +2,7 @@ package rego_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"understudy/rego"
@@ -101,5 +102,29 @@ func TestReads(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestConstantsHaveABudget compares one path with thousands of texts of the data in hundreds
+// of rules: beyond the budget it is read whole, rather than compiled for minutes.
+func TestConstantsHaveABudget(t *testing.T) {
+	var list []any
+	for i := range 900 {
+		list = append(list, map[string]any{"p": fmt.Sprint("/", i)})
+	}
+	for rules, whole := range map[int]bool{1: false, 300: true} {
+		module := "package p\n"
+		for i := range rules {
+			module += fmt.Sprintf("allow if { some r in data.list; startswith(input.a, r.p); input.b == %d }\n", i)
+		}
+		p, err := rego.Compile(context.Background(), rego.Source{
+			Modules: map[string]string{"m.rego": module}, Data: map[string]any{"list": list}, Paths: []string{"p/allow"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Reads("p/allow").Child("a").Observations() == nil; got != whole {
+			t.Errorf("with %d rules the path is read whole: %v, want %v", rules, got, whole)
+		}
 	}
 }

@@ -27,8 +27,9 @@ type Analysis struct {
 	compiler *ast.Compiler
 	// units :: rule → what is known of its variables.
 	units map[*ast.Rule]*unit
-	// data is the data of the policy.
-	data ast.Value
+	// data is the data of the policy, and looks how many values were looked at in it.
+	data  ast.Value
+	looks int
 	// inputRules :: reference of a rule → what of the input its value is, such as
 	// `http := input.attributes.request.http`.
 	inputRules map[string]inputRule

@@ -1,6 +1,10 @@
 package dependencies
 
-import "github.com/open-policy-agent/opa/v1/ast"
+import (
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
 
 // constants finds out which values a term may have, where that does not depend on the
 // input: those of the data, which never changes, and those that stand in the rule.
@@ -13,24 +17,37 @@ type constants struct {
 	budget int
 }
 
-// mostConstants bounds the values that are looked at for one term.
-const mostConstants = 4 * mostTexts
+const (
+	// mostConstants bounds the values that are looked at for one term, and mostLooks those
+	// for all terms of a policy: a large policy must not take long to compile for it.
+	mostConstants, mostLooks = 4 * mostTexts, 200_000
+)
+
+// constantsOf returns the values that a term may have. It reports false if not all are known.
+func (a *Analysis) constantsOf(u *unit, t *ast.Term, elements bool) ([]ast.Value, bool) {
+	c := constants{a, u, min(mostConstants, mostLooks-a.looks)}
+	before := c.budget
+	values, ok := c.of(t)
+	if elements && ok {
+		values = c.children(values)
+	}
+	a.looks += before - c.budget
+	return values, ok && c.budget > 0
+}
 
 // texts returns the texts that a term may be. It may have other values beside them. If
 // elements is set, they are those in the collections that it may be. It reports false if
 // not all are known.
 func (a *Analysis) texts(u *unit, t *ast.Term, elements bool) (out []string, ok bool) {
-	c := constants{a, u, mostConstants}
-	values, ok := c.of(t)
-	if elements {
-		values = c.children(values)
-	}
+	values, ok := a.constantsOf(u, t, elements)
 	for _, v := range values {
 		if s, is := v.(ast.String); is {
 			out = append(out, string(s))
 		}
 	}
-	return out, ok && c.budget > 0
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out, ok && len(out) <= mostTexts
 }
 
 // constant returns the one value that a term has, nil if there are more or it is not known.
@@ -49,9 +66,8 @@ func (a *Analysis) constant(u *unit, t *ast.Term) *ast.Term {
 		}
 		return ast.NewTerm(out)
 	}
-	c := constants{a, u, mostConstants}
-	values, ok := c.of(t)
-	if !ok || len(values) != 1 || c.budget <= 0 {
+	values, ok := a.constantsOf(u, t, false)
+	if !ok || len(values) != 1 {
 		return nil
 	}
 	return ast.NewTerm(values[0])
@@ -69,6 +85,7 @@ func (c *constants) of(t *ast.Term) ([]ast.Value, bool) {
 	case ast.Ref:
 		return c.ref(v)
 	}
+	c.budget--
 	return []ast.Value{t.Value}, isConstant(t)
 }
 
