@@ -100,7 +100,7 @@ func (b *Builtins) CacheToken(e *ast.Expr) {
 func CachedToken(name string) topdown.BuiltinFunc {
 	original := topdown.GetBuiltin(name)
 	timed := name == ast.JWTDecodeVerify.Name
-	var last atomic.Pointer[operandText]
+	var last atomic.Pointer[operandDigest]
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		v := Of(bctx)
 		if v == nil {
@@ -152,16 +152,17 @@ func noteToken(bctx topdown.BuiltinContext, v *Validity, token *ast.Term) {
 	}
 }
 
-// operandText is an operand with its text. Terms are immutable.
-type operandText struct {
+// operandDigest is an operand with the SHA-256 of its text. Terms are immutable.
+type operandDigest struct {
 	operand *ast.Term
-	text    string
+	digest  string
 }
 
 // tokenKey is what a result is cached under: the built-in and its operands, each with its
 // kind and length before it, so that no two lists of operands are written alike. The text
-// of an operand that is no string is kept for the next call, which may have the same one.
-func tokenKey(name string, operands []*ast.Term, last *atomic.Pointer[operandText]) [sha256.Size]byte {
+// of an operand that is no string is digested, and that is kept for the next call, which
+// may have the same one.
+func tokenKey(name string, operands []*ast.Term, last *atomic.Pointer[operandDigest]) [sha256.Size]byte {
 	buffer := append(make([]byte, 0, 1024), name...)
 	for _, o := range operands {
 		kind, text := byte('v'), ""
@@ -170,10 +171,11 @@ func tokenKey(name string, operands []*ast.Term, last *atomic.Pointer[operandTex
 		} else {
 			known := last.Load()
 			if known == nil || known.operand != o {
-				known = &operandText{o, o.Value.String()}
+				digest := sha256.Sum256([]byte(o.Value.String()))
+				known = &operandDigest{o, string(digest[:])}
 				last.Store(known)
 			}
-			text = known.text
+			text = known.digest
 		}
 		buffer = append(buffer, kind)
 		buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(text)))
