@@ -35,7 +35,9 @@ func (a *API) admitted(write writer, next http.Handler) http.Handler {
 			write(w, err)
 			return
 		}
-		if a.authenticator != nil && !open(r) {
+		if a.authenticator != nil && open(r) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxOpenBody)
+		} else if a.authenticator != nil {
 			who, err := a.authenticator.Authenticate(r)
 			if err != nil {
 				if status.Code(err) == codes.Unauthenticated {
@@ -50,10 +52,16 @@ func (a *API) admitted(write writer, next http.Handler) http.Handler {
 	})
 }
 
-// open reports whether a request needs no credentials.
+// maxOpenBody bounds what a caller may send that nobody knows, in bytes: the name of a
+// service. A call of Watch holds it as long as it lasts.
+const maxOpenBody = 4 << 10
+
+// open reports whether a request needs no credentials. A compressed message needs some: it
+// becomes as large as the largest policy, however small it was sent.
 func open(r *http.Request) bool {
 	if isGRPC(r) {
-		return strings.HasPrefix(r.URL.Path, "/grpc.health.v1.Health/")
+		coding := r.Header.Get("Grpc-Encoding")
+		return strings.HasPrefix(r.URL.Path, "/grpc.health.v1.Health/") && (coding == "" || coding == "identity")
 	}
 	return r.URL.Path == "/openapi.json"
 }

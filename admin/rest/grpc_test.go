@@ -31,6 +31,12 @@ func newRPCEdge(t *testing.T, hosts ...string) (string, *rest.API) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveRPC(t, handler), handler
+}
+
+// serveRPC serves a handler by both versions of HTTP, and returns where.
+func serveRPC(t *testing.T, handler http.Handler) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +45,7 @@ func newRPCEdge(t *testing.T, hosts ...string) (string, *rest.API) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close(); <-done })
-	return l.Addr().String(), handler
+	return l.Addr().String()
 }
 
 // bothProtocols are those of REST and gRPC, without TLS.
