@@ -55,7 +55,7 @@ type adminAuthentication struct {
 // bind declares the flags.
 func (c *adminAuthentication) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.allowUnauthenticatedAdmin, "allow-unauthenticated-admin", false, "let the admin API listen beyond this machine without authentication: whoever reaches it may do everything")
-	f.StringSliceVar(&c.adminTokenFiles, "admin-token-file", nil, "a file with a line NAME and SHA-256 for each token that the admin API takes, as `understudy token NAME` prints it; it is read again when it changes")
+	f.StringSliceVar(&c.adminTokenFiles, "admin-token-file", nil, "a file with a line NAME and SHA-256 for each token that the admin API takes, as 'understudy token NAME' prints it; it is read again when it changes")
 	f.StringVar(&c.oidcIssuer, "admin-oidc-issuer", "", "the URL of an OpenID Connect issuer whose tokens the admin API takes")
 	f.StringSliceVar(&c.oidcAudiences, "admin-oidc-audience", nil, "an audience that a token has to be for; given more than once, it is for one of them")
 	f.StringVar(&c.oidcGroupsClaim, "admin-oidc-groups-claim", "groups", "the claim of a token with the groups of its principal")
