@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 TOOL    = go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help build demo recording test test-envoy test-proxies test-clients race lint generate fuzz bench clean
+.PHONY: help build demo recording test test-envoy test-proxies test-browser test-clients race lint generate fuzz bench clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ test-envoy: ## Run the shipped Envoy files with a real Envoy; says how to get on
 test-proxies: ## Run the shipped files of nginx and Caddy; installs both if they are missing
 	@.ci/need nginx caddy
 	go test -count=1 -tags realproxies ./deploy/forward-auth
+
+test-browser: build ## Run the page in a headless Chromium; installs it if it is missing
+	@.ci/need redis-server chromium
+	@AXE=$$(.ci/axe) && export AXE && UNDERSTUDY=$(CURDIR)/bin/understudy SCREENSHOTS=$(CURDIR)/bin/screenshots \
+		go -C admin/ui/browsertest test -count=1 .
 
 test-clients: build ## Run a policy's life with generated clients; says how to get what is missing
 	@.ci/clients/run
