@@ -17,6 +17,9 @@
     state.dataset.state = word;
     state.textContent = text;
   };
+  // What is spoken is the sentence of a verdict, when its word changes: numbers change all the time.
+  const topicOf = (root) => root.querySelector("[data-spoken]")?.dataset.topic || "";
+  let topic = topicOf(document);
   const here = () => location.pathname + location.search;
   const parts = (root) => [...root.querySelectorAll("[data-part]")];
 
@@ -69,6 +72,11 @@
         return;
       }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const news = page.querySelector("[data-spoken]");
+      if (news && topicOf(page) !== topic) {
+        topic = topicOf(page);
+        spoken.textContent = news.dataset.spoken;
+      }
       for (const fresh of parts(page)) {
         const old = document.getElementById(fresh.id);
         if (!old) {
@@ -77,9 +85,6 @@
         }
         if (!("same" in fresh.dataset) && old.dataset.version !== fresh.dataset.version) swap(old, fresh);
       }
-      const before = spoken.textContent;
-      const news = page.querySelector("[data-spoken]");
-      if (news && news.dataset.spoken !== before) spoken.textContent = news.dataset.spoken;
       body.dataset.version = page.body.dataset.version;
       retry = 0;
     } catch {
