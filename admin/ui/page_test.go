@@ -62,6 +62,9 @@ func TestPagesOfARehearsal(t *testing.T) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}
 	}
+	if want := `data-topic="Look first previewing"`; !strings.Contains(s.page(trial), want) {
+		t.Errorf("the verdict has no %s, by which it is spoken", want)
+	}
 	page = textOf(t, s.page(location))
 	for _, want := range []string{"on 1 of 1 sidecar", "tighter", "previewing", "1,000", "100 (70 newly denied)", "Look first", "n1", "up to date"} {
 		if !strings.Contains(page, want) {
