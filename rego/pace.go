@@ -29,9 +29,11 @@ func WithPace(ctx context.Context, pace func(Stopper)) context.Context {
 }
 
 // cancel ends an evaluation: OPA asks it at each step. Cancel may be called by any
-// goroutine (that of the context's end); everything else belongs to the goroutine of
-// the evaluation.
+// goroutine; everything else belongs to the goroutine of the evaluation.
 type cancel struct {
+	// ctx is that of the evaluation. It is asked, and not watched from the side, which
+	// would be four allocations for each evaluation.
+	ctx   context.Context
 	ended atomic.Bool
 	steps uint
 	// pace is nil if nobody paces the evaluation.
@@ -40,7 +42,7 @@ type cancel struct {
 
 func newCancel(ctx context.Context) *cancel {
 	pace, _ := ctx.Value(paceKey{}).(func(Stopper))
-	return &cancel{pace: pace}
+	return &cancel{ctx: ctx, pace: pace}
 }
 
 // Cancel implements topdown.Cancel.
@@ -53,5 +55,5 @@ func (c *cancel) Cancelled() bool {
 			c.pace(c)
 		}
 	}
-	return c.ended.Load()
+	return c.ended.Load() || c.ctx.Err() != nil
 }

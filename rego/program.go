@@ -122,9 +122,7 @@ func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now t
 	return result, nil
 }
 
-// eval leaves ValidUntil to its callers. A context that can end is watched from the
-// side, since OPA looks at Cancel, not at contexts; stop ends the watch, so that
-// nothing of a request remains.
+// eval leaves ValidUntil to its callers.
 func (p *Program) eval(ctx context.Context, path string, input Input, now time.Time) (result Result, err error) {
 	q, ok := p.queries[path]
 	if !ok {
@@ -133,12 +131,7 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	if ctx.Err() != nil {
 		return result, compile.Ended(ctx)
 	}
-	cancel := newCancel(ctx)
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, cancel.Cancel)
-		defer stop()
-	}
-	found, err := p.evaluate(ctx, q.body, input, now, cancel)
+	found, err := p.evaluate(ctx, q.body, input, now, newCancel(ctx))
 	if err != nil {
 		return result, failed(ctx, path, err)
 	}

@@ -56,10 +56,7 @@ func (p *Program) watch(
 	if ctx.Err() != nil {
 		return nil, compile.Ended(ctx)
 	}
-	cancel := newCancel(ctx)
-	stop := context.AfterFunc(ctx, cancel.Cancel)
-	defer stop()
-	err = p.equip(topdown.NewQuery(body), input, now, cancel).WithIndexing(false).WithQueryTracer(tracer).
+	err = p.equip(topdown.NewQuery(body), input, now, newCancel(ctx)).WithIndexing(false).WithQueryTracer(tracer).
 		Iter(ctx, func(result topdown.QueryResult) error {
 			found = result[value]
 			return nil

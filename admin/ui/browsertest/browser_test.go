@@ -25,7 +25,7 @@ import (
 // another host, what its policy refuses and what its script throws are errors of the test.
 type browser struct {
 	t      *testing.T
-	ctx    context.Context //nolint:containedctx // it is the tab, as chromedp has it
+	ctx    context.Context // the tab
 	origin string
 	axe    string
 
