@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -17,8 +18,9 @@ import (
 // Who calls is found once, here, for REST and gRPC, before anything but the head of a
 // request is looked at. Two things need no credentials: health, which probes ask that can
 // send none, and the OpenAPI document, which tools load before they know how to
-// authenticate; both say nothing that is not in the repository. Reflection says no more,
-// but is a stream that its caller holds open: it needs credentials, and no permission.
+// authenticate; both say nothing that is not in the repository. Reflection and the Watch of
+// health say no more, but are streams that their callers hold open: they need credentials,
+// and no permission.
 
 // writer sends an error in the form of a protocol.
 type writer func(http.ResponseWriter, error)
@@ -53,7 +55,7 @@ func (a *API) admitted(write writer, next http.Handler) http.Handler {
 }
 
 // maxOpenBody bounds what a caller may send that nobody knows, in bytes: the name of a
-// service. A call of Watch holds it as long as it lasts.
+// service.
 const maxOpenBody = 4 << 10
 
 // open reports whether a request needs no credentials. A compressed message needs some: it
@@ -61,7 +63,7 @@ const maxOpenBody = 4 << 10
 func open(r *http.Request) bool {
 	if isGRPC(r) {
 		coding := r.Header.Get("Grpc-Encoding")
-		return strings.HasPrefix(r.URL.Path, "/grpc.health.v1.Health/") && (coding == "" || coding == "identity")
+		return r.URL.Path == grpc_health_v1.Health_Check_FullMethodName && (coding == "" || coding == "identity")
 	}
 	return r.URL.Path == "/openapi.json"
 }

@@ -59,6 +59,10 @@ func (c *adminConfig) check(check rule) {
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 }
 
+// maxAdminHeader bounds the headers of a request to the admin API, in bytes, which are read
+// before it is known who sends them: a token has 16 KiB at most.
+const maxAdminHeader = 64 << 10
+
 // openAdmin makes the admin API and binds its port. REST, gRPC and the Policyfile API
 // share the port, so the pace of bodies and answers is bounded call by call: a deadline
 // for the connection would end calls that wait for an operation.
@@ -84,6 +88,7 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	}
 	s.settler = &settler.Settler{Store: st, Project: authz.ResourceName(s.config.Location).Project(), Logger: s.log}
 	s.adminHTTP = port.NewHTTP(port.UsualPace.Handler(handler), s.log)
+	s.adminHTTP.MaxHeaderBytes = maxAdminHeader
 	files := s.config.adminTLS
 	// A browser or a job with a token has no certificate, and neither has who signs.
 	files.ClientOptional = s.config.tokens() || s.config.signatures()

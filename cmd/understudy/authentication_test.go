@@ -210,3 +210,14 @@ func TestNothingIsConfigured(t *testing.T) {
 		t.Errorf("got %d %s", code, body)
 	}
 }
+
+// TestHeadersAreBounded: before it is known who asks, little is read.
+func TestHeadersAreBounded(t *testing.T) {
+	token, file := newToken(t, "ci")
+	server := startServer(t, func(c *config) { c.adminTokenFiles = []string{file} })
+	for size, want := range map[int]int{16 << 10: http.StatusUnauthorized, 128 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		if code, body, err := server.askAs(t, nil, "GET", "/whoami", token+strings.Repeat("x", size)); err != nil || code != want {
+			t.Errorf("a token of %d bytes: got %d %s, %v, want %d", size, code, body, err, want)
+		}
+	}
+}

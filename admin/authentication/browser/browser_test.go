@@ -231,6 +231,9 @@ func TestPastedTokens(t *testing.T) {
 		if p.status != c.want || !strings.Contains(p.body, c.text) {
 			t.Errorf("%s: %d, want %d with %q\n%s", name, p.status, c.want, c.text, p.body)
 		}
+		if got := p.header.Get("WWW-Authenticate"); (got != "") != (c.want == 401) {
+			t.Errorf("%s: %d has the challenge %q", name, p.status, got)
+		}
 		if (len(a.cookies) == 1) != (c.want == 200) {
 			t.Errorf("%s: %d cookies", name, len(a.cookies))
 		}

@@ -4,6 +4,8 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+
+	"understudy/admin/access"
 )
 
 // Page is what a layout puts its frame around.
@@ -54,8 +56,11 @@ var (
 	onwardText  = template.Must(template.New("onward").Parse("<p><a href=\"{{.}}\">Go on</a></p>\n"))
 )
 
-// show writes a page.
+// show writes a page. A 401 has the challenge that RFC 9110, section 15.5.2 asks for.
 func (l *Login) show(w http.ResponseWriter, r *http.Request, status int, title string, body template.HTML) {
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", access.Challenge)
+	}
 	l.config.Layout(w, r, Page{Status: status, Title: title, Body: body})
 }
 
