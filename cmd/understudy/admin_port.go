@@ -14,6 +14,7 @@ import (
 	"understudy/admin/policyfile"
 	"understudy/admin/rest"
 	"understudy/admin/settler"
+	"understudy/admin/ui"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
@@ -109,6 +110,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err != nil {
 		return nil, err
 	}
+	bindings := chefIAM{edge.IAM} // the Policyfile API records its calls itself, one event each
 	edge.Services, edge.IAM, edge.Audit = rest.Audited(edge.Services, recorder), rest.AuditedIAM(edge.IAM, recorder), recorder
 	edge.MaxPolicySize, edge.Guard, edge.Logger, edge.Panics = s.config.maxPolicySize, guard, s.log, s.panics
 	if s.admin, err = rest.New(edge); err != nil {
@@ -124,7 +126,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 		Authenticator:    edge.Authenticator,
 		Keys:             keys,
 		Authorizer:       authorizer,
-		IAM:              chefIAM{edge.IAM},
+		IAM:              bindings,
 		Project:          authz.ResourceName(s.config.Location).Project(),
 		TrustRevisionIDs: s.config.policyfileRevisionIDs == "trust",
 		Audit:            recorder,
@@ -141,6 +143,21 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all.ServeHTTP(w, recorder.Request(r, audit.Page)) // the APIs say so of their own
 	}), nil
+}
+
+// openPage makes the page at /ui/ from what the API is made of. Whoever is known to the API
+// is known to it, and beside that who has a session of a browser.
+func (s *server) openPage(edge rest.Config) error {
+	c := ui.Config{
+		Services: edge.Services, Authorizer: edge.Authorizer, Location: string(s.config.Location),
+		Guard: edge.Guard, Logger: edge.Logger, Panics: edge.Panics,
+	}
+	if s.login != nil {
+		c.Login, c.Authenticator = s.login, s.login
+	}
+	var err error
+	s.ui, err = ui.New(c)
+	return err
 }
 
 // openAudit returns what records the changes through the admin API; nil if there is nowhere to
