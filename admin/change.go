@@ -125,7 +125,7 @@ func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) 
 		}
 		txn.Events = []Event{{c.Target.Location(), policies}}
 	}
-	sequence, err := s.store.Commit(ctx, txn)
+	sequence, err := s.commit(ctx, txn)
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
 		audit.FromContext(ctx).Operation(op.message.Name)
 	}

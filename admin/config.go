@@ -48,7 +48,7 @@ func (s *Server) UpdateConfig(ctx context.Context, r *adminpb.UpdateConfigReques
 		if err != nil || u.Write == nil || r.GetValidateOnly() {
 			return u.config, err
 		}
-		_, err = s.store.Commit(ctx, Txn{
+		_, err = s.commit(ctx, Txn{
 			ID: NewID(), Project: name.Project(), Conditions: u.Conditions, Writes: []Write{u.Write},
 		})
 		if failed := (*ConditionError)(nil); asCondition(err, &failed) {

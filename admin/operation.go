@@ -359,7 +359,7 @@ func (s *Server) replaceOperation(ctx context.Context, op *storedOperation) erro
 	if err != nil {
 		return err
 	}
-	_, err = s.store.Commit(ctx, Txn{
+	_, err = s.commit(ctx, Txn{
 		ID: NewID(), Project: known.Key.Project(),
 		Conditions: []Condition{known}, Writes: []Write{write},
 	})
@@ -444,7 +444,7 @@ func (s *Server) DeleteOperation(
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.store.Commit(ctx, Txn{
+	_, err = s.commit(ctx, Txn{
 		ID: NewID(), Project: name.Project(),
 		Conditions: []Condition{Exists{Key: name}}, Writes: []Write{Delete{name}},
 	})

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/apierror"
+	"understudy/admin/audit"
 	"understudy/authz"
 )
 
@@ -48,7 +49,7 @@ func (s *Server) Commit(ctx context.Context, what Key, workOut func(context.Cont
 			return err
 		}
 		txn.ID, txn.Project = NewID(), what.Project()
-		_, err = s.store.Commit(ctx, txn)
+		_, err = s.commit(ctx, txn)
 		if failed := (*ConditionError)(nil); asCondition(err, &failed) {
 			continue
 		}
@@ -58,6 +59,14 @@ func (s *Server) Commit(ctx context.Context, what Key, workOut func(context.Cont
 		return nil
 	}
 	return apierror.ConcurrentChange(what)
+}
+
+// commit commits a Txn of a call, if the call has the place for its event that it has to have.
+func (s *Server) commit(ctx context.Context, txn Txn) (int64, error) {
+	if err := audit.FromContext(ctx).Reserve(); err != nil {
+		return 0, err //nolint:wrapcheck // storeFailed knows it
+	}
+	return s.store.Commit(ctx, txn) //nolint:wrapcheck // it is that of the store
 }
 
 // UnchangedRecord is the condition under which key still is as it was read.
@@ -107,6 +116,9 @@ func StoreFailed(ctx context.Context, log *slog.Logger, doing string, err error)
 		log.ErrorContext(ctx, "content could not be compiled", "doing", doing, "error", err)
 		return apierror.New(codes.Unavailable, apierror.ReasonCompilerUnavailable,
 			"The process in which policies are compiled cannot be used at the moment; nothing was changed. Try again later.", nil)
+	case errors.Is(err, audit.ErrNoPlace):
+		return apierror.New(codes.Unavailable, apierror.ReasonAuditUnavailable,
+			"Every change has to be recorded, and the queue of records is full: their collector is away. Nothing was changed. Try again later.", nil)
 	}
 	log.ErrorContext(ctx, "the store failed", "doing", doing, "error", err)
 	switch {

@@ -79,7 +79,7 @@ var graph = map[string][]string{
 	"admin/authentication/oidc/oidctest": {}, // an issuer for tests, of which nothing is shared with what verifies its tokens
 	"admin/authentication/tokens":        {},
 	"admin/aip":                          {},
-	"admin/audit":                        {"admin/access", "admin/apierror", "authz/diagnostics"}, // diagnostics for what a text of a record may hold
+	"admin/audit":                        {"admin/access", "authz/diagnostics"}, // diagnostics for what a text of a record may hold
 	"admin/apierror":                     {"admin/aip", "admin/v1"},
 	"admin/content":                      {"admin/aip", "admin/apierror", "admin/v1"},
 	"admin/library":                      {"admin", "admin/apierror", "admin/content", "admin/v1", "authz"},

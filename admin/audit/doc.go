@@ -12,6 +12,6 @@
 // resource is named if what the caller sent has the form of a name.
 //
 // Events wait for their export in a bounded queue. By default an event that finds no place is
-// dropped and counted. With Config.Required a call that would change something gets its place
-// before it is made, and without one it is refused. Reads are not recorded.
+// dropped and counted. With Config.Required the domain takes its place before it changes the
+// store ([Entry.Reserve]), and without one changes nothing. Reads are not recorded.
 package audit

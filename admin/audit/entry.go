@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"understudy/admin/access"
@@ -27,7 +28,8 @@ type Entry struct {
 
 	mu sync.Mutex
 	// reserved says that the event has its place, validateOnly that nothing is to be changed.
-	reserved, validateOnly           bool
+	reserved, validateOnly bool
+	// ended says that the event was written, or that there is no place for it.
 	ended                            bool
 	resource                         string
 	etagBefore, etagAfter, operation string
@@ -42,25 +44,40 @@ func FromContext(ctx context.Context) *Entry {
 	return e
 }
 
-// Reserve takes a place for the event of a call that is about to be made. The error is
-// UNAVAILABLE if there has to be one, and is none: then the call may not be made. One that
-// only validates (AIP-163) changes nothing, and needs no place.
-func (e *Entry) Reserve(validateOnly bool) error {
-	if e == nil {
+// ErrNoPlace says that a change was not made since the queue has no place for its event.
+var ErrNoPlace = errors.New("there is no place for the event of a change")
+
+// Reserve takes a place for the event of a call that is about to change something, unless it
+// has one. The error is ErrNoPlace if there has to be one, and is none: then nothing may be
+// changed.
+func (e *Entry) Reserve() error {
+	if e == nil || !e.recorder.required {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.validateOnly = validateOnly
-	if validateOnly || !e.recorder.required || e.reserved {
+	if e.reserved {
 		return nil
+	}
+	if e.ended {
+		return ErrNoPlace
 	}
 	if e.reserved = e.recorder.places.Reserve(false); e.reserved {
 		return nil
 	}
 	e.ended = true // it is counted as refused, and cannot be written
 	e.recorder.counts.add(e.ctx, refused)
-	return noPlace()
+	return ErrNoPlace
+}
+
+// ValidateOnly says that the call only validates (AIP-163), so nothing is to be changed.
+func (e *Entry) ValidateOnly() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.validateOnly = true
 }
 
 // Resource says which resource the call is about, in the place of what the caller sent.

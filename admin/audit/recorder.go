@@ -11,10 +11,8 @@ import (
 	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
-	"google.golang.org/grpc/codes"
 
 	"understudy/admin/access"
-	"understudy/admin/apierror"
 )
 
 // Places are those of the bounded queue in which events wait. Implementations are safe for
@@ -118,12 +116,6 @@ func (r *Recorder) Begin(ctx context.Context, c Call) (context.Context, *Entry) 
 	}
 	e := &Entry{recorder: r, ctx: ctx, call: c, who: access.FromContext(ctx), resource: c.Resource}
 	return context.WithValue(ctx, entryKey{}, e), e
-}
-
-// noPlace is the error of a call of which there could be no record.
-func noPlace() error {
-	return apierror.New(codes.Unavailable, apierror.ReasonAuditUnavailable,
-		"Every change has to be recorded, and the queue of records is full: their collector is away. Nothing was changed. Try again later.", nil)
 }
 
 // write writes the event of a call.

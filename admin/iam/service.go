@@ -87,6 +87,7 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 	if err != nil {
 		return nil, err
 	}
+	audit.FromContext(ctx).Resource(string(resource))
 	var answer *iampb.Policy
 	var before string
 	err = s.admin.Commit(ctx, resource, func(ctx context.Context) (admin.Txn, error) {

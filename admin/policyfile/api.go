@@ -184,9 +184,6 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, project, prefix string
 	if err != nil {
 		return nil, err
 	}
-	if err := audit.FromContext(r.Context()).Reserve(false); err != nil {
-		return nil, err
-	}
 	return match.run(&call{
 		context: r.Context(), library: locks, format: f, origin: origin(r), base: origin(r) + prefix,
 		parameters: match.parameters, query: r.URL.Query(), body: body, permissions: p, iam: a.iam, keys: a.keys,

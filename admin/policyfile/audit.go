@@ -16,7 +16,7 @@ func (a *API) recorded(
 	if !changes(match.route) {
 		return run(r)
 	}
-	ctx, entry := a.audit.Begin(r.Context(), audit.Call{Method: match.route, Resource: resourceOf(project, match.parameters)})
+	ctx, entry := a.audit.Begin(r.Context(), audit.Call{Method: match.route, Resource: resourceOf(project, match.route, match.parameters)})
 	outcome := audit.HTTPOutcome(http.StatusInternalServerError) // so a panic ends
 	defer func() { entry.End(outcome) }()
 	answer, err = run(r.WithContext(ctx))
@@ -31,8 +31,11 @@ func changes(route string) bool {
 }
 
 // resourceOf is the name of what a call is about, as far as its path says.
-func resourceOf(project string, parameters map[string]string) string {
+func resourceOf(project, route string, parameters map[string]string) string {
 	name := "projects/" + url.PathEscape(project)
+	if _, path, _ := strings.Cut(route, " "); strings.HasPrefix(path, "/containers/policies/") {
+		name += "/" + onNames
+	}
 	for _, segment := range []struct{ parameter, collection string }{
 		{":group", "/locations/"}, {":policy", "/policies/"}, {":revision", "/revisions/"},
 		{":cookbook", "/locations/" + reservedGroup + "/artifacts/"}, {":identifier", "/identifiers/"},

@@ -128,11 +128,8 @@ func (a *API) routed(next func(http.ResponseWriter, *http.Request, route)) http.
 		}
 		w, r, end := a.recorded(w, r, route)
 		defer end()
-		if err := a.authorize(r, route); err != nil {
-			WriteError(w, err)
-			return
-		}
-		if err := unread(r.Context()); err != nil {
+		if err := cmp.Or(a.authorize(r, route), unread(r.Context())); err != nil {
+			audit.FromContext(r.Context()).End(err)
 			WriteError(w, err)
 			return
 		}

@@ -61,9 +61,8 @@ func call[Q, A any](
 		ctx, entry = r.Begin(ctx, audit.Call{Method: strings.TrimPrefix(method, "/")})
 	}
 	entry.Resource(resource)
-	validate, _ := any(request).(interface{ GetValidateOnly() bool })
-	if err := entry.Reserve(validate != nil && validate.GetValidateOnly()); err != nil {
-		return answer, err
+	if v, ok := any(request).(interface{ GetValidateOnly() bool }); ok && v.GetValidateOnly() {
+		entry.ValidateOnly()
 	}
 	err = apierror.Internal() // so a panic ends
 	defer func() { entry.End(err) }()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,13 +17,9 @@ import (
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"understudy/admin/audit"
 	"understudy/admin/storetest"
@@ -35,6 +30,9 @@ import (
 // marker is in each body, and part of each token, of the tests of the audit log.
 const marker = "MARKER"
 
+// traceparent is sent with each call.
+const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 // auditing is a server whose changes are recorded, and its collector.
 type auditing struct {
 	*testing.T
@@ -42,6 +40,8 @@ type auditing struct {
 	collector *collector
 	// token is that of who calls.
 	token string
+	// api is rest or grpc: how changeAll calls.
+	api string
 }
 
 // The tokens of the owner ann, and of bob, who may nothing.
@@ -51,15 +51,15 @@ const (
 )
 
 // startAuditing starts a server that exports to a collector, which listens, and knows its callers.
-func startAuditing(t *testing.T, store, mode string) *auditing {
+func startAuditing(t *testing.T, store, mode string, more ...func(*config)) *auditing {
 	t.Helper()
 	c := newCollector()
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", c.listenGRPC(t))
-	return startAuditingTo(t, c, store, mode)
+	return startAuditingTo(t, c, store, mode, more...)
 }
 
 // startAuditingTo is startAuditing with an endpoint that is in the environment already.
-func startAuditingTo(t *testing.T, c *collector, store, mode string) *auditing {
+func startAuditingTo(t *testing.T, c *collector, store, mode string, more ...func(*config)) *auditing {
 	t.Helper()
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "5")
@@ -78,8 +78,11 @@ func startAuditingTo(t *testing.T, c *collector, store, mode string) *auditing {
 		}
 		config.adminTokenFiles, config.owners = []string{file}, []string{"token:ann"}
 		config.audit = telemetry.Audit{Mode: mode}
+		for _, change := range more {
+			change(config)
+		}
 	})
-	return &auditing{T: t, running: r, collector: c, token: annsToken}
+	return &auditing{T: t, running: r, collector: c, token: annsToken, api: "rest"}
 }
 
 // send makes a call of HTTP and returns its status and its answer.
@@ -95,7 +98,7 @@ func (a *auditing) send(method, path, body string) (int, map[string]any) {
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	request.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	request.Header.Set("Traceparent", traceparent)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		a.Fatal(err)
@@ -190,19 +193,22 @@ func changing() []string {
 	return out
 }
 
-// TestEachChangeIsRecorded makes each change once over REST, on each store.
+// TestEachChangeIsRecorded makes each change once over REST and gRPC, on each store.
 func TestEachChangeIsRecorded(t *testing.T) {
-	for name, store := range auditStores(t) {
-		t.Run(name, func(t *testing.T) {
-			a := startAuditing(t, store, "required")
-			seen := a.changeAll()
-			for _, method := range changing() {
-				if !seen[method] {
-					t.Errorf("%s is recorded by no step", method)
+	for _, api := range []string{"rest", "grpc"} {
+		for name, store := range auditStores(t) {
+			t.Run(api+" on "+name, func(t *testing.T) {
+				a := startAuditing(t, store, "required")
+				a.api = api
+				seen := a.changeAll()
+				for _, method := range changing() {
+					if !seen[method] {
+						t.Errorf("%s is recorded by no step", method)
+					}
 				}
-			}
-			a.none()
-		})
+				a.none()
+			})
+		}
 	}
 }
 
@@ -212,9 +218,12 @@ func (a *auditing) changeAll() map[string]bool {
 	seen := make(map[string]bool)
 	step := func(rpc, method, path, body, resource string) (event map[string]string, answer map[string]any) {
 		a.Helper()
-		code, answer := a.send(method, path, body)
-		if code != http.StatusOK {
-			a.Fatalf("%s %s answered %d: %v", method, path, code, answer)
+		if a.api == "grpc" {
+			answer = a.mustInvoke(rpc, method, path, body)
+		} else if code, content := a.send(method, path, body); code != http.StatusOK {
+			a.Fatalf("%s %s answered %d: %v", method, path, code, content)
+		} else {
+			answer = content
 		}
 		event = a.next()
 		seen[event[audit.AttributeMethod]] = true
@@ -222,7 +231,7 @@ func (a *auditing) changeAll() map[string]bool {
 			a.Errorf("the event of %s is %v", rpc, event)
 		}
 		a.want(rpc, event, map[string]string{
-			audit.AttributePrincipal: "token:ann", audit.AttributeAuthentication: "token", audit.AttributeAPI: "rest",
+			audit.AttributePrincipal: "token:ann", audit.AttributeAuthentication: "token", audit.AttributeAPI: a.api,
 			audit.AttributeOutcome: "OK", audit.AttributeReason: "", audit.AttributeResource: resource, audit.AttributeNode: "demo",
 			audit.AttributeClient: "127.0.0.1", audit.AttributeValidateOnly: "", "trace": "4bf92f3577b34da6a3ce929d0e0e4736",
 		})
@@ -283,26 +292,15 @@ func (a *auditing) changeAll() map[string]bool {
 // TestEachRefusalIsRecorded: what may not be done, what is wrong, and what nobody known asks for.
 func TestEachRefusalIsRecorded(t *testing.T) {
 	a := startAuditing(t, "", "best-effort")
-	conn, err := grpc.NewClient(a.bound["admin"], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	invoke := func(token, method string) error {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-		service, name, _ := strings.Cut(method, "/")
-		descriptor := descriptorOf(t, service, name)
-		return conn.Invoke(ctx, "/"+method, dynamicpb.NewMessage(descriptor.Input()), dynamicpb.NewMessage(descriptor.Output()))
-	}
 	for _, method := range changing() {
 		// An empty request names nothing.
-		if err := invoke(annsToken, method); status.Code(err).String() != "InvalidArgument" {
+		if err := a.invoke(annsToken, method, "{}", nil); status.Code(err).String() != "InvalidArgument" {
 			t.Errorf("%s: got %v, want INVALID_ARGUMENT", method, err)
 		}
 		a.want(method, a.next(), map[string]string{
 			audit.AttributeMethod: method, audit.AttributeAPI: "grpc", audit.AttributeOutcome: "INVALID_ARGUMENT", audit.AttributePrincipal: "token:ann",
 		})
-		if err := invoke(bobsToken, method); status.Code(err).String() != "PermissionDenied" {
+		if err := a.invoke(bobsToken, method, "{}", nil); status.Code(err).String() != "PermissionDenied" {
 			t.Errorf("%s of nobody's: got %v, want PERMISSION_DENIED", method, err)
 		}
 		a.want(method, a.next(), map[string]string{
@@ -324,6 +322,7 @@ func (a *auditing) refusalsOverREST() {
 	}{
 		{bobsToken, "POST", policies + "?policyId=x", `{"displayName":"` + marker, 403, map[string]string{
 			audit.AttributeMethod: method + "CreatePolicy", audit.AttributeOutcome: "PERMISSION_DENIED", audit.AttributeResource: "projects/p1/locations/l1",
+			audit.AttributeReason: "PERMISSION_DENIED",
 		}},
 		{annsToken, "POST", policies + "?policyId=x", `{"displayName":"` + marker, 400, map[string]string{
 			audit.AttributeMethod: method + "CreatePolicy", audit.AttributeOutcome: "INVALID_ARGUMENT",
@@ -354,135 +353,6 @@ func (a *auditing) refusalsOverREST() {
 	})
 	a.token = annsToken
 	a.send("GET", policies, "") // reading is not recorded
-}
-
-// descriptorOf finds a method.
-func descriptorOf(t *testing.T, service, method string) protoreflect.MethodDescriptor {
-	t.Helper()
-	for _, file := range []protoreflect.FileDescriptor{
-		adminpb.File_understudy_admin_v1_admin_proto, longrunningpb.File_google_longrunning_operations_proto, iampb.File_google_iam_v1_iam_policy_proto,
-	} {
-		for i := range file.Services().Len() {
-			if s := file.Services().Get(i); string(s.FullName()) == service {
-				return s.Methods().ByName(protoreflect.Name(method))
-			}
-		}
-	}
-	t.Fatalf("there is no %s/%s", service, method)
-	return nil
-}
-
-// TestChangesOfThePolicyfileAPIAreRecorded: each of its changes, and what fails.
-func TestChangesOfThePolicyfileAPIAreRecorded(t *testing.T) {
-	a := startAuditing(t, "", "required")
-	const group, policy = "/policy_groups/l1", "projects/p1/locations/l1/policies/"
-	for _, c := range []struct {
-		method, path, body string
-		status             int
-		route, resource    string
-		outcome            string
-	}{
-		{"PUT", group, "{}", 201, "PUT /policy_groups/:group", "projects/p1/locations/l1", "OK"},
-		{"PUT", group + "/policies/web", `{"name":"` + marker + `"}`, 400, "PUT /policy_groups/:group/policies/:policy", policy + "web", "INVALID_ARGUMENT"},
-		{"POST", group + "/policies/web", `{"revision_id":"1"}`, 404, "POST /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND"},
-		{"DELETE", group + "/policies/web", "", 404, "DELETE /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND"},
-		{"DELETE", "/policies/web", "", 404, "DELETE /policies/:policy", "projects/p1/locations/global/policies/web", "NOT_FOUND"},
-		{"POST", group + "/promote", "{}", 400, "POST /policy_groups/:group/promote", "projects/p1/locations/l1", "INVALID_ARGUMENT"},
-		{"DELETE", group, "", 200, "DELETE /policy_groups/:group", "projects/p1/locations/l1", "OK"},
-	} {
-		code, answer := a.send(c.method, c.path, c.body)
-		if code != c.status {
-			t.Errorf("%s %s answered %d, want %d: %v", c.method, c.path, code, c.status, answer)
-		}
-		a.want(c.route, a.next(), map[string]string{
-			audit.AttributeAPI: "policyfile", audit.AttributeMethod: c.route, audit.AttributeResource: c.resource, audit.AttributeOutcome: c.outcome,
-		})
-	}
-	a.send("GET", "/policy_groups", "")
-	a.none()
-}
-
-// TestNoChangeWithoutAnEvent: with --audit=required a change is refused while its event has no
-// place, on each store, and made when the collector is back.
-func TestNoChangeWithoutAnEvent(t *testing.T) {
-	for name, store := range auditStores(t) {
-		t.Run(name, func(t *testing.T) {
-			// Nobody listens there yet.
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := l.Addr().String()
-			_ = l.Close()
-			t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+address)
-			t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "2")
-			a := startAuditingTo(t, newCollector(), store, "required")
-			for i := range 2 {
-				if code, answer := a.send("POST", fmt.Sprintf("%s?policyId=p%d", policies, i), "{}"); code != http.StatusOK {
-					t.Fatalf("the change %d answered %d: %v", i, code, answer)
-				}
-			}
-			a.refused()
-			a.collector.listenAt(t, address)
-			for deadline := time.Now().Add(scriptTime); ; {
-				code, _ := a.send("POST", policies+"?policyId=after", "{}")
-				if code == http.StatusOK {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("with a collector a change is answered %d", code)
-				}
-			}
-			for range 3 {
-				a.want("the events", a.next(), map[string]string{audit.AttributeOutcome: "OK"})
-			}
-		})
-	}
-}
-
-// refused checks that each way to change something is refused, and that nothing has changed.
-func (a *auditing) refused() {
-	a.Helper()
-	before := a.everything()
-	for _, call := range [][3]string{
-		{"POST", policies + "?policyId=p2", "{}"}, {"DELETE", policies + "/p0", ""},
-		{"PATCH", "/v1/projects/p1/locations/l1/config", `{"nextLocation":"projects/p1/locations/l2"}`},
-		{"POST", policies + "/p0:setIamPolicy", `{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:x"]}]}}`},
-	} {
-		code, answer := a.send(call[0], call[1], call[2])
-		if code != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(answer), "AUDIT_UNAVAILABLE") {
-			a.Errorf("%s %s answered %d: %v; want 503 with AUDIT_UNAVAILABLE", call[0], call[1], code, answer)
-		}
-	}
-	if code, answer := a.send("PUT", "/policy_groups/l7", "{}"); code != http.StatusServiceUnavailable {
-		a.Errorf("the Policyfile API answered %d: %v; want 503", code, answer)
-	}
-	if code, answer := a.send("POST", policies+"?policyId=p2&validateOnly=true", "{}"); code != http.StatusOK {
-		a.Errorf("a validation answered %d: %v; want 200", code, answer)
-	}
-	if after := a.everything(); after != before {
-		a.Errorf("before the calls that were refused there was\n%s\nand after them\n%s", before, after)
-	}
-	if _, page := a.call(a.T, "health", "GET", "/metrics", ""); !strings.Contains(page, `understudy_audit_events_total{outcome="refused"} 5`) {
-		a.Error("the metrics do not count 5 refused changes")
-	}
-}
-
-// everything is what can be read.
-func (a *auditing) everything() string {
-	a.Helper()
-	var all []any
-	for _, path := range []string{
-		policies, "/v1/projects/p1/locations/l1/config", "/v1/projects/p1/locations/l1/operations", policies + "/p0:getIamPolicy", "/policy_groups",
-	} {
-		_, answer := a.send("GET", path, "")
-		all = append(all, answer)
-	}
-	shown, err := json.Marshal(all)
-	if err != nil {
-		a.Fatal(err)
-	}
-	return string(shown)
 }
 
 // TestAuditConsole prints events as lines of JSON, and needs no collector.
