@@ -20,10 +20,10 @@ const (
 	pathCount = 200
 	// zipfExponent: the most frequent of 1,000 users sends about a sixth of all.
 	zipfExponent = 1.1
-	// signedPool is how many users there are where nothing repeats but the signature
-	// of RS256 has to be right: RSA is too slow to sign for each request, so that a
-	// token comes again after so many.
-	signedPool = 4096
+	// signedTokens is how many tokens each user has where the signature of RS256 has to be
+	// right: RSA is too slow to sign for each request, so that a token comes again after so
+	// many of its user.
+	signedTokens = 4
 	// renewal is how often a user comes with a new token where tokens are renewed: once in
 	// so many requests.
 	renewal = 20
@@ -41,7 +41,7 @@ const (
 	// rest: each request is of a resource of its own, whose ID is in the path; users follow
 	// Zipf's law, and get new tokens from time to time.
 	rest trafficKind = "rest"
-	// unique: no path and no token comes twice (but see signedPool).
+	// unique: no path and no token comes twice (but see signedTokens).
 	unique trafficKind = "unique"
 )
 
@@ -79,7 +79,9 @@ type traffic struct {
 	// renews: tokens get new IDs.
 	renews bool
 	// verified: Envoy verifies the tokens and sends their claims as metadata.
-	verified    bool
+	verified bool
+	// users are all users with a token each; after them, all again with another, as often as
+	// each has tokens.
 	users       []user
 	paths       []path
 	destination []byte
@@ -98,7 +100,7 @@ func newTraffic(kind trafficKind, p policySpec, k *keys) (*traffic, error) {
 		users: make([]user, userCount), paths: make([]path, pathCount),
 	}
 	if kind != zipf && !t.renews {
-		t.users = make([]user, signedPool)
+		t.users = make([]user, signedTokens*userCount)
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range t.paths {
@@ -142,20 +144,21 @@ func (t *traffic) signUsers() error {
 // userName is the subject of a token, and the key in the data of the policy large.
 func userName(i int) string { return fmt.Sprintf("user-%05d", i) }
 
-// newUser makes a user. One in twenty has a token that has expired, so that policies
-// which look at that deny something, and servers have to look.
-func (t *traffic) newUser(i int) (user, error) {
+// newUser makes a user with the token of a number. One in twenty has a token that has expired,
+// so that policies which look at that deny something, and servers have to look.
+func (t *traffic) newUser(n int) (user, error) {
+	i := n % userCount
 	r := rand.New(rand.NewPCG(7, uint64(i)))
 	c := claims{
 		Issuer: "https://issuer.example.com", Subject: userName(i), Audience: "shop", Tenant: fmt.Sprintf("tenant-%02d", i%40),
 		Roles: []string{roleNames[min(r.IntN(8)/3, 2)]}, Email: userName(i) + "@example.com", Session: fmt.Sprintf("%016x", r.Uint64()),
-		Issued: time.Now().Add(-lifetime).Unix(), Expires: time.Now().Add(lifetime).Unix(),
+		Issued: time.Now().Add(-lifetime).Unix() + int64(n/userCount), Expires: time.Now().Add(lifetime).Unix(),
 	}
 	if i%20 == 19 {
 		c.Expires = time.Now().Add(-time.Hour).Unix()
 	}
 	var id [idSize]byte
-	copy(id[:], fmt.Sprintf("%018d", i))
+	copy(id[:], fmt.Sprintf("%018d", n))
 	signed, err := t.keys.sign(t.algorithm, id, c)
 	if err != nil {
 		return user{}, fmt.Errorf("signing a token: %w", err)
@@ -233,7 +236,7 @@ func (s *stream) pick() (*user, *path, []byte) {
 		number = strconv.AppendUint(number[:0], s.serial, 10)
 		s.token = s.renewed(s.token, u)
 	case rest:
-		u = s.rotated(&s.current[frequent])
+		u = s.rotated(frequent)
 		number = appendUUID(number[:0], s.ids())
 		s.token = append(s.token, u.token.text...)
 	default:
@@ -247,8 +250,9 @@ func (s *stream) pick() (*user, *path, []byte) {
 func (t *traffic) inTurn() *user { return &t.users[t.nextUser.Add(1)%uint64(len(t.users))] }
 
 // rotated returns a user with the token that it has now. Now and then that is a new one,
-// which it keeps until the next; where none can be made, another of those that are signed.
-func (s *stream) rotated(current *atomic.Pointer[user]) *user {
+// which it keeps until the next; where none can be made, another of its signed ones.
+func (s *stream) rotated(number uint64) *user {
+	current := &s.current[number]
 	u := current.Load()
 	if s.random.IntN(renewal) > 0 {
 		return u
@@ -258,7 +262,7 @@ func (s *stream) rotated(current *atomic.Pointer[user]) *user {
 		renewed.token.text = s.renewed(make([]byte, 0, len(u.token.text)), u)
 		u = &renewed
 	} else {
-		u = s.inTurn()
+		u = &s.users[number+userCount*s.random.Uint64N(signedTokens)]
 	}
 	current.Store(u)
 	return u

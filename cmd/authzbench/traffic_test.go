@@ -212,21 +212,35 @@ func TestStreamsShareNothing(t *testing.T) {
 	}
 }
 
-// TestTokensRotate: with rest, a user keeps a new token until it gets another.
+// TestTokensRotate: with rest, a user keeps a new token until it gets another, also where
+// there are only some signed ones.
 func TestTokensRotate(t *testing.T) {
-	traffic := newTestTraffic(t, rest, hs256)
-	stream, last, changes := traffic.newStream(1), "", 0
-	for range 20_000 {
-		u, _, _ := stream.pick()
-		if u.xfcc != traffic.users[0].xfcc {
-			continue
+	for _, a := range []algorithm{hs256, rs256} {
+		traffic := newTestTraffic(t, rest, a)
+		stream, last, changes := traffic.newStream(1), "", 0
+		tokens := map[string]bool{}
+		for range 20_000 {
+			u, _, _ := stream.pick()
+			if u.xfcc != traffic.users[0].xfcc {
+				continue
+			}
+			if token := string(u.token.text); token != last {
+				last, changes = token, changes+1
+			}
+			tokens[last] = true
 		}
-		if token := string(u.token.text); token != last {
-			last, changes = token, changes+1
+		if changes < 50 || changes > 500 {
+			t.Errorf("%s: the most frequent user changed its token %d times in some 3,000 requests, want about %d", a, changes, 3000/renewal)
 		}
-	}
-	if changes < 50 || changes > 500 {
-		t.Errorf("the most frequent user changed its token %d times in some 3,000 requests, want about %d", changes, 3000/renewal)
+		if a == rs256 && len(tokens) != signedTokens {
+			t.Errorf("the most frequent user had %d tokens of RS256, want %d", len(tokens), signedTokens)
+		}
+		for token := range tokens {
+			payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+			if err != nil || !bytes.Contains(payload, []byte(`"sub":"`+userName(0)+`"`)) {
+				t.Errorf("%s: a token of %s has the payload %s (%v)", a, userName(0), payload, err)
+			}
+		}
 	}
 }
 
