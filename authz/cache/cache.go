@@ -49,20 +49,21 @@ func New(reads *authz.ReadSet, size int) (*Cache, error) {
 	return &Cache{reads: reads, decisions: decisions}, nil
 }
 
-// Find returns the decision on a request, at the request's time, and counts a hit or a
-// miss in lookups, which may be nil. Of a request without a fingerprint nothing is found
-// or counted.
-func (c *Cache) Find(r *authz.Request, lookups *Lookups) (authz.Decision, bool) {
+// Find returns the decision on a request, at the request's time, if it is a hit. Nothing is
+// looked for if the request has no fingerprint.
+func (c *Cache) Find(r *authz.Request) (authz.Decision, Outcome) {
 	if c == nil {
-		return authz.Decision{}, false
+		return authz.Decision{}, NotCached
 	}
 	fingerprint, ok := r.Fingerprint(c.reads)
 	if !ok {
-		return authz.Decision{}, false
+		return authz.Decision{}, NotCached
 	}
 	d, hit := c.FindAt(fingerprint, r.Time)
-	lookups.count(hit)
-	return d, hit
+	if !hit {
+		return authz.Decision{}, Miss
+	}
+	return d, Hit
 }
 
 // FindAt returns the decision on requests of a fingerprint at a moment.

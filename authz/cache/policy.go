@@ -54,13 +54,12 @@ func (p *Policy) Adopt(c *Cache) {
 	}
 }
 
-// Find returns the decision on a request if it is cached. A hit or a miss is counted in
-// lookups, which may be nil.
-func (p *Policy) Find(r *authz.Request, lookups *Lookups) (authz.Decision, bool) {
+// Find returns the decision on a request if it is a hit.
+func (p *Policy) Find(r *authz.Request) (authz.Decision, Outcome) {
 	if p == nil || p.cache == nil || p.compiled.Distrusted() || p.compiled.Exempts(r) {
-		return authz.Decision{}, false
+		return authz.Decision{}, NotCached
 	}
-	return p.cache.Find(r, lookups)
+	return p.cache.Find(r)
 }
 
 // Evaluate asks the policy, whatever is cached, and caches what it decides.
@@ -74,7 +73,7 @@ func (p *Policy) Evaluate(ctx context.Context, r *authz.Request, c authz.Conditi
 
 // Decide returns the decision on a request: the cached one, or what the policy decides.
 func (p *Policy) Decide(ctx context.Context, r *authz.Request, c authz.Conditions) authz.Decision {
-	if d, ok := p.Find(r, nil); ok {
+	if d, outcome := p.Find(r); outcome == Hit {
 		return d
 	}
 	return p.Evaluate(ctx, r, c)

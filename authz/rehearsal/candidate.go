@@ -124,5 +124,6 @@ func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.
 	case c.exempted.Cover(r):
 		return c.exempted.Decision(), true
 	}
-	return c.Cache().Find(r, nil)
+	d, outcome := c.Cache().Find(r)
+	return d, outcome == cache.Hit
 }

@@ -17,7 +17,7 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	snap := s.current.Load()
 	if snap == nil {
 		d := authz.Failed(authz.FailureNotReady, "No policy has been loaded yet.")
-		s.metrics.checked(ctx, "", d, begin)
+		s.unknown.add(wayNotReady, s.metrics.checked(ctx, "", d, begin))
 		s.decisions.Offer(ctx, begin, decisionlog.Decided{Request: r, Decision: d})
 		return d
 	}
@@ -27,17 +27,17 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	}
 	name := s.config.Location.Policy(id)
 	e := snap.policies[name]
-	d := s.decide(ctx, e, r)
+	d, by := s.decide(ctx, e, r)
 	if e == nil {
 		if d.Default {
 			d.Reason = noSuchPolicy(id)
 		}
 		s.logMissingPolicy(id, d.Verdict)
-		s.metrics.checked(ctx, "", d, begin)
+		s.unknown.add(by, s.metrics.checked(ctx, "", d, begin))
 		s.decisions.Offer(ctx, begin, decisionlog.Decided{Policy: name, Request: r, Decision: d})
 		return d
 	}
-	s.metrics.checked(ctx, id, d, begin)
+	e.costs.add(by, s.metrics.checked(ctx, id, d, begin))
 	s.decisions.Offer(ctx, begin, decisionlog.Decided{
 		Policy: name, Etag: e.live.Etag, Compiled: e.live.Policy.Compiled(), Broken: e.broken, Request: r, Decision: d,
 	})
@@ -52,20 +52,25 @@ func (s *Sidecar) Check(ctx context.Context, r *authz.Request) authz.Decision {
 }
 
 // decide returns the live decision on a request: the cached one, or what the policy
-// decides now. The entry is nil if there is no such policy.
-func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) authz.Decision {
+// decides now; and by which way it was made. The entry is nil if there is no such policy.
+func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) (authz.Decision, way) {
 	if e == nil {
-		return noPolicy.Evaluate(ctx, r, s.conditions)
+		return noPolicy.Evaluate(ctx, r, s.conditions), wayDefault
 	}
 	if e.broken {
-		return authz.Failed(authz.FailureNotReady, "The policy could not be loaded.")
+		return authz.Failed(authz.FailureNotReady, "The policy could not be loaded."), wayNotReady
 	}
-	if d, ok := e.live.Policy.Find(r, e.lookups); ok {
-		return d
+	d, outcome := e.live.Policy.Find(r)
+	if outcome == cache.Hit {
+		return d, wayHit
+	}
+	if outcome == cache.Miss {
+		e.costs.misses.Add(1)
 	}
 	conditions := s.conditions
 	conditions.Name, conditions.Timeout = e.live.Name, s.timeout(e.live.Policy.Compiled(), r)
-	return e.live.Policy.Evaluate(ctx, r, conditions)
+	d = e.live.Policy.Evaluate(ctx, r, conditions)
+	return d, wayOf(d, outcome)
 }
 
 // timeout bounds a live evaluation. Who asks about a reservation waits for the external

@@ -95,18 +95,18 @@ func TestExpensiveRequestsLeaveRoom(t *testing.T) {
 	}
 	now := time.Unix(1_700_000_000, 0)
 	slow := documentRequest(map[string]any{"x": "slow"}, now)
-	if d := s.decide(t.Context(), e, slow); d.Failure != authz.FailureOverloaded || d.Verdict != authz.Deny {
+	if d, _ := s.decide(t.Context(), e, slow); d.Failure != authz.FailureOverloaded || d.Verdict != authz.Deny {
 		t.Errorf("got %+v; want it shed", d)
 	}
 	s.config.DecisionTimeout = time.Hour
-	if d := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "short"}, now)); d.Failure != authz.FailureUndefined && d.Failure != "" {
+	if d, _ := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "short"}, now)); d.Failure != authz.FailureUndefined && d.Failure != "" {
 		t.Errorf("a short one gets %+v", d)
 	}
 	for _, place := range taken {
 		s.places <- place
 	}
 	s.config.DecisionTimeout = 500 * time.Millisecond
-	if d := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "slow"}, now)); d.Failure != authz.FailureDeadline {
+	if d, _ := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "slow"}, now)); d.Failure != authz.FailureDeadline {
 		t.Errorf("got %+v; want it to run out of time in its place", d)
 	}
 	if len(s.places) != cap(s.places) {

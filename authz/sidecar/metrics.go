@@ -95,7 +95,7 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	m.notifyFailures, errs[4] = meter.Int64Counter("understudy.notification.failures",
 		metric.WithDescription("Rules that could not be notified of the end of a reservation, by failure."))
 	errs[5] = errors.Join(observeStore(meter, s), observeObserving(meter, m.observing))
-	errs[6] = observePolicies(meter, s)
+	errs[6] = errors.Join(observePolicies(meter, s), observeCosts(meter, s))
 	errs[7] = observeBodyMemory(meter, s.bodies)
 	m.labelsIgnored, errs[8] = meter.Int64Counter("understudy.labels.ignored",
 		metric.WithDescription("Live decisions of which labels were ignored, because they are none or too many, by policy."))
@@ -135,13 +135,16 @@ func observeStore(meter metric.Meter, s *Sidecar) error {
 	return err
 }
 
-func (m *metrics) checked(ctx context.Context, id authz.PolicyID, d authz.Decision, begin time.Time) {
+// checked counts a check that began at a moment, and returns how long it took.
+func (m *metrics) checked(ctx context.Context, id authz.PolicyID, d authz.Decision, begin time.Time) time.Duration {
 	options := m.options(checkLabels{id, d.Result(), d.Failure, m.observing})
 	m.checks.Add(ctx, 1, options.count...)
-	m.duration.Record(ctx, time.Since(begin).Seconds(), options.time...)
+	took := time.Since(begin)
+	m.duration.Record(ctx, took.Seconds(), options.time...)
 	if d.LabelsIgnored {
 		m.labelsIgnored.Add(ctx, 1, options.ignored...)
 	}
+	return took
 }
 
 func (m *metrics) notSaved() { m.unsaved.Add(context.Background(), 1) }
@@ -170,8 +173,8 @@ func observePolicies(meter metric.Meter, s *Sidecar) error {
 		for name, e := range snap.policies {
 			policy, live := attribute.String("policy", string(name.ID())), e.live.Policy
 			if live.Caching() {
-				o.ObserveInt64(lookups, e.lookups.Hits(), metric.WithAttributes(policy, attribute.String("outcome", "hit")))
-				o.ObserveInt64(lookups, e.lookups.Misses(), metric.WithAttributes(policy, attribute.String("outcome", "miss")))
+				o.ObserveInt64(lookups, e.costs.hits(), metric.WithAttributes(policy, attribute.String("outcome", "hit")))
+				o.ObserveInt64(lookups, e.costs.misses.Load(), metric.WithAttributes(policy, attribute.String("outcome", "miss")))
 			}
 			if why := live.Compiled().Unverified(); why != "" {
 				o.ObserveInt64(excluded, 1, metric.WithAttributes(policy, attribute.String("reason", why)))

@@ -39,7 +39,9 @@ type Sidecar struct {
 	started    time.Time
 
 	// current is nil until the first snapshot. It is set while applying is held.
-	current  atomic.Pointer[snapshot]
+	current atomic.Pointer[snapshot]
+	// unknown are the costs of decisions where there is no policy, or no snapshot.
+	unknown  costs
 	applying sync.Mutex
 	// candidates are those of experiments, and settling waits until they have compiled.
 	candidates candidates

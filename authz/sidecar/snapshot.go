@@ -41,8 +41,8 @@ type entry struct {
 	// state is what a sidecar that starts without the store decides by: the policy that
 	// decides now and the experiments, or that the policy could never be read.
 	state authz.PolicyState
-	// lookups are those of the live policy, in all its versions since it was created.
-	lookups *cache.Lookups
+	// costs are those of the live policy, in all its versions since it was created.
+	costs *costs
 }
 
 // failure is a resource that this sidecar could not apply.
@@ -83,9 +83,9 @@ func (s *snapshot) update() authz.Update {
 // is nil if there was none. sequence is that of the change.
 func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
 	if old == nil {
-		old = &entry{broken: true, lookups: &cache.Lookups{}}
+		old = &entry{broken: true, costs: &costs{}}
 	}
-	e := &entry{name: name, state: state, lookups: old.lookups}
+	e := &entry{name: name, state: state, costs: old.costs}
 	for _, u := range state.Undecodable {
 		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}

@@ -7,6 +7,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/cache"
 	"understudy/rego"
 )
 
@@ -52,7 +53,7 @@ func TestNothingIsCompiledTwice(t *testing.T) {
 	}
 	begin.experiments[0].Candidate.Cache().Keep(projected("a"), authz.Decision{Reason: "known"}.WithValidUntil(authz.Forever))
 	s, committed := apply(s, state(allowing("3", candidate)))
-	if d, ok := committed.live.Policy.Find(projected("a"), nil); !ok || d.Reason != "known" {
+	if d, outcome := committed.live.Policy.Find(projected("a")); outcome != cache.Hit || d.Reason != "known" {
 		t.Errorf("of a committed experiment, %+v is cached, want what it has decided", d)
 	}
 	_, changed := apply(s, state(allowing("4", "input.x")))
