@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"time"
 
 	"google.golang.org/grpc/status"
 
@@ -43,7 +44,14 @@ type Config struct {
 
 // Login serves the pages by which a browser gets a session, and finds who has one. It is
 // safe for concurrent use.
-type Login struct{ config Config }
+type Login struct {
+	config Config
+	// failures is bounded: whoever reaches the port can come back from no login.
+	failures *diagnostics.LimitedLog
+}
+
+// maxFailures is how many lines of failures the log has in each failuresEvery at most.
+const maxFailures, failuresEvery = 10, time.Minute
 
 // New returns a login.
 func New(c Config) (*Login, error) {
@@ -53,10 +61,7 @@ func New(c Config) (*Login, error) {
 	if c.Layout == nil {
 		c.Layout = plain
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Login{c}, nil
+	return &Login{c, diagnostics.NewLimitedLog(c.Logger, maxFailures, failuresEvery)}, nil
 }
 
 // ServeHTTP answers LoginPath, CallbackPath and LogoutPath.
@@ -165,7 +170,7 @@ func (l *Login) comeBack(w http.ResponseWriter, r *http.Request) {
 		l.show(w, r, http.StatusBadRequest, "Log in", l.form("/ui/", "No such login was begun in this browser, or it took longer than ten minutes. Begin anew."))
 		return
 	case q.Get("code") == "":
-		l.config.Logger.Warn("the issuer refuses a login", "error", diagnostics.Bounded(q.Get("error")))
+		l.failures.Log(r.Context(), slog.LevelWarn, "the issuer refuses a login", slog.String("error", diagnostics.Bounded(q.Get("error"))))
 		l.show(w, r, http.StatusUnauthorized, "Log in", l.form(back, "The issuer did not log you in."))
 		return
 	}
@@ -195,7 +200,7 @@ func (l *Login) refused(w http.ResponseWriter, r *http.Request, back string, err
 	case errors.As(err, &large):
 		text = large.Error()
 	default:
-		l.config.Logger.Warn("a login fails", "error", diagnostics.Bounded(err.Error()))
+		l.failures.Log(r.Context(), slog.LevelWarn, "a login fails", slog.String("error", diagnostics.Bounded(err.Error())))
 	}
 	l.show(w, r, code, "Log in", l.form(back, text))
 }

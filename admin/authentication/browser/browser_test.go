@@ -19,6 +19,7 @@ import (
 	"understudy/admin/authentication/oidc/oidctest"
 	"understudy/admin/authentication/tokens"
 	"understudy/admin/rest"
+	"understudy/authz/diagnostics/logtest"
 )
 
 // site is a server with a page at /ui/ that says who looks at it, over TLS or not.
@@ -26,6 +27,7 @@ type site struct {
 	*httptest.Server
 	issuer *oidctest.Issuer
 	token  string // of the name ci
+	logs   *logtest.Buffer
 }
 
 func newSite(t *testing.T, tls bool) *site { return newSiteBehind(t, tls, nil) }
@@ -33,7 +35,7 @@ func newSite(t *testing.T, tls bool) *site { return newSiteBehind(t, tls, nil) }
 // newSiteBehind is a site that browsers reach at a URL, if that is not nil.
 func newSiteBehind(t *testing.T, tls bool, front *url.URL) *site {
 	t.Helper()
-	s := &site{issuer: oidctest.New(t)}
+	s := &site{issuer: oidctest.New(t), logs: &logtest.Buffer{}}
 	token, line, err := tokens.New("ci")
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +59,7 @@ func newSiteBehind(t *testing.T, tls bool, front *url.URL) *site {
 	}
 	login, err := browser.New(browser.Config{
 		Authenticator: a, Issuer: issuer, Client: oidc.Client{ID: "understudy", Scopes: []string{"openid"}}, Guard: rest.Guard{Hosts: []string{}}, URL: front,
+		Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -396,5 +399,23 @@ func TestBehindAProxy(t *testing.T) {
 	a.request("POST", s.URL+browser.LoginPath, false, url.Values{"token": {s.token}})
 	if c := a.cookies["__Host-understudy-session"]; c == nil || !c.Secure || c.Path != "/" {
 		t.Errorf("the session is kept as %v", c)
+	}
+}
+
+// TestFailuresAreLoggedInBounds: nobody needs an account to fail.
+func TestFailuresAreLoggedInBounds(t *testing.T) {
+	s := newSite(t, true)
+	a := s.agent(t)
+	for range 50 {
+		p := a.request("GET", s.URL+browser.LoginPath+"?with=issuer", false, nil)
+		at, err := url.Parse(p.header.Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.open("GET", s.URL+browser.CallbackPath+"?error=no%0Aaccess&state="+at.Query().Get("state"), true, nil)
+	}
+	got := strings.Count(s.logs.String(), "\n")
+	if got == 0 || got > 20 {
+		t.Errorf("50 failures have %d lines, want a few\n%s", got, s.logs)
 	}
 }
