@@ -173,19 +173,6 @@ func (s *server) openAudit() (*audit.Recorder, error) {
 	})
 }
 
-// openAudit returns what records the changes through the admin API; nil if there is nowhere to
-// send that to.
-func (s *server) openAudit() (*audit.Recorder, error) {
-	to := s.telemetry.Audit
-	if to == nil {
-		return nil, nil
-	}
-	return audit.New(audit.Config{
-		Logs: to, Places: to, Required: s.config.audit.Required(), Node: s.config.node,
-		Meters: s.telemetry.Meters, Propagator: s.telemetry.Propagator,
-	})
-}
-
 // restHosts are the names by which the admin API may be asked; nil is any. Pages in a
 // browser of this machine can reach a loopback address; what is before another one
 // authenticates its callers.
