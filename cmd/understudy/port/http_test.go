@@ -92,6 +92,7 @@ func TestASlowBodyIsAnswered(t *testing.T) {
 		"GET " + location + "/policies":               408,
 		"GET /policy_groups":                          200,
 		"POST /nothing":                               404,
+		"POST /grpc.reflection.v1.ServerReflection/x": 404, // of gRPC by its path alone
 		"POST " + location + "/config:undo?unknown=1": 404,
 		"PUT " + location + "/policies":               405,
 	} {

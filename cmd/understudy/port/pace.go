@@ -36,7 +36,7 @@ func (p pace) Handler(next http.Handler) http.Handler {
 			body.extend()
 			r.Body = body
 		}
-		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		if isGRPC(r) {
 			// Streams of answers last; the connection is asked whether it lives.
 			next.ServeHTTP(w, r)
 			return
@@ -51,7 +51,15 @@ func (p pace) Handler(next http.Handler) http.Handler {
 
 // converses reports whether a call sends messages as long as it lasts: that of gRPC's
 // reflection. All others send one.
-func converses(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.reflection.") }
+func converses(r *http.Request) bool {
+	return isGRPC(r) && strings.HasPrefix(r.URL.Path, "/grpc.reflection.")
+}
+
+// isGRPC reports whether a request is a call of gRPC. Whatever only looks like one, by its
+// path or its type, is bounded as all others are: nobody has been asked yet who sends it.
+func isGRPC(r *http.Request) bool {
+	return r.ProtoMajor == 2 && r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
 
 // pacedBody is a body with a deadline that moves with what has come.
 type pacedBody struct {
