@@ -75,7 +75,7 @@ func denialsAreAlike(r *row) {
 		got := r.send("DELETE", target, body)
 		name, _, _ := strings.Cut(strings.TrimPrefix(target, "/v1/"), "?")
 		name = strings.ReplaceAll(name, "%20", " ")
-		if want := strings.ReplaceAll(string(there.body), r.path("$pol"), name); got.status != http.StatusForbidden || string(got.body) != want {
+		if want := strings.ReplaceAll(there.body, r.path("$pol"), name); got.status != http.StatusForbidden || got.body != want {
 			r.Errorf("DELETE %s: got %d %s, want 403 %s", target, got.status, got.body, want)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -77,11 +76,6 @@ func (tokens) Authenticate(r *http.Request) (access.Principal, error) {
 	who := strings.Split(token, ",")
 	return access.Principal{Member: who[0], Groups: who[1:], Method: access.MethodToken}, nil
 }
-
-// clock is the clock of a server, moved by tests.
-type clock struct{ ahead time.Duration }
-
-func (c *clock) now() time.Time { return time.Now().Add(c.ahead) }
 
 // server is the API on a store, over real HTTP.
 type server struct {

@@ -1,10 +1,12 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,14 +102,15 @@ func setUser(t *testing.T, c *redis.ClusterClient, words []string) {
 // primaries are clients of the primaries of a cluster.
 func primaries(t *testing.T, c *redis.ClusterClient) (out []*redis.Client) {
 	t.Helper()
-	slots, err := c.ClusterSlots(t.Context()).Result()
+	var mu sync.Mutex
+	err := c.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		out = append(out, node)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, s := range slots {
-		node := redis.NewClient(&redis.Options{Addr: s.Nodes[0].Addr})
-		t.Cleanup(func() { _ = node.Close() })
-		out = append(out, node)
 	}
 	return out
 }

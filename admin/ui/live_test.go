@@ -25,7 +25,7 @@ func (s *site) listen(path string) *stream {
 		s.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/event-stream")
-	response, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // by what is returned
 	if err != nil {
 		s.Fatal(err)
 	}

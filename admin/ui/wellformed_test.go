@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func checkNesting(t *testing.T, name, page string) {
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
-			if z.Err() != io.EOF || len(open) > 0 {
+			if !errors.Is(z.Err(), io.EOF) || len(open) > 0 {
 				t.Errorf("%s: at the end %v are open, %v", name, open, z.Err())
 			}
 			return

@@ -149,7 +149,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 // is known to it, and beside that who has a session of a browser.
 func (s *server) openPage(edge rest.Config) error {
 	c := ui.Config{
-		Services: edge.Services, Authorizer: edge.Authorizer, Location: string(s.config.Location),
+		Services: edge.Services, Authorizer: edge.Authorizer, Location: s.config.Location,
 		Guard: edge.Guard, Logger: edge.Logger, Panics: edge.Panics,
 	}
 	if s.login != nil {

@@ -142,7 +142,8 @@ func (c *Client) grantedOn(resource string) []string {
 // shellWord quotes what a shell would not take for one word.
 func shellWord(text string) string {
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !strings.ContainsRune("@%+=:,./-_#", r) && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9')
+		plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !plain && !strings.ContainsRune("@%+=:,./-_#", r)
 	}) {
 		return text
 	}
