@@ -105,6 +105,43 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// TestReadsWithoutCalls: what is given to a built-in is read whole, and the rest stays.
+func TestReadsWithoutCalls(t *testing.T) {
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": `package p
+			allow if { startswith(input.a, "/x"); input.b.c == "y"; regex.match("z", input.b.d) }
+			allow if { [_, claims, _] := io.jwt.decode(input.e); claims.sub == "y" }
+			allow if { ["x", _] = input.f }
+			allow if { input.g[0] == "x"; startswith(input.g[1], "y"); glob.match("z*", ["/"], input.g[1]) }`},
+		Paths: []string{"p/allow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := p.Reads("p/allow")
+	want := `{"a"?{"\x02"*"\x02^/x"*}"b"{"c"{"\x02"*"\x02=y"*}"d"*}"e"*"f"?{"\x000"{"\x02=x"*}"\x03"*}"g"{"\x000"{"\x02"*"\x02=x"*}"\x001"*}}`
+	if got := all.WithoutCalls().String(); got != want {
+		t.Errorf("got  %s\nwant %s\nof   %s", got, want, all)
+	}
+}
+
+// TestFewPartsAreObserved: a text is not searched for any number of others.
+func TestFewPartsAreObserved(t *testing.T) {
+	for n, whole := range map[int]bool{16: false, 17: true} {
+		module := "package p\n"
+		for i := range n {
+			module += fmt.Sprintf("allow if contains(input.a, \"%d\")\n", i)
+		}
+		p, err := rego.Compile(context.Background(), rego.Source{Modules: map[string]string{"m.rego": module}, Paths: []string{"p/allow"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Reads("p/allow").Child("a").Observations() == nil; got != whole {
+			t.Errorf("with %d parts the text is read whole: %v, want %v", n, got, whole)
+		}
+	}
+}
+
 // TestConstantsHaveABudget compares one path with thousands of texts of the data in hundreds
 // of rules: beyond the budget it is read whole, rather than compiled for minutes.
 func TestConstantsHaveABudget(t *testing.T) {

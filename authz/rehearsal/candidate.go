@@ -67,7 +67,9 @@ func (c *Candidate) settle(cached int) {
 	if err != nil {
 		return
 	}
-	k := &known{reads: authz.NewReadSet(facts.Reads), services: facts.Services > 0}
+	// No calls of built-ins that the experiment chose are made in this process, not even to
+	// look for its decision.
+	k := &known{reads: authz.NewReadSet(facts.Reads.WithoutCalls()), services: facts.Services > 0}
 	if facts.Cacheable && !facts.NoRules && !k.reads.Whole() && cached > 0 {
 		// The error is that of a size that is none.
 		k.cache, _ = cache.New(k.reads, cached)

@@ -99,3 +99,23 @@ func BenchmarkCold(b *testing.B) {
 		})
 	}
 }
+
+// TestTheLiveProcessCallsNothingOfExperiments: of what an experiment gives to built-ins, the
+// key of its cache has all; what it compares with constants is still in there as that.
+func TestTheLiveProcessCallsNothingOfExperiments(t *testing.T) {
+	s, _ := real(t)
+	calling := module(`default allow := false
+		allow if { startswith(input.path, "/x"); regex.match("y+", input.x) }
+		allow if { [_, claims, _] := io.jwt.decode(input.token); claims.sub == "y" }`)
+	live, err := authz.Compile(t.Context(), calling)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := rehearse(t, s, coveredLive, calling).experiment.Candidate.reads()
+	for _, name := range []string{"x", "token", "path"} {
+		observed, whole := live.Reads().Child(name).Observations() != nil, reads.Child(name).Observations() == nil
+		if !observed || whole != (name != "path") {
+			t.Errorf("%s: the live policy observes it: %v; for the experiment it is whole: %v", name, observed, whole)
+		}
+	}
+}

@@ -93,21 +93,37 @@ var observable = map[string]bool{
 	"io.jwt.verify_es256": false, "io.jwt.verify_es384": false, "io.jwt.verify_es512": false,
 }
 
+// WithoutCalls returns the set in which a value is read whole if calls are made with it.
+func (r *Reads) WithoutCalls() *Reads {
+	out := &Reads{whole: r.whole, exists: r.exists}
+	for name, child := range r.children {
+		if strings.HasPrefix(name, callPrefix) {
+			return ReadsEverything
+		}
+		out.below(name).merge(child.WithoutCalls())
+	}
+	return out
+}
+
 const (
 	// mostCalls and mostTexts are how many calls and comparisons of one value are observed:
-	// beyond that it costs less to have it whole in the key.
-	mostCalls, mostTexts = 4, 1000
+	// beyond that it costs less to have it whole in the key. mostParts is how many texts are
+	// looked for inside one, each by itself.
+	mostCalls, mostTexts, mostParts = 4, 1000, 16
 )
 
 // settle gives up observations that do not pay, such as of a value that is compared with no
 // text, and reports whether the path is read whole then.
 func (r *Reads) settle() bool {
-	calls, texts := 0, 0
+	calls, texts, parts := 0, 0, 0
 	for name, child := range r.children {
 		whole := child.settle()
 		switch {
 		case strings.HasPrefix(name, textPrefix):
 			texts++
+			if strings.HasPrefix(name, textPrefix+textContains) {
+				parts++
+			}
 		case strings.HasPrefix(name, callPrefix):
 			calls++
 			builtin, _, _ := strings.Cut(name[len(callPrefix):], "\x00")
@@ -117,7 +133,7 @@ func (r *Reads) settle() bool {
 		}
 	}
 	_, compared := r.children[textPrefix]
-	if calls > mostCalls || texts > mostTexts || compared && texts == 1 {
+	if calls > mostCalls || texts > mostTexts || parts > mostParts || compared && texts == 1 {
 		r.merge(ReadsEverything)
 	}
 	return r.whole
