@@ -231,10 +231,10 @@ func (tr *trial) holdsObserved(t *testing.T, r *rand.Rand) (pairs int, err error
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := rego.Instant{Now: c.now.UnixNano()}
+		at := rego.ValidFrom(c.now)
 		c.key = string(rego.AppendObserved(nil, observed, in, &at))
 		c.result = tr.eval(t, c.document, c.now)
-		if !at.Unsure {
+		if at.Until > at.Now {
 			cases = append(cases, c)
 		}
 	}

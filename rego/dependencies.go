@@ -1,6 +1,11 @@
 package rego
 
-import "understudy/rego/dependencies"
+import (
+	"time"
+
+	"understudy/rego/dependencies"
+	"understudy/rego/instrument"
+)
 
 // Reads is the read set of a rule: the paths below `input` that its evaluation can look
 // at.
@@ -25,10 +30,16 @@ type Element = dependencies.Element
 // Observed writes what a read set takes of values.
 type Observed = dependencies.Observed
 
-// Instant is when values are observed.
-type Instant = dependencies.Instant
+// Validity is when values are observed, and until when the same is observed of them: Now and
+// Until, in nanoseconds since 1970. If Until is not after Now, nothing may be kept.
+type Validity = instrument.Validity
+
+// ValidFrom is a validity from a moment on that nothing bounds yet.
+func ValidFrom(now time.Time) Validity {
+	return Validity{Now: now.UnixNano(), Until: instrument.Forever}
+}
 
 // AppendObserved appends what is observed of an input document.
-func AppendObserved(b []byte, o *Observed, input Input, at *Instant) []byte {
+func AppendObserved(b []byte, o *Observed, input Input, at *Validity) []byte {
 	return o.Value(b, input.value, at)
 }

@@ -32,6 +32,8 @@ type Observed struct {
 	fields  []observedField
 	places  []observedPlace
 	results []result
+	// id is set if what is written of a text is cached, under it.
+	id uint64
 }
 
 type observedType int
@@ -55,15 +57,6 @@ type observedPlace struct {
 	*Observed
 }
 
-// Instant is when values are observed.
-type Instant struct {
-	// Now is where the clock stands, in nanoseconds since 1970.
-	Now int64
-	// Unsure is set if what is observed may change so soon that it should not be kept, or
-	// could not be observed at all.
-	Unsure bool
-}
-
 // How a value begins that was written.
 const (
 	writtenAbsent byte = iota
@@ -82,6 +75,9 @@ func (r *Reads) Observe() *Observed {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.children)) {
 		o.add(name, r.children[name])
+	}
+	if o.checksTokens() {
+		o.id = observedIDs.Add(1)
 	}
 	return o
 }
@@ -155,11 +151,20 @@ func (o *Observed) addText(comparison string) {
 	}
 }
 
-// Text writes a text.
-func (o *Observed) Text(b []byte, text string, at *Instant) []byte {
-	if o.of != observedText && o.of != observedAny {
+// Text writes a text. The validity has the moment, and no context; it is noted there until
+// when the text is written alike.
+func (o *Observed) Text(b []byte, text string, at *instrument.Validity) []byte {
+	switch {
+	case o.of != observedText && o.of != observedAny:
 		return appendWritten(b, writtenText, text)
+	case o.id != 0:
+		return o.cached(b, text, at)
 	}
+	return o.write(b, text, at)
+}
+
+// write is Text of a text that is not written whole.
+func (o *Observed) write(b []byte, text string, at *instrument.Validity) []byte {
 	b = o.text(append(b, writtenObserved), text)
 	if len(o.results) > 0 {
 		b = o.calls(b, ast.String(text), at)
@@ -168,7 +173,7 @@ func (o *Observed) Text(b []byte, text string, at *Instant) []byte {
 }
 
 // Value writes a value; nil is none.
-func (o *Observed) Value(b []byte, v ast.Value, at *Instant) []byte {
+func (o *Observed) Value(b []byte, v ast.Value, at *instrument.Validity) []byte {
 	if v == nil {
 		return append(b, writtenAbsent)
 	}
@@ -293,16 +298,14 @@ func (a *affixes) longest(cut func(n int) string, most int) int {
 
 // number writes whether the clock has passed the moments at which comparisons with a number
 // change.
-func (o *Observed) number(b []byte, n ast.Number, at *Instant) ([]byte, bool) {
+func (o *Observed) number(b []byte, n ast.Number, at *instrument.Validity) ([]byte, bool) {
 	value, ok := n.Float64()
 	if !ok {
 		return b, false
 	}
 	for _, f := range o.clocks {
 		moment := (value - f.offset) / f.factor
-		v := instrument.Validity{Now: at.Now, Until: instrument.Forever}
-		v.ChangesAt(moment)
-		at.Unsure = at.Unsure || v.Until <= at.Now
+		at.ChangesAt(moment)
 		b = appendBool(b, moment > float64(at.Now))
 	}
 	return b, true
@@ -310,6 +313,7 @@ func (o *Observed) number(b []byte, n ast.Number, at *Instant) ([]byte, bool) {
 
 // result is what is observed of the result of a call.
 type result struct {
+	builtin  string
 	function topdown.BuiltinFunc
 	// operands are those of the call; that of the value is nil.
 	operands []*ast.Term
@@ -320,7 +324,7 @@ type result struct {
 // addCall adds a call by its name in the tree.
 func (o *Observed) addCall(name string, of *Observed) {
 	parts := strings.Split(name, "\x00")
-	r := result{function: topdown.GetBuiltin(parts[0]), Observed: of, value: -1}
+	r := result{builtin: parts[0], function: topdown.GetBuiltin(parts[0]), Observed: of, value: -1}
 	if instrument.IsToken(parts[0]) {
 		r.function = instrument.CachedToken(parts[0])
 	}
@@ -344,7 +348,7 @@ func (o *Observed) addCall(name string, of *Observed) {
 }
 
 // calls writes what is observed of the results of calls with a value.
-func (o *Observed) calls(b []byte, v ast.Value, at *Instant) []byte {
+func (o *Observed) calls(b []byte, v ast.Value, at *instrument.Validity) []byte {
 	for i := range o.results {
 		b = o.results[i].Value(b, o.results[i].call(v, at), at)
 	}
@@ -353,10 +357,10 @@ func (o *Observed) calls(b []byte, v ast.Value, at *Instant) []byte {
 
 // call returns the result of the call with a value; nil if it has none, as where Rego has it
 // undefined.
-func (r *result) call(v ast.Value, at *Instant) (out ast.Value) {
+func (r *result) call(v ast.Value, at *instrument.Validity) (out ast.Value) {
 	defer func() {
 		if recover() != nil {
-			at.Unsure = true
+			at.Until = at.Now
 		}
 	}()
 	operands := slices.Clone(r.operands)
@@ -367,9 +371,10 @@ func (r *result) call(v ast.Value, at *Instant) (out ast.Value) {
 		out = t.Value
 		return nil
 	})
+	at.Until = min(at.Until, validity.Until)
 	var halt topdown.Halt
-	if errors.As(err, &halt) || validity.Until <= at.Now {
-		at.Unsure = true
+	if errors.As(err, &halt) {
+		at.Until = at.Now
 	}
 	if err != nil {
 		return nil

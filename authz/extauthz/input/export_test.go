@@ -1,6 +1,8 @@
 package input
 
 import (
+	"time"
+
 	"understudy/rego"
 )
 
@@ -13,7 +15,7 @@ func (r *Reader) Project(wire []byte, reads *rego.Reads) (input rego.Input, key 
 	}
 	p := newPlan(reads)
 	input, err = c.input(nil, p)
-	at := rego.Instant{Now: 1_700_000_000_000_000_000}
+	at := rego.ValidFrom(time.Unix(1_700_000_000, 0))
 	return input, string(p.key(c, nil, &at)), true, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 
@@ -227,7 +228,7 @@ func FuzzLazy(f *testing.F) {
 			if !ok || !okToo || err != nil || errToo != nil || key != other {
 				continue
 			}
-			at := rego.Instant{Now: 1_700_000_000_000_000_000}
+			at := rego.ValidFrom(time.Unix(1_700_000_000, 0))
 			observed := set.Observe()
 			if string(rego.AppendObserved(nil, observed, first, &at)) != string(rego.AppendObserved(nil, observed, second, &at)) {
 				t.Errorf("two requests share a key with %s (-a +b):\n%s", set, checktest.Difference(documentOf(t, first), documentOf(t, second)))

@@ -66,7 +66,7 @@ var (
 	})}
 )
 
-func (p *plan) key(c *Check, b []byte, at *rego.Instant) []byte {
+func (p *plan) key(c *Check, b []byte, at *rego.Validity) []byte {
 	if p.observed != nil {
 		text, ok := p.part.(textual).text(c)
 		if !ok {
@@ -96,9 +96,9 @@ func (c *Check) Key(set *authz.ReadSet, now time.Time, b []byte) ([]byte, bool) 
 	if c.decoded != nil {
 		return b, false
 	}
-	at := rego.Instant{Now: now.UnixNano()}
+	at := rego.ValidFrom(now)
 	b = planOf(set).key(c, b, &at)
-	return b, !at.Unsure
+	return b, at.Until > at.Now
 }
 
 // Input is of authz.Projector.

@@ -1,0 +1,45 @@
+package rego_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"understudy/rego"
+)
+
+// TestWhatIsObservedOfATokenEnds observes one token over and over, in an order in which it
+// is cached first and does not hold then: the same is written as by a program that has seen
+// no token.
+func TestWhatIsObservedOfATokenEnds(t *testing.T) {
+	const begins, ends = 500_000, 900_000
+	token := signedToken(map[string]any{"sub": "y", "nbf": begins, "exp": ends}, "s")
+	for name, module := range map[string]string{
+		"verified": `allow if { [valid, _, claims] := io.jwt.decode_verify(substring(input.a, 7, -1), {"secret": "s", "alg": "HS256"}); valid; claims.sub == "y" }`,
+		"decoded":  `allow if { [_, claims, _] := io.jwt.decode(substring(input.a, 7, -1)); claims.exp > time.now_ns() / 1000000000; claims.nbf <= time.now_ns() / 1000000000 }`,
+	} {
+		p, err := rego.Compile(context.Background(), rego.Source{
+			Modules: map[string]string{"m.rego": "package p\n" + module}, Paths: []string{"p/allow"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := p.Reads("p/allow").Child("a")
+		warm := reads.Observations()
+		if warm == nil {
+			t.Fatalf("%s: nothing is observed: %s", name, p.Reads("p/allow"))
+		}
+		seen := map[string]bool{}
+		for _, seconds := range []int64{600_000, 400_000, 600_001, 950_000, 899_999, begins, ends, 100_000, 700_000, ends + 1, begins - 1} {
+			at, alone := rego.ValidFrom(time.Unix(seconds, 0)), rego.ValidFrom(time.Unix(seconds, 0))
+			got, want := string(warm.Text(nil, "Bearer "+token, &at)), string(reads.Observations().Text(nil, "Bearer "+token, &alone))
+			if got != want || at.Until != alone.Until {
+				t.Errorf("%s, at %d: got %q until %d, want %q until %d", name, seconds, got, at.Until, want, alone.Until)
+			}
+			seen[want] = true
+		}
+		if len(seen) < 2 {
+			t.Errorf("%s: the same is observed at all times", name)
+		}
+	}
+}
