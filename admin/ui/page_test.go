@@ -85,7 +85,7 @@ func TestSidecarsThatAreNotWell(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := textOf(t, s.page(location))
-	for _, want := range []string{"3 sidecars live; 2 not well", "error, watching", "it does not compile", "behind", "by 10 changes", "on 1 of 3 sidecars"} {
+	for _, want := range []string{"3 sidecars live; 2 of 3 not well", "error, watching", "it does not compile", "behind", "by 10 changes", "on 1 of 3 sidecars"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}
@@ -140,10 +140,14 @@ func TestHostileContentIsText(t *testing.T) {
 	}
 	s.publish("n1", pair, somePoints()...)
 	seen := 0
+	turned := regexp.MustCompile("[\u202a-\u202e\u2066-\u2069\u200b]")
 	for _, path := range append(slices.Clone(addresses), "/ui/"+trial+"?q=%22%3E%3Cmarker%3E&sort=%22%3E%3Cmarker%3E&kind=%3Cmarker%3E",
 		"/ui/"+location+"/%3Cmarker%3E", "/ui/projects/%22%3E%3Cmarker%3E/locations/l1", "/ui/"+location+"?page=%3Cmarker%3E") {
 		a := s.get(path)
 		checkPage(t, path, a)
+		if found := turned.FindStringIndex(a.body); found != nil {
+			t.Errorf("%s: a character that turns the direction of reading is not written out: %q", path, a.body[max(0, found[0]-60):found[1]])
+		}
 		seen += strings.Count(textOf(t, a.body), "marker")
 	}
 	if seen < 30 {
@@ -252,4 +256,21 @@ func textOf(t *testing.T, page string) string {
 	}
 	text := strings.Join(strings.Fields(b.String()), " ")
 	return strings.NewReplacer(" ,", ",", " .", ".").Replace(text)
+}
+
+// TestAChangeFarOutOnALine: of a line that is too long, what is shown is where it differs.
+func TestAChangeFarOutOnALine(t *testing.T) {
+	s := newSite(t)
+	long := strings.Repeat("x", 5000)
+	p := newPolicy("package envoy.authz\n\nallow := true # " + long + "live" + long + "\n")
+	if _, err := s.server.CreatePolicy(t.Context(), &adminpb.CreatePolicyRequest{Parent: location, PolicyId: "shop", Policy: p}); err != nil {
+		t.Fatal(err)
+	}
+	s.experiment("package envoy.authz\n\nallow := true # " + long + "other" + long + "\n")
+	page := textOf(t, s.page(trial))
+	for _, want := range []string{"xlivex", "xotherx", "more bytes"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not show %q of a line that is too long", want)
+		}
+	}
 }

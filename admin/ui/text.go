@@ -170,7 +170,7 @@ func sideOf(number int, line string, d linediff.Row, marks map[int]mark) side {
 	}
 	s := side{Number: number, Mark: marks[number].class, Tag: marks[number].tag}
 	if len(line) > lineShown {
-		s.Before = strings.ToValidUTF8(line[:lineShown], "") + " …"
+		s.Before = excerpt(line, d)
 		return s
 	}
 	s.Before = line
@@ -183,6 +183,23 @@ func sideOf(number int, line string, d linediff.Row, marks map[int]mark) side {
 	}
 	s.Before, s.Middle, s.After = line[:before], line[before:len(line)-after], line[len(line)-after:]
 	return s
+}
+
+// excerpt is what is shown of a line that is too long: where the two lines differ.
+func excerpt(line string, d linediff.Row) string {
+	from := 0
+	if d.Op == linediff.Changed {
+		before, _ := linediff.Middle(d.LeftText, d.RightText)
+		from = max(0, min(before-lineShown/4, len(line)-lineShown))
+	}
+	shown := strings.ToValidUTF8(line[from:from+lineShown], "")
+	if from > 0 {
+		shown = fmt.Sprintf("… %d bytes … ", from) + shown
+	}
+	if rest := len(line) - from - lineShown; rest > 0 {
+		shown += fmt.Sprintf(" … %d more bytes", rest)
+	}
+	return shown
 }
 
 // folded leaves lines out that are far from any change and have no mark.

@@ -181,5 +181,5 @@ func (u *UI) writeFrame(w http.ResponseWriter, r *http.Request, code int, f fram
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Add("Vary", "Accept") // the same address is a stream, too
 	w.WriteHeader(code)
-	_, _ = w.Write(b.Bytes())
+	_, _ = w.Write(visible(b.Bytes()))
 }
