@@ -2,15 +2,21 @@ package ui
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
+
+	"understudy/admin/access"
 )
 
 const (
 	// maxStreams bounds the pages that are live at a time. What is beyond gets 503, and is
 	// loaded again by hand.
 	maxStreams = 64
+	// maxStreamsOf bounds those of one caller among them, so that nobody takes all places.
+	maxStreamsOf = 16
 	// streamLife is how long one lasts. A browser asks anew by itself; then it is found
 	// again who that is.
 	streamLife = 5 * time.Minute
@@ -30,17 +36,60 @@ func live(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Accept"), "text/event-stream")
 }
 
+// streams counts the pages that are live. It is safe for concurrent use.
+type streams struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int // :: caller → how many
+}
+
+func newStreams() *streams { return &streams{of: make(map[string]int)} }
+
+// enter takes a place for a caller, and reports whether there was one.
+func (s *streams) enter(caller string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxStreams || s.of[caller] >= maxStreamsOf {
+		return false
+	}
+	s.all++
+	s.of[caller]++
+	return true
+}
+
+// leave gives it back.
+func (s *streams) leave(caller string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[caller]--; s.of[caller] == 0 {
+		delete(s.of, caller)
+	}
+}
+
+// callerOf is whose place a live page takes: that of the principal, or, where nobody is known,
+// of the address that asks.
+func callerOf(r *http.Request) string {
+	if member := access.FromContext(r.Context()).Member; member != "" {
+		return member
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
 // stream sends the version of a view whenever it has another one, as server-sent events. It
 // ends with the request, after streamLife, with the server, and when the view cannot be made
 // any more: whoever asks anew is told why.
 func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Request) (*view, error)) {
-	select {
-	case u.streams <- struct{}{}:
-		defer func() { <-u.streams }()
-	default:
+	caller := callerOf(r)
+	if !u.streams.enter(caller) {
 		http.Error(w, "Too many pages are live.", http.StatusServiceUnavailable)
 		return
 	}
+	defer u.streams.leave(caller)
 	version, spent, err := u.look(r, find)
 	if err != nil {
 		u.writeError(w, r, err)

@@ -17,18 +17,28 @@ type stream struct {
 	close func()
 }
 
-// listen asks for what becomes of a page.
-func (s *site) listen(path string) *stream {
+// ask asks for what becomes of a page. The answer lasts until it is closed.
+func (s *site) ask(path string) *http.Response {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.http.URL+path, http.NoBody)
 	if err != nil {
 		s.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/event-stream")
+	if s.token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.token)
+	}
 	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // by what is returned
 	if err != nil {
 		s.Fatal(err)
 	}
+	return response
+}
+
+// listen is a page that is live.
+func (s *site) listen(path string) *stream {
+	s.Helper()
+	response := s.ask(path)
 	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != "text/event-stream" {
 		s.Fatalf("got %d, %s", response.StatusCode, got)
 	}
@@ -129,5 +139,42 @@ func TestDrainEndsWhatIsLive(t *testing.T) {
 	s.ui.Drain()
 	if got := live.next("version"); got != "" {
 		t.Errorf("the stream goes on with %q", got)
+	}
+}
+
+// TestNobodyTakesAllPlaces: one caller has some of the places for live pages, and what is given
+// back can be taken again.
+func TestNobodyTakesAllPlaces(t *testing.T) {
+	s := newSiteFor(t, "olga", "omar")
+	if _, err := s.server.CreatePolicy(t.Context(), &adminpb.CreatePolicyRequest{Parent: location, PolicyId: "shop", Policy: newPolicy("package envoy.authz\n\nallow := true\n")}); err != nil {
+		t.Fatal(err)
+	}
+	olga := s.as("olga")
+	var open []*http.Response
+	for range 64 {
+		r := olga.ask("/ui/" + location)
+		if r.StatusCode != http.StatusOK {
+			_ = r.Body.Close()
+			break
+		}
+		open = append(open, r)
+	}
+	if len(open) != 16 {
+		t.Errorf("one caller has %d live pages, want 16", len(open))
+	}
+	other := s.as("omar").ask("/ui/" + location)
+	defer other.Body.Close()
+	if other.StatusCode == http.StatusServiceUnavailable {
+		t.Error("another caller gets no place")
+	}
+	for _, r := range open {
+		_ = r.Body.Close()
+	}
+	for {
+		again := olga.ask("/ui/" + location)
+		_ = again.Body.Close()
+		if again.StatusCode == http.StatusOK {
+			return // the server has seen that they have ended
+		}
 	}
 }

@@ -45,8 +45,8 @@ type UI struct {
 	pages  *pages
 	mux    *http.ServeMux
 	makers *makers
-	// streams has a place for each live page; drained ends them.
-	streams chan struct{}
+	// streams counts the live pages; drained ends them.
+	streams *streams
 	drained chan struct{}
 	drain   sync.Once
 	// now is the clock, for what is old.
@@ -63,7 +63,7 @@ func New(c Config) (*UI, error) {
 		return nil, err
 	}
 	u := &UI{
-		config: c, pages: loaded, streams: make(chan struct{}, maxStreams), drained: make(chan struct{}),
+		config: c, pages: loaded, streams: newStreams(), drained: make(chan struct{}),
 		makers: newMakers(), now: time.Now,
 	}
 	u.mux = u.routes()
