@@ -225,6 +225,14 @@ func (u *UI) sidecars(ctx context.Context, location string) (sidecars, error) {
 	return out, nil
 }
 
+// All is how many sidecars there are, live or not.
+func (s sidecars) All() int64 { return int64(len(s.all)) }
+
+// Remarks reports whether there is more to say of some sidecar.
+func (s sidecars) Remarks() bool {
+	return slices.ContainsFunc(s.Rows, func(row sidecar) bool { return row.About != "" || row.Heartbeat != nil })
+}
+
 // nodes reads all nodes of a location.
 func (u *UI) nodes(ctx context.Context, location string) (nodes []*adminpb.Node, err error) {
 	for token := ""; ; {
