@@ -81,6 +81,8 @@ func TestFromAPolicyToACommit(t *testing.T) {
 // open while the page goes on.
 func (b *browser) openGroup() {
 	b.t.Helper()
+	// A group that is alone is open from the start.
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("td.what details").forEach((d) => { d.open = false; })`))
 	b.do(chromedp.Focus(css("td.what summary")), chromedp.KeyEvent(kb.Enter))
 	b.reads("dl.group", `Because of`)
 	before := b.reads("#h-numbers ~ *, section[aria-labelledby=h-numbers]", `\d`)
@@ -115,17 +117,20 @@ func (b *browser) withoutScript() {
 	b.visit(path(tighter))
 }
 
-// narrow shows each view on a small telephone.
+// narrow shows each view as wide as a screen of 1280 pixels is at a zoom of 400 % (WCAG 2.2,
+// 1.4.10), which is less than the smallest telephone has.
 func (b *browser) narrow() {
 	b.t.Helper()
-	b.do(chromedp.EmulateViewport(360, 740))
+	b.do(chromedp.EmulateViewport(320, 740))
 	for view, address := range map[string]string{
 		"policies": path(location), "experiment": path(tighter), "commit": path(tighter, "commit"), "stages": path(location, "stages"), "policy": path(shop),
+		"nothing": path(location, "policies", "not-there"), "found": path(tighter) + "?q=nothing-has-this",
 	} {
 		b.visit(address)
 		if !b.fits() {
 			b.t.Errorf("%s has to be scrolled sideways on a narrow screen", view)
 		}
+		b.accessible(view + ", narrow")
 		b.picture(view + "-narrow")
 	}
 	b.do(chromedp.EmulateViewport(1280, 900))
@@ -164,6 +169,7 @@ func TestWhoMayReadIsOfferedNothingElse(t *testing.T) {
 	}
 	b.visit(path(tighter, "commit"))
 	b.reads("main", `understudy\.experiments\.commit`)
+	b.inBoth("refused")
 }
 
 // TestStagesByKeyboard: the chain of locations, and a promotion without a mouse.
