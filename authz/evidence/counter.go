@@ -6,11 +6,16 @@ import (
 	evidencepb "understudy/authz/evidence/v1"
 )
 
+// counts :: kind, or dropped → requests.
+type counts [kinds + 1]int64
+
+// none reports whether there is not one request.
+func (n counts) none() bool { return n == counts{} }
+
 // counter counts the comparisons with one live policy. It is guarded by its tally.
 type counter struct {
-	policyEtag string
-	// counts :: kind, or dropped → requests.
-	counts      [kinds + 1]int64
+	policyEtag  string
+	counts      counts
 	drops       map[string]int64
 	first, last int64
 	spans       []span
@@ -36,9 +41,16 @@ func newCounter(policyEtag string) *counter {
 
 // forget begins the sums anew.
 func (c *counter) forget() {
-	c.counts = [kinds + 1]int64{}
+	c.counts = counts{}
 	c.drops, c.other, c.labels = make(map[string]int64), make(map[int32]int64), make(map[labelID]*label)
 	c.noise = nil
+}
+
+// follow rekeys, if patterns were folded since the last time.
+func (c *counter) follow(p *Patterns) {
+	if folds := p.folds.Load(); c.folds != folds {
+		c.rekey(folds)
+	}
 }
 
 // rekey replaces patterns that were folded by those that they are now.
@@ -193,15 +205,15 @@ func (c *counter) thin() {
 	}
 }
 
-func countsMessage(n [kinds + 1]int64) *evidencepb.Counts {
+func countsMessage(n counts) *evidencepb.Counts {
 	return &evidencepb.Counts{
 		Unchanged: n[unchanged], NewlyDenied: n[1], NewlyAllowed: n[2], ResponseChanged: n[3], Failed: n[4], LiveFailed: n[5],
 		Dropped: n[dropped],
 	}
 }
 
-func countsOf(m *evidencepb.Counts) [kinds + 1]int64 {
-	return [kinds + 1]int64{
+func countsOf(m *evidencepb.Counts) counts {
+	return counts{
 		m.GetUnchanged(), m.GetNewlyDenied(), m.GetNewlyAllowed(), m.GetResponseChanged(), m.GetFailed(), m.GetLiveFailed(),
 		m.GetDropped(),
 	}

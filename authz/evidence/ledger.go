@@ -63,8 +63,6 @@ func (a Active) refresh() {
 	}
 }
 
-func (a Active) is(t *Tally) bool { return a.Tally == t }
-
 // Follow says which experiments are compared from now on. The tallies of others are over, and
 // are published a last time.
 func (l *Ledger) Follow(active []Active) {
@@ -85,7 +83,7 @@ func (l *Ledger) follow(active []Active) {
 		policies[string(authz.ResourceName(a.Tally.experiment).Policy())] = a.Tally.patterns
 	}
 	for _, before := range l.active {
-		if t := before.Tally; !slices.ContainsFunc(active, func(a Active) bool { return a.is(t) }) {
+		if t := before.Tally; !slices.ContainsFunc(active, func(a Active) bool { return a.Tally == t }) {
 			t.end(now)
 			l.ended = append(l.ended, t)
 		}

@@ -5,7 +5,7 @@ import evidencepb "understudy/authz/evidence/v1"
 // minutes are the counts of the last hour. What is older, or far ahead, is not in them.
 type minutes [64]struct {
 	minute int64
-	counts [kinds + 1]int64
+	counts counts
 }
 
 const minuteMillis = 60_000
@@ -18,7 +18,7 @@ func (m *minutes) add(at int64, what int) {
 		if slot.minute > minute {
 			return
 		}
-		slot.minute, slot.counts = minute, [kinds + 1]int64{}
+		slot.minute, slot.counts = minute, counts{}
 	}
 	slot.counts[what]++
 }

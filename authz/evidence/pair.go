@@ -10,7 +10,7 @@ import (
 
 // pair sums up what was compared with one live policy.
 type pair struct {
-	counts         [kinds + 1]int64
+	counts         counts
 	drops          map[string]int64
 	active         []span
 	first, last    int64
@@ -125,11 +125,8 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 	if m == nil {
 		return
 	}
-	if p.noise == nil {
-		p.noise = &evidencepb.Noise{}
-	}
 	sum := &evidencepb.Noise{
-		Sampled: p.noise.Sampled + m.GetSampled(), Differed: p.noise.Differed + m.GetDiffered(),
+		Sampled: p.noise.GetSampled() + m.GetSampled(), Differed: p.noise.GetDiffered() + m.GetDiffered(),
 		Kinds: make(map[int32]int64),
 	}
 	for _, of := range []*evidencepb.Noise{p.noise, m} {
@@ -201,13 +198,17 @@ func (p *pair) boundGroups(n int) {
 	if len(p.groups) <= n {
 		return
 	}
-	ids := slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
-		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
-	})
-	for _, id := range ids[n:] {
+	for _, id := range p.groupIDs()[n:] {
 		p.other[id.kind] += p.groups[id].Count
 		delete(p.groups, id)
 	}
+}
+
+// groupIDs returns those of the groups, the one of most requests first.
+func (p *pair) groupIDs() []groupID {
+	return slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
+		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
+	})
 }
 
 // boundEndpoints keeps the endpoints of groups, and of the others those that have most
@@ -244,9 +245,7 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {
 		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: p.endpoints[e]})
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
-		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
-	}) {
+	for _, id := range p.groupIDs() {
 		m.Groups = append(m.Groups, p.groups[id].message())
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.labels), func(a, b labelID) int {

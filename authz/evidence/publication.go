@@ -147,7 +147,7 @@ func (t *Tally) fresh() bool {
 
 func (t *Tally) counted() bool {
 	return t.later.counted() || t.unknown == nil && t.unsaved.counted() ||
-		slices.ContainsFunc(t.counters, func(c *counter) bool { return c.counts != [kinds + 1]int64{} })
+		slices.ContainsFunc(t.counters, func(c *counter) bool { return !c.counts.none() })
 }
 
 // over reports whether nothing is counted any more.

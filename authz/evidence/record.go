@@ -45,24 +45,8 @@ type knownEndpoint struct {
 // AddRecord adds marshalled evidence, if it is of a content of the experiment. It returns the
 // evidence without its pairs. After an error, the total is good for nothing.
 func (t *Total) AddRecord(value []byte, experimentEtag string) (*evidencepb.Evidence, error) {
-	var rest []byte
-	var pairs, early [][]byte
-	err := fields(value, func(number protowire.Number, whole, content []byte) {
-		switch {
-		case content == nil:
-			rest = append(rest, whole...)
-		case number == fieldPairs:
-			pairs = append(pairs, content)
-		case number == fieldEarlier:
-			early = append(early, content)
-		default:
-			rest = append(rest, whole...)
-		}
-	})
 	head := &evidencepb.Evidence{}
-	if err == nil {
-		err = proto.Unmarshal(rest, head)
-	}
+	pairs, early, err := unmarshalBut(value, head, fieldPairs, fieldEarlier)
 	if err != nil || head.GetExperimentEtag() != experimentEtag {
 		return head, err
 	}
@@ -84,24 +68,8 @@ func (t *Total) AddRecord(value []byte, experimentEtag string) (*evidencepb.Evid
 
 // addPair adds a marshalled pair.
 func (t *Total) addPair(raw []byte, early bool) error {
-	var rest []byte
-	var endpoints, groups [][]byte
-	err := fields(raw, func(number protowire.Number, whole, content []byte) {
-		switch {
-		case content == nil:
-			rest = append(rest, whole...)
-		case number == fieldEndpoints:
-			endpoints = append(endpoints, content)
-		case number == fieldGroups:
-			groups = append(groups, content)
-		default:
-			rest = append(rest, whole...)
-		}
-	})
 	m := &evidencepb.Pair{}
-	if err == nil {
-		err = proto.Unmarshal(rest, m)
-	}
+	endpoints, groups, err := unmarshalBut(raw, m, fieldEndpoints, fieldGroups)
 	if err != nil {
 		return err
 	}
@@ -293,6 +261,26 @@ func before(raw []byte, field protowire.Number) (at int, ok bool) {
 		at, last = at+n+m, number
 	}
 	return at, true
+}
+
+// unmarshalBut decodes a message without the messages in two of its fields, and returns those
+// as they are.
+func unmarshalBut(raw []byte, m proto.Message, first, second protowire.Number) (firsts, seconds [][]byte, err error) {
+	var rest []byte
+	err = fields(raw, func(number protowire.Number, whole, content []byte) {
+		switch {
+		case content != nil && number == first:
+			firsts = append(firsts, content)
+		case content != nil && number == second:
+			seconds = append(seconds, content)
+		default:
+			rest = append(rest, whole...)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return firsts, seconds, proto.Unmarshal(rest, m)
 }
 
 // fields visits the fields of a message: each as a whole, and what it contains if it is of

@@ -56,9 +56,7 @@ func (r *Replayed) counter() *counter {
 		c = newCounter(r.policyEtag)
 		t.replayed = append(t.replayed, c)
 	}
-	if folds := t.patterns.folds.Load(); c.folds != folds {
-		c.rekey(folds)
-	}
+	c.follow(t.patterns)
 	return c
 }
 
@@ -68,10 +66,8 @@ func (t *Tally) takeReplayed(collapsed []string) []*evidencepb.Pair {
 	var out []*evidencepb.Pair
 	kept := t.replayed[:0]
 	for _, c := range t.replayed {
-		if folds := t.patterns.folds.Load(); c.folds != folds {
-			c.rekey(folds)
-		}
-		counted := c.counts != [kinds + 1]int64{}
+		c.follow(t.patterns)
+		counted := !c.counts.none()
 		p := c.flush()
 		p.Collapsed = collapsed
 		out = append(out, p)

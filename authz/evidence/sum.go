@@ -30,13 +30,13 @@ type sum struct {
 	pairs   map[string]*pair
 	earlier *pair
 	// points :: beginning of a minute → counts.
-	points map[int64]*[kinds + 1]int64
+	points map[int64]*counts
 	// replayed :: etag of the live policy → what was replayed for it.
 	replayed map[string]*pair
 }
 
 func newSum() *sum {
-	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*[kinds + 1]int64), replayed: make(map[string]*pair)}
+	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair)}
 }
 
 // add adds evidence, unless it is of another content of the experiment than what is there.
@@ -81,11 +81,11 @@ func (s *sum) gainSum(other *sum) {
 // counted reports whether there is a request in the sum.
 func (s *sum) counted() bool {
 	for _, p := range s.pairs {
-		if p.counts != [kinds + 1]int64{} {
+		if !p.counts.none() {
 			return true
 		}
 	}
-	return s.earlier != nil && s.earlier.counts != [kinds + 1]int64{}
+	return s.earlier != nil && !s.earlier.counts.none()
 }
 
 func (s *sum) pair(policyEtag string) *pair { return pairIn(s.pairs, policyEtag) }
@@ -105,12 +105,12 @@ func (s *sum) early() *pair {
 	return s.earlier
 }
 
-func (s *sum) point(start int64, counts [kinds + 1]int64) {
+func (s *sum) point(start int64, n counts) {
 	if s.points[start] == nil {
-		s.points[start] = new([kinds + 1]int64)
+		s.points[start] = new(counts)
 	}
-	for i, n := range counts {
-		s.points[start][i] += n
+	for kind, requests := range n {
+		s.points[start][kind] += requests
 	}
 }
 

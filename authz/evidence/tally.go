@@ -193,9 +193,7 @@ func (t *Tally) counter(policyEtag string) *counter {
 		c = newCounter(policyEtag)
 		t.counters = append(t.counters, c)
 	}
-	if folds := t.patterns.folds.Load(); c.folds != folds {
-		c.rekey(folds)
-	}
+	c.follow(t.patterns)
 	return c
 }
 
@@ -248,9 +246,7 @@ func (t *Tally) take(now int64) {
 	e := &evidencepb.Evidence{Experiment: t.experiment, Uid: t.uid, ExperimentEtag: t.etag}
 	kept := t.counters[:0]
 	for _, c := range t.counters {
-		if folds := t.patterns.folds.Load(); c.folds != folds {
-			c.rekey(folds)
-		}
+		c.follow(t.patterns)
 		p := c.flush()
 		p.Collapsed = collapsed
 		e.Pairs = append(e.Pairs, p)
