@@ -67,11 +67,8 @@ func openEvidence(tx *bbolt.Tx, name admin.EvidenceName) *bbolt.Bucket {
 
 // Publish implements authz.Feed.
 func (s *Store) Publish(ctx context.Context, node string, evidence []authz.PublishedEvidence) (out authz.Publication, err error) {
-	if err := ctx.Err(); err != nil {
-		return out, err
-	}
 	now := time.Now()
-	err = s.update(func(tx *bbolt.Tx) error {
+	err = s.change(ctx, "publishing evidence", func(tx *bbolt.Tx) error {
 		p, err := makeProject(tx, authz.ResourceName(node).Project())
 		if err != nil {
 			return err
@@ -89,7 +86,7 @@ func (s *Store) Publish(ctx context.Context, node string, evidence []authz.Publi
 		return nil
 	})
 	if err != nil {
-		return authz.Publication{}, fmt.Errorf("publishing evidence: %w: %w", admin.ErrUnavailable, err)
+		return authz.Publication{}, err
 	}
 	return out, nil
 }
@@ -300,18 +297,11 @@ func (s *Store) EvidenceNames(ctx context.Context, project string) (out []admin.
 
 // DropEvidence implements admin.Store.
 func (s *Store) DropEvidence(ctx context.Context, name admin.EvidenceName) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := s.update(func(tx *bbolt.Tx) error {
+	return s.change(ctx, "removing evidence", func(tx *bbolt.Tx) error {
 		if openEvidence(tx, name) == nil {
 			return nil
 		}
 		p := openProject(tx, name.Experiment.Project())
 		return p.root.Bucket(bucketEvidence).DeleteBucket(evidenceBucket(name))
 	})
-	if err != nil {
-		return fmt.Errorf("removing evidence: %w: %w", admin.ErrUnavailable, err)
-	}
-	return nil
 }

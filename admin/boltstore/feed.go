@@ -131,16 +131,13 @@ func (p *project) state(name authz.PolicyName, now time.Time) authz.PolicyState 
 
 // Heartbeat implements authz.Feed.
 func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor, error) {
-	if err := ctx.Err(); err != nil {
-		return authz.Cursor{}, err
-	}
 	now := time.Now()
 	value, err := encodeNode(node, now)
 	if err != nil {
 		return authz.Cursor{}, err
 	}
 	var cursor authz.Cursor
-	err = s.update(func(tx *bbolt.Tx) error {
+	err = s.change(ctx, "reporting a node", func(tx *bbolt.Tx) error {
 		p, err := makeProject(tx, authz.ResourceName(node.Name).Project())
 		if err != nil {
 			return err
@@ -152,7 +149,7 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 		return p.nodes.Put([]byte(node.Name), value)
 	})
 	if err != nil {
-		return authz.Cursor{}, fmt.Errorf("reporting a node: %w: %w", admin.ErrUnavailable, err)
+		return authz.Cursor{}, err
 	}
 	return cursor, nil
 }
@@ -176,20 +173,13 @@ func (p *project) forgetNodes(now time.Time) error {
 
 // Leave implements authz.Feed.
 func (s *Store) Leave(ctx context.Context, nodeName string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	err := s.update(func(tx *bbolt.Tx) error {
+	return s.change(ctx, "removing a node", func(tx *bbolt.Tx) error {
 		p := openProject(tx, authz.ResourceName(nodeName).Project())
 		if p.nodes == nil {
 			return nil
 		}
 		return p.nodes.Delete([]byte(nodeName))
 	})
-	if err != nil {
-		return fmt.Errorf("removing a node: %w: %w", admin.ErrUnavailable, err)
-	}
-	return nil
 }
 
 // Nodes implements admin.Store.

@@ -106,6 +106,18 @@ func (s *Store) update(write func(*bbolt.Tx) error) error {
 	return err
 }
 
+// change runs an update that may be repeated: after an error it may have been made all the
+// same.
+func (s *Store) change(ctx context.Context, doing string, write func(*bbolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.update(write); err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
+	}
+	return nil
+}
+
 // Get implements admin.Store.
 func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, error) {
 	out := make([]admin.Record, len(keys))
