@@ -15,6 +15,9 @@ const MaxRequiredDuration = 3650 * 24 * time.Hour
 // CheckRequirements checks what a caller may set in requirements for a commit, which may be
 // nil. field is their path in the request.
 func CheckRequirements(field string, r *adminpb.CommitRequirements) error {
+	if r == nil {
+		return nil
+	}
 	var violations []apierror.Violation
 	add := func(name, description string) {
 		violations = append(violations, apierror.Violation{Field: field + "." + name, Description: description})
@@ -54,9 +57,6 @@ type limit[T any] struct {
 
 // maxCounts are the limits on counts.
 func maxCounts(r *adminpb.CommitRequirements) []limit[int64] {
-	if r == nil {
-		return nil
-	}
 	return []limit[int64]{
 		{"max_newly_denied_count", r.MaxNewlyDeniedCount}, {"max_newly_allowed_count", r.MaxNewlyAllowedCount},
 		{"max_response_changed_count", r.MaxResponseChangedCount}, {"max_failed_count", r.MaxFailedCount},
@@ -66,9 +66,6 @@ func maxCounts(r *adminpb.CommitRequirements) []limit[int64] {
 
 // shares are the limits on shares.
 func shares(r *adminpb.CommitRequirements) []limit[float64] {
-	if r == nil {
-		return nil
-	}
 	return []limit[float64]{
 		{"max_newly_denied_ratio", r.MaxNewlyDeniedRatio}, {"max_newly_allowed_ratio", r.MaxNewlyAllowedRatio},
 		{"max_response_changed_ratio", r.MaxResponseChangedRatio}, {"max_failed_ratio", r.MaxFailedRatio},
