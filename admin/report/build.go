@@ -60,7 +60,7 @@ func Build(in Input) *adminpb.Report {
 	r.AllPairs = allCounts(evidence)
 	r.AllPairsActiveDuration = active(pairs(evidence)...)
 	r.Points = points(evidence.GetPoints())
-	present := presentPairOf(evidence, in.PolicyEtag)
+	present := pairOf(evidence.GetPairs(), in.PolicyEtag)
 	r.ActiveDuration = active(present)
 	setCounts(r, present)
 	setDifferences(r, present)
@@ -87,14 +87,14 @@ func setNodes(r *adminpb.Report, nodes []Node) {
 	}
 }
 
-// presentPairOf returns what was compared with the live policy of now, which may be nothing.
-func presentPairOf(e *evidencepb.Evidence, policyEtag string) *evidencepb.Pair {
-	for _, p := range e.GetPairs() {
+// pairOf returns the pair of a live policy; nil if there is none.
+func pairOf(pairs []*evidencepb.Pair, policyEtag string) *evidencepb.Pair {
+	for _, p := range pairs {
 		if p.GetPolicyEtag() == policyEtag {
 			return p
 		}
 	}
-	return &evidencepb.Pair{}
+	return nil
 }
 
 // pairs returns all pairs of evidence, with the sum of the earlier ones.

@@ -13,5 +13,5 @@
 // anything was compared and all of no nodes are unmet. A limit on a count is met by a count
 // of zero, so whoever sets one also sets how many requests there have to be.
 //
-// Nothing here does I/O or keeps state; all of it is safe for concurrent use.
+// Nothing here does I/O, and a [Cache] alone keeps state; all of it is safe for concurrent use.
 package report

@@ -11,15 +11,10 @@ const maxReplayedDifferences = 50
 // replayed is what was replayed for the present pair: nil if nothing was. It is kept apart
 // from all that requirements are held against.
 func replayed(e *evidencepb.Evidence, policyEtag string) *adminpb.Report_ReplayedReport {
-	for _, p := range e.GetReplayed() {
-		if p.GetPolicyEtag() == policyEtag && p.GetCounts() != nil {
-			return replayedPair(p)
-		}
+	p := pairOf(e.GetReplayed(), policyEtag)
+	if p.GetCounts() == nil {
+		return nil
 	}
-	return nil
-}
-
-func replayedPair(p *evidencepb.Pair) *adminpb.Report_ReplayedReport {
 	r := &adminpb.Report{}
 	setCounts(r, p)
 	setDifferences(r, p)

@@ -129,6 +129,25 @@ func minDuration() requirement {
 	}
 }
 
+// optional returns how a field that may be absent is set and read.
+func optional[T any](
+	field func(*adminpb.CommitRequirements) **T, parse func(string) (T, error), format func(T) string,
+) (set func(*adminpb.CommitRequirements, string) error, value func(*adminpb.CommitRequirements) (string, bool)) {
+	set = func(r *adminpb.CommitRequirements, text string) error {
+		v, err := parse(text)
+		*field(r) = &v
+		return err
+	}
+	value = func(r *adminpb.CommitRequirements) (string, bool) {
+		v := *field(r)
+		if v == nil {
+			return "", false
+		}
+		return format(*v), true
+	}
+	return set, value
+}
+
 // limits are the two limits on one count: on itself, and on its share. of returns the
 // count, and what it is a share of.
 func limits(
@@ -146,20 +165,9 @@ func maxCount(
 	name string, field func(*adminpb.CommitRequirements) **int64,
 	of func(*adminpb.Report_ReportCounts) (count, total int64),
 ) requirement {
+	set, value := optional(field, parseCount, formatCount)
 	return requirement{
-		name: name, operator: atMost, form: countForm,
-		set: func(r *adminpb.CommitRequirements, value string) error {
-			n, err := parseCount(value)
-			*field(r) = &n
-			return err
-		},
-		value: func(r *adminpb.CommitRequirements) (string, bool) {
-			limit := *field(r)
-			if limit == nil {
-				return "", false
-			}
-			return formatCount(*limit), true
-		},
+		name: name, operator: atMost, form: countForm, set: set, value: value,
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
 			limit := **field(r)
 			have, _ := of(m.counts)
@@ -175,53 +183,41 @@ func maxShare(
 	name string, field func(*adminpb.CommitRequirements) **float64,
 	of func(*adminpb.Report_ReportCounts) (count, total int64),
 ) requirement {
+	set, value := optional(field, parseShare, formatShare)
 	return requirement{
-		name: name, operator: atMost, form: shareForm,
-		set: func(r *adminpb.CommitRequirements, value string) error {
-			share, err := parseShare(value)
-			*field(r) = &share
-			return err
-		},
-		value: func(r *adminpb.CommitRequirements) (string, bool) {
-			limit := *field(r)
-			if limit == nil {
-				return "", false
-			}
-			return formatShare(*limit), true
-		},
+		name: name, operator: atMost, form: shareForm, set: set, value: value,
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
 			limit, need := **field(r), "at most "+formatShare(**field(r))
 			count, total := of(m.counts)
 			if total == 0 {
 				return verdict{have: m.scoped("no requests"), need: need}
 			}
-			share := float64(count) / float64(total)
-			have := Share(share) + " (" + Number(count) + " of " + Number(total) + ")"
+			share, have := shareOf(count, total)
 			return verdict{have: m.scoped(have), need: need, met: share <= limit}
 		},
 	}
 }
 
+// shareOf returns a share of what is not 0, and writes it for people.
+func shareOf(part, all int64) (share float64, text string) {
+	share = float64(part) / float64(all)
+	return share, Share(share) + " (" + Number(part) + " of " + Number(all) + ")"
+}
+
 // minCoverage is the share of the rules that differ and were evaluated. Rules are those of
 // the present pair, whatever the scope.
 func minCoverage() requirement {
+	field := func(r *adminpb.CommitRequirements) **float64 { return &r.MinChangedRuleCoverage }
+	set, value := optional(field, parseShare, formatShare)
 	return requirement{
-		name: "changed-rules", operator: atLeast, form: shareForm,
-		set: func(r *adminpb.CommitRequirements, value string) error {
-			share, err := parseShare(value)
-			r.MinChangedRuleCoverage = &share
-			return err
-		},
-		value: func(r *adminpb.CommitRequirements) (string, bool) {
-			return formatShare(r.GetMinChangedRuleCoverage()), r.MinChangedRuleCoverage != nil
-		},
+		name: "changed-rules", operator: atLeast, form: shareForm, set: set, value: value,
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
 			v := verdict{need: "at least " + formatShare(*r.MinChangedRuleCoverage)}
 			seen, all := evaluated(m.report)
 			switch {
 			case all > 0:
-				share := float64(seen) / float64(all)
-				v.have = Share(share) + " (" + Number(seen) + " of " + Number(all) + ")"
+				var share float64
+				share, v.have = shareOf(seen, all)
 				v.met = share >= *r.MinChangedRuleCoverage
 				if !v.met {
 					v.have += unexamined(m.report)
