@@ -47,9 +47,9 @@ func (s *Server) ListNodes(ctx context.Context, r *adminpb.ListNodesRequest) (*a
 
 // ReadNodes returns the nodes of a location as they last reported, in name order.
 func (s *Server) ReadNodes(ctx context.Context, location authz.Location) ([]*adminpb.Node, error) {
-	reports, err := s.store.Nodes(ctx, location)
+	reports, err := s.nodeReports(ctx, location)
 	if err != nil {
-		return nil, s.storeFailed(ctx, "reading the nodes of "+string(location), err)
+		return nil, err
 	}
 	nodes := make([]*adminpb.Node, len(reports))
 	for i, report := range reports {
@@ -58,24 +58,30 @@ func (s *Server) ReadNodes(ctx context.Context, location authz.Location) ([]*adm
 	return nodes, nil
 }
 
+// nodeReports returns what the nodes of a location last reported, in name order.
+func (s *Server) nodeReports(ctx context.Context, location authz.Location) ([]NodeReport, error) {
+	reports, err := s.store.Nodes(ctx, location)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading the nodes of "+string(location), err)
+	}
+	return reports, nil
+}
+
 // reconciler knows which resources of a location are not yet enforced everywhere,
 // from one reading of what its nodes report.
 type reconciler struct{ nodes []NodeReport }
 
 // newReconciler reads the nodes of a location once, for as many resources as a list has.
 func (s *Server) newReconciler(ctx context.Context, location authz.Location) (reconciler, error) {
-	nodes, err := s.store.Nodes(ctx, location)
-	if err != nil {
-		return reconciler{}, s.storeFailed(ctx, "reading the nodes of "+string(location), err)
-	}
-	return reconciler{nodes}, nil
+	nodes, err := s.nodeReports(ctx, location)
+	return reconciler{nodes}, err
 }
 
 // reconciling reports whether some live node has not applied the change of a
 // resource with this sequence, or could not (AIP-128).
 func (r reconciler) reconciling(name Key, sequence int64) bool {
 	for _, n := range r.nodes {
-		if n.Age >= nodeLifetime {
+		if !n.Alive() {
 			continue
 		}
 		if n.Node.AppliedSequence < sequence || failedToApply(n.Node, name, sequence) {

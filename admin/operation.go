@@ -223,7 +223,7 @@ func (op *storedOperation) progress(nodes []NodeReport, now time.Time) bool {
 	var refused *adminpb.Node
 	targets := op.targets()
 	for _, n := range nodes {
-		if n.Age >= nodeLifetime {
+		if !n.Alive() {
 			continue
 		}
 		op.metadata.NodeCount++

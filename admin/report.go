@@ -104,9 +104,9 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 			return nil, err
 		}
 	}
-	nodes, err := s.store.Nodes(ctx, name.Location())
+	nodes, err := s.nodeReports(ctx, name.Location())
 	if err != nil {
-		return nil, s.storeFailed(ctx, "reading the nodes of "+string(name.Location()), err)
+		return nil, err
 	}
 	published := make([]report.Published, len(kept.Tallies))
 	for i, t := range kept.Tallies {
@@ -154,7 +154,7 @@ func (e Evidence) damage() error {
 func liveNodes(nodes []NodeReport, policy Key) []string {
 	var out []string
 	for _, n := range nodes {
-		if n.Age < nodeLifetime && slices.Contains(n.Node.GetPolicies(), string(policy)) {
+		if n.Alive() && slices.Contains(n.Node.GetPolicies(), string(policy)) {
 			out = append(out, n.Node.GetName())
 		}
 	}

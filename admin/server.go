@@ -12,7 +12,6 @@ import (
 	"understudy/admin/content"
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
 	"understudy/authz/diagnostics"
 )
 
@@ -32,8 +31,6 @@ const (
 	// settleTime is how long a mutating call waits for its operation to be done
 	// before it answers.
 	settleTime = 2 * time.Second
-	// nodeLifetime is the age of a report from which on its node counts as dead.
-	nodeLifetime = authz.NodeLifetime
 	// MaxAttempts is how often a Txn is made again after it lost a race.
 	MaxAttempts = 50
 )

@@ -188,6 +188,9 @@ type NodeReport struct {
 	Age time.Duration
 }
 
+// Alive reports whether the node counts as live, by the age of its report.
+func (r NodeReport) Alive() bool { return r.Age < authz.NodeLifetime }
+
 // Store is what the control plane needs: reads, and one write that compares
 // before it writes. Implementations are safe for concurrent use, also by several
 // processes where the technology allows it.

@@ -109,7 +109,7 @@ func (l liveNodes) of(ctx context.Context, store admin.Store, location authz.Loc
 	}
 	l[location] = make(map[string]bool)
 	for _, r := range reports {
-		l[location][r.Node.GetName()] = r.Age < authz.NodeLifetime
+		l[location][r.Node.GetName()] = r.Alive()
 	}
 	return l[location], nil
 }
