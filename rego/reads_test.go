@@ -78,6 +78,9 @@ var readsCases = map[string]struct{ module, want string }{
 	"a name that looks like a text":                    {`allow if input.a["\u0002=x"].b == 1`, `{"a"*}`},
 	"object.get of what looks like it":                 {`allow if object.get(input.a, "\u0003", 1) == 1`, `{"a"*}`},
 	"a name of the compiler's":                         {`allow if { __local0__ = input.a; __local0__.b }`, `*`},
+	"a call whose result is another path":              {`allow if substring(input.a, 0, 1, input.b)`, `{"a"*"b"*}`},
+	"a call whose result is known":                     {`allow if split(input.a, "/", ["x", input.b])`, `{"a"?{"\x01split\x00\x00\"/\""?{"\x000"{"\x02=x"*}"\x001"*"\x03"*}}"b"*}`},
+	"a call that is negated":                           {`allow if not substring(input.a, 0, 1, input.b)`, `{"a"*"b"*}`},
 }
 
 // TestReads shows what is read.
