@@ -78,6 +78,24 @@ func TestCommit(t *testing.T) {
 		t.Errorf("the experiment: got %d, want 404", gone.code)
 	}
 	checkPage(t, "404", gone)
+	again := s.submit(confirm, "/ui/"+trial+"/commit")
+	if again.code != http.StatusNotFound || !strings.Contains(again.body, `href="/ui/`+policy+`"`) {
+		t.Errorf("the form once more: got %d, want 404 with a link to what is there\n%s", again.code, again.body)
+	}
+}
+
+// TestNothingOfADeletedPolicyIsLive: its last revision is not, and is not offered either.
+func TestNothingOfADeletedPolicyIsLive(t *testing.T) {
+	s := newSite(t)
+	s.rehearsed()
+	if _, err := s.server.DeletePolicy(t.Context(), &adminpb.DeletePolicyRequest{Name: policy}); err != nil {
+		t.Fatal(err)
+	}
+	page := s.get("/ui/" + policy)
+	checkPage(t, "a deleted policy", page)
+	if !strings.Contains(page.body, "It is not enforced") || strings.Contains(page.body, "</svg>live") || strings.Contains(page.body, "/rollback") {
+		t.Errorf("the page of a deleted policy says:\n%s", textOf(t, page.body))
+	}
 }
 
 // TestAnOperationUnderWay: as long as a sidecar has not applied a change, it says how many have.

@@ -50,7 +50,7 @@ var headings = map[codes.Code]struct {
 func (u *UI) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	st := status.Convert(err)
 	heading, known := headings[st.Code()]
-	p := problem{Message: st.Message(), Back: u.back(r)}
+	p := problem{Message: st.Message(), Back: u.back(r, st.Code() == codes.NotFound)}
 	if !known {
 		u.config.Logger.ErrorContext(r.Context(), "a page could not be made", "error", err)
 		heading.http, heading.title, heading.fix = http.StatusInternalServerError, "Something went wrong", "Load the page again. The server's log has the cause."
@@ -84,13 +84,14 @@ func (p *problem) describe(detail any) {
 	}
 }
 
-// back is the location that an address is in, or the first page.
-func (u *UI) back(r *http.Request) link {
+// back is where a form was, unless that is gone; else the location that an address is in, or the
+// first page.
+func (u *UI) back(r *http.Request, gone bool) link {
 	segments := strings.Split(strings.TrimPrefix(r.URL.Path, Root), "/")
 	if len(segments) > 4 && segments[0] == "projects" && segments[2] == "locations" {
 		if len(segments) > 6 && r.Method == http.MethodPost { // …/policies/P/experiments/E/start
 			name := strings.Join(segments[:len(segments)-1], "/")
-			if segments[6] == "revisions" {
+			if segments[6] == "revisions" || gone {
 				name = strings.Join(segments[:6], "/")
 			}
 			return link{"Back to " + id(name), address(name)}

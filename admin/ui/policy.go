@@ -87,8 +87,8 @@ func (u *UI) revisions(r *http.Request, p *adminpb.Policy) (out revisions, err e
 		return out, err
 	}
 	for _, revision := range list.PolicyRevisions {
-		live := revision.Name == p.Revision
-		out.Rows = append(out.Rows, revisionRow{revision, live, !live && p.DeleteTime == nil && may[access.PoliciesRollback]})
+		last, deleted := revision.Name == p.Revision, p.DeleteTime != nil
+		out.Rows = append(out.Rows, revisionRow{revision, last && !deleted, !last && !deleted && may[access.PoliciesRollback]})
 	}
 	out.More = list.NextPageToken != ""
 	return out, nil

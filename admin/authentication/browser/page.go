@@ -48,7 +48,8 @@ var (
 {{end}}{{with .Issuer}}<p><a href="{{.}}">Log in with the issuer</a></p>
 {{end}}<form class="login" method="post" action="` + LoginPath + `">
 <input type="hidden" name="return" value="{{.Return}}">
-<label for="token">Token</label> <input id="token" name="token" type="password" autocomplete="off" required>
+<label for="token">Token</label> <input id="token" name="token" type="password" autocomplete="off" required aria-describedby="about-token">
+<p class="quiet" id="about-token">Whoever runs this server gives you one. The command line uses the same.</p>
 <button>Log in</button>
 </form>
 `))
