@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"understudy/admin/access"
 )
 
@@ -113,7 +116,9 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Requ
 		}
 		before := version
 		if version, spent, err = u.look(r, find); err != nil {
-			s.send("event: gone\ndata: gone\n\n")
+			if !passing(err) {
+				s.send("event: gone\ndata: gone\n\n")
+			}
 			return
 		}
 		switch {
@@ -128,6 +133,13 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Requ
 		}
 		sent = time.Now()
 	}
+}
+
+// passing reports whether an error is of the store or of the time that there was, and not of the
+// page: whoever asks anew may get it.
+func passing(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded
 }
 
 // look makes a view and returns its version, and how long that took.

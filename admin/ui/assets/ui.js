@@ -67,6 +67,7 @@
     try {
       const have = parts(document).map((p) => p.dataset.version).join(",");
       const answer = await fetch(here(), { headers: { Accept: "text/html", "Understudy-Have": have }, redirect: "manual" });
+      if (answer.status >= 500) throw new Error("the server cannot answer now");
       if (!answer.ok) {
         gone();
         return;
