@@ -1,8 +1,8 @@
 // Command docs makes the recording that README.md shows: it reads what a program wrote
 // to a terminal and writes an SVG in which that appears line by line (`make recording`).
-// check.svg is drawn by hand. The pictures of the page are two of `make test-browser`. The tests of this package hold every document of the
-// repository to the program: they run each command, and compare the output where it is
-// shown.
+// check.svg is drawn by hand; the pictures of the page are two of `make test-browser`. The
+// tests of this package hold every document of the repository to the program: they run each
+// command, and compare the output where it is shown.
 package main
 
 import (
