@@ -2,8 +2,12 @@ package authz
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
+
+	adminpb "understudy/admin/v1"
+	"understudy/rego"
 )
 
 // A shortcut decides a request without evaluating all of the policy on all of the input:
@@ -53,4 +57,38 @@ func (p *Policy) Blame(ctx context.Context, whole, narrow *Request) (rule, path 
 		}
 	}
 	return "", ""
+}
+
+// Cost is what is known of the cost of a policy's decisions without asking it.
+type Cost struct {
+	// Cacheable says that decisions are cached, as far as a request has a fingerprint.
+	Cacheable bool
+	// Whole says that the whole request is read, so that no decision is cached.
+	Whole bool
+	// NoRules says that there are none: the default decision.
+	NoRules bool
+	// Services is the number of rules that call an external service.
+	Services int
+	// Causes are the places of the modules that say why.
+	Causes []rego.Cause
+}
+
+// ExplainCost compiles a policy and says what its decisions cost, and why. It is off the
+// request path. The error is that of [Compile].
+func ExplainCost(ctx context.Context, p *adminpb.Policy) (Cost, error) {
+	compiled, err := Compile(ctx, p)
+	if err != nil {
+		return Cost{}, err
+	}
+	if compiled.NoOp() {
+		return Cost{NoRules: true}, nil
+	}
+	cost := Cost{Cacheable: compiled.Cacheable(), Whole: compiled.reads.Whole(), Services: compiled.services}
+	cost.Causes, err = rego.Causes(ctx, rego.Source{
+		Modules: p.GetModules(), Data: rego.FromStruct(p.GetData()), Paths: regoPaths(p.GetRules()),
+	})
+	if err != nil {
+		return Cost{}, fmt.Errorf("explaining the policy: %w", err)
+	}
+	return cost, nil
 }

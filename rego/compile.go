@@ -30,6 +30,18 @@ type CompileError = compile.Error
 // what each path depends on, and only then rewrite loops, since the analysis reads the
 // modules as their author wrote them. The Program keeps source.Data without a copy.
 func Compile(ctx context.Context, source Source) (*Program, error) {
+	p, err := load(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.prepare(ctx, source); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// load parses and compiles the modules, and opens the data.
+func load(ctx context.Context, source Source) (*Program, error) {
 	modules, err := compile.Parse(ctx, source.Modules)
 	if err != nil {
 		return nil, err
@@ -51,26 +63,17 @@ func Compile(ctx context.Context, source Source) (*Program, error) {
 	case compiler.Failed():
 		return nil, compile.NewError(compile.ProblemsOf(compiler.Errors))
 	}
-	p := &Program{compiler: compiler, store: store, txn: txn}
-	if err := p.prepare(ctx, source); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return &Program{compiler: compiler, store: store, txn: txn}, nil
 }
 
 // prepare makes the query of each path, finds out what it reads, and instruments the
 // modules. Nothing may change the modules after it: evaluations read them without a
 // lock.
 func (p *Program) prepare(ctx context.Context, source Source) error {
-	refs, problems := source.refs(p.compiler)
-	if len(problems) > 0 {
-		return compile.NewError(problems)
-	}
-	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	known, refs, data, err := p.analyse(ctx, source)
 	if err != nil {
-		return fmt.Errorf("reading the data: %w", err)
+		return err
 	}
-	known := dependencies.Analyse(p.compiler, data.(ast.Value), slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
 	p.queries = make(map[string]query, len(refs))
 	for path, ref := range refs {
 		if ctx.Err() != nil {
@@ -78,12 +81,28 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 		}
 		p.queries[path] = newQuery(ref, known)
 	}
-	candidates.Rewrite(ctx, p.compiler, data.(ast.Value), known)
+	candidates.Rewrite(ctx, p.compiler, data, known)
 	if ctx.Err() != nil {
 		return compile.Ended(ctx)
 	}
 	p.builtins = known.Builtins.All()
 	return nil
+}
+
+// analyse finds out what the rules of a source depend on. It returns the reference of each path,
+// and the data, too.
+func (p *Program) analyse(ctx context.Context, source Source) (*dependencies.Analysis, map[string]ast.Ref, ast.Value, error) {
+	refs, problems := source.refs(p.compiler)
+	if len(problems) > 0 {
+		return nil, nil, nil, compile.NewError(problems)
+	}
+	read, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("reading the data: %w", err)
+	}
+	data := read.(ast.Value)
+	known := dependencies.Analyse(p.compiler, data, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
+	return known, refs, data, nil
 }
 
 // usesLocalNames reports whether a module may name a variable as the compiler names its

@@ -18,6 +18,9 @@ func (w *walker) aliasing(e *ast.Expr) bool {
 		if path, ok := w.inputPath(e.Operand(1 - i)); ok && w.isPattern(pattern, e, path) {
 			w.found.Reads.addExists(path)
 			w.matched(pattern, e, path)
+			if _, taken := pattern.Value.(*ast.Array); taken {
+				w.causes.reads(Compared, path)
+			}
 			return true
 		}
 	}
@@ -55,7 +58,7 @@ func (w *walker) matched(t *ast.Term, e *ast.Expr, path []string) {
 		case w.isPattern(element, e, at):
 			w.matched(element, e, at)
 		default:
-			w.found.Reads.addWhole(at)
+			w.whole(at)
 			w.walk(element)
 		}
 	}
@@ -66,6 +69,7 @@ func (w *walker) matched(t *ast.Term, e *ast.Expr, path []string) {
 func (w *walker) observing(e *ast.Expr, terms []*ast.Term) bool {
 	name := w.analysis.Builtins.Original(nameOfCall(e))
 	if c, ok := w.analysis.clocked[e]; ok {
+		w.causes.calls(ClockBound, ast.NowNanos.Name)
 		path, ok := w.inputPath(terms[c.operand])
 		if ok {
 			w.found.Reads.addWhole(below(path, clockName(c.form)))
@@ -94,6 +98,7 @@ func (w *walker) comparing(name string, terms []*ast.Term) bool {
 		for _, text := range texts {
 			w.found.Reads.addWhole(below(path, textName(kind, text)))
 		}
+		w.causes.reads(Compared, path)
 		// What is no text is compared too.
 		w.found.Reads.addWhole(below(path, textPrefix))
 		w.others(terms, value)
@@ -127,6 +132,7 @@ func (w *walker) calling(name string, e *ast.Expr, terms []*ast.Term) bool {
 			w.others(terms[i:i+2], 0)
 		}
 	}
+	w.causes.reads(Compared, path)
 	w.found.Reads.addWhole(path)
 	return true
 }

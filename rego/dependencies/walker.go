@@ -32,6 +32,8 @@ type walker struct {
 	found    Dependencies
 	// unit is the rule that is walked, with what is known of its variables.
 	unit *unit
+	// causes are nil unless they are asked for.
+	causes *causes
 }
 
 // depth is how much of a rule matters: whether it has a value, or also which.
@@ -51,8 +53,11 @@ type visit struct {
 // Of returns what the value of the rule or document at ref depends on. It walks
 // everything that ref can lead to, each rule once, so its time grows with the policy
 // and not with the ways through it.
-func (a *Analysis) Of(ref ast.Ref) Dependencies {
+func (a *Analysis) Of(ref ast.Ref) Dependencies { return a.of(ref, nil) }
+
+func (a *Analysis) of(ref ast.Ref, causes *causes) Dependencies {
 	w := &walker{
+		causes:   causes,
 		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]depth), followed: make(map[string]bool),
 		found: Dependencies{Reads: &Reads{}, Deterministic: true},
 	}
@@ -77,11 +82,13 @@ func (w *walker) rule(next visit) {
 		return
 	}
 	if w.unit.dependsOnClock {
+		w.causes.clock(next.rule)
 		w.found.Cacheable = false
 	}
 	for r := next.rule; r != nil; r = r.Else {
 		if next.depth == everything {
 			// The visitor of OPA leaves out the reference of a head.
+			w.causes.reach(r.Head.Location)
 			w.walk(r.Head.Reference)
 			w.walk(r.Head)
 		}
@@ -91,7 +98,10 @@ func (w *walker) rule(next visit) {
 
 // giveUp is for what is not understood: everything is read, and nothing is known of
 // the value.
-func (w *walker) giveUp() { w.found = Dependencies{Reads: ReadsEverything} }
+func (w *walker) giveUp() {
+	w.causes.calls(NotUnderstood, "")
+	w.found = Dependencies{Reads: ReadsEverything}
+}
 
 func (w *walker) walk(x any) { ast.NewGenericVisitor(w.visit).Walk(x) }
 
@@ -115,6 +125,7 @@ func (w *walker) visit(x any) bool {
 
 // expr looks at what makes an expression more than its terms.
 func (w *walker) expr(e *ast.Expr) bool {
+	w.causes.reach(e.Location)
 	if len(e.With) > 0 {
 		// The modifier replaces input, data or functions for all that is reached.
 		w.giveUp()
@@ -145,7 +156,11 @@ func (w *walker) expr(e *ast.Expr) bool {
 // builtin notes a call of a built-in. The clock and tokens that are checked against it
 // are judged for the unit as a whole (clock.go).
 func (w *walker) builtin(name string) {
+	if w.analysis.Builtins.Original(name) == ast.JWTDecodeVerify.Name {
+		w.causes.calls(ClockBound, ast.JWTDecodeVerify.Name)
+	}
 	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.Builtins.Has(name) {
+		w.causes.calls(Impure, name)
 		w.found.Cacheable, w.found.Deterministic = false, false
 	}
 }
@@ -165,7 +180,7 @@ func (w *walker) objectGet(operator ast.Ref, terms []*ast.Term) bool {
 		return false
 	}
 	w.found.Reads.addExists(object)
-	w.found.Reads.addWhole(slices.Concat(object, keys))
+	w.whole(slices.Concat(object, keys))
 	for _, operand := range terms[3:] {
 		w.walk(operand)
 	}
@@ -208,8 +223,14 @@ func (w *walker) variable(v ast.Var) {
 		return
 	}
 	if path, ok := w.unit.alias(v); ok {
-		w.found.Reads.addWhole(path)
+		w.whole(path)
 	}
+}
+
+// whole notes that a value is used as it is.
+func (w *walker) whole(path []string) {
+	w.causes.reads(Whole, path)
+	w.found.Reads.addWhole(path)
 }
 
 // ref looks at a reference: to the input, to an alias of it, to rules or to data.
@@ -218,7 +239,7 @@ func (w *walker) ref(ref ast.Ref) {
 		if by != nil {
 			w.follow(by, conditions)
 		}
-		w.found.Reads.addWhole(path)
+		w.whole(path)
 		w.operands(rest)
 		return
 	}

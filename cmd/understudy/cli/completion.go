@@ -43,6 +43,11 @@ func (c *Client) completion(use string) cobra.CompletionFunc {
 	}
 }
 
+// CompletePolicy completes the first argument with policies.
+func (c *Client) CompletePolicy(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return c.completion("command POLICY")(cmd, args, typed)
+}
+
 // completeRequire completes the last term of a list of requirements with their names.
 func completeRequire(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]

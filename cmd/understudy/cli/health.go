@@ -81,23 +81,33 @@ func firstOf(names []string, total int) string {
 	return text
 }
 
+// HealthRequest returns a request to a path of a server's health port, whose address is the
+// value of a flag. The error is one of that flag.
+func HealthRequest(ctx context.Context, flag, addr, path string) (*http.Request, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, command.Usage(fmt.Errorf("--%s: it is host:port, such as 127.0.0.1:8282: %w", flag, err))
+	}
+	// A server listens on all addresses as :8282 or 0.0.0.0:8282, which nobody can call.
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
+	if err != nil {
+		return nil, command.Usage(fmt.Errorf("--%s: %w", flag, err))
+	}
+	return request, nil
+}
+
 // maxReadiness bounds the answer of /readyz, in bytes.
 const maxReadiness = 64 << 10
 
 // checkHealth asks the health port once. An error means that a container is to be taken
 // for unhealthy: not ready, not there, or something else that listens there.
 func checkHealth(ctx context.Context, addr string, out io.Writer) error {
-	host, port, err := net.SplitHostPort(addr)
+	request, err := HealthRequest(ctx, "addr", addr, "/readyz")
 	if err != nil {
-		return command.Usage(fmt.Errorf("--addr: it is host:port, such as 127.0.0.1:8282: %w", err))
-	}
-	// A server listens on all addresses as :8282 or 0.0.0.0:8282, which nobody can call.
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
-	if err != nil {
-		return command.Usage(fmt.Errorf("--addr: %w", err))
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

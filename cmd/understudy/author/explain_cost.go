@@ -1,0 +1,179 @@
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/cmd/understudy/cli"
+	"understudy/cmd/understudy/command"
+)
+
+// explainCostFlags are the flags of `explain-cost`.
+type explainCostFlags struct {
+	client cli.Client
+	// source says how bundles and folders are read.
+	source sourceFlags
+	// file has the policy, in place of the server; empty for none.
+	file string
+	// health is the health port of a sidecar; empty for no costs.
+	health  string
+	timeout time.Duration
+}
+
+// NewExplainCost makes the command that says which decisions of a policy are expensive, and
+// why.
+func NewExplainCost() *cobra.Command {
+	var f explainCostFlags
+	cmd := &cobra.Command{
+		Use:   "explain-cost [POLICY]",
+		Short: "Say what the decisions of a policy cost, and why",
+		Long: `Say what the decisions of a policy cost, and why.
+
+What they cost is read from the metrics of one sidecar, since its start: how many were
+answered from the decision cache, how many were evaluated, and the mean time of each. Why,
+the text of the policy says: which values of a request are used whole, so that each new one
+is evaluated, of which it only finds something out, what keeps decisions from being cached,
+and what bounds for how long they are valid.
+
+POLICY is read from the server, or from a file with -f: a policy or an experiment as
+'understudy apply -f' reads it, an OPA bundle, a folder or a .rego file. A file without
+POLICY, and an experiment, is explained without metrics.
+
+The exit code is 0 if the policy was explained, 1 if the server or the sidecar does not
+answer or the policy does not compile, and 2 if a flag or a file makes no sense.`,
+		Example: `  understudy explain-cost shop
+  understudy explain-cost shop --health 10.0.0.7:8282 -o json
+  understudy explain-cost -f policy.yaml
+  understudy explain-cost shop -f changed.yaml`,
+		Args: command.Arguments(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.client.Attach(cmd)
+			return f.run(cmd.Context(), strings.Join(args, ""))
+		},
+		ValidArgsFunction: f.client.CompletePolicy,
+	}
+	flags := cmd.Flags()
+	f.source.bind(flags)
+	f.client.BindConnection(flags)
+	flags.StringVarP(&f.client.Output, "output", "o", "text", "text or json")
+	flags.StringVarP(&f.file, "file", "f", "", "the policy; - is a bundle on standard input")
+	flags.StringVar(&f.health, "health", command.EnvOr("HEALTH_ADDR", "127.0.0.1:8282"), "the sidecar's health port, --health-addr, or '' for no costs (UNDERSTUDY_HEALTH_ADDR)")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the metrics")
+	command.CompleteOutput(cmd, "text", "json")
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json", "rego", "gz")
+	return cmd
+}
+
+// run explains the policy of a name, of the file, or both.
+func (f *explainCostFlags) run(ctx context.Context, name string) error {
+	switch {
+	case !command.OneOf(f.client.Output, "text", "json"):
+		return command.Usage(errors.New("--output: it is text or json"))
+	case f.timeout <= 0:
+		return command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
+	case name == "" && f.file == "":
+		return command.Usage(errors.New("there is nothing to explain: name a POLICY of the server, or a file with -f"))
+	}
+	policy, err := f.policy(ctx, name)
+	if err != nil {
+		return err
+	}
+	cost, err := authz.ExplainCost(ctx, policy)
+	if err != nil {
+		return explain(shownName(name, f.file), err)
+	}
+	out := costExplanation{Policy: shownName(name, f.file), Cached: cost.Cacheable, Reasons: reasonsOf(cost), Causes: causesOf(cost)}
+	if name != "" && f.health != "" && !strings.Contains(strings.TrimPrefix(f.client.Name(name), f.client.Location()), "/experiments/") {
+		id := authz.ResourceName(f.client.Name(name)).ID()
+		if out.Costs, err = readCosts(ctx, f.health, id, f.timeout); err != nil {
+			return err
+		}
+		out.measured = true
+	}
+	if f.client.Output == "json" {
+		encoder := json.NewEncoder(f.client.Out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(out)
+	}
+	return out.print(f.client.Out)
+}
+
+// policy reads the policy. A bundle or a module has one rule, the default one.
+func (f *explainCostFlags) policy(ctx context.Context, name string) (*adminpb.Policy, error) {
+	if f.file == "" {
+		if err := f.client.Connect(); err != nil {
+			return nil, command.Usage(err)
+		}
+		defer func() { _ = f.client.Conn.Close() }()
+		return f.client.Policy(ctx, name)
+	}
+	read := testFlags{source: f.source, in: f.client.In}
+	policy, err := read.read(ctx, f.file)
+	if err == nil && !command.OneOf(filepath.Ext(f.file), ".yaml", ".yml", ".json") {
+		policy.Rules = []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}}
+	}
+	return policy, err
+}
+
+// shownName is what the explanation is of.
+func shownName(name, file string) string {
+	if name == "" {
+		return file
+	}
+	return name
+}
+
+// costExplanation is what `explain-cost` prints.
+type costExplanation struct {
+	Policy string `json:"policy"`
+	// Cached says that decisions are cached.
+	Cached bool `json:"cached"`
+	// Costs are those of one sidecar since its start, by way.
+	Costs []wayCost `json:"costs,omitempty"`
+	// Reasons say in sentences why decisions are evaluated.
+	Reasons []string    `json:"reasons"`
+	Causes  []costCause `json:"causes"`
+	// measured says that a sidecar was asked.
+	measured bool
+}
+
+// costCause is a place of the policy; the kinds are those of package dependencies.
+type costCause struct {
+	Kind string `json:"kind"`
+	What string `json:"what,omitempty"`
+	File string `json:"file,omitempty"`
+	Row  int    `json:"row,omitempty"`
+}
+
+func causesOf(cost authz.Cost) []costCause {
+	out := []costCause{}
+	for _, c := range cost.Causes {
+		out = append(out, costCause{string(c.Kind), c.What, c.File, c.Row})
+	}
+	return out
+}
+
+// print prints the costs and the reasons as people read them.
+func (e costExplanation) print(out io.Writer) error {
+	var b strings.Builder
+	if e.measured {
+		printCosts(&b, e.Policy, e.Costs)
+		b.WriteByte('\n')
+	}
+	for _, reason := range e.Reasons {
+		fmt.Fprintf(&b, "%s\n", reason)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
