@@ -35,13 +35,10 @@ type Cause struct {
 	Kind CauseKind
 	// What is the value that is read, as Rego would write it, or the built-in that is called.
 	What string
-	// Path are the names of the value below `input`, up to the first that is no field of an
-	// object; nil if none is read.
-	Path []string
 	// File is the module, and Row the line in it, from 1; empty if unknown.
 	File string
 	Row  int
-	// read is the whole path, in the names of the read set.
+	// read is the path of the value, in the names of the read set.
 	read []string
 }
 
@@ -50,11 +47,8 @@ type Cause struct {
 func (a *Analysis) Causes(ref ast.Ref) []Cause {
 	found := causes{seen: map[string]bool{}}
 	reads := a.of(ref, &found).Reads
-	for i, c := range found.all {
-		if c.Kind == Compared && reads.givenUp(c.read) {
-			found.all[i].Kind = Whole
-		}
-	}
+	found.reduce()
+	found.giveUp(reads)
 	slices.SortStableFunc(found.all, func(x, y Cause) int {
 		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row), cmp.Compare(x.What, y.What))
 	})
@@ -81,11 +75,47 @@ func (c *causes) reads(kind CauseKind, path []string) {
 	if c == nil {
 		return
 	}
-	end := slices.IndexFunc(path, func(name string) bool { return !plainName(name) })
-	if end < 0 {
-		end = len(path)
+	what := path
+	if i := slices.IndexFunc(path, isObservation); i >= 0 && kind == Compared {
+		what = path[:i]
 	}
-	c.note(Cause{Kind: kind, What: wordsOf(path), Path: path[:end:end], read: path})
+	c.note(Cause{Kind: kind, What: wordsOf(what), read: slices.Clone(path)})
+}
+
+// reduce takes out what is read of a value that is read whole anyway.
+func (c *causes) reduce() {
+	var whole [][]string
+	for _, cause := range c.all {
+		if cause.Kind == Whole {
+			whole = append(whole, cause.read)
+		}
+	}
+	c.all = slices.DeleteFunc(c.all, func(cause Cause) bool {
+		return slices.ContainsFunc(whole, func(w []string) bool {
+			return startsWith(cause.read, w) && (cause.Kind == Compared || len(w) < len(cause.read))
+		})
+	})
+}
+
+// giveUp makes causes of what is read whole although the policy only finds out something about
+// it. If that is for what is made of it, which is used whole, this other cause says so.
+func (c *causes) giveUp(reads *Reads) {
+	before := slices.Clone(c.all)
+	c.all = slices.DeleteFunc(c.all, func(cause Cause) bool {
+		return cause.Kind == Compared && reads.givenUp(cause.read) && slices.ContainsFunc(before, func(w Cause) bool {
+			return w.Kind == Whole && startsWith(w.read, cause.read)
+		})
+	})
+	for i, cause := range c.all {
+		if cause.Kind == Compared && reads.givenUp(cause.read) {
+			c.all[i].Kind, c.all[i].What = Whole, wordsOf(cause.read)
+		}
+	}
+}
+
+// startsWith reports whether a path is at or below another.
+func startsWith(path, above []string) bool {
+	return len(above) <= len(path) && slices.Equal(above, path[:len(above)])
 }
 
 // givenUp reports whether a value, of which something is found out, is read whole: elsewhere, or
@@ -97,7 +127,7 @@ func (r *Reads) givenUp(path []string) bool {
 		}
 		r = r.children[name]
 	}
-	return r != nil && r.whole && !isObservation(path[len(path)-1])
+	return r != nil && r.whole && len(path) > 0 && !isObservation(path[len(path)-1])
 }
 
 // calls notes a built-in, or that something is not understood.

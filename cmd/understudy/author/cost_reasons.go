@@ -2,6 +2,7 @@ package author
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"understudy/authz"
@@ -23,8 +24,12 @@ func reasonsOf(cost authz.Cost) []string {
 		out = append(out, sentences(cost.Causes, kind)...)
 	}
 	if !cost.Cacheable {
-		if len(out) == 0 && cost.Whole {
+		if cost.Whole && len(out) == 0 {
+			what, places := placesOf(cost.Causes, rego.CauseWhole)
 			out = append(out, "The whole request is read.")
+			if slices.Contains(what, "input") {
+				out[0] = terminal.Escape(fmt.Sprintf("The whole request is read in %s.", places["input"]))
+			}
 		}
 		return append(out, "So no decision is cached: each request is evaluated.")
 	}
@@ -33,8 +38,12 @@ func reasonsOf(cost authz.Cost) []string {
 		out = append(out, "No value of a request is used whole: what the rules find out about a request decides whether its decision is cached.")
 	}
 	out = append(out, whole...)
-	for _, kind := range []rego.CauseKind{rego.CauseClockBound, rego.CauseCompared} {
-		out = append(out, sentences(cost.Causes, kind)...)
+	out = append(out, sentences(cost.Causes, rego.CauseClockBound)...)
+	if what, places := placesOf(cost.Causes, rego.CauseCompared); len(what) > 0 {
+		for i, w := range what {
+			what[i] = fmt.Sprintf("%s (%s)", w, places[w])
+		}
+		out = append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+": values that it cannot tell apart share a decision."))
 	}
 	return out
 }
@@ -42,25 +51,33 @@ func reasonsOf(cost authz.Cost) []string {
 // sentences says what the causes of one kind do, each value or built-in once with all of its
 // places.
 func sentences(causes []rego.Cause, kind rego.CauseKind) (out []string) {
-	places := map[string][]string{}
-	var order []string
+	order, places := placesOf(causes, kind)
+	for _, what := range order {
+		out = append(out, terminal.Escape(sentence(kind, what, places[what])))
+	}
+	return out
+}
+
+// placesOf returns the values and built-ins of the causes of one kind, in order, and where each
+// is.
+func placesOf(causes []rego.Cause, kind rego.CauseKind) (order []string, places map[string]string) {
+	places = map[string]string{}
 	for _, c := range causes {
 		if c.Kind != kind {
 			continue
-		}
-		if places[c.What] == nil {
-			order = append(order, c.What)
 		}
 		place := "a place that is not known"
 		if c.File != "" {
 			place = fmt.Sprintf("%s:%d", c.File, c.Row)
 		}
-		places[c.What] = append(places[c.What], place)
+		if before, known := places[c.What]; known {
+			place = before + ", " + place
+		} else {
+			order = append(order, c.What)
+		}
+		places[c.What] = place
 	}
-	for _, what := range order {
-		out = append(out, terminal.Escape(sentence(kind, what, strings.Join(places[what], ", "))))
-	}
-	return out
+	return order, places
 }
 
 // sentence says what one cause does.
@@ -77,8 +94,6 @@ func sentence(kind rego.CauseKind, what, places string) string {
 			return fmt.Sprintf("%s in %s: a decision is valid until the token expires, or begins to be valid.", what, places)
 		}
 		return fmt.Sprintf("%s in %s is compared: a decision is valid until that comparison changes.", what, places)
-	case rego.CauseWhole:
-		return fmt.Sprintf("%s is read whole in %s: each value that was not seen before is evaluated.", what, places)
 	}
-	return fmt.Sprintf("%s is only compared or taken apart in %s: values that the policy cannot tell apart share a decision.", what, places)
+	return fmt.Sprintf("%s is read whole in %s: each value that was not seen before is evaluated.", what, places)
 }

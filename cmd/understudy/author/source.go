@@ -1,8 +1,9 @@
 // Package author has the commands for those who write policies. They work on files,
 // without a server: import and lock make a policy or a Policyfile lock of OPA's bundles
-// and folders, and test runs test_ rules.
+// and folders, test runs test_ rules, and explain-cost says what decisions cost (it asks a
+// server unless it is given a file).
 //
-// All three read in the same way (source.go) and compile as a server does, so what they
+// All of them read in the same way (source.go) and compile as a server does, so what they
 // accept, a server accepts. They print what they make and write a file only when all of it
 // is well: a pipeline that stops at an exit code never has half of a policy.
 //

@@ -1,0 +1,79 @@
+package author
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// regoRule asks the default path.
+var regoRule = &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}
+
+// TestReasonsAreOfThePolicy: what is said of it is why its decisions are evaluated.
+func TestReasonsAreOfThePolicy(t *testing.T) {
+	const notCached = "So no decision is cached: each request is evaluated."
+	service := &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}}}
+	for _, c := range []struct {
+		rules []*adminpb.PolicyRule
+		body  string
+		want  []string
+	}{
+		{nil, "true", []string{"The policy has no rules: each request gets the default decision, and nothing is evaluated."}},
+		{[]*adminpb.PolicyRule{regoRule, service}, "true", []string{
+			"Each request is evaluated and waits for an answer: external services are asked by 1 of the rules.", notCached,
+		}},
+		{[]*adminpb.PolicyRule{regoRule}, `rand.intn("x", 2) == 1; rand.intn("y", 2) == 1`, []string{"rand.intn in a.rego:3 is no function of its operands.", notCached}},
+		{[]*adminpb.PolicyRule{regoRule}, "count(object.keys(input)) > 1", []string{"The whole request is read in a.rego:3.", notCached}},
+		{[]*adminpb.PolicyRule{regoRule}, "input.a; input.b < time.now_ns()", []string{
+			"input.a is read whole in a.rego:3: each value that was not seen before is evaluated.",
+			"time.now_ns in a.rego:3 is compared: a decision is valid until that comparison changes.",
+		}},
+		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x"; startswith(input.b, "y")`, []string{
+			"No value of a request is used whole: what the rules find out about a request decides whether its decision is cached.",
+			"The policy only finds out something about input.a (a.rego:3), input.b (a.rego:3): values that it cannot tell apart share a decision.",
+		}},
+	} {
+		cost, err := authz.ExplainCost(t.Context(), &adminpb.Policy{
+			Rules: c.rules, Modules: map[string]string{"a.rego": "package envoy.authz\n\nallow if { " + c.body + " }\n"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reasonsOf(cost); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got\n%q, want\n%q", c.body, got, c.want)
+		}
+	}
+}
+
+// TestCostsAreReadFromAPageOfMetrics: those of one policy, in the order of the ways.
+func TestCostsAreReadFromAPageOfMetrics(t *testing.T) {
+	const page = `# TYPE understudy_decisions_total counter
+understudy_decisions_total{policy="shop",way="miss"} 1
+understudy_decisions_total{otel_scope_name="a}b\"c",policy="shop",way="hit"} 3
+understudy_decisions_total{policy="web",way="hit"} 1e+06
+understudy_decisions_total_other{policy="shop",way="hit"} 9
+understudy_decision_time_seconds_total{policy="shop",way="hit"} 3e-05
+understudy_decision_time_seconds_total{policy="shop",way="miss"} 9e-05 1700000000000
+go_goroutines 12
+`
+	got, err := parseCosts(strings.NewReader(page), "shop")
+	if err != nil || len(got) != 2 || got[0].Way != "hit" || got[0].Share != 0.75 || got[1].MeanSeconds != 9e-05 || got[1].TimeShare != 0.75 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	var out bytes.Buffer
+	printCosts(&out, "shop", got)
+	const want = "75.0 % of the requests were answered from the decision cache. One that had to be evaluated took 9.0 times as long.\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got\n%s, want at its end\n%s", out.String(), want)
+	}
+	none, err := parseCosts(strings.NewReader(page), "other")
+	out.Reset()
+	printCosts(&out, "other", none)
+	if err != nil || out.String() != "This sidecar has not decided by other yet.\n" {
+		t.Errorf("of a policy without decisions: got %q, %v", out.String(), err)
+	}
+}
