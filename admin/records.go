@@ -32,6 +32,25 @@ func (s *Server) List(ctx context.Context, query Query) ([]Record, error) {
 	return records, nil
 }
 
+// PolicyOfOperation returns the policy that an operation is about, as its metadata.target
+// says; empty if the name is not that of an operation, there is none, it cannot be read, or
+// it is about no policy. The error is that of the store.
+func PolicyOfOperation(ctx context.Context, store Store, name string) (Key, error) {
+	key, err := operationKind.parse("name", name)
+	if err != nil {
+		return "", nil //nolint:nilerr // what is no name of an operation has no policy
+	}
+	records, err := store.Get(ctx, key)
+	if err != nil || records[0].Key == "" {
+		return "", err
+	}
+	op, err := readOperation(records[0])
+	if err != nil {
+		return "", nil //nolint:nilerr // it is as if it were not there, and says nothing of itself
+	}
+	return Key(op.metadata.Target).Policy(), nil
+}
+
 // ErrChanged says that what was read is of two instants. A condition would not show it:
 // what was absent at first may be absent again.
 var ErrChanged = errors.New("it changed while it was read")

@@ -58,7 +58,9 @@ func (a *Authorizer) Authorize(ctx context.Context, p access.Permission, resourc
 }
 
 // Permitted implements access.Authorizer. A name that is malformed has the permissions of
-// what it is in, as far as that can be read of it.
+// what it is in, as far as that can be read of it. An operation, whose name has no policy,
+// may be read also by whoever may read those of the policy that it is about: who may make a
+// call may see what becomes of it.
 func (a *Authorizer) Permitted(
 	ctx context.Context, resource string, permissions []access.Permission,
 ) ([]access.Permission, error) {
@@ -76,7 +78,13 @@ func (a *Authorizer) Permitted(
 	}
 	var granted []access.Permission
 	for _, p := range permissions {
-		if slices.ContainsFunc(roles, func(r access.Role) bool { return r.Has(p) }) {
+		has := gives(roles, p)
+		if !has && p == access.OperationsGet && unreadable == nil {
+			if has, err = a.byTarget(ctx, who, resource); err != nil {
+				return nil, err
+			}
+		}
+		if has {
 			granted = append(granted, p)
 		}
 	}
@@ -84,6 +92,26 @@ func (a *Authorizer) Permitted(
 		return nil, unreadable
 	}
 	return granted, nil
+}
+
+// gives reports whether one of some roles has a permission.
+func gives(roles []access.Role, p access.Permission) bool {
+	return slices.ContainsFunc(roles, func(r access.Role) bool { return r.Has(p) })
+}
+
+// byTarget reports whether a resource is an operation about a policy whose operations a
+// principal may read. One that is not there is about none, and bindings of the policy that
+// cannot be read give nothing: an error would say that the operation is there.
+func (a *Authorizer) byTarget(ctx context.Context, who access.Principal, resource string) (bool, error) {
+	policy, err := admin.PolicyOfOperation(ctx, a.store, resource)
+	if err != nil {
+		return false, admin.StoreFailed(ctx, a.log, "reading what "+resource+" is about", err)
+	}
+	if policy == "" {
+		return false, nil
+	}
+	roles, _, err := a.rolesOf(ctx, who, []admin.Key{policy})
+	return gives(roles, access.OperationsGet), err
 }
 
 // rolesOf returns the roles that a principal has by the bindings of some resources. Bindings
