@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -48,7 +49,13 @@ type Login struct {
 	config Config
 	// failures is bounded: whoever reaches the port can come back from no login.
 	failures *diagnostics.LimitedLog
+	// exchanges has a place for each exchange of a code under way. Nobody needs an account
+	// for one, and each asks the issuer.
+	exchanges chan struct{}
 }
+
+// maxExchanges bounds how many codes are exchanged at once. More are refused, not queued.
+const maxExchanges = 8
 
 // maxFailures is how many lines of failures the log has in each failuresEvery at most.
 const maxFailures, failuresEvery = 10, time.Minute
@@ -61,7 +68,9 @@ func New(c Config) (*Login, error) {
 	if c.Layout == nil {
 		c.Layout = plain
 	}
-	return &Login{c, diagnostics.NewLimitedLog(c.Logger, maxFailures, failuresEvery)}, nil
+	return &Login{
+		config: c, failures: diagnostics.NewLimitedLog(c.Logger, maxFailures, failuresEvery), exchanges: make(chan struct{}, maxExchanges),
+	}, nil
 }
 
 // ServeHTTP answers LoginPath, CallbackPath and LogoutPath.
@@ -175,7 +184,7 @@ func (l *Login) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	attempt.Redirect = l.base(r) + CallbackPath
-	token, claims, err := l.config.Issuer.Exchange(r.Context(), l.config.Client, attempt, q.Get("code"))
+	token, claims, err := l.exchange(r.Context(), attempt, q.Get("code"))
 	if err == nil {
 		err = l.keep(w, r, token, claims.Expires)
 	}
@@ -187,6 +196,20 @@ func (l *Login) comeBack(w http.ResponseWriter, r *http.Request) {
 	l.show(w, r, http.StatusOK, "Logged in", onward(back))
 }
 
+// errBusy says that maxExchanges codes are being exchanged.
+var errBusy = errors.New("too many logins at once")
+
+// exchange gets the token of a code, if there is a place; it waits for none.
+func (l *Login) exchange(ctx context.Context, a oidc.Attempt, code string) (string, oidc.Claims, error) {
+	select {
+	case l.exchanges <- struct{}{}:
+		defer func() { <-l.exchanges }()
+		return l.config.Issuer.Exchange(ctx, l.config.Client, a, code)
+	default:
+		return "", oidc.Claims{}, errBusy
+	}
+}
+
 // refused shows why the token of the issuer is not taken.
 func (l *Login) refused(w http.ResponseWriter, r *http.Request, back string, err error) {
 	code, text := http.StatusUnauthorized, "The login failed; the server's log says why."
@@ -195,6 +218,8 @@ func (l *Login) refused(w http.ResponseWriter, r *http.Request, back string, err
 	switch {
 	case errors.Is(err, oidc.ErrUnavailable):
 		code, text = http.StatusServiceUnavailable, issuerAway
+	case errors.Is(err, errBusy):
+		code, text = http.StatusServiceUnavailable, tooManyLogins
 	case errors.As(err, &refusal):
 		text = refusal.Text
 	case errors.As(err, &large):

@@ -29,6 +29,9 @@ const policy = "default-src 'none'; form-action 'self'; frame-ancestors 'none'; 
 // issuerAway is what a browser is told while the issuer cannot be asked.
 const issuerAway = "The issuer cannot be reached now. Try again later, or paste a token."
 
+// tooManyLogins is what a browser is told that comes back while maxExchanges others do.
+const tooManyLogins = "Too many logins are completed at the moment. Log in again in a few seconds, or paste a token."
+
 // protect sets what every answer has.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", policy)

@@ -1,0 +1,56 @@
+package browser_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+
+	"understudy/admin/authentication/browser"
+	"understudy/admin/authentication/oidc/oidctest"
+)
+
+// TestCallbacksAtOnce: whoever writes the cookie of a login on their own has the issuer
+// asked, but only a few times at once; who comes then is told so at once.
+func TestCallbacksAtOnce(t *testing.T) {
+	s := newSite(t, false)
+	const places = 8
+	asked, answer := make(chan struct{}, 2*places), make(chan struct{})
+	s.issuer.SetReply(oidctest.TokenPath, func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
+	})
+	cookie := base64.RawURLEncoding.EncodeToString([]byte(`{"s":"mine","n":"mine","v":"mine","r":"/ui/"}`))
+	callback := func(ended chan<- shown) {
+		a := s.agent(t)
+		a.cookies["understudy-login"] = &http.Cookie{Name: "understudy-login", Value: cookie, Path: "/ui/"}
+		ended <- a.open("GET", s.URL+browser.CallbackPath+"?code=x&state=mine", false, nil)
+	}
+	waiting, refused := make(chan shown, places), make(chan shown, places)
+	for range places {
+		go callback(waiting)
+	}
+	for range places {
+		<-asked
+	}
+	for range places {
+		callback(refused)
+		if p := <-refused; p.status != http.StatusServiceUnavailable || !strings.Contains(p.body, "Too many logins") {
+			t.Errorf("a callback beyond those under way: got %d\n%s\nwant 503", p.status, p.body)
+		}
+	}
+	if got := s.issuer.Asked(oidctest.TokenPath); got != places {
+		t.Errorf("the issuer was asked %d times, want %d", got, places)
+	}
+	close(answer)
+	for range places {
+		if p := <-waiting; p.status != http.StatusUnauthorized {
+			t.Errorf("a callback that was under way: got %d, want 401", p.status)
+		}
+	}
+	callback(refused)
+	if p := <-refused; p.status != http.StatusUnauthorized {
+		t.Errorf("after those have ended: got %d, want 401", p.status)
+	}
+}
