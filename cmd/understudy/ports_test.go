@@ -53,7 +53,7 @@ func TestPortsBoundTheirClients(t *testing.T) {
 		"health": {s.healthHTTP, limits{header: port.HeaderTimeout, read: port.HeaderTimeout, write: port.AnswerTimeout, idle: 3 * time.Minute}},
 		// A call of the admin API may wait for an operation: its bodies and answers are bounded
 		// one by one (port.UsualPace).
-		"admin": {s.adminHTTP, limits{header: port.HeaderTimeout, idle: 3 * time.Minute}},
+		"admin": {s.adminHTTP, limits{header: port.HeaderTimeout, idle: 3 * time.Minute, headerBytes: maxAdminHeader}},
 		"http-authz": {s.authzHTTP, limits{
 			header: port.HeaderTimeout, read: questionTimeout, write: 2*questionTimeout + s.config.decisionTimeout,
 			idle: idleTimeout, headerBytes: questionHeaders,

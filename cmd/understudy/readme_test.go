@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	commandLine = regexp.MustCompile("(?m)(?:^ *|^[$] |`|[|] )(?:bin/)?understudy ([a-z]+)(.*)$")
+	commandLine = regexp.MustCompile("(?m)(?:^ *|^[$] |`|[|] )(?:bin/)?understudy ([a-z][a-z-]*)(.*)$")
 	flagName    = regexp.MustCompile(`(?:^|[ \[])--([a-z][a-z-]+)`)
 	serveFlag   = regexp.MustCompile("`--([a-z][a-z-]+)")
 )
