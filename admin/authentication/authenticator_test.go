@@ -149,6 +149,7 @@ func TestRefusals(t *testing.T) {
 		"too large a token":                  {request(nil, "Bearer "+strings.Repeat("a", 16<<10+1)), "larger than 16384"},
 		"the digest as the token":            {request(nil, "Bearer "+stranger), "not known here"},
 		"expired":                            {request(nil, "Bearer "+k.issuer.Token(map[string]any{"exp": 1})), "has expired"},
+		"no end":                             {request(nil, "Bearer "+k.issuer.Token(map[string]any{"exp": nil})), "no end (exp)"},
 		"another audience":                   {request(nil, "Bearer "+k.issuer.Token(map[string]any{"aud": "x"})), "it has to be for understudy"},
 		"a name that no binding has":         {request(certificate("a\nb", nil)), "member of a binding"},
 		"a certificate that has expired":     {request(old), "has expired since"},

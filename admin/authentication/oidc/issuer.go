@@ -170,6 +170,8 @@ func (i *Issuer) verify(ctx context.Context, known *metadata, token string) (Cla
 		return Claims{}, errUnknownKey
 	case a.err != nil:
 		return Claims{}, badSignature
+	case errors.As(err, &expiry) && expiry.Expiry.IsZero():
+		return Claims{}, endless
 	case errors.As(err, &expiry):
 		return Claims{}, expired
 	case err != nil && a.payload == nil:

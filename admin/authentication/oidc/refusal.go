@@ -22,6 +22,7 @@ var (
 	badSignature  = &Refusal{"signature", "The signature of the token is not that of the key that it names."}
 	badClaims     = &Refusal{"malformed", "The claims of the token cannot be read, or it is not good yet."}
 	expired       = &Refusal{"expired", "The token has expired: get a new one."}
+	endless       = &Refusal{"expired", "The token has no end (exp), which it needs: have the issuer set one."}
 	early         = &Refusal{"expired", "The token is not good yet (nbf)."}
 	securityEvent = &Refusal{"malformed", "The token tells of an event, such as a logout; it is nobody's credentials."}
 	otherLogin    = &Refusal{"malformed", "The token is of another login (nonce)."}
