@@ -111,6 +111,12 @@ func (a *Authenticator) IdentifyToken(r *http.Request, token string) (Identity, 
 	return a.Identify(with)
 }
 
+// CountSignature counts the verification of a signature, which the Policyfile API does itself.
+// The outcome is one of a few words.
+func (a *Authenticator) CountSignature(ctx context.Context, ended string) {
+	a.metrics.addOutcome(ctx, access.MethodChef, outcome(ended))
+}
+
 // identify takes the header if there is one, else the certificate. The method is that of
 // the credentials, good or bad.
 func (a *Authenticator) identify(r *http.Request) (Identity, access.Method, error) {

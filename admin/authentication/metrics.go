@@ -67,8 +67,12 @@ func (m *metrics) add(ctx context.Context, method access.Method, err error) {
 	if method == "" {
 		method = "none"
 	}
-	m.count.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("method", string(method)), attribute.String("outcome", string(outcomeOf(err)))))
+	m.addOutcome(ctx, method, outcomeOf(err))
+}
+
+// addOutcome counts one authentication that ended in a way.
+func (m *metrics) addOutcome(ctx context.Context, method access.Method, o outcome) {
+	m.count.Add(ctx, 1, metric.WithAttributes(attribute.String("method", string(method)), attribute.String("outcome", string(o))))
 }
 
 // outcomeOf returns how an error of identify is counted.

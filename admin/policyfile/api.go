@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,6 +34,10 @@ type Config struct {
 	// Keys are those by which requests are signed. Nil means that signatures are not
 	// looked at.
 	Keys *signature.Keyring
+	// CountSignature is called with how the verification of each signature ended: ok,
+	// malformed, expired (of another time) or signature (wrong, or of nobody who is known).
+	// Nil counts nothing.
+	CountSignature func(ctx context.Context, outcome string)
 	// Authorizer finds what a sender may. Nil means that everybody may everything.
 	Authorizer access.Authorizer
 	// IAM keeps what _acl shows. Nil means that nobody is named, and nothing can be changed.
@@ -60,8 +65,10 @@ type API struct {
 	keys          *signature.Keyring
 	authorizer    access.Authorizer
 	iam           IAM
-	project       string
-	trust         bool
+	// countSignature is never nil.
+	countSignature func(context.Context, string)
+	project        string
+	trust          bool
 	// parsing has a token for each document that is being parsed, which bounds them.
 	parsing chan struct{}
 	audit   *audit.Recorder
@@ -78,7 +85,10 @@ func New(c Config) (*API, error) {
 	a := &API{
 		admin: c.Admin, guard: c.Guard, authenticator: c.Authenticator, keys: c.Keys, authorizer: c.Authorizer, iam: c.IAM,
 		project: c.Project, trust: c.TrustRevisionIDs, audit: c.Audit, log: c.Logger, panics: c.Panics,
-		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)), countSignature: c.CountSignature,
+	}
+	if a.countSignature == nil {
+		a.countSignature = func(context.Context, string) {}
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)

@@ -39,25 +39,32 @@ func (a *API) authenticate(w http.ResponseWriter, r *http.Request) (*http.Reques
 }
 
 // verify checks a signature. The body is read only after the headers, which have its hash,
-// were found to be signed; the request that is returned has it.
+// were found to be signed; the request that is returned has it. How it ends is counted.
 func (a *API) verify(w http.ResponseWriter, r *http.Request) (*http.Request, access.Principal, error) {
-	nobody := access.Principal{}
+	nobody, outcome := access.Principal{}, "malformed"
+	defer func() { a.countSignature(r.Context(), outcome) }()
 	claim, err := signature.Read(r.Header, time.Now())
 	if err != nil {
+		if late := (*signature.ClockError)(nil); errors.As(err, &late) {
+			outcome = "expired"
+		}
 		return nil, nobody, apierror.Unauthenticated(err.Error())
 	}
 	// One text for a name that is unknown and a signature that is wrong.
 	refused := apierror.Unauthenticated(fmt.Sprintf("Failed to authenticate as '%s'. Ensure that your node_name and client key are correct.", claim.User))
+	outcome = "signature"
 	if !a.keys.Signed(claim, r.Method, r.URL.EscapedPath()) {
 		return nil, nobody, refused
 	}
 	body, err := rest.ReadBody(w, r, maxBody)
 	if err != nil {
+		outcome = "malformed"
 		return nil, nobody, unreadable(err)
 	}
 	if !claim.Covers(body) {
 		return nil, nobody, refused
 	}
+	outcome = "ok"
 	signed := r.Clone(r.Context())
 	signed.Body = io.NopCloser(bytes.NewReader(body))
 	return signed, access.Principal{Member: "chef:" + claim.User, Method: access.MethodChef}, nil

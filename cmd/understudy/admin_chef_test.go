@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,49 @@ func (s signer) must(status int, method, path, body string) string {
 		s.Errorf("%s: %s %s: got %d %s, want %d", s.name, method, path, got, content, status)
 	}
 	return content
+}
+
+// Signatures are counted as all credentials are, good and bad ones.
+func TestSignaturesAreCounted(t *testing.T) {
+	alice := signaturetest.Key()
+	server := startServer(t, func(c *config) {
+		c.chefKeys = []string{"alice=" + signaturetest.PublicFile(t, alice)}
+		c.owners = []string{"chef:alice"}
+	})
+	signer{t, server, "alice", alice}.must(200, "GET", "/policies", "")
+	signer{t, server, "bob", alice}.must(401, "GET", "/policies", "")
+	signer{t, server, "alice", signaturetest.NewKey(2048)}.must(401, "GET", "/policies", "")
+	signer{t, server, "no name", alice}.must(401, "GET", "/policies", "")
+	for outcome, header := range map[string]string{"expired": "2009-01-01T12:00:00Z", "malformed": "today"} {
+		code := server.signedAt(t, alice, header)
+		if code != 401 {
+			t.Errorf("%s: got %d, want 401", outcome, code)
+		}
+	}
+	_, metrics := server.call(t, "health", "GET", "/metrics", "")
+	for outcome, want := range map[string]string{"ok": "1", "signature": "2", "expired": "1", "malformed": "2"} {
+		line := regexp.MustCompile(`understudy_authentications_total\{method="chef",[^}]*outcome="` + outcome + `"[^}]*} ` + want + `\n`)
+		if !line.MatchString(metrics) {
+			t.Errorf("the metrics have no %s with the value %s", outcome, want)
+		}
+	}
+}
+
+// signedAt makes a call as alice whose signature says that it was made at a time.
+func (r *running) signedAt(t *testing.T, key *rsa.PrivateKey, at string) int {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+r.bound["admin"]+"/policies", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signaturetest.Request{Version: "1.3", User: "alice", Method: "GET", Path: "/policies", At: time.Now(), APIVersion: "1"}.Sign(q.Header, key)
+	q.Header.Set("X-Ops-Timestamp", at)
+	response, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
 }
 
 // R-76: an access control list is the bindings of the admin API, and what it gives counts.

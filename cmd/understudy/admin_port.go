@@ -120,7 +120,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err != nil {
 		return nil, err
 	}
-	api, err := policyfile.New(policyfile.Config{
+	config := policyfile.Config{
 		Admin:            services,
 		Guard:            guard,
 		Authenticator:    edge.Authenticator,
@@ -132,7 +132,11 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 		Audit:            recorder,
 		Logger:           s.log,
 		Panics:           s.panics,
-	})
+	}
+	if s.authentication != nil {
+		config.CountSignature = s.authentication.CountSignature
+	}
+	api, err := policyfile.New(config)
 	if err != nil {
 		return nil, err
 	}

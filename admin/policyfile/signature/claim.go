@@ -90,7 +90,7 @@ func Read(h http.Header, now time.Time) (*Claim, error) {
 	case err != nil:
 		return nil, badHeader("X-Ops-Timestamp", "it is like 2006-01-02T15:04:05Z")
 	case now.Sub(at).Abs() >= MaxSkew:
-		return nil, fmt.Errorf("Failed to authenticate as %s. Synchronize the clock on your host.", c.User) //nolint:staticcheck // Chef's text
+		return nil, &ClockError{c.User}
 	case !apiVersionGrammar.MatchString(c.apiVersion):
 		return nil, badHeader("X-Ops-Server-API-Version", "it is a number")
 	}
@@ -98,6 +98,17 @@ func Read(h http.Header, now time.Time) (*Claim, error) {
 		return nil, badHeader("X-Ops-Authorization-N", "together they are Base64")
 	}
 	return c, nil
+}
+
+// ClockError says that a signature was made too long ago, or is of a time to come.
+type ClockError struct {
+	// User is whose signature it is said to be.
+	User string
+}
+
+// Error is Chef's text.
+func (e *ClockError) Error() string {
+	return "Failed to authenticate as " + e.User + ". Synchronize the clock on your host."
 }
 
 // check refuses headers that are missing, given twice or too long.
