@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +193,23 @@ func TestAdminOverTLS(t *testing.T) {
 		_ = response.Body.Close()
 		if response.StatusCode != 200 || response.ProtoMajor != protocol {
 			t.Errorf("REST over HTTP/%d answers %s: %s", protocol, response.Status, body)
+		}
+	}
+}
+
+// TestCommandsWithoutTLS say so where the port speaks it.
+func TestCommandsWithoutTLS(t *testing.T) {
+	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
+	files := serverFiles(ca.Server(t, "server", 7))
+	r := startServer(t, func(c *config) { c.adminTLS = files })
+	lock := filepath.Join(t.TempDir(), "web.lock.json")
+	if err := os.WriteFile(lock, []byte(sealed(t, `"name":"web","run_list":[],"cookbook_locks":{}}`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"whoami"}, {"list"}, {"push", "l1", lock, "--allow-no-op"}} {
+		code, out, errs := runCommand(t, append(args, "--admin", r.bound["admin"])...)
+		if want := "write https:// before the address"; code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%v ends with %d: %s%s; want 1 and %q", args, code, out, errs, want)
 		}
 	}
 }

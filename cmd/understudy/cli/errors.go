@@ -179,12 +179,22 @@ func (c *Client) WhoAmI(ctx context.Context) (who authentication.WhoAmI, err err
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &refused); err != nil || refused.Error.Message == "" {
-		return who, fmt.Errorf("what answers at %s is no admin API: it says %s; --admin names it", c.addr, response.Status)
+		return who, c.noAPI(response)
 	}
 	if response.StatusCode == http.StatusUnauthorized {
 		return who, fmt.Errorf("%s\n  %s", refused.Error.Message, c.howToBeKnown())
 	}
 	return who, errors.New(refused.Error.Message)
+}
+
+// noAPI is the error of an answer over HTTP that no admin API gives. A port that speaks TLS
+// answers 400 to who does not.
+func (c *Client) noAPI(response *http.Response) error {
+	hint := "--admin names it"
+	if response.StatusCode == http.StatusBadRequest && !strings.HasPrefix(c.addr, HTTPSScheme) {
+		hint = "if it speaks TLS, write https:// before the address"
+	}
+	return fmt.Errorf("what answers at %s is no admin API: it says %s; %s", c.addr, response.Status, hint)
 }
 
 // leftOff is the error of a wait for an operation. One that was interrupted leaves

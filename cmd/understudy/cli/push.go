@@ -150,7 +150,7 @@ func (c *Client) refusedPush(ctx context.Context, response *http.Response, answe
 		Error []string `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &problem); err != nil || len(problem.Error) == 0 {
-		return fmt.Errorf("the Policyfile API answers %s", response.Status)
+		return c.noAPI(response)
 	}
 	text := strings.Join(problem.Error, "\n  ")
 	if response.StatusCode == http.StatusUnauthorized {
