@@ -96,8 +96,9 @@ func newIAMGet() *cobra.Command {
 	cmd, _ := cli.NewCommand("get [POLICY]", "Show who has which role on a policy, a location or a project",
 		strings.ReplaceAll(resourceHelp, "RESOURCE", "POLICY")+`
 
-What is inherited from the location or the project is shown there, and what
-'understudy serve --admin-owner' grants nowhere.`,
+These are the bindings of that resource alone. What it inherits is not shown: ask for the
+location (no POLICY) and the project (--project) too. Who is an owner by
+'understudy serve --admin-owner' is shown nowhere.`,
 		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
 			resource, err := on.resource(c, args)
 			if err != nil {
