@@ -11,6 +11,7 @@ import (
 
 	"understudy/admin/access"
 	"understudy/admin/apierror"
+	"understudy/admin/report/verdict"
 )
 
 // maxForm bounds a form that is posted, in bytes.
@@ -182,4 +183,21 @@ func (u *UI) writeFrame(w http.ResponseWriter, r *http.Request, code int, f fram
 	w.Header().Add("Vary", "Accept") // the same address is a stream, too
 	w.WriteHeader(code)
 	_, _ = w.Write(visible(b.Bytes()))
+}
+
+// verdictView is a verdict with the tone that it is shown in, which says what the word says: nobody
+// needs it.
+type verdictView struct {
+	verdict.Verdict
+	// Tone is the class of the colour, and the name of the sign.
+	Tone string
+}
+
+// viewOf is that of a verdict.
+func viewOf(v verdict.Verdict) verdictView {
+	tone := map[verdict.Tone]string{verdict.Good: "good", verdict.Look: "look", verdict.Bad: "bad"}[v.Tone]
+	if tone == "" {
+		tone = "unknown"
+	}
+	return verdictView{v, tone}
 }
