@@ -4,10 +4,10 @@ package cache
 type Outcome uint8
 
 const (
-	// NotCached: nothing was looked for, because no decision on this request is ever cached.
+	// NotCached means: nothing was looked for, because no decision on this request is ever cached.
 	NotCached Outcome = iota
-	// Miss: the decision was not cached, or is not valid any more.
+	// Miss means: the decision was not cached, or is not valid any more.
 	Miss
-	// Hit: the decision was found.
+	// Hit means: the decision was found.
 	Hit
 )

@@ -71,7 +71,7 @@ func TestCostsAreByTheWayOfADecision(t *testing.T) {
 		if series != "" {
 			want[series] += n
 		}
-		if got := r.meter.costs(t); !maps.Equal(got, want) {
+		if got := r.costs(t); !maps.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", when, got, want)
 		}
 	}

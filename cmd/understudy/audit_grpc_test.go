@@ -82,9 +82,10 @@ func requestOf(t *testing.T, method, target, body string) string {
 	switch {
 	case custom || method == http.MethodDelete:
 		field, named := "name", name
-		if verb == "setIamPolicy" {
+		switch verb {
+		case "setIamPolicy":
 			field = "resource"
-		} else if verb == "promote" {
+		case "promote":
 			field, named = "parent", strings.Join(segments[:last], "/")
 		}
 		fields[field] = named

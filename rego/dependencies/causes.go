@@ -15,17 +15,17 @@ import (
 type CauseKind string
 
 const (
-	// Whole: a value is used as it is, so each value is another request to the rule.
+	// Whole means: a value is used as it is, so each value is another request to the rule.
 	Whole CauseKind = "whole"
-	// Compared: the rule only finds out something about a value.
+	// Compared means: the rule only finds out something about a value.
 	Compared CauseKind = "compared"
-	// ClockBound: a comparison with the clock says until when a decision is valid.
+	// ClockBound means: a comparison with the clock says until when a decision is valid.
 	ClockBound CauseKind = "clock_bound"
-	// ClockUsed: the clock is used for something else, so no decision is cached.
+	// ClockUsed means: the clock is used for something else, so no decision is cached.
 	ClockUsed CauseKind = "clock_used"
-	// Impure: a built-in has a value of its own at each call, so no decision is cached.
+	// Impure means: a built-in has a value of its own at each call, so no decision is cached.
 	Impure CauseKind = "impure"
-	// NotUnderstood: nothing is known of what the rule reads, so no decision is cached.
+	// NotUnderstood means: nothing is known of what the rule reads, so no decision is cached.
 	NotUnderstood CauseKind = "not_understood"
 )
 
