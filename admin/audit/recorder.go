@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/log"
@@ -13,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"understudy/admin/access"
+	"understudy/authz/diagnostics"
 )
 
 // Places are those of the bounded queue in which events wait. Implementations are safe for
@@ -49,7 +49,8 @@ type Recorder struct {
 	node     string
 	trace    propagation.TextMapPropagator
 	counts   *counts
-	unknown  strangers
+	// unknown are the requests of nobody known.
+	unknown diagnostics.Occurrences
 }
 
 // New returns a Recorder.
@@ -130,7 +131,7 @@ func (r *Recorder) Unauthenticated(request *http.Request) {
 		return
 	}
 	ctx := request.Context()
-	if n := r.unknown.add(time.Now()); n > 0 {
+	if n := r.unknown.Note(time.Now(), strangerEvery); n > 0 {
 		r.emit(ctx, r.recordOfStranger(request, n), false, true)
 		return
 	}
@@ -149,24 +150,3 @@ func (r *Recorder) emit(ctx context.Context, event log.Record, reserved, minor b
 
 // strangerEvery is the time that one event about strangers stands for.
 const strangerEvery = time.Second
-
-// strangers counts the requests of nobody known.
-type strangers struct {
-	mu   sync.Mutex
-	last time.Time
-	// since is how many came since the last event.
-	since int64
-}
-
-// add counts a request, and returns how many the event that is to be written now stands for;
-// 0 if none is to be written.
-func (s *strangers) add(now time.Time) (n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since++
-	if !s.last.IsZero() && now.Sub(s.last) < strangerEvery {
-		return 0
-	}
-	n, s.last, s.since = s.since, now, 0
-	return n
-}

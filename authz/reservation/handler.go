@@ -97,7 +97,8 @@ type Handler struct {
 	checks, ends chan struct{}
 	calls        metric.Int64Counter
 	panics       *diagnostics.Panics
-	unauthorized unauthorized
+	// unauthorized are calls without a right token.
+	unauthorized diagnostics.Occurrences
 }
 
 // New returns a Handler that asks d. The error says which field of the configuration is

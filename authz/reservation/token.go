@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -55,33 +54,11 @@ func (t *tokens) admit(header http.Header) bool {
 // whoever reaches the port can make as many of them as he likes.
 const warnEvery = time.Minute
 
-// unauthorized counts calls without a right token since the last warning of them. It is
-// safe for concurrent use.
-type unauthorized struct {
-	mu   sync.Mutex
-	last time.Time
-	// calls are those that no warning has counted.
-	calls int
-}
-
-// note counts a call. It returns how many a warning at now has to count, or 0 if there was
-// a warning less than that ago.
-func (s *unauthorized) note(now time.Time) (calls int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	if !s.last.IsZero() && now.Sub(s.last) < warnEvery {
-		return 0
-	}
-	calls, s.calls, s.last = s.calls, 0, now
-	return calls
-}
-
 // warnUnauthorized logs that a call had no right token, but not the token. Blazar itself
 // says no more than "External service enforcement filter denied the request." then, of
 // every lease.
 func (h *Handler) warnUnauthorized(r *http.Request) {
-	calls := h.unauthorized.note(h.config.Now())
+	calls := h.unauthorized.Note(h.config.Now(), warnEvery)
 	if calls == 0 {
 		return
 	}
