@@ -72,43 +72,33 @@ func (e *Entry) Reserve() error {
 
 // ValidateOnly says that the call only validates (AIP-163), so nothing is to be changed.
 func (e *Entry) ValidateOnly() {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.validateOnly = true
+	e.note(func() { e.validateOnly = true })
 }
 
 // Resource says which resource the call is about, in the place of what the caller sent.
 func (e *Entry) Resource(name string) {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.resource = name
+	e.note(func() { e.resource = name })
 }
 
 // Changed says which etag the resource had before the call and has after it, each empty if
 // there is no resource.
 func (e *Entry) Changed(before, after string) {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.etagBefore, e.etagAfter = before, after
+	e.note(func() { e.etagBefore, e.etagAfter = before, after })
 }
 
 // Operation names the operation of the call.
 func (e *Entry) Operation(name string) {
+	e.note(func() { e.operation = name })
+}
+
+// note keeps something that is known of the call.
+func (e *Entry) note(keep func()) {
 	if e == nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.operation = name
+	keep()
 }
 
 // End writes the event with the outcome of the call: the status of an error, or OK. Only the
