@@ -78,16 +78,11 @@ func (t Transport) orEnvironment() Transport {
 // named by a variable of the environment.
 func (t Transport) Config() (*tls.Config, error) {
 	t = t.orEnvironment()
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CACert != "" {
-		content, err := command.ReadSmallFile(t.CACert)
-		if err != nil {
-			return nil, fmt.Errorf("--ca-cert: %w", err)
-		}
-		if config.RootCAs, err = port.CertPool(content); err != nil {
-			return nil, fmt.Errorf("--ca-cert %s: %w", t.CACert, err)
-		}
+	authorities, err := port.Authorities("ca-cert", t.CACert)
+	if err != nil {
+		return nil, err
 	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
 	if t.ClientCert == "" && t.ClientKey == "" {
 		return config, nil
 	}

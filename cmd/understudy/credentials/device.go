@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/tokenfile"
 )
@@ -140,16 +139,11 @@ func (l *Login) refresh(ctx context.Context) error {
 
 // caller is who calls an issuer. It follows no redirects: they would lead a token elsewhere.
 func (s Settings) caller() (*http.Client, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.CACert != "" {
-		content, err := command.ReadSmallFile(s.CACert)
-		if err != nil {
-			return nil, fmt.Errorf("--issuer-ca-cert: %w", err)
-		}
-		if config.RootCAs, err = port.CertPool(content); err != nil {
-			return nil, fmt.Errorf("--issuer-ca-cert %s: %w", s.CACert, err)
-		}
+	authorities, err := port.Authorities("issuer-ca-cert", s.CACert)
+	if err != nil {
+		return nil, err
 	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
 	return &http.Client{
 		Timeout:       issuerTime,
 		Transport:     &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment},

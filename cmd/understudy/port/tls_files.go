@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"understudy/cmd/understudy/command"
 )
 
 // TLSFiles are the PEM files that the flags of one port name.
@@ -98,6 +100,23 @@ func (f TLSFiles) clients(port string, p pemFiles) (*x509.CertPool, error) {
 	pool, err := CertPool(p.clientCA)
 	if err != nil {
 		return nil, fmt.Errorf("--%s-tls-client-ca %s: %w; it holds certificates of authorities as PEM", port, f.ClientCA, err)
+	}
+	return pool, nil
+}
+
+// Authorities reads the PEM file of who may have signed the certificate of a server; nil, which
+// are those of the system, if there is none. Its errors name the flag.
+func Authorities(flag, path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	content, err := command.ReadSmallFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	pool, err := CertPool(content)
+	if err != nil {
+		return nil, fmt.Errorf("--%s %s: %w", flag, path, err)
 	}
 	return pool, nil
 }
