@@ -3,7 +3,10 @@ package authz
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -133,6 +136,22 @@ const (
 	// the store has lost. Its metadata is resource, the name.
 	ReasonMissing = "POLICY_MISSING_IN_STORE"
 )
+
+// AbsentDefault returns the ID of the policy that decides on a node where a request names
+// none, if there is no such policy; empty if there is, or the node does not say.
+func AbsentDefault(n *adminpb.Node) PolicyID {
+	if n.GetDefaultPolicy() == "" || slices.Contains(n.GetPolicies(), n.GetDefaultPolicy()) {
+		return ""
+	}
+	return PolicyID(ResourceName(n.GetDefaultPolicy()).ID())
+}
+
+// AbsentDefaultHelp says what it means that there is no policy with the ID of --policy, and
+// what to do about it. byDefault is the default decision.
+func AbsentDefaultHelp(id PolicyID, byDefault Verdict) string {
+	return fmt.Sprintf("There is no policy %s (--policy) in the location: a request that names no other gets the default decision, %s. "+
+		"Create it with `understudy apply %s -f FILE`, or name another one.", id, strings.ToLower(byDefault.String()), id)
+}
 
 // LogPrefix begins the body of every preview record and of nothing else (AIP-236).
 // It is the log_prefix of every experiment.

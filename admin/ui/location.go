@@ -173,8 +173,10 @@ type sidecar struct {
 	// Heartbeat is when a silent one was heard of last.
 	Heartbeat *timestamppb.Timestamp
 	live      bool
-	node      *adminpb.Node
-	applied   int64
+	// current says that it is live and up to date.
+	current bool
+	node    *adminpb.Node
+	applied int64
 }
 
 // sidecars are those of a location.
@@ -184,6 +186,8 @@ type sidecars struct {
 	Live, Troubled int64
 	// More is how many are not listed.
 	More int64
+	// Absent are default policies that do not exist.
+	Absent []absentDefault
 	// Denied says that they may not be seen.
 	Denied bool
 	// all are the rows and those that are not listed.
@@ -214,6 +218,7 @@ func (u *UI) sidecars(ctx context.Context, location string) (sidecars, error) {
 		s.judge(latest)
 		if s.live {
 			out.Live++
+			out.noteAbsent(s.node)
 		}
 		if s.Tone != "good" {
 			out.Troubled++
@@ -223,6 +228,41 @@ func (u *UI) sidecars(ctx context.Context, location string) (sidecars, error) {
 	out.Rows = out.all[:min(len(out.all), nodesShown)]
 	out.More = int64(len(out.all) - len(out.Rows))
 	return out, nil
+}
+
+// absentDefault is a policy that decides on live sidecars where a request names none, and
+// that does not exist.
+type absentDefault struct {
+	ID authz.PolicyID
+	// Sidecars is on how many.
+	Sidecars int64
+	// Denied says that they deny these requests, and Watching that they only say so.
+	Denied, Watching bool
+}
+
+// Help says what it means, and what to do about it.
+func (a absentDefault) Help() string {
+	byDefault := authz.Allow
+	if a.Denied {
+		byDefault = authz.Deny
+	}
+	return authz.AbsentDefaultHelp(a.ID, byDefault)
+}
+
+// noteAbsent counts a live sidecar whose default policy does not exist.
+func (s *sidecars) noteAbsent(n *adminpb.Node) {
+	a := absentDefault{ID: authz.AbsentDefault(n), Denied: !n.DefaultAllow, Watching: n.Observing}
+	if a.ID == "" {
+		return
+	}
+	for i, b := range s.Absent {
+		if a.ID == b.ID && a.Denied == b.Denied && a.Watching == b.Watching {
+			s.Absent[i].Sidecars++
+			return
+		}
+	}
+	a.Sidecars = 1
+	s.Absent = append(s.Absent, a)
 }
 
 // All is how many sidecars there are, live or not.
@@ -261,7 +301,8 @@ func (s *sidecar) judge(latest int64) {
 	case s.applied < latest:
 		s.Word, s.Tone, s.About = "behind", "look", "by "+verdict.Counted(latest-s.applied, "change")
 	default:
-		s.Word, s.Tone = "up to date", "good"
+		s.current = true
+		s.Word, s.Tone = s.serving()
 	}
 	if s.live {
 		s.Heartbeat = nil // it changes all the time
@@ -272,6 +313,24 @@ func (s *sidecar) judge(latest int64) {
 	}
 }
 
+// serving is the word for a live sidecar that is up to date, with its colour. Without any
+// policy it decides each request by default; where routes name policies, one without a
+// default policy may be meant.
+func (s *sidecar) serving() (word, tone string) {
+	id := authz.AbsentDefault(s.node)
+	if id == "" {
+		return "up to date", "good"
+	}
+	word, tone = "denies: no policy "+string(id), "look"
+	if s.node.DefaultAllow {
+		word = "allows: no policy " + string(id)
+	}
+	if s.Policies == 0 {
+		tone = "bad"
+	}
+	return word, tone
+}
+
 // enforcing counts the live sidecars that have a policy.
 func (s sidecars) enforcing(p *adminpb.Policy) enforced {
 	out := enforced{Partly: p.Reconciling, Unknown: s.Denied}
@@ -280,7 +339,7 @@ func (s sidecars) enforcing(p *adminpb.Policy) enforced {
 			continue
 		}
 		out.Of++
-		if n.Tone == "good" || !p.Reconciling {
+		if n.current || !p.Reconciling {
 			out.On++
 		}
 		if n.node.Observing {

@@ -95,6 +95,34 @@ func TestSidecarsThatAreNotWell(t *testing.T) {
 	}
 }
 
+// TestNoDefaultPolicy: sidecars that deny because their default policy does not exist are
+// not called up to date, and the page says what to do. Other policies are enforced there.
+func TestNoDefaultPolicy(t *testing.T) {
+	s := newSite(t)
+	s.rehearsed()
+	for _, id := range []string{"n1", "n2", "n3"} {
+		n := s.beat(id, 0, policy)
+		n.DefaultPolicy, n.Observing = location+"/policies/default", id == "n3"
+		if id == "n2" {
+			n.DefaultPolicy = policy
+		}
+		if _, err := s.store.Heartbeat(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := textOf(t, s.page(location))
+	for _, want := range []string{
+		"3 sidecars live; 2 of 3 not well", "denies: no policy default", "n2 up to date", "on 3 of 3 sidecars",
+		"1 sidecar denies each request that names no policy. There is no policy default (--policy) in the location",
+		"1 sidecar would deny each request", "Create it with `understudy apply default -f FILE`",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q:\n%s", want, page)
+		}
+	}
+	checkPage(t, "/ui/"+location, s.get("/ui/"+location))
+}
+
 // marker is what would be an element, an attribute, a script or the end of a string if it
 // were not escaped where it stands.
 const marker = `"><marker data-marker="1" onmouseover=alert(1)>'</script></style></title></textarea><script>alert(1)</script>` + "`{{.}}javascript:alert(1)&lt;\u202e\x00"

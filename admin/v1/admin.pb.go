@@ -1229,7 +1229,16 @@ type Node struct {
 	Error *status.Status `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	// Output only. The node decides and does not enforce: it runs beside an
 	// authorizer that does (`serve --observe`).
-	Observing     bool `protobuf:"varint,7,opt,name=observing,proto3" json:"observing,omitempty"`
+	Observing bool `protobuf:"varint,7,opt,name=observing,proto3" json:"observing,omitempty"`
+	// Output only. The policy that decides a request which names none (`serve
+	// --policy`). If it is not among `policies`, there is no such policy, and these
+	// requests get the default decision. Absent until the node has loaded its
+	// policies.
+	DefaultPolicy string `protobuf:"bytes,8,opt,name=default_policy,json=defaultPolicy,proto3" json:"default_policy,omitempty"`
+	// Output only. The default decision of the node, for a request whose policy
+	// does not exist, allows it (`serve --default-decision allow`); otherwise it
+	// denies it.
+	DefaultAllow  bool `protobuf:"varint,9,opt,name=default_allow,json=defaultAllow,proto3" json:"default_allow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1309,6 +1318,20 @@ func (x *Node) GetError() *status.Status {
 func (x *Node) GetObserving() bool {
 	if x != nil {
 		return x.Observing
+	}
+	return false
+}
+
+func (x *Node) GetDefaultPolicy() string {
+	if x != nil {
+		return x.DefaultPolicy
+	}
+	return ""
+}
+
+func (x *Node) GetDefaultAllow() bool {
+	if x != nil {
+		return x.DefaultAllow
 	}
 	return false
 }
@@ -5318,7 +5341,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\vupdate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"updateTime\x12]\n" +
 	"\x13commit_requirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\x12commitRequirements:`\xeaA]\n" +
-	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xcd\x03\n" +
+	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xc2\x04\n" +
 	"\x04Node\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12>\n" +
 	"\bpolicies\x18\x02 \x03(\tB\"\xe0A\x03\xfaA\x1c\n" +
@@ -5328,7 +5351,10 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"createTime\x12F\n" +
 	"\x0eheartbeat_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\rheartbeatTime\x12-\n" +
 	"\x05error\x18\x06 \x01(\v2\x12.google.rpc.StatusB\x03\xe0A\x03R\x05error\x12!\n" +
-	"\tobserving\x18\a \x01(\bB\x03\xe0A\x03R\tobserving:`\xeaA]\n" +
+	"\tobserving\x18\a \x01(\bB\x03\xe0A\x03R\tobserving\x12I\n" +
+	"\x0edefault_policy\x18\b \x01(\tB\"\xe0A\x03\xfaA\x1c\n" +
+	"\x1aunderstudy.internal/PolicyR\rdefaultPolicy\x12(\n" +
+	"\rdefault_allow\x18\t \x01(\bB\x03\xe0A\x03R\fdefaultAllow:`\xeaA]\n" +
 	"\x18understudy.internal/Node\x124projects/{project}/locations/{location}/nodes/{node}*\x05nodes2\x04node\"J\n" +
 	"\x10GetPolicyRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +

@@ -74,13 +74,16 @@ func (s *Sidecar) askForHeartbeat() {
 
 // node returns what the sidecar reports of itself.
 func (s *Sidecar) node(snap *snapshot) *adminpb.Node {
-	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing}
+	n := &adminpb.Node{Name: s.nodeName(), CreateTime: s.startTime(), Observing: s.config.Observing, DefaultAllow: s.config.Default == authz.Allow}
 	if snap != nil {
 		n.AppliedSequence = snap.applied()
 		for name := range snap.policies {
 			n.Policies = append(n.Policies, string(name))
 		}
 		slices.Sort(n.Policies)
+		if s.config.Policy != "" {
+			n.DefaultPolicy = string(s.config.Location.Policy(s.config.Policy))
+		}
 		n.Error = snap.withMissing(snap.nodeError())
 	}
 	return n

@@ -107,6 +107,27 @@ func TestSidecarReportsWhatItCannotApply(t *testing.T) {
 	feed.awaitNode(t, func(n *adminpb.Node) bool { return n.Error == nil && n.AppliedSequence == 3 })
 }
 
+// TestNodeReportsItsDefaultPolicy: whoever reads the node can see that there is no such
+// policy, and what requests get then.
+func TestNodeReportsItsDefaultPolicy(t *testing.T) {
+	t.Parallel()
+	feed := newFeed()
+	other := location.Policy("other")
+	feed.put(other, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
+	s, _ := start(t, feed, func(c *sidecar.Config) { c.Default = authz.Allow })
+	<-s.Ready()
+	n := feed.awaitNode(t, func(n *adminpb.Node) bool { return n.DefaultPolicy != "" })
+	if n.DefaultPolicy != webName || !n.DefaultAllow || authz.AbsentDefault(n) != "web" {
+		t.Errorf("got default policy %q, allowing %t, absent %q; want %q, allowing, absent",
+			n.DefaultPolicy, n.DefaultAllow, authz.AbsentDefault(n), webName)
+	}
+	sequence := feed.put(webName, authz.PolicyState{Policy: policy("b", allowIf(onlyGET))})
+	n = feed.awaitNode(t, func(n *adminpb.Node) bool { return n.AppliedSequence == sequence })
+	if got := authz.AbsentDefault(n); got != "" {
+		t.Errorf("got %q absent, want none: it is there", got)
+	}
+}
+
 // TestNoReportHasAChangeWithoutItsFailure watches every report of a sidecar that
 // applies what it cannot compile: the control plane would take one with the sequence
 // and no error for a success (L-8).

@@ -104,7 +104,7 @@ func (s *server) becomeReady(ctx context.Context) {
 	s.authzHealth.SetServingStatus(authv3.Authorization_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	s.log.Info("ready")
 	if status := s.sidecar.Status(); status.Absent != "" {
-		s.log.Warn(absentHelp(status.Absent, s.config.defaultDecision))
+		s.log.Warn(authz.AbsentDefaultHelp(status.Absent, s.config.verdict()))
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -106,7 +105,7 @@ func (h *health) readiness() readiness {
 		r.Observing = h.config.observe
 		r.Node, r.Sequence, r.Policies = h.config.node, status.Sequence, status.Policies
 		r.setStore(status)
-		r.setAbsent(status, h.config.defaultDecision)
+		r.setAbsent(status, h.config.verdict())
 		r.NotAppliedCount = len(status.NotApplied)
 		r.NotApplied = status.NotApplied[:min(r.NotAppliedCount, maxNamed)]
 		switch {
@@ -150,16 +149,10 @@ func (r *readiness) setStore(status sidecar.Status) {
 
 // setAbsent says that the policy of --policy is not there. That is no fault of this
 // sidecar: it may be about to be created.
-func (r *readiness) setAbsent(status sidecar.Status, decision string) {
+func (r *readiness) setAbsent(status sidecar.Status, byDefault authz.Verdict) {
 	if status.Absent == "" {
 		return
 	}
 	r.AbsentPolicy = string(status.Absent)
-	r.AbsentHelp = absentHelp(status.Absent, decision)
-}
-
-// absentHelp says what a missing --policy means, on /readyz and in the log.
-func absentHelp(id authz.PolicyID, decision string) string {
-	return fmt.Sprintf("There is no policy %s (--policy) in the location: a request that names no other gets the default decision, %s. "+
-		"Create it with `understudy apply %s -f FILE`, or name another one.", id, decision, id)
+	r.AbsentHelp = authz.AbsentDefaultHelp(status.Absent, byDefault)
 }

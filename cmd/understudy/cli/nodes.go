@@ -57,8 +57,11 @@ func (c *Client) listNodes(ctx context.Context, filter string) error {
 	fmt.Fprintln(t, "NODE\tPOLICIES\tAPPLIED\tSTARTED\tSEEN\tERROR")
 	for _, n := range nodes {
 		failure := "-"
-		if n.Error != nil {
+		switch absent := authz.AbsentDefault(n); {
+		case n.Error != nil:
 			failure = n.Error.Message
+		case absent != "":
+			failure = "no policy " + string(absent)
 		}
 		name := authz.ResourceName(n.Name).ID()
 		if n.Observing {
@@ -67,5 +70,26 @@ func (c *Client) listNodes(ctx context.Context, filter string) error {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", name, len(n.Policies), n.AppliedSequence,
 			terminal.When(n.CreateTime), terminal.Since(n.HeartbeatTime.AsTime()), failure)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return c.explainAbsent(nodes)
+}
+
+// explainAbsent says once for each default policy that does not exist what that means.
+func (c *Client) explainAbsent(nodes []*adminpb.Node) error {
+	said := make(map[string]bool)
+	for _, n := range nodes {
+		id, byDefault := authz.AbsentDefault(n), authz.Deny
+		if n.DefaultAllow {
+			byDefault = authz.Allow
+		}
+		if help := authz.AbsentDefaultHelp(id, byDefault); id != "" && !said[help] {
+			said[help] = true
+			if _, err := fmt.Fprintln(c.Out, help); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
