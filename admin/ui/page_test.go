@@ -62,6 +62,11 @@ func TestPagesOfARehearsal(t *testing.T) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}
 	}
+	for _, want := range []string{"An etag marks one version", "A revision is a content", "Noise is how often", "A rule is exercised if"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not explain its words with %q:\n%s", want, page)
+		}
+	}
 	if want := `data-topic="Look first previewing"`; !strings.Contains(s.page(trial), want) {
 		t.Errorf("the verdict has no %s, by which it is spoken", want)
 	}
