@@ -112,5 +112,5 @@ func (c *call) orNoOp(err error, policy authz.PolicyID) error {
 	return problem(http.StatusConflict, fmt.Sprintf(
 		"Nothing of the new revision of policy %[1]s can be enforced, and it would replace one in the policy group that is: all requests for %[1]s would get the "+
 			"default decision. If that is what you want, add ?%[2]s=true to this call (understudy push --allow-no-op does), or DELETE /policy_groups/GROUP/policies/%[1]s first",
-		policy, AllowNoOp))
+		policy, AllowNoOp)).because(err)
 }

@@ -88,7 +88,7 @@ func putArtifact(c *call) (*reply, error) {
 	}
 	err = c.library.AddArtifact(c.context, a, c.body)
 	if status.Code(err) == codes.AlreadyExists {
-		return nil, problem(http.StatusConflict, "Cookbook artifact already exists")
+		return nil, problem(http.StatusConflict, "Cookbook artifact already exists").because(err)
 	}
 	if err != nil {
 		return nil, err

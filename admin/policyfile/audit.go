@@ -52,10 +52,14 @@ func resourceOf(project, route string, parameters map[string]string) string {
 	return name
 }
 
-// outcomeOf is the error of a call as a status: of a Problem its code alone.
+// outcomeOf is the error of a call as a status: of a Problem that of its cause, or else its
+// code alone.
 func outcomeOf(err error) error {
 	var p *Problem
-	if errors.As(err, &p) {
+	if errors.As(err, &p) && p.cause != nil {
+		return p.cause
+	}
+	if p != nil {
 		return audit.HTTPOutcome(p.Status)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"understudy/admin/access"
+	"understudy/admin/apierror"
 	"understudy/authz"
 )
 
@@ -31,7 +32,8 @@ func (p *permissions) check(ctx context.Context) error {
 	}
 	rows, known := needs[p.route]
 	if !known {
-		return problem(http.StatusForbidden, "the permissions of this call are not known")
+		return problem(http.StatusForbidden, "the permissions of this call are not known").
+			because(apierror.PermissionDenied(p.route, "projects/"+p.project))
 	}
 	for _, n := range rows {
 		if resource, known := n.resource(p.project, p.names); known {
@@ -65,7 +67,7 @@ func (p *permissions) checkFound(ctx context.Context, variable, value string) er
 func (p *permissions) ask(ctx context.Context, n need, resource string) error {
 	err := p.authorizer.Authorize(ctx, n.permission, resource)
 	if status.Code(err) == codes.PermissionDenied {
-		return &Problem{http.StatusForbidden, []string{"missing " + n.chef + " permission", status.Convert(err).Message()}}
+		return &Problem{Status: http.StatusForbidden, Texts: []string{"missing " + n.chef + " permission", status.Convert(err).Message()}, cause: err}
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func createRevision(c *call) (*reply, error) {
 	}
 	err = c.library.Add(c.context, lock)
 	if status.Code(err) == codes.AlreadyExists {
-		return nil, problem(http.StatusConflict, fmt.Sprintf("Revision %s of policy %s already exists", lock.Revision, lock.Policy))
+		return nil, problem(http.StatusConflict, fmt.Sprintf("Revision %s of policy %s already exists", lock.Revision, lock.Policy)).because(err)
 	}
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func deleteRevision(c *call) (*reply, error) {
 	lock, err := c.library.RemoveRevision(c.context, c.policy(), c.revision())
 	if status.Code(err) == codes.FailedPrecondition {
 		return nil, problem(http.StatusConflict, fmt.Sprintf(
-			"Revision %s of policy %s is active in a policy group", c.revision(), c.policy()))
+			"Revision %s of policy %s is active in a policy group", c.revision(), c.policy())).because(err)
 	}
 	if err != nil {
 		return nil, orMissing(err, c.noRevision())

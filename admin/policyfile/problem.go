@@ -17,13 +17,24 @@ type Problem struct {
 	// Status is that of HTTP.
 	Status int
 	Texts  []string
+	// cause is the error of the domain that it says in other words; nil if there is none. The
+	// audit log has its code and its reason.
+	cause error
 }
 
 // Error joins the texts, for logs and for commands that print one line.
 func (p *Problem) Error() string { return strings.Join(p.Texts, "; ") }
 
 // problem is an error with one text.
-func problem(status int, text string) *Problem { return &Problem{status, []string{text}} }
+func problem(status int, text string) *Problem {
+	return &Problem{Status: status, Texts: []string{text}}
+}
+
+// because adds the error of the domain that a problem says in other words.
+func (p *Problem) because(cause error) *Problem {
+	p.cause = cause
+	return p
+}
 
 // statuses :: code of the domain → status of HTTP. A state that forbids a change is a
 // conflict here.
@@ -55,7 +66,7 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusInternalServerError, "internal service error")
 	}
 	if texts := violations(st); len(texts) > 0 {
-		return &Problem{code, texts}
+		return &Problem{Status: code, Texts: texts}
 	}
 	return problem(code, st.Message())
 }
@@ -91,7 +102,7 @@ func fieldOf(field string) string {
 // orMissing gives NOT_FOUND a text of this API.
 func orMissing(err error, text string) error {
 	if status.Code(err) == codes.NotFound {
-		return problem(http.StatusNotFound, text)
+		return problem(http.StatusNotFound, text).because(err)
 	}
 	return err
 }

@@ -16,22 +16,22 @@ func TestChangesOfThePolicyfileAPIAreRecorded(t *testing.T) {
 		method, path, body string
 		status             int
 		route, resource    string
-		outcome            string
+		outcome, reason    string
 	}{
-		{"PUT", group, "{}", 201, "PUT /policy_groups/:group", "projects/p1/locations/l1", "OK"},
-		{"PUT", group + "/policies/web", `{"name":"` + marker + `"}`, 400, "PUT /policy_groups/:group/policies/:policy", policy + "web", "INVALID_ARGUMENT"},
-		{"POST", group + "/policies/web", `{"revision_id":"1"}`, 404, "POST /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND"},
-		{"DELETE", group + "/policies/web", "", 404, "DELETE /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND"},
-		{"DELETE", "/policies/web", "", 404, "DELETE /policies/:policy", "projects/p1/locations/global/policies/web", "NOT_FOUND"},
-		{"POST", group + "/promote", "{}", 400, "POST /policy_groups/:group/promote", "projects/p1/locations/l1", "INVALID_ARGUMENT"},
-		{"DELETE", group, "", 200, "DELETE /policy_groups/:group", "projects/p1/locations/l1", "OK"},
+		{"PUT", group, "{}", 201, "PUT /policy_groups/:group", "projects/p1/locations/l1", "OK", ""},
+		{"PUT", group + "/policies/web", `{"name":"` + marker + `"}`, 400, "PUT /policy_groups/:group/policies/:policy", policy + "web", "INVALID_ARGUMENT", ""},
+		{"POST", group + "/policies/web", `{"revision_id":"1"}`, 404, "POST /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND", "RESOURCE_NOT_FOUND"},
+		{"DELETE", group + "/policies/web", "", 404, "DELETE /policy_groups/:group/policies/:policy", policy + "web", "NOT_FOUND", "RESOURCE_NOT_FOUND"},
+		{"DELETE", "/policies/web", "", 404, "DELETE /policies/:policy", "projects/p1/locations/global/policies/web", "NOT_FOUND", "RESOURCE_NOT_FOUND"},
+		{"POST", group + "/promote", "{}", 400, "POST /policy_groups/:group/promote", "projects/p1/locations/l1", "INVALID_ARGUMENT", ""},
+		{"DELETE", group, "", 200, "DELETE /policy_groups/:group", "projects/p1/locations/l1", "OK", ""},
 	} {
 		code, answer := a.send(c.method, c.path, c.body)
 		if code != c.status {
 			t.Errorf("%s %s answered %d, want %d: %v", c.method, c.path, code, c.status, answer)
 		}
 		a.want(c.route, a.next(), map[string]string{
-			audit.AttributeAPI: "policyfile", audit.AttributeMethod: c.route, audit.AttributeResource: c.resource, audit.AttributeOutcome: c.outcome,
+			audit.AttributeAPI: "policyfile", audit.AttributeMethod: c.route, audit.AttributeResource: c.resource, audit.AttributeOutcome: c.outcome, audit.AttributeReason: c.reason,
 		})
 	}
 	a.send("GET", "/policy_groups", "")
@@ -88,6 +88,9 @@ func TestCallsOfChefAreRecorded(t *testing.T) {
 			audit.AttributeMethod: c.method + " " + c.route, audit.AttributeResource: c.resource,
 			audit.AttributeOutcome: map[int]string{200: "OK", 201: "OK", 400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED"}[c.status],
 		})
+		if reason := event[audit.AttributeReason]; c.status == 403 && reason != "PERMISSION_DENIED" {
+			t.Errorf("%s %s: the event's reason is %q, want PERMISSION_DENIED", c.method, c.path, reason)
+		}
 		if has := event[audit.AttributeOperation] != ""; has != (c.operation != "") {
 			t.Errorf("%s %s: has its event an operation? %t; the event is %v", c.method, c.path, has, event)
 		}
