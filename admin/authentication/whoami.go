@@ -1,7 +1,6 @@
 package authentication
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -27,26 +26,7 @@ type WhoAmI struct {
 // ServeWhoAmI answers GET and HEAD at WhoAmIPath. The authenticator is nil on a server
 // without authentication.
 func ServeWhoAmI(a *Authenticator, guard rest.Guard) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		if err := guard.Check(r); err != nil {
-			rest.WriteError(w, err)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		}
-		answer, err := whoIs(a, r)
-		if err != nil {
-			rest.WriteError(w, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer)
-	})
+	return serveBeside(guard, func(r *http.Request) (any, error) { return whoIs(a, r) })
 }
 
 // whoIs is the answer to a request.

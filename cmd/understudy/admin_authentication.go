@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"understudy/admin/access"
 	"understudy/admin/authentication"
 	"understudy/admin/authentication/browser"
 	"understudy/admin/authentication/oidc"
 	"understudy/admin/authentication/tokens"
 	"understudy/admin/rest"
+	"understudy/authz"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/tokenfile"
@@ -166,16 +168,27 @@ func (s *server) openLogin(issuer *oidc.Issuer, guard rest.Guard) (*browser.Logi
 	return browser.New(c)
 }
 
-// beside serves who a caller is, which is on the admin port beside the APIs.
-func (s *server) beside(apis http.Handler, guard rest.Guard) http.Handler {
-	whoami := authentication.ServeWhoAmI(s.authentication, guard)
+// beside serves who a caller is, and whom the flags name, which are on the admin port beside
+// the APIs.
+func (s *server) beside(apis http.Handler, authorizer access.Authorizer, guard rest.Guard) (http.Handler, error) {
+	members, err := authentication.ServeMembers(authentication.MembersConfig{
+		Authenticator: s.authentication, Authorizer: authorizer, Guard: guard, Owners: s.config.owners,
+		Project: "projects/" + authz.ResourceName(s.config.Location).Project(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]http.Handler{
+		authentication.WhoAmIPath:  authentication.ServeWhoAmI(s.authentication, guard),
+		authentication.MembersPath: members,
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == authentication.WhoAmIPath {
-			whoami.ServeHTTP(w, r)
+		if handler, ok := paths[r.URL.Path]; ok {
+			handler.ServeHTTP(w, r)
 			return
 		}
 		apis.ServeHTTP(w, r)
-	})
+	}), nil
 }
 
 // openIssuer makes the issuer. It need not be there yet.

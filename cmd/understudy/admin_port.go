@@ -143,7 +143,10 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 	if err := s.openPage(edge); err != nil {
 		return nil, err
 	}
-	all := s.beside(s.ui.Handler(api.Handler(s.admin)), guard)
+	all, err := s.beside(s.ui.Handler(api.Handler(s.admin)), authorizer, guard)
+	if err != nil {
+		return nil, err
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all.ServeHTTP(w, recorder.Request(r, audit.Page)) // the APIs say so of their own
 	}), nil

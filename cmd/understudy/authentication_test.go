@@ -112,6 +112,10 @@ func TestEveryWayToBeKnown(t *testing.T) {
 		if code, body, err := r.askAs(t, config, "GET", "/whoami", c.token); err != nil || code != c.code || !strings.Contains(body, c.who) {
 			t.Errorf("%s: %d, %v, %s, want %d with %s", name, code, err, body, c.code, c.who)
 		}
+		known := map[bool]string{true: `{"tokens":["ci"],"owners":["token:ci","cert:localhost","group:ops"]}`}[c.code == 200]
+		if code, body, err := r.askAs(t, config, "GET", "/members", c.token); err != nil || code != c.code || !strings.HasPrefix(body, known) {
+			t.Errorf("%s: GET /members: %d, %v, %s, want %d with %s", name, code, err, body, c.code, known)
+		}
 		for _, path := range []string{policies, "/policy_groups"} {
 			if code, body, err := r.askAs(t, config, "GET", path, c.token); err != nil || code != c.code || code == 401 && strings.Contains(body, "hunter2") {
 				t.Errorf("%s: GET %s: %d, %v, %s, want %d", name, path, code, err, body, c.code)
@@ -204,6 +208,9 @@ func TestTokensChangeWhileItRuns(t *testing.T) {
 func TestNothingIsConfigured(t *testing.T) {
 	r := startServer(t, nil)
 	if code, body, _ := r.askAs(t, nil, "GET", "/whoami", ""); code != 200 || !strings.Contains(body, `"method":"none"`) {
+		t.Errorf("got %d %s", code, body)
+	}
+	if code, body, _ := r.askAs(t, nil, "GET", "/members", ""); code != 200 || !strings.Contains(body, `{"tokens":null,"owners":[]}`) {
 		t.Errorf("got %d %s", code, body)
 	}
 	if code, body, _ := r.askAs(t, nil, "GET", policies, "whatever"); code != 200 {

@@ -75,6 +75,16 @@ func (f *Files) Find(token string) (name string, found bool) {
 	return entries[at].name, true
 }
 
+// Names returns the names of all tokens, sorted, each once.
+func (f *Files) Names() []string {
+	names := []string{}
+	for _, e := range *f.entries.Load() {
+		names = append(names, e.name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Follow reads the files again and again until ctx is done. While they are bad, what they
 // held before stays.
 func (f *Files) Follow(ctx context.Context, every time.Duration) {

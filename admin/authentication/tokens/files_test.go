@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,9 @@ func TestTokensAreFound(t *testing.T) {
 		if got, found := f.Find(token); got != want || found != (want != "") {
 			t.Errorf("got %q, %v, want %q", got, found, want)
 		}
+	}
+	if got, want := f.Names(), []string{"ann@example.com", "ci"}; !slices.Equal(got, want) {
+		t.Errorf("got the names %q, want %q", got, want)
 	}
 	if !strings.HasPrefix(ci, Prefix) || ci == next || len(ci) != len(Prefix)+43 {
 		t.Errorf("tokens like %s have to be random, with 256 bits", ci)

@@ -152,24 +152,38 @@ func shellWord(text string) string {
 
 // WhoAmI asks the server who it takes the caller for. The error is that of the API.
 func (c *Client) WhoAmI(ctx context.Context) (who authentication.WhoAmI, err error) {
-	response, caller, err := c.call(ctx, http.MethodGet, authentication.WhoAmIPath, nil)
+	err = c.askBeside(ctx, authentication.WhoAmIPath, &who, func() bool { return who.Method != "" })
+	return who, err
+}
+
+// Members asks the server whom its flags name. The error is that of the API: PERMISSION_DENIED
+// for who may not read the bindings of its project.
+func (c *Client) Members(ctx context.Context) (members authentication.Members, err error) {
+	err = c.askBeside(ctx, authentication.MembersPath, &members, func() bool { return members.Owners != nil })
+	return members, err
+}
+
+// askBeside asks at a path beside the API, and reads the JSON of the answer. complete reports
+// whether that is an answer of such a path.
+func (c *Client) askBeside(ctx context.Context, path string, into any, complete func() bool) error {
+	response, caller, err := c.call(ctx, http.MethodGet, path, nil)
 	var lost *url.Error
 	if errors.As(err, &lost) {
 		// gRPC says the same of a port that does not answer.
-		return who, c.unanswered(status.Error(codes.Unavailable, lost.Err.Error()))
+		return c.unanswered(status.Error(codes.Unavailable, lost.Err.Error()))
 	}
 	if err != nil {
-		return who, err
+		return err
 	}
 	defer caller.CloseIdleConnections()
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return who, fmt.Errorf("asking %s: %w", c.addr, err)
+		return fmt.Errorf("asking %s: %w", c.addr, err)
 	}
 	if response.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(body, &who); err == nil && who.Method != "" {
-			return who, nil
+		if err := json.Unmarshal(body, into); err == nil && complete() {
+			return nil
 		}
 	}
 	var refused struct {
@@ -179,12 +193,12 @@ func (c *Client) WhoAmI(ctx context.Context) (who authentication.WhoAmI, err err
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &refused); err != nil || refused.Error.Message == "" {
-		return who, c.noAPI(response)
+		return c.noAPI(response)
 	}
 	if response.StatusCode == http.StatusUnauthorized {
-		return who, fmt.Errorf("%s\n  %s", refused.Error.Message, c.howToBeKnown())
+		return fmt.Errorf("%s\n  %s", refused.Error.Message, c.howToBeKnown())
 	}
-	return who, errors.New(refused.Error.Message)
+	return errors.New(refused.Error.Message)
 }
 
 // noAPI is the error of an answer over HTTP that no admin API gives. A port that speaks TLS

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"github.com/spf13/cobra"
@@ -93,12 +92,14 @@ or a project (google.iam.v1.IAMPolicy).
 // newIAMGet shows the bindings of a resource.
 func newIAMGet() *cobra.Command {
 	var on scope
+	var withInherited bool
 	cmd, _ := cli.NewCommand("get [POLICY]", "Show who has which role on a policy, a location or a project",
 		strings.ReplaceAll(resourceHelp, "RESOURCE", "POLICY")+`
 
-These are the bindings of that resource alone. What it inherits is not shown: ask for the
-location (no POLICY) and the project (--project) too. Who is an owner by
-'understudy serve --admin-owner' is shown nowhere.`,
+INHERITED FROM is - for the bindings that are stored with the resource itself; else it is
+what is above it, or --admin-owner of the server that answers. -o json is what is
+stored, as the API takes it back; with --inherited it is that under "policy", and what is
+inherited beside it.`,
 		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
 			resource, err := on.resource(c, args)
 			if err != nil {
@@ -108,12 +109,20 @@ location (no POLICY) and the project (--project) too. Who is an owner by
 			if err != nil {
 				return err
 			}
-			return printBindings(c, policy)
+			if c.Output == "json" && !withInherited {
+				return terminal.WriteJSON(c.Out, policy)
+			}
+			above, err := readInherited(ctx, c, resource)
+			if err != nil {
+				return err
+			}
+			return boundPolicy{policy, above}.print(c)
 		})
 	cmd.Example = `  understudy iam get shop
   understudy iam get --location projects/shop/locations/prod
   understudy iam get --project -o json`
 	on.bind(cmd.Flags())
+	cmd.Flags().BoolVar(&withInherited, "inherited", false, "with -o json: what is inherited, too")
 	return cmd
 }
 
@@ -136,7 +145,13 @@ func newIAMChange(verb string) *cobra.Command {
 			if err := access.CheckMember(words[0]); err != nil && verb == "grant" {
 				return command.Usage(fmt.Errorf("MEMBER: %w", err))
 			}
-			return change(ctx, c, verb, resource, words[0], role)
+			if err := change(ctx, c, verb, resource, words[0], role); err != nil {
+				return err
+			}
+			if verb == "grant" {
+				warnOfUnknown(ctx, c, words[0])
+			}
+			return nil
 		})
 	cmd.Example = fmt.Sprintf(`  understudy iam %[1]s shop token:ci experimenter
   understudy iam %[1]s group:platform committer --location projects/shop/locations/prod
@@ -208,19 +223,4 @@ func printChange(c *cli.Client, policy *iampb.Policy, text, member string, role 
 	}
 	_, err := fmt.Fprintf(c.Out, text, terminal.Escape(member), role.Title(), resource)
 	return err
-}
-
-// printBindings prints a line for each member of each role.
-func printBindings(c *cli.Client, policy *iampb.Policy) error {
-	if c.Output == "json" {
-		return terminal.WriteJSON(c.Out, policy)
-	}
-	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ROLE\tMEMBER")
-	for _, b := range policy.Bindings {
-		for _, member := range b.Members {
-			fmt.Fprintf(t, "%s\t%s\n", shownRole(b.Role), terminal.Escape(member))
-		}
-	}
-	return t.Flush()
 }
