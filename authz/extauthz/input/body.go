@@ -12,9 +12,7 @@ import (
 // cache without parsing it.
 type bodyPart struct{}
 
-func (bodyPart) plan(*rego.Reads) []*plan { return nil }
-
-func (bodyPart) key(c *Check, b []byte) ([]byte, bool) {
+func (bodyPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
 	sent := c.sent()
 	b = appendText(appendText(appendText(b, sent.Partial), sent.ContentType), sent.ContentLength)
 	if sent.HasLength {
@@ -28,7 +26,7 @@ func (bodyPart) key(c *Check, b []byte) ([]byte, bool) {
 	return b, false
 }
 
-func (bodyPart) value(c *Check, _ []*plan) (rego.Value, error) {
+func (bodyPart) value(c *Check, _ *plan) (rego.Value, error) {
 	found, err := c.body()
 	if err != nil {
 		return rego.Value{}, err
@@ -50,7 +48,7 @@ var errBodyValue = badRequest("The body has a value that no policy can read.")
 // truncatedPart is input.truncated_body. The body need not be parsed for it.
 type truncatedPart struct{ bodyPart }
 
-func (truncatedPart) value(c *Check, _ []*plan) (rego.Value, error) {
+func (truncatedPart) value(c *Check, _ *plan) (rego.Value, error) {
 	found, err := c.body()
 	return rego.Boolean(found.Truncated), err
 }

@@ -3,51 +3,35 @@ package input
 import (
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-
 	"understudy/authz"
 	"understudy/authz/extauthz/body"
 )
 
-// Check is a CheckRequest taken apart: what stands at each place of the table. The lazy
-// decoder takes it from the wire, as pieces of that; the full decode, from the decoded
-// message. It is immutable and safe for concurrent use, a [propagation.TextMapCarrier] of
+// Check is a CheckRequest taken apart: what stands at each place of the document, as pieces
+// of the wire. It is immutable and safe for concurrent use, a [propagation.TextMapCarrier] of
 // the request's headers and an [authz.Projector].
 type Check struct {
-	// Arrays, not maps, since the table gives each field a fixed slot when the program
-	// starts: a look-up is an index, and nothing is allocated for it. Texts are
+	// Arrays, not maps, since each field has a fixed slot from when the program
+	// starts on: a look-up is an index, and nothing is allocated for it. Texts are
 	// parts of the request's bytes, without a copy.
 	texts    [maxTexts]string
 	integers [maxIntegers]int64
-	pairs    [maxPairs][]pair
+	maps     [maxMaps][]pair
 	// opaques are messages on the wire.
 	opaques [maxOpaques]string
 	// present has a bit for each message that the request has.
 	present uint32
-	// decoded is what only the full decode makes; nil for the lazy decoder.
-	decoded *decoded
+	// full says that it comes from the full decode.
+	full bool
 	// bodies is how the body is read, and reading what that may cost. What is read from is
 	// a copy with a reading of its own.
 	bodies  *body.Parser
 	reading *authz.Reading
 }
 
-// pair is an entry of a map.
-type pair struct{ name, value string }
-
-// lookup returns the value of a name: that of its last entry, as in any proto map.
-func lookup(pairs []pair, name string) (string, bool) {
-	for i := len(pairs) - 1; i >= 0; i-- {
-		if pairs[i].name == name {
-			return pairs[i].value, true
-		}
-	}
-	return "", false
-}
-
 // header returns a header; its name is in lower case. Of several raw ones it is the first.
 func (c *Check) header(name string) (string, bool) {
-	if value, ok := lookup(at.headers.of(c), name); ok || c.decoded == nil {
+	if value, ok := lookup(at.headers.of(c), name); ok || !c.full {
 		return value, ok
 	}
 	value, ok := "", false
@@ -62,7 +46,7 @@ func (c *Check) header(name string) (string, bool) {
 // headers returns a header; its name is in lower case. Several raw ones are joined by
 // commas, as Envoy joins those that are not raw.
 func (c *Check) headers(name string) string {
-	if value, ok := lookup(at.headers.of(c), name); ok || c.decoded == nil {
+	if value, ok := lookup(at.headers.of(c), name); ok || !c.full {
 		return value
 	}
 	var values []string
@@ -74,15 +58,31 @@ func (c *Check) headers(name string) string {
 	return strings.Join(values, ",")
 }
 
+// The numbers of the fields of a header in a HeaderMap, which has nothing but headers.
+const (
+	headerName     = 1
+	headerValue    = 2
+	headerRawValue = 3
+)
+
 // eachRaw calls f for each of the headers that Envoy sends with encode_raw_headers.
 func (c *Check) eachRaw(f func(name, value string)) {
-	headers, _ := c.decoded.messages[at.headerMap.slot].(*corev3.HeaderMap)
-	for _, header := range headers.GetHeaders() {
-		value := header.GetValue()
-		if raw := header.GetRawValue(); len(raw) > 0 {
-			value = string(raw)
+	for _, header := range fields(c.opaques[at.headerMap.slot]) {
+		var name, value, raw string
+		for number, part := range fields(header.text) {
+			switch number {
+			case headerName:
+				name = part.text
+			case headerValue:
+				value = part.text
+			case headerRawValue:
+				raw = part.text
+			}
 		}
-		f(header.GetKey(), value)
+		if raw != "" {
+			value = raw
+		}
+		f(name, value)
 	}
 }
 
@@ -132,8 +132,6 @@ func (c *Check) Keys() []string {
 	for i, h := range headers {
 		out[i] = h.name
 	}
-	if c.decoded != nil {
-		c.eachRaw(func(name, _ string) { out = append(out, strings.ToLower(name)) })
-	}
+	c.eachRaw(func(name, _ string) { out = append(out, strings.ToLower(name)) })
 	return out
 }

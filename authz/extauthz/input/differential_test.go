@@ -37,7 +37,7 @@ func document(t testing.TB, request *authv3.CheckRequest) (any, error) {
 	t.Helper()
 	q, _, err := reader().Decoded(request)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	made, err := q.Source(nil)
 	if err != nil {

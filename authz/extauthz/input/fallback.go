@@ -23,7 +23,7 @@ const (
 	FallbackWire
 	// FallbackText: a text is not UTF-8.
 	FallbackText
-	// FallbackField: there is a field that is not in the table.
+	// FallbackField: there is a field that Envoy's descriptors do not have.
 	FallbackField
 	// FallbackRawHeaders: the headers are a list with raw values (encode_raw_headers).
 	FallbackRawHeaders

@@ -61,7 +61,7 @@ func TestARequestIsMadeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "in full" {
-				wire = append(wire, 0xfa, 0x7f, 0x01, 'x') // a field that is not in the table
+				wire = append(wire, 0xfa, 0x7f, 0x01, 'x') // a field that nobody knows
 			}
 			kept, want, call := keptOf(t, wire)
 			runtime.GC()

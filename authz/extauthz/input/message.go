@@ -1,40 +1,61 @@
 package input
 
 import (
-	"encoding/base64"
+	"fmt"
 	"math"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"google.golang.org/protobuf/proto"
-
 	"understudy/rego"
 )
 
-// messageType is the part of a message's type that decides whether it is valid, and
-// which object it becomes. It is made of the descriptor, so that it knows what Envoy
-// adds. It is immutable.
+// messageType is the part of a message's type that decides whether it is valid, what of it
+// a key has, and which value it becomes. It is made of the descriptor, so that it knows what
+// Envoy adds. It is immutable.
 //
-// To decode a message would build each of its fields, whether a policy reads them or not. Here one pass checks the bytes without allocating,
-// and a value is built only for a policy that reads it.
+// To decode a message would build each of its fields, whether a policy reads them or not.
+// Here one pass checks the bytes without allocating, and a value is built only for a policy
+// that reads it.
 type messageType struct {
 	// fields :: number of a field → what it holds. Numbers without a field have no kind.
 	fields []messageField
+	form   form
 }
 
+// form is how a message is read.
+type form uint8
+
+const (
+	// plainForm: by its fields. Its bytes stand for it in a key.
+	plainForm form = iota
+	// mapsForm: by its fields, which are maps: Envoy's Metadata. Filters put much into it that
+	// changes with every request, such as the ID of a trace; by paths, only what is read
+	// counts in the key:
+	//
+	//	input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.sub
+	mapsForm
+	// structForm and valueForm: google.protobuf.Struct and Value, as the JSON that they are.
+	structForm
+	valueForm
+)
+
 type messageField struct {
-	kind protoreflect.Kind
-	// message is the type of what it holds, if that is a message.
+	number uint64
+	kind   protoreflect.Kind
+	// message is the type of what it holds, if that is a message; of a map, that of its
+	// entries.
 	message *messageType
 	// once is a bit for what may occur once only: a message that is not repeated, since
 	// protocol buffers merge two of it, or the members of a oneof together, of which
 	// another one replaces the first. Fields of one bit exclude each other. Zero means
 	// that the last occurrence counts, or that all do.
 	once uint32
-	// name is that of the object's field.
-	name rego.Name
-	list bool
+	// name is that of the object's field, which is field.
+	name  string
+	field rego.Name
+	list  bool
+	isMap bool
 	// present says that the field is in the document even if it is zero.
 	present bool
 }
@@ -47,27 +68,22 @@ const maxDepth = 24
 // starts.
 var types = make(map[protoreflect.FullName]*messageType)
 
-// typeOf returns the type of a message.
-func typeOf(prototype proto.Message) *messageType {
-	return newMessageType(prototype.ProtoReflect().Descriptor())
-}
-
 func newMessageType(message protoreflect.MessageDescriptor) *messageType {
 	if t := types[message.FullName()]; t != nil {
 		return t
 	}
-	t := &messageType{}
+	t := &messageType{form: formOf(message)}
 	types[message.FullName()] = t
 	bits := make(map[protoreflect.FullName]uint32)
-	fields := message.Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
+	for i := range message.Fields().Len() {
+		f := message.Fields().Get(i)
 		for len(t.fields) <= int(f.Number()) {
 			t.fields = append(t.fields, messageField{})
 		}
-		field := &t.fields[f.Number()]
-		field.kind, field.list, field.present = f.Kind(), f.IsList(), f.HasPresence()
-		field.name = rego.NewName(f.JSONName())
+		field := messageField{
+			number: uint64(f.Number()), kind: f.Kind(), list: f.IsList(), isMap: f.IsMap(), present: f.HasPresence(),
+			name: f.JSONName(), field: rego.NewName(f.JSONName()),
+		}
 		if f.Message() != nil {
 			field.message = newMessageType(f.Message())
 		}
@@ -77,8 +93,35 @@ func newMessageType(message protoreflect.MessageDescriptor) *messageType {
 			}
 			field.once = bits[exclusive]
 		}
+		t.fields[f.Number()] = field
 	}
 	return t
+}
+
+// formOf returns the form of a message. One with maps and other fields has none, nor has one
+// with a map of anything but messages: that is a panic when the program starts.
+func formOf(message protoreflect.MessageDescriptor) form {
+	switch message.FullName() {
+	case "google.protobuf.Struct":
+		return structForm
+	case "google.protobuf.Value":
+		return valueForm
+	}
+	maps, fields := 0, message.Fields()
+	for i := range fields.Len() {
+		if fields.Get(i).IsMap() && fields.Get(i).MapValue().Kind() == protoreflect.MessageKind {
+			maps++
+		} else if fields.Get(i).IsMap() {
+			maps = -fields.Len()
+		}
+	}
+	switch maps {
+	case 0:
+		return plainForm
+	case fields.Len():
+		return mapsForm
+	}
+	panic(fmt.Sprintf("the message %s has a map that the input document has no rule for", message.FullName()))
 }
 
 // exclusiveName returns the name by which a field may occur once only: that of its oneof
@@ -136,70 +179,4 @@ func (f *messageField) valid(wireType uint64, wire string, depth int) (rest stri
 		return rest, ok && wireType == wireFixed64 && !math.IsNaN(number) && !math.IsInf(number, 0)
 	}
 	return "", false
-}
-
-// value returns a message as the input document has it: an object of its populated fields,
-// with their names in lowerCamelCase. It has to be valid.
-func (t *messageType) value(wire string) rego.Value {
-	object := rego.NewObject(len(t.fields))
-	for number := range t.fields {
-		if f := &t.fields[number]; f.kind != 0 {
-			object.Set(f.name, f.in(wire, uint64(number)))
-		}
-	}
-	return object.Value()
-}
-
-// in returns the value of the field in a message; absent if it is not populated.
-func (f *messageField) in(wire string, number uint64) (out rego.Value) {
-	var list []rego.Value
-	fields(wire, func(n uint64, occurrence field) {
-		if n != number {
-			return
-		}
-		out = f.value(occurrence)
-		if f.list {
-			list = append(list, out)
-		}
-	})
-	if list != nil {
-		return rego.Array(list)
-	}
-	return out
-}
-
-// value returns the value of one occurrence; absent if it is zero and need not be there.
-func (f *messageField) value(occurrence field) rego.Value {
-	switch f.kind {
-	case protoreflect.MessageKind:
-		return f.message.value(occurrence.text)
-	case protoreflect.StringKind:
-		if occurrence.text != "" || f.present {
-			return rego.String(occurrence.text)
-		}
-	case protoreflect.BytesKind:
-		if occurrence.text != "" || f.present {
-			return rego.String(base64.StdEncoding.EncodeToString([]byte(occurrence.text)))
-		}
-	case protoreflect.BoolKind:
-		if occurrence.number != 0 || f.present {
-			return rego.Boolean(occurrence.number != 0)
-		}
-	default:
-		if n := f.integer(occurrence.number); n != 0 || f.present {
-			return rego.Integer(n)
-		}
-	}
-	return rego.Value{}
-}
-
-// integer returns a varint as the field's type cuts it off. An enum is its number.
-func (f *messageField) integer(varint uint64) int64 {
-	switch f.kind {
-	case protoreflect.Int32Kind, protoreflect.EnumKind:
-		return int64(int32(varint))
-	case protoreflect.Uint32Kind:
-		return int64(uint32(varint))
-	}
-	return int64(varint)
 }

@@ -5,14 +5,11 @@ import (
 	"encoding/binary"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
-
 	"understudy/rego"
 )
 
 // The parts that are a field of one kind each. A field is absent from the document where
-// proto3 does not populate it: an empty text, a zero. So the key of a projection need not
-// distinguish "absent" from "empty", and takes the content alone.
+// proto3 does not populate it: an empty text, a zero.
 
 // textPart is a text, absent if it is empty. Rego strings are UTF-8, and protocol
 // buffers demand it of a string field; what is not is left to the full decode, which
@@ -34,39 +31,28 @@ func (t *textPart) read(c *Check, f field) Fallback {
 	return none
 }
 
-func (*textPart) plan(*rego.Reads) []*plan { return nil }
-
-func (t *textPart) key(c *Check, b []byte) ([]byte, bool) { return appendText(b, t.of(c)), false }
-
-func (t *textPart) value(c *Check, _ []*plan) (rego.Value, error) {
-	text := t.of(c)
-	if text == "" {
-		return rego.Value{}, nil
-	}
-	return rego.String(text), nil
-}
-
 // bytesPart is bytes, which the document has in base64; absent if there are none.
-type bytesPart struct{ textPart }
+type bytesPart struct{ slot int }
 
-func (p *bytesPart) read(c *Check, f field) Fallback {
+func (t *bytesPart) of(c *Check) string { return c.texts[t.slot] }
+
+func (t *bytesPart) read(c *Check, f field) Fallback {
 	if f.wireType != wireBytes {
 		return FallbackWire
 	}
-	c.texts[p.slot] = f.text
+	c.texts[t.slot] = f.text
 	return none
 }
 
-func (p *bytesPart) text(c *Check) (string, bool) {
-	return base64.StdEncoding.EncodeToString([]byte(p.of(c))), p.of(c) != ""
+func (t *bytesPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
+	return appendText(b, t.of(c)), false
 }
 
-func (p *bytesPart) value(c *Check, _ []*plan) (rego.Value, error) {
-	text, ok := p.text(c)
-	if !ok {
+func (t *bytesPart) value(c *Check, _ *plan) (rego.Value, error) {
+	if t.of(c) == "" {
 		return rego.Value{}, nil
 	}
-	return rego.String(text), nil
+	return rego.String(base64.StdEncoding.EncodeToString([]byte(t.of(c)))), nil
 }
 
 // integerPart is a number, absent if it is zero.
@@ -80,35 +66,37 @@ func (i *integerPart) read(c *Check, f field) Fallback {
 	return none
 }
 
-func (*integerPart) plan(*rego.Reads) []*plan { return nil }
-
-func (i *integerPart) key(c *Check, b []byte) ([]byte, bool) {
+func (i *integerPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
 	return binary.AppendVarint(b, c.integers[i.slot]), false
 }
 
-func (i *integerPart) value(c *Check, _ []*plan) (rego.Value, error) {
+func (i *integerPart) value(c *Check, _ *plan) (rego.Value, error) {
 	if c.integers[i.slot] == 0 {
 		return rego.Value{}, nil
 	}
 	return rego.Integer(c.integers[i.slot]), nil
 }
 
-// opaquePart is a message that is read as a whole or not at all, absent if the request
-// has none. In a key its bytes stand for it; they become a value only for a policy that
-// reads it. Equal messages may have different bytes: then a decision is made twice, and
-// both are right.
+// opaquePart is a message of another API, absent if the request has none. It is checked as
+// it is read, and becomes a value only for a policy that reads it. Equal messages may have
+// different bytes: then a decision is made twice, and both are right.
 type opaquePart struct {
 	slot    int
 	bit     uint32
 	message *messageType
+	// unusual is the reason why the lazy decoder does not read it; none if it does.
+	unusual Fallback
 }
 
-// read keeps a message. One that occurs twice would have to be merged.
+// read keeps a message. One that occurs twice would have to be merged. In a full decode it
+// is known to be valid.
 func (o *opaquePart) read(c *Check, f field) Fallback {
 	switch {
+	case o.unusual != none && !c.full:
+		return o.unusual
 	case c.present&o.bit != 0:
 		return FallbackRepeated
-	case f.wireType != wireBytes || !o.message.valid(f.text, maxDepth):
+	case f.wireType != wireBytes || !c.full && !o.message.valid(f.text, maxDepth):
 		return FallbackUnusual
 	}
 	c.present |= o.bit
@@ -116,48 +104,23 @@ func (o *opaquePart) read(c *Check, f field) Fallback {
 	return none
 }
 
-// fill keeps a decoded message.
-func (o *opaquePart) fill(c *Check, m proto.Message) {
-	if m.ProtoReflect().IsValid() {
-		c.present |= o.bit
-		c.decoded.messages[o.slot] = m
-	}
-}
-
-func (*opaquePart) plan(*rego.Reads) []*plan { return nil }
-
-func (o *opaquePart) key(c *Check, b []byte) ([]byte, bool) {
+func (o *opaquePart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
 	if c.present&o.bit == 0 {
 		return append(b, 0), false
 	}
-	return appendText(append(b, 1), c.opaques[o.slot]), false
+	return o.message.key(append(b, 1), c.opaques[o.slot], p), false
 }
 
-func (o *opaquePart) value(c *Check, _ []*plan) (rego.Value, error) {
+func (o *opaquePart) value(c *Check, p *plan) (rego.Value, error) {
 	if c.present&o.bit == 0 {
 		return rego.Value{}, nil
 	}
-	return o.message.value(c.opaques[o.slot]), nil
+	return o.message.value(c.opaques[o.slot], p), nil
 }
-
-// decodedOnlyPart is a message that the lazy decoder does not read.
-type decodedOnlyPart struct {
-	*opaquePart
-	reason Fallback
-}
-
-func (d decodedOnlyPart) read(*Check, field) Fallback { return d.reason }
 
 // constantPart is the same in every request.
 type constantPart struct{ of rego.Value }
 
-func (constantPart) plan(*rego.Reads) []*plan { return nil }
+func (constantPart) key(_ *Check, b []byte, _ *plan) ([]byte, bool) { return b, false }
 
-func (constantPart) key(_ *Check, b []byte) ([]byte, bool) { return b, false }
-
-func (p constantPart) value(*Check, []*plan) (rego.Value, error) { return p.of, nil }
-
-// appendText appends a text with its length.
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
-}
+func (c constantPart) value(*Check, *plan) (rego.Value, error) { return c.of, nil }

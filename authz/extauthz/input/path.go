@@ -16,37 +16,45 @@ import (
 //	["api", _, "orders", id] = parsed_path                  # so have they, if id is not used
 type pathPart struct{}
 
-func (pathPart) plan(reads *rego.Reads) []*plan {
+// plan adds the segments that are read, and their number if that is read.
+func (pathPart) plan(p *plan, reads *rego.Reads) {
 	elements, length, ok := reads.Elements()
-	if !ok || !length && len(elements) == 0 {
-		return []*plan{{part: wholePath{}}}
+	p.whole = !ok || !length && len(elements) == 0
+	if p.whole {
+		return
 	}
-	var below []*plan
 	if length {
-		below = append(below, &plan{part: segmentCount{}})
+		p.below = append(p.below, &plan{part: segmentCount{}})
 	}
 	for _, e := range elements {
-		below = append(below, newPlanOf("", segmentPart(e.Index), e.Reads))
+		p.below = append(p.below, newPlan("", segmentText(e.Index), e.Reads))
 	}
-	return below
 }
 
-func (pathPart) key(_ *Check, b []byte) ([]byte, bool) { return b, true }
+func (pathPart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
+	if p.whole {
+		return appendText(b, c.path()), false
+	}
+	return b, true
+}
 
 // value returns the segments that are read. In their array, those between them are empty and
 // those after them are missing; if their number is read, it has all segments.
-func (pathPart) value(c *Check, below []*plan) (rego.Value, error) {
-	var out []string
-	for _, p := range below {
-		place, ok := p.part.(segmentPart)
-		if !ok {
-			return wholePath{}.value(c, nil)
+func (pathPart) value(c *Check, p *plan) (rego.Value, error) {
+	if p.whole || p.below[0].part == (segmentCount{}) {
+		segments, err := parsePath(c.path())
+		if err != nil {
+			return rego.Value{}, err
 		}
-		segment, ok := place.text(c)
+		return rego.Strings(segments), nil
+	}
+	var out []string
+	for _, child := range p.below {
+		segment, ok := child.text.text(c)
 		if !ok {
 			break
 		}
-		for len(out) < int(place) {
+		for len(out) < int(child.text.(segmentText)) {
 			out = append(out, "")
 		}
 		out = append(out, segment)
@@ -59,20 +67,17 @@ func segments(c *Check) string {
 	path := c.path()
 	if strings.Contains(path, "%") {
 		// That it parses was found out before.
-		segments, _ := parsePath(path)
-		path = strings.Join(segments, "/")
+		path, _ = decodePath(path)
 	}
 	return strings.TrimLeft(path, "/")
 }
 
-// segmentPart is the segment at a place.
-type segmentPart int
+// segmentText is the segment at a place.
+type segmentText int
 
-func (segmentPart) plan(*rego.Reads) []*plan { return nil }
-
-func (s segmentPart) text(c *Check) (string, bool) {
+func (s segmentText) text(c *Check) (string, bool) {
 	path := segments(c)
-	for range int(s) {
+	for range s {
 		_, rest, more := strings.Cut(path, "/")
 		if !more {
 			return "", false
@@ -83,50 +88,23 @@ func (s segmentPart) text(c *Check) (string, bool) {
 	return segment, true
 }
 
-func (s segmentPart) key(c *Check, b []byte) ([]byte, bool) {
-	segment, ok := s.text(c)
-	if !ok {
-		return append(b, 0), false
-	}
-	return appendText(append(b, 1), segment), false
-}
-
-func (segmentPart) value(*Check, []*plan) (rego.Value, error) { return rego.Value{}, nil }
-
-// segmentCount is the number of segments.
+// segmentCount is the number of segments, in the key alone.
 type segmentCount struct{}
 
-func (segmentCount) plan(*rego.Reads) []*plan { return nil }
-
-func (segmentCount) key(c *Check, b []byte) ([]byte, bool) {
+func (segmentCount) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
 	return binary.AppendUvarint(b, uint64(strings.Count(segments(c), "/"))), false
 }
 
-func (segmentCount) value(*Check, []*plan) (rego.Value, error) { return rego.Value{}, nil }
-
-// wholePath are all segments.
-type wholePath struct{}
-
-func (wholePath) plan(*rego.Reads) []*plan { return nil }
-
-func (wholePath) key(c *Check, b []byte) ([]byte, bool) { return appendText(b, c.path()), false }
-
-func (wholePath) value(c *Check, _ []*plan) (rego.Value, error) {
-	segments, err := parsePath(c.path())
-	if err != nil {
-		return rego.Value{}, err
-	}
-	return rego.Strings(segments), nil
-}
+func (segmentCount) value(*Check, *plan) (rego.Value, error) { return rego.Value{}, nil }
 
 // queryPart is input.parsed_query.
 type queryPart struct{}
 
-func (queryPart) plan(*rego.Reads) []*plan { return nil }
+func (queryPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
+	return appendText(b, c.query()), false
+}
 
-func (queryPart) key(c *Check, b []byte) ([]byte, bool) { return appendText(b, c.query()), false }
-
-func (queryPart) value(c *Check, _ []*plan) (rego.Value, error) {
+func (queryPart) value(c *Check, _ *plan) (rego.Value, error) {
 	values, err := parseQuery(c.query())
 	if err != nil {
 		return rego.Value{}, err
@@ -163,6 +141,15 @@ func parseQuery(query string) (map[string]any, error) {
 		return nil, badRequest("The query does not parse: it has a bad escape or a semicolon.")
 	}
 	return body.Values(values), nil
+}
+
+// parses returns why the path or the query does not parse, nil if both do.
+func (c *Check) parses() error {
+	if _, err := decodePath(c.path()); err != nil {
+		return err
+	}
+	_, err := parseQuery(c.query())
+	return err
 }
 
 // maxParameters is far below the number of parameters that url.ParseQuery refuses.

@@ -30,17 +30,17 @@ type Reader struct {
 	Decodes Decodes
 }
 
-// lazyRequest is a request with what it is made of: one allocation for both.
-type lazyRequest struct {
+// readRequest is a request with what it is made of: one allocation for both.
+type readRequest struct {
 	check   Check
 	request authz.Request
-	// wire is the CheckRequest, and reader who reads it; nil of one that came decoded.
+	// wire is the CheckRequest, and reader who reads it.
 	wire   []byte
 	reader *Reader
 }
 
 // Reread is of [authz.Sent].
-func (a *lazyRequest) Reread() func() (*authz.Request, error) {
+func (a *readRequest) Reread() func() (*authz.Request, error) {
 	reader, wire := a.reader, a.wire
 	return func() (*authz.Request, error) {
 		q, _, err := reader.Read(wire)
@@ -49,21 +49,27 @@ func (a *lazyRequest) Reread() func() (*authz.Request, error) {
 }
 
 // BodySize is of [authz.Sent].
-func (a *lazyRequest) BodySize() int { return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check)) }
+func (a *readRequest) BodySize() int { return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check)) }
 
 // whole and bodiless make the input document, by the full decode.
-func (a *lazyRequest) whole(reading *authz.Reading) (rego.Input, error) {
-	return a.reader.decode(reading, a.wire, everything)
+func (a *readRequest) whole(reading *authz.Reading) (rego.Input, error) {
+	return a.document(reading, everything)
 }
 
-func (a *lazyRequest) bodiless() (rego.Input, error) {
-	return a.reader.decode(nil, a.wire, withoutBody)
-}
+func (a *readRequest) bodiless() (rego.Input, error) { return a.document(nil, withoutBody) }
 
-// decodedRequest is a lazyRequest that was decoded in full.
-type decodedRequest struct {
-	lazyRequest
-	decoded decoded
+// document decodes the request in full, if that has not been done: who asks for the whole
+// input may ask in order to verify what the lazy decoder made of the request.
+func (a *readRequest) document(reading *authz.Reading, p *plan) (rego.Input, error) {
+	c := &a.check
+	if !c.full {
+		a.reader.Decodes.count(wholeInput)
+		c = &Check{}
+		if err := c.decode(a.wire, &a.reader.Bodies); err != nil {
+			return rego.Input{}, err
+		}
+	}
+	return c.input(reading, p)
 }
 
 // Read returns the request of a CheckRequest on the wire, without ID, Time and Span, and
@@ -71,56 +77,77 @@ type decodedRequest struct {
 // and later if a policy, or a log, asks for all of it. The error is ErrNotACheck or
 // ErrEmpty.
 func (r *Reader) Read(wire []byte) (*authz.Request, *Check, error) {
-	a := &lazyRequest{}
-	if reason := readLazily(&a.check, string(wire), &r.Bodies); reason != none {
+	a := &readRequest{wire: wire, reader: r}
+	if reason := a.check.readLazily(string(wire), &r.Bodies); reason != none {
 		r.Decodes.count(reason)
-		message := &authv3.CheckRequest{}
-		if proto.Unmarshal(wire, message) != nil {
-			return nil, nil, ErrNotACheck
+		if err := a.check.decode(wire, &r.Bodies); err != nil {
+			return nil, nil, err
 		}
-		return r.decoded(message, wire)
 	}
 	q := a.facts()
-	a.wire, a.reader = wire, r
 	q.Size, q.Sent = len(wire), a
-	q.Source, q.WithoutBody = a.whole, a.bodiless
 	return q, &a.check, nil
 }
 
-// decode makes the input document of a request on the wire by the full decode.
-func (r *Reader) decode(reading *authz.Reading, wire []byte, p *plan) (rego.Input, error) {
-	r.Decodes.count(wholeInput)
-	message := &authv3.CheckRequest{}
-	if proto.Unmarshal(wire, message) != nil {
-		return rego.Input{}, ErrNotACheck
-	}
-	a := &decodedRequest{}
-	a.read(message, &r.Bodies)
-	return a.check.input(reading, p)
-}
-
-// Decoded is Read for a CheckRequest that is decoded already.
+// Decoded is Read for a CheckRequest that is decoded already. It is not made again, since
+// nothing was sent.
 func (r *Reader) Decoded(message *authv3.CheckRequest) (*authz.Request, *Check, error) {
-	return r.decoded(message, nil)
+	wire, err := proto.Marshal(message)
+	if err != nil {
+		return nil, nil, ErrNotACheck
+	}
+	a := &readRequest{reader: r}
+	if err := a.check.decode(wire, &r.Bodies); err != nil {
+		return nil, nil, err
+	}
+	q := a.facts()
+	q.Size = a.BodySize()
+	return q, &a.check, nil
 }
 
-// decoded is Decoded for a message that was on the wire, which is nil if it was not.
-func (r *Reader) decoded(message *authv3.CheckRequest, wire []byte) (*authz.Request, *Check, error) {
-	if message.GetAttributes() == nil {
-		return nil, nil, ErrEmpty
+// usualHeaders is how many headers a request has room for at once: browsers and meshes
+// send fewer, and each time the list grows it is copied.
+const usualHeaders = 32
+
+// readLazily is the lazy decoder: it takes a request on the wire apart. It says why it cannot
+// read whatever is not usual: raw headers, a field in another wire type, text that is not
+// UTF-8, a path or query that does not parse.
+func (c *Check) readLazily(wire string, bodies *body.Parser) Fallback {
+	c.bodies = bodies
+	c.maps[at.headers.slot] = make([]pair, 0, usualHeaders)
+	if reason := document.readMessage(c, wire); reason != none {
+		return reason
 	}
-	a := &decodedRequest{}
-	a.read(message, &r.Bodies)
-	c, q := &a.check, a.facts()
-	q.Method, q.Path, q.Host = validText(q.Method), validText(q.Path), validText(q.Host)
-	q.Size = len(at.body.of(c)) + len(at.rawBody.of(c))
-	q.Source = func(reading *authz.Reading) (rego.Input, error) { return c.input(reading, everything) }
-	q.WithoutBody = func() (rego.Input, error) { return c.input(nil, withoutBody) }
-	if wire != nil {
-		a.wire, a.reader = wire, r
-		q.Size, q.Sent = max(q.Size, len(wire)), a
+	if c.present&at.attributes.bit == 0 {
+		return FallbackEmpty
 	}
-	return q, c, nil
+	if path, query, _ := strings.Cut(c.target(), "?"); !validEscapes(path) || !validForm(query) {
+		return FallbackTarget
+	}
+	return none
+}
+
+// decode is the full decode: the protocol buffers library, which knows what anything unusual
+// means, decodes the request and encodes it again, as every encoder does: without unknown
+// fields, with each message once. That is read as any other request, so that there is one
+// way to make a Check. The error is ErrNotACheck or ErrEmpty.
+func (c *Check) decode(wire []byte, bodies *body.Parser) error {
+	message := &authv3.CheckRequest{}
+	if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(wire, message) != nil {
+		return ErrNotACheck
+	}
+	usual, err := proto.Marshal(message)
+	if err != nil {
+		return ErrNotACheck
+	}
+	*c = Check{full: true}
+	switch c.readLazily(string(usual), bodies) {
+	case none, FallbackTarget: // input says what of the target does not parse
+		return nil
+	case FallbackEmpty:
+		return ErrEmpty
+	}
+	return ErrNotACheck
 }
 
 // PolicyExtension is the key of a route's context_extensions that chooses its policy.
@@ -139,7 +166,7 @@ const headerRequestID = "x-request-id"
 
 // facts sets the request to the facts that Envoy guarantees. A client that sends its
 // request line only as pseudo-headers is understood.
-func (a *lazyRequest) facts() *authz.Request {
+func (a *readRequest) facts() *authz.Request {
 	c, q := &a.check, &a.request
 	q.Operation = authz.OperationCheck
 	q.Policy = authz.PolicyID(c.extension(PolicyExtension))
@@ -152,10 +179,14 @@ func (a *lazyRequest) facts() *authz.Request {
 		Name:   c.extension(projectNameExtension),
 		Domain: c.extension(projectDomainExtension),
 	}
-	q.Projector = c
+	if c.full {
+		// Raw headers need not be UTF-8.
+		q.Method, q.Path, q.Host = validText(q.Method), validText(q.Path), validText(q.Host)
+	}
+	q.Projector, q.Source, q.WithoutBody = c, a.whole, a.bodiless
 	q.RequestID = func() string { return c.Get(headerRequestID) }
 	return q
 }
 
-// validText makes text UTF-8, which raw headers need not be.
+// validText makes text UTF-8.
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -1,5 +1,7 @@
 package input
 
+import "iter"
+
 // The wire format of protocol buffers, as far as the lazy decoder reads it. Whatever is
 // broken or unusual it leaves to the full decode, which knows what that means.
 
@@ -39,15 +41,16 @@ func next(wire string) (number uint64, f field, rest string, ok bool) {
 	return tag >> 3, f, rest, ok
 }
 
-// fields calls f for each field of a message that was validated before.
-func fields(wire string, f func(number uint64, value field)) {
-	for len(wire) > 0 {
-		number, value, rest, ok := next(wire)
-		if !ok {
-			return
+// fields are the fields of a message that was validated before, by their numbers.
+func fields(wire string) iter.Seq2[uint64, field] {
+	return func(yield func(uint64, field) bool) {
+		for len(wire) > 0 {
+			number, value, rest, ok := next(wire)
+			if !ok || !yield(number, value) {
+				return
+			}
+			wire = rest
 		}
-		f(number, value)
-		wire = rest
 	}
 }
 

@@ -1,0 +1,56 @@
+package input
+
+import (
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+
+	"understudy/rego"
+)
+
+// document is the input document: the fields of a CheckRequest, by Envoy's descriptor, and
+// what is derived from them.
+//
+//	attributes: {source, destination, request: {time, http: {method, path, headers, …}}, contextExtensions, metadataContext, …}
+//	version, parsed_path, parsed_query, parsed_body, truncated_body, source_principal
+var document = newDocument()
+
+func newDocument() *objectPart {
+	o := newObject((&authv3.CheckRequest{}).ProtoReflect().Descriptor())
+	o.add("version", constantPart{versionValue()})
+	o.add("parsed_path", pathPart{})
+	o.add("parsed_query", queryPart{})
+	o.add("parsed_body", bodyPart{})
+	o.add("truncated_body", truncatedPart{})
+	o.add("source_principal", find[*textPart](o, "attributes", "source", "principal"))
+	find[*opaquePart](o, "attributes", "request", "http", "headerMap").unusual = FallbackRawHeaders
+	return o
+}
+
+// at are the parts of the document that are read for more than the document.
+var at = struct {
+	attributes                          *objectPart
+	method, path, host, principal, body *textPart
+	rawBody                             *bytesPart
+	headers, extensions                 *mapPart
+	headerMap                           *opaquePart
+}{
+	attributes: find[*objectPart](document, "attributes"),
+	method:     find[*textPart](document, "attributes", "request", "http", "method"),
+	path:       find[*textPart](document, "attributes", "request", "http", "path"),
+	host:       find[*textPart](document, "attributes", "request", "http", "host"),
+	principal:  find[*textPart](document, "source_principal"),
+	body:       find[*textPart](document, "attributes", "request", "http", "body"),
+	rawBody:    find[*bytesPart](document, "attributes", "request", "http", "rawBody"),
+	headers:    find[*mapPart](document, "attributes", "request", "http", "headers"),
+	extensions: find[*mapPart](document, "attributes", "contextExtensions"),
+	headerMap:  find[*opaquePart](document, "attributes", "request", "http", "headerMap"),
+}
+
+// versionValue is input.version, by which a policy can recognize the form of the
+// document. It is that of opa-envoy-plugin, so that libraries of policies which look at
+// it work.
+func versionValue() rego.Value {
+	o := rego.NewObject(2)
+	o.Set(rego.NewName("ext_authz"), rego.String("v3"))
+	o.Set(rego.NewName("encoding"), rego.String("protojson"))
+	return o.Value()
+}

@@ -1,0 +1,152 @@
+package input
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"understudy/rego"
+)
+
+// objectPart is a place with fields of fixed names: a message of Envoy's that is read field
+// by field, absent if the request has none. In a key it is one byte, whether it is there;
+// what is below follows.
+type objectPart struct {
+	bit uint32
+	// names are sorted, and parts are theirs: each is a part or a textual.
+	names []string
+	parts []any
+	// byNumber :: number of a field of the message → its part.
+	byNumber []fieldPart
+}
+
+// fieldPart is a place that is a field of one of Envoy's messages.
+type fieldPart interface {
+	// read takes the field from the wire. It says why it cannot.
+	read(c *Check, f field) Fallback
+}
+
+// How much a Check has room for. Each field takes a slot of its kind; one too many is a
+// panic when the program starts.
+const (
+	maxTexts    = 20
+	maxIntegers = 1
+	maxMaps     = 4
+	maxOpaques  = 6
+	maxMessages = 32 // bits
+)
+
+// slots are how many slots of each kind the fields made so far take. It changes only while
+// the document is made, when the program starts.
+var slots struct{ texts, integers, maps, opaques, messages int }
+
+// slot takes the next slot of a kind.
+func slot(taken *int, limit int) int {
+	if *taken == limit {
+		panic(fmt.Sprintf("the input document has more fields of a kind than the %d that a Check has room for", limit))
+	}
+	*taken++
+	return *taken - 1
+}
+
+// newObject returns the part of a message, with a part for each of its fields.
+func newObject(message protoreflect.MessageDescriptor) *objectPart {
+	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages)}
+	for i := range message.Fields().Len() {
+		f := message.Fields().Get(i)
+		p := newField(f)
+		o.add(f.JSONName(), p)
+		for len(o.byNumber) <= int(f.Number()) {
+			o.byNumber = append(o.byNumber, nil)
+		}
+		o.byNumber[f.Number()] = p
+	}
+	return o
+}
+
+// newField returns the part of a field. Messages of Envoy's authorization API are read
+// field by field; those of other APIs, such as addresses and metadata, as a whole or not at
+// all. A field of a kind that has no rule is a panic when the program starts: Envoy has
+// something new.
+func newField(f protoreflect.FieldDescriptor) fieldPart {
+	switch kind := f.Kind(); {
+	case f.IsMap() && f.MapKey().Kind() == protoreflect.StringKind && f.MapValue().Kind() == protoreflect.StringKind:
+		return &mapPart{slot(&slots.maps, maxMaps)}
+	case f.IsList() || f.IsMap():
+	case kind == protoreflect.StringKind:
+		return &textPart{slot(&slots.texts, maxTexts)}
+	case kind == protoreflect.BytesKind:
+		return &bytesPart{slot(&slots.texts, maxTexts)}
+	case kind == protoreflect.Int64Kind:
+		return &integerPart{slot(&slots.integers, maxIntegers)}
+	case kind == protoreflect.MessageKind && f.Message().ParentFile().Package() == f.ParentFile().Package():
+		return newObject(f.Message())
+	case kind == protoreflect.MessageKind:
+		return &opaquePart{
+			slot: slot(&slots.opaques, maxOpaques), bit: 1 << slot(&slots.messages, maxMessages), message: newMessageType(f.Message()),
+		}
+	}
+	panic(fmt.Sprintf("the field %s is of a kind that the input document has no rule for", f.FullName()))
+}
+
+// add adds a place.
+func (o *objectPart) add(name string, p any) {
+	i, _ := slices.BinarySearch(o.names, name)
+	o.names, o.parts = slices.Insert(o.names, i, name), slices.Insert(o.parts, i, p)
+}
+
+// place returns the place of a name, which has to be there.
+func (o *objectPart) place(name string) any { return o.parts[slices.Index(o.names, name)] }
+
+// find returns the part at a path below an object, which has to be there: it is called when
+// the program starts, and a wrong name is a panic then.
+func find[T any](o *objectPart, names ...string) T {
+	p := o.place(names[0])
+	if len(names) > 1 {
+		return find[T](p.(*objectPart), names[1:]...)
+	}
+	return p.(T)
+}
+
+func (o *objectPart) read(c *Check, f field) Fallback {
+	if f.wireType != wireBytes {
+		return FallbackWire
+	}
+	return o.readMessage(c, f.text)
+}
+
+// readMessage reads a message as often as it occurs: occurrences are merged, and of a
+// field the last one counts (protocol buffers, "last one wins"). A field that is not known
+// is left to the full decode.
+func (o *objectPart) readMessage(c *Check, wire string) Fallback {
+	c.present |= o.bit
+	for len(wire) > 0 {
+		number, f, rest, ok := next(wire)
+		switch {
+		case !ok:
+			return FallbackWire
+		case number >= uint64(len(o.byNumber)) || o.byNumber[number] == nil:
+			return FallbackField
+		}
+		if reason := o.byNumber[number].read(c, f); reason != none {
+			return reason
+		}
+		wire = rest
+	}
+	return none
+}
+
+func (o *objectPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
+	if c.present&o.bit == 0 {
+		return append(b, 0), false
+	}
+	return append(b, 1), true
+}
+
+func (o *objectPart) value(c *Check, p *plan) (rego.Value, error) {
+	if c.present&o.bit == 0 {
+		return rego.Value{}, nil
+	}
+	return p.object(c)
+}
