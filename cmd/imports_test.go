@@ -59,9 +59,13 @@ var graph = map[string][]string{
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",
 	},
-	"cmd/understudy/telemetry": {"authz", "cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal"},
-	"cmd/understudy/terminal":  {},
-	"cmd/understudy/tokenfile": {},
+	"cmd/understudy/telemetry": {
+		"authz", "cmd/understudy/command", "cmd/understudy/lifecycle", "cmd/understudy/terminal",
+		"cmd/understudy/telemetry/logcodec", // what records are on the wire
+	},
+	"cmd/understudy/telemetry/logcodec": {},
+	"cmd/understudy/terminal":           {},
+	"cmd/understudy/tokenfile":          {},
 
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
@@ -191,7 +195,7 @@ var doors = map[string][]string{
 	"golang.org/x/oauth2":                    {"admin/authentication/oidc", "cmd/understudy/credentials"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
 	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "authz/extauthz/input", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
-	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry"}, // exporters of records
+	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/telemetry/logcodec"}, // exporters of records
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},
 	"github.com/spf13/cobra": {

@@ -39,6 +39,8 @@ type collector struct {
 	answer answer
 	// got :: the body of a record → how often it came.
 	got map[string]int
+	// latest is the batch that was taken last.
+	latest *collogspb.ExportLogsServiceRequest
 	// asked gets each answer that is not to take a batch; arrived is signalled with each
 	// batch that was taken.
 	asked, arrived chan struct{}
@@ -114,6 +116,7 @@ func (c *collector) Export(ctx context.Context, r *collogspb.ExportLogsServiceRe
 		c.mu.Lock()
 		return nil, ctx.Err()
 	}
+	c.latest = r
 	for _, resource := range r.ResourceLogs {
 		for _, scope := range resource.ScopeLogs {
 			for _, record := range scope.LogRecords {

@@ -42,8 +42,10 @@ func newLogExporter(ctx context.Context) (sdklog.Exporter, error) {
 		// gRPC's own waits between connections grow to two minutes.
 		connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}
 		connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = firstWait, lastWait
-		return otlploggrpc.New(ctx, otlploggrpc.WithDialOption(grpc.WithConnectParams(connect)), otlploggrpc.WithRetry(
-			otlploggrpc.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+		exporter, err := otlploggrpc.New(ctx,
+			otlploggrpc.WithDialOption(grpc.WithConnectParams(connect), grpc.WithChainUnaryInterceptor(sendBatch)),
+			otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))
+		return &grpcLogs{Exporter: exporter}, err
 	case "http/protobuf":
 		return otlploghttp.New(ctx, otlploghttp.WithRetry(
 			otlploghttp.RetryConfig{Enabled: true, InitialInterval: firstWait, MaxInterval: lastWait}))

@@ -99,8 +99,8 @@ func (e *exporting) close(t *testing.T, within time.Duration) {
 	}
 }
 
-// dropped is what the page of metrics says.
-func (e *exporting) dropped(t *testing.T, reason string) (n int) {
+// page is the page of metrics.
+func (e *exporting) page(t *testing.T) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	e.Page.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -108,8 +108,15 @@ func (e *exporting) dropped(t *testing.T, reason string) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(page)
+}
+
+// dropped is what the page of metrics says.
+func (e *exporting) dropped(t *testing.T, reason string) (n int) {
+	t.Helper()
+	page := e.page(t)
 	name := `understudy_export_dropped_total{queue="preview",reason="` + reason + `"} `
-	_, after, found := strings.Cut(string(page), name)
+	_, after, found := strings.Cut(page, name)
 	if _, err := fmt.Sscan(after, &n); !found || err != nil {
 		t.Fatalf("there is no %s on\n%s", name, page)
 	}
