@@ -34,6 +34,11 @@ func NewRecorder(provider log.LoggerProvider, which PreviewLog) *Recorder {
 	return &Recorder{provider.Logger("understudy/authz"), which}
 }
 
+// writes reports whether there is anywhere to write records to.
+func (r *Recorder) writes() bool {
+	return r != nil && r.logger.Enabled(context.Background(), log.EnabledParameters{EventName: EventPreview})
+}
+
 // record writes the record of a comparison on a request, if there is to be one.
 func (r *Shadow) record(ctx context.Context, j *job, c *comparison) {
 	request := j.request
