@@ -24,8 +24,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
-	"go.opentelemetry.io/contrib/propagators/autoprop"
-	"go.opentelemetry.io/contrib/propagators/b3"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
@@ -91,8 +89,7 @@ func New(ctx context.Context, c Config, logger *slog.Logger, closers *lifecycle.
 	if err != nil {
 		return nil, err
 	}
-	t := &Telemetry{Propagator: autoprop.NewTextMapPropagator(
-		propagation.TraceContext{}, propagation.Baggage{}, b3.New())}
+	t := &Telemetry{Propagator: newPropagator()}
 	if err := t.startMetrics(ctx, res, closers); err != nil {
 		return nil, fmt.Errorf("starting metrics: %w", err)
 	}

@@ -1,0 +1,27 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/contrib/propagators/autoprop"
+	"go.opentelemetry.io/contrib/propagators/b3"
+	"go.opentelemetry.io/otel/propagation"
+)
+
+// newPropagator returns what reads the span of a request: W3C's headers and B3's, or what
+// OTEL_PROPAGATORS says. Baggage is no part of a span, and nothing here reads it.
+func newPropagator() propagation.TextMapPropagator {
+	return autoprop.NewTextMapPropagator(propagation.TraceContext{}, b3WithTrace{b3.New()})
+}
+
+// b3WithTrace is B3's propagator, asked only if the carrier has the ID of a trace: most have
+// none, and it reads six headers of each to find that there is no span.
+type b3WithTrace struct{ propagation.TextMapPropagator }
+
+// Extract returns a context with the span of the carrier, if there is one.
+func (p b3WithTrace) Extract(ctx context.Context, from propagation.TextMapCarrier) context.Context {
+	if from.Get("b3") == "" && from.Get("x-b3-traceid") == "" {
+		return ctx
+	}
+	return p.TextMapPropagator.Extract(ctx, from)
+}
