@@ -44,9 +44,7 @@ func Causes(ctx context.Context, source Source) ([]Cause, error) {
 			return nil, compile.Ended(ctx)
 		}
 		for _, cause := range known.Causes(refs[path]) {
-			if !slices.ContainsFunc(out, func(c Cause) bool {
-				return c.Kind == cause.Kind && c.What == cause.What && c.File == cause.File && c.Row == cause.Row
-			}) {
+			if !slices.Contains(out, cause) {
 				out = append(out, cause)
 			}
 		}

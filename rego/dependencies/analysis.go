@@ -25,24 +25,17 @@ import (
 // nested, every local variable has a unique name, and references are complete.
 type Analysis struct {
 	compiler *ast.Compiler
-	// units :: rule → what is known of its variables.
+	// opaque says that nothing is known of any rule.
+	opaque bool
+	// units :: rule → what is known of its variables, found out when it is first asked for.
 	units map[*ast.Rule]*unit
+	// rules :: reference → the rule that has it; nil if several have.
+	rules map[string]*ast.Rule
 	// data is the data of the policy, and looks how many values were looked at in it.
 	data  ast.Value
 	looks int
-	// inputRules :: reference of a rule → what of the input its value is, such as
-	// `http := input.attributes.request.http`.
-	inputRules map[string]inputRule
-	// clockRules :: reference of a rule → its value as a function of the clock, such
-	// as `now := time.now_ns() / 1000000000`.
-	clockRules map[string]clockForm
-	// clocked :: instrumented comparison → what it compares.
-	clocked map[*ast.Expr]clocked
 	// Builtins are the instrumented built-ins that stand in for others.
 	Builtins instrument.Builtins
-	// definitions :: reference of a rule → how many rules have it. It spares looking
-	// for the rules that are alone among the many that are not.
-	definitions map[string]int
 	// mocked says that a built-in for which one of ours may stand in may be replaced by
 	// another, and replaced that any may be.
 	mocked, replaced bool
@@ -53,25 +46,31 @@ type Analysis struct {
 // of the policy. If opaque is set, nothing is known of any rule.
 func Analyse(compiler *ast.Compiler, data ast.Value, from []ast.Ref, opaque bool) *Analysis {
 	a := &Analysis{
-		compiler: compiler, data: data, units: make(map[*ast.Rule]*unit),
-		inputRules: make(map[string]inputRule), clockRules: make(map[string]clockForm),
-		clocked: make(map[*ast.Expr]clocked), definitions: make(map[string]int), mocked: true,
-	}
-	var rules []*ast.Rule
-	for _, module := range compiler.Modules {
-		rules = append(rules, module.Rules...)
+		compiler: compiler, opaque: opaque, data: data, mocked: true,
+		units: make(map[*ast.Rule]*unit), rules: make(map[string]*ast.Rule),
 	}
 	if opaque {
 		return a
 	}
-	for _, rule := range rules {
-		a.definitions[rule.Ref().String()]++
+	for _, module := range compiler.Modules {
+		for _, rule := range module.Rules {
+			name := rule.Ref().String()
+			if _, taken := a.rules[name]; taken {
+				rule = nil
+			}
+			a.rules[name] = rule
+		}
 	}
-	a.findUnits(rules)
-	a.findClockRules(rules)
-	a.mocked = a.mocks(from)
-	for _, rule := range rules {
-		a.clock(rule)
+	if a.mocked = a.mocks(from); a.mocked {
+		return a
+	}
+	for _, module := range compiler.Modules {
+		for _, rule := range module.Rules {
+			eachExpr(rule, func(e *ast.Expr) {
+				a.Builtins.CacheToken(e)
+				a.compareClock(a.unit(rule), e)
+			})
+		}
 	}
 	return a
 }
@@ -81,14 +80,15 @@ func (a *Analysis) RulesAt(ref ast.Ref) []*ast.Rule {
 	return a.compiler.GetRulesDynamicWithOpts(ref, ast.RulesOptions{IncludeHiddenModules: true})
 }
 
-// alone reports whether a rule is the only one at its reference: a complete rule with
-// one definition, no arguments and no else. Only then its reference stands for its
-// value, and for nothing else.
-func (a *Analysis) alone(rule *ast.Rule) bool {
-	head, ref := rule.Head, rule.Ref()
-	return !rule.Default && rule.Else == nil && a.definitions[ref.String()] == 1 &&
-		len(head.Args) == 0 && head.Key == nil && head.RuleKind() == ast.SingleValue &&
-		ref.IsGround() && len(a.RulesAt(ref)) == 1
+// ruleOf returns the rule whose value a reference stands for, and nothing else: the only one at
+// its reference, complete, with one definition, no arguments and no else. It is nil if there is none.
+func (a *Analysis) ruleOf(ref ast.Ref) *ast.Rule {
+	rule := a.rules[ref.String()]
+	if rule == nil || rule.Default || rule.Else != nil || len(rule.Head.Args) > 0 || rule.Head.Key != nil ||
+		rule.Head.RuleKind() != ast.SingleValue || !rule.Ref().IsGround() || len(a.RulesAt(ref)) != 1 {
+		return nil
+	}
+	return rule
 }
 
 // eachExpr calls f for every expression of a rule, its else branches and all that is

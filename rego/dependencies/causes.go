@@ -38,17 +38,13 @@ type Cause struct {
 	// File is the module, and Row the line in it, from 1; empty if unknown.
 	File string
 	Row  int
-	// read is the path of the value, in the names of the read set.
-	read []string
 }
 
 // Causes returns the places that explain what the rule at ref depends on, by file and line.
 // It is for messages, off the request path.
 func (a *Analysis) Causes(ref ast.Ref) []Cause {
-	found := causes{seen: map[string]bool{}}
-	reads := a.of(ref, &found).Reads
-	found.reduce()
-	found.giveUp(reads)
+	found := causes{seen: map[Cause]bool{}}
+	found.judge(a.of(ref, &found).Reads)
 	slices.SortStableFunc(found.all, func(x, y Cause) int {
 		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row), cmp.Compare(x.What, y.What))
 	})
@@ -58,9 +54,26 @@ func (a *Analysis) Causes(ref ast.Ref) []Cause {
 // causes collects causes during a walk, each once. A nil one collects none.
 type causes struct {
 	all  []Cause
-	seen map[string]bool
+	seen map[Cause]bool
+	uses []use
 	// at is the expression or head that is walked.
 	at *ast.Location
+}
+
+// use is a place in which a path is read.
+type use struct {
+	path []string
+	at   *ast.Location
+}
+
+// observes reports whether no more is read than what is observed: a value that a call makes may be
+// used as it is.
+func (u use) observes() bool {
+	if len(u.path) == 0 {
+		return false
+	}
+	last := u.path[len(u.path)-1]
+	return isObservation(last) && !observable[builtinOf(last)]
 }
 
 // reach notes where the walk is.
@@ -70,96 +83,70 @@ func (c *causes) reach(at *ast.Location) {
 	}
 }
 
-// reads notes a use of a value.
-func (c *causes) reads(kind CauseKind, path []string) {
-	if c == nil {
-		return
+// reads notes that a path is read. Only the end of the walk shows whether that is an observation.
+func (c *causes) reads(path []string) {
+	if c != nil {
+		c.uses = append(c.uses, use{path, c.at})
 	}
-	what := path
-	if i := slices.IndexFunc(path, isObservation); i >= 0 && kind == Compared {
-		what = path[:i]
-	}
-	c.note(Cause{Kind: kind, What: wordsOf(what), read: slices.Clone(path)})
-}
-
-// reduce takes out what is read of a value that is read whole anyway.
-func (c *causes) reduce() {
-	var whole [][]string
-	for _, cause := range c.all {
-		if cause.Kind == Whole {
-			whole = append(whole, cause.read)
-		}
-	}
-	c.all = slices.DeleteFunc(c.all, func(cause Cause) bool {
-		return slices.ContainsFunc(whole, func(w []string) bool {
-			return startsWith(cause.read, w) && (cause.Kind == Compared || len(w) < len(cause.read))
-		})
-	})
-}
-
-// giveUp makes causes of what is read whole although the policy only finds out something about
-// it. If that is for what is made of it, which is used whole, this other cause says so.
-func (c *causes) giveUp(reads *Reads) {
-	before := slices.Clone(c.all)
-	c.all = slices.DeleteFunc(c.all, func(cause Cause) bool {
-		return cause.Kind == Compared && reads.givenUp(cause.read) && slices.ContainsFunc(before, func(w Cause) bool {
-			return w.Kind == Whole && startsWith(w.read, cause.read)
-		})
-	})
-	for i, cause := range c.all {
-		if cause.Kind == Compared && reads.givenUp(cause.read) {
-			c.all[i].Kind, c.all[i].What = Whole, wordsOf(cause.read)
-		}
-	}
-}
-
-// startsWith reports whether a path is at or below another.
-func startsWith(path, above []string) bool {
-	return len(above) <= len(path) && slices.Equal(above, path[:len(above)])
-}
-
-// givenUp reports whether a value, of which something is found out, is read whole: elsewhere, or
-// because too much is found out about it.
-func (r *Reads) givenUp(path []string) bool {
-	for _, name := range path {
-		if r == nil || r.whole {
-			return r != nil
-		}
-		r = r.children[name]
-	}
-	return r != nil && r.whole && len(path) > 0 && !isObservation(path[len(path)-1])
 }
 
 // calls notes a built-in, or that something is not understood.
 func (c *causes) calls(kind CauseKind, builtin string) {
 	if c != nil {
-		c.note(Cause{Kind: kind, What: builtin})
+		c.note(kind, builtin, c.at)
 	}
 }
 
-// clock notes where a rule depends on the clock.
-func (c *causes) clock(rule *ast.Rule) {
-	if c == nil {
-		return
+func (c *causes) note(kind CauseKind, what string, at *ast.Location) {
+	cause := Cause{Kind: kind, What: what}
+	if at != nil {
+		cause.File, cause.Row = at.File, at.Row
 	}
-	c.reach(rule.Location)
-	eachExpr(rule, func(e *ast.Expr) {
-		if isCall(e, ast.NowNanos.Name, 1) || isCall(e, ast.NowNanos.Name, 0) {
-			c.reach(e.Location)
-		}
-	})
-	c.calls(ClockUsed, ast.NowNanos.Name)
-}
-
-func (c *causes) note(cause Cause) {
-	if c.at != nil {
-		cause.File, cause.Row = c.at.File, c.at.Row
-	}
-	key := strings.Join([]string{string(cause.Kind), cause.What, cause.File, strconv.Itoa(cause.Row)}, "\x00")
-	if !c.seen[key] {
-		c.seen[key] = true
+	if !c.seen[cause] {
+		c.seen[cause] = true
 		c.all = append(c.all, cause)
 	}
+}
+
+// judge makes causes of the uses. What is observed of a value that is read whole in the end is the
+// cause of that, unless a use of the value says so, or one of what is made of it.
+func (c *causes) judge(reads *Reads) {
+	var whole [][]string
+	for _, u := range c.uses {
+		if !u.observes() {
+			whole = append(whole, u.path)
+		}
+	}
+	for _, u := range c.uses {
+		at := reads.wholeAt(u.path)
+		explained := func(by []string) bool { return startsWith(u.path, by) && len(by) < len(u.path) }
+		switch {
+		case u.observes() && len(at) == len(u.path):
+			c.note(Compared, wordsOf(u.path[:slices.IndexFunc(u.path, isObservation)]), u.at)
+			continue
+		case u.observes():
+			u.path, explained = at, func(by []string) bool { return startsWith(by, at) }
+		}
+		if !slices.ContainsFunc(whole, explained) {
+			c.note(Whole, wordsOf(u.path), u.at)
+		}
+	}
+}
+
+// wholeAt returns the beginning of a path at which everything is read.
+func (r *Reads) wholeAt(path []string) []string {
+	for i, name := range path {
+		if r.whole {
+			return path[:i]
+		}
+		r = r.children[name]
+	}
+	return path
+}
+
+// startsWith reports whether a path is at or below another.
+func startsWith(path, above []string) bool {
+	return len(above) <= len(path) && slices.Equal(above, path[:len(above)])
 }
 
 // wordsOf returns the value at a path as Rego would write it.

@@ -1,7 +1,9 @@
 package dependencies
 
 import (
-	"slices"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
@@ -14,171 +16,143 @@ import (
 // comparisons: the evaluation is a function of what they say, so its value stays the
 // same until the first of those that it evaluated says something else.
 //
-// The analysis finds the variables that are a linear function of the clock
-// (time.now_ns() / 1000000000 + 5) and puts a comparison of our own in the place of
-// each that compares one with a value that does not depend on the clock. If the
-// clock reaches anything else, the rule depends on the clock and is never cached.
+// The linear functions of the clock (time.now_ns() / 1000000000 + 5) are paths beside
+// those of the input, of one name each, so variables and rules stand for them in the same way. A
+// comparison of our own stands in the place of each that compares one with
+// something else. What uses such a path for anything but that depends on the clock.
 
-// findClockRules finds the rules that are nothing but a function of the clock. One
-// may be made of another, so it looks until there are no more.
-func (a *Analysis) findClockRules(rules []*ast.Rule) {
-	for grown := true; grown; {
-		grown = false
-		for _, rule := range rules {
-			name := rule.Ref().String()
-			if _, known := a.clockRules[name]; known || !a.alone(rule) {
-				continue
-			}
-			if form, ok := a.clockRule(rule); ok {
-				a.clockRules[name], grown = form, true
-			}
-		}
-	}
+// clockForm is a value as a function of the clock: factor × nanoseconds + offset.
+// Seconds are {1e-9, 0}; "five minutes ago" in seconds is {1e-9, -300}.
+type clockForm struct{ factor, offset float64 }
+
+// sound reports whether moments can be computed from the form exactly enough: well
+// within the margin of a validity. A double has 53 bits, and today's nanoseconds need
+// 61: they are exact to some hundred, far less than the margin of a millisecond.
+func (f clockForm) sound() bool {
+	size := math.Abs(f.factor)
+	return size >= 1e-15 && size <= 1e3 && math.Abs(f.offset) <= 1e19*size
 }
 
-// clockRule returns the form of a rule's value, if all of the rule is there to make it:
-// a further condition could make it undefined at times, which is no linear function.
-func (a *Analysis) clockRule(rule *ast.Rule) (clockForm, bool) {
-	value, ok := rule.Head.Value.Value.(ast.Var)
-	if !ok {
+// name is the form as a name in the tree: alone it is the path of its values, and below
+// another path a comparison of that value with them.
+func (f clockForm) name() string {
+	return clockPrefix + strconv.FormatFloat(f.factor, 'g', -1, 64) + " " + strconv.FormatFloat(f.offset, 'g', -1, 64)
+}
+
+// parseClockForm returns the form of a name.
+func parseClockForm(name string) (f clockForm, ok bool) {
+	factor, offset, _ := strings.Cut(strings.TrimPrefix(name, clockPrefix), " ")
+	var err, err2 error
+	f.factor, err = strconv.ParseFloat(factor, 64)
+	f.offset, err2 = strconv.ParseFloat(offset, 64)
+	return f, err == nil && err2 == nil
+}
+
+// isClock reports whether a path leads to the clock.
+func isClock(path []string) bool { return len(path) > 0 && strings.HasPrefix(path[0], clockPrefix) }
+
+// clockFormOf returns the form of the values at a path.
+func clockFormOf(path []string) (clockForm, bool) {
+	if len(path) != 1 || !isClock(path) {
 		return clockForm{}, false
 	}
-	u := a.clockForms(rule)
-	form, ok := u.forms[value]
-	if !ok || slices.ContainsFunc(rule.Body, func(e *ast.Expr) bool { return !u.defining[e] }) {
-		return clockForm{}, false
-	}
-	return form, true
+	return parseClockForm(path[0])
 }
 
-// clock looks at what a unit does with the clock. A unit in which it reaches
-// comparisons alone gets ours in their place; any other depends on the clock. If built-ins may
-// be mocked, ours stand in for none.
-func (a *Analysis) clock(rule *ast.Rule) {
-	u := a.clockForms(rule)
-	var compared []*ast.Expr
-	eachExpr(rule, func(e *ast.Expr) {
-		if u.compares(e) {
-			compared = append(compared, e)
+// clockBuiltins are those that make a function of the clock: of nothing, or of another one and
+// a constant.
+var clockBuiltins = setOf(ast.NowNanos.Name, ast.Plus.Name, ast.Minus.Name, ast.Multiply.Name, ast.Divide.Name)
+
+// clockCall returns the path of the result of such a call, nil if it is no linear function of the
+// clock. The operand that is at the path is nil.
+func clockCall(name string, path []string, operands []*ast.Term) []string {
+	f, ok := clockFormOf(path)
+	switch {
+	case name == ast.NowNanos.Name:
+		f = clockForm{factor: 1}
+	case !ok || len(operands) < 2:
+		return nil
+	case operands[0] == nil:
+		f = f.apply(name, number(operands[1]), true)
+	default:
+		f = f.apply(name, number(operands[0]), false)
+	}
+	if !f.sound() {
+		return nil
+	}
+	return []string{f.name()}
+}
+
+// number returns the number that a term is, NaN if it is none.
+func number(t *ast.Term) float64 {
+	if n, ok := t.Value.(ast.Number); ok {
+		if f, ok := n.Float64(); ok {
+			return f
 		}
-	})
-	if a.mocked {
-		a.units[rule].dependsOnClock = len(compared) > 0 || u.escapes(compared) || verifiesToken(rule)
-		return
 	}
-	eachExpr(rule, a.Builtins.CacheToken)
-	if u.escapes(compared) {
-		a.units[rule].dependsOnClock = true
-		return
-	}
-	for _, e := range compared {
-		a.compareClock(e, u)
-	}
+	return math.NaN()
 }
 
-// clocked is an instrumented comparison: the operand that is compared with the clock, as the
-// expression's terms count it, and what of the clock it is compared with.
-type clocked struct {
-	operand int
-	form    clockForm
+// apply returns what an operation makes of a form and a constant; first says that the form is the
+// first operand. What is no linear function is not sound.
+func (f clockForm) apply(name string, c float64, first bool) clockForm {
+	switch {
+	case name == ast.Plus.Name:
+		return clockForm{f.factor, f.offset + c}
+	case name == ast.Minus.Name && first:
+		return clockForm{f.factor, f.offset - c}
+	case name == ast.Minus.Name:
+		return clockForm{-f.factor, c - f.offset}
+	case name == ast.Multiply.Name:
+		return clockForm{f.factor * c, f.offset * c}
+	case name == ast.Divide.Name && first:
+		return clockForm{f.factor / c, f.offset / c}
+	}
+	return clockForm{}
 }
 
-// compareClock instruments a comparison of a function of the clock with a value. The
-// comparison itself stays OPA's; before it, the moment is noted at which it would
-// change.
+// comparisons :: name of a built-in that compares two values by their order. Equality
+// is not among them: the compiler uses it for unification too, and a rule that waits
+// for one exact nanosecond has no use.
+var comparisons = setOf(
+	ast.LessThan.Name, ast.LessThanEq.Name, ast.GreaterThan.Name, ast.GreaterThanEq.Name, ast.NotEqual.Name,
+)
+
+// clockBound returns which operand an expression compares with a function of the clock, counted
+// from 0, and the function. It reports false if it does nothing of the kind.
+func (u *unit) clockBound(e *ast.Expr) (value int, form clockForm, ok bool) {
+	if !comparisons[u.builtin(e)] || len(e.With) > 0 {
+		return 0, form, false
+	}
+	left, _ := u.path(e.Operand(0))
+	right, _ := u.path(e.Operand(1))
+	if isClock(left) == isClock(right) {
+		return 0, form, false
+	}
+	clock := right
+	if isClock(left) {
+		clock, value = left, 1
+	}
+	form, ok = clockFormOf(clock)
+	return value, form, ok
+}
+
+// compareClock instruments a comparison of a function of the clock with a value, and leaves other
+// expressions alone. The comparison itself stays OPA's; before it, the moment is noted at which it
+// would change.
 //
 //	time.now_ns() / 1000000000 < token.exp     # changes when the clock reaches exp seconds
-func (a *Analysis) compareClock(e *ast.Expr, u *clockUnit) {
-	terms := e.Terms.([]*ast.Term)
-	original := ast.BuiltinMap[terms[0].Value.String()]
-	compare := topdown.GetBuiltin(original.Name)
-	form, onLeft := u.formOfVar(terms[1])
-	value := 0
-	if onLeft {
-		value = 1
-	} else {
-		form, _ = u.formOfVar(terms[2])
+func (a *Analysis) compareClock(u *unit, e *ast.Expr) {
+	value, form, ok := u.clockBound(e)
+	if !ok {
+		return
 	}
-	a.clocked[e] = clocked{1 + value, form}
+	original := ast.BuiltinMap[u.builtin(e)]
+	compare := topdown.GetBuiltin(original.Name)
 	a.Builtins.Replace(e, original, func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		if v := instrument.Of(bctx); v != nil {
 			v.ChangesWith(operands[value], form.factor, form.offset)
 		}
 		return compare(bctx, operands, iter)
-	})
-}
-
-// escapes reports whether the clock is in the unit anywhere but where it defines a form
-// and where one is compared. It counts instead of following values: if all places
-// together are as many as the allowed ones, there is no other place.
-func (u *clockUnit) escapes(compared []*ast.Expr) bool {
-	allowed := occurrences{analysis: u.analysis, forms: u.forms}
-	for e := range u.defining {
-		allowed.count(e)
-	}
-	for _, e := range compared {
-		allowed.count(e)
-	}
-	all := occurrences{analysis: u.analysis, forms: u.forms}
-	for r := u.rule; r != nil; r = r.Else {
-		all.count(r.Head.Reference)
-		all.count(r.Head)
-		all.count(r.Body)
-	}
-	_, isClock := u.analysis.clockRules[u.rule.Ref().String()]
-	if isClock {
-		// Its value is the clock's; whoever reads it is looked at by the same measure.
-		all.n--
-	}
-	return all.n != allowed.n || all.unclear
-}
-
-// occurrences counts the places in which the clock is.
-type occurrences struct {
-	analysis *Analysis
-	forms    map[ast.Var]clockForm
-	n        int
-	// unclear says that a reference may lead to a clock rule and to more.
-	unclear bool
-}
-
-func (o *occurrences) count(x any) { ast.NewGenericVisitor(o.visit).Walk(x) }
-
-func (o *occurrences) visit(x any) bool {
-	switch x := x.(type) {
-	case ast.Var:
-		if _, ok := o.forms[x]; ok {
-			o.n++
-		}
-	case ast.Ref:
-		if x.String() == ast.NowNanos.Name {
-			o.n++
-			return true
-		}
-		o.reference(x)
-	}
-	return false
-}
-
-// reference counts a reference to a clock rule. One that leads to a clock rule among
-// others makes the clock a value like any other.
-func (o *occurrences) reference(ref ast.Ref) {
-	if len(o.analysis.clockRules) == 0 || !ref[0].Equal(ast.DefaultRootDocument) {
-		return
-	}
-	if _, ok := o.analysis.clockRules[ref.String()]; ok {
-		o.n++
-		return
-	}
-	if o.analysis.touchesClock(ref) {
-		o.unclear = true
-	}
-}
-
-// touchesClock reports whether a reference may lead to a clock rule.
-func (a *Analysis) touchesClock(ref ast.Ref) bool {
-	return len(a.clockRules) > 0 && slices.ContainsFunc(a.RulesAt(ref), func(r *ast.Rule) bool {
-		_, ok := a.clockRules[r.Ref().String()]
-		return ok
 	})
 }

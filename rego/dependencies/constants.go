@@ -11,8 +11,7 @@ import (
 //
 //	some rule in data.rules; startswith(input.path, rule.prefix)     # rule.prefix: all prefixes in the data
 type constants struct {
-	analysis *Analysis
-	unit     *unit
+	*unit
 	// budget is how many values may still be looked at.
 	budget int
 }
@@ -24,22 +23,22 @@ const (
 )
 
 // constantsOf returns the values that a term may have. It reports false if not all are known.
-func (a *Analysis) constantsOf(u *unit, t *ast.Term, elements bool) ([]ast.Value, bool) {
-	c := constants{a, u, min(mostConstants, mostLooks-a.looks)}
+func (u *unit) constantsOf(t *ast.Term, elements bool) ([]ast.Value, bool) {
+	c := constants{u, min(mostConstants, mostLooks-u.looks)}
 	before := c.budget
 	values, ok := c.of(t)
 	if elements && ok {
 		values = c.children(values)
 	}
-	a.looks += before - c.budget
+	u.looks += before - c.budget
 	return values, ok && c.budget > 0
 }
 
 // texts returns the texts that a term may be. It may have other values beside them. If
 // elements is set, they are those in the collections that it may be. It reports false if
 // not all are known.
-func (a *Analysis) texts(u *unit, t *ast.Term, elements bool) (out []string, ok bool) {
-	values, ok := a.constantsOf(u, t, elements)
+func (u *unit) texts(t *ast.Term, elements bool) (out []string, ok bool) {
+	values, ok := u.constantsOf(t, elements)
 	for _, v := range values {
 		if s, is := v.(ast.String); is {
 			out = append(out, string(s))
@@ -51,11 +50,11 @@ func (a *Analysis) texts(u *unit, t *ast.Term, elements bool) (out []string, ok 
 }
 
 // constant returns the one value that a term has, nil if there are more or it is not known.
-func (a *Analysis) constant(u *unit, t *ast.Term) *ast.Term {
+func (u *unit) constant(t *ast.Term) *ast.Term {
 	if object, ok := t.Value.(ast.Object); ok {
 		out := ast.NewObject()
 		err := object.Iter(func(key, value *ast.Term) error {
-			if value = a.constant(u, value); value == nil || !ast.IsScalar(key.Value) {
+			if value = u.constant(value); value == nil || !ast.IsScalar(key.Value) {
 				return errReadsForm
 			}
 			out.Insert(key, value)
@@ -66,7 +65,7 @@ func (a *Analysis) constant(u *unit, t *ast.Term) *ast.Term {
 		}
 		return ast.NewTerm(out)
 	}
-	values, ok := a.constantsOf(u, t, false)
+	values, ok := u.constantsOf(t, false)
 	if !ok || len(values) != 1 {
 		return nil
 	}
@@ -77,7 +76,7 @@ func (a *Analysis) constant(u *unit, t *ast.Term) *ast.Term {
 func (c *constants) of(t *ast.Term) ([]ast.Value, bool) {
 	switch v := t.Value.(type) {
 	case ast.Var:
-		definition, ok := c.unit.definitions[v]
+		definition, ok := c.definitions[v]
 		if c.budget--; !ok || c.budget <= 0 {
 			return nil, false
 		}
@@ -96,8 +95,8 @@ func (c *constants) ref(ref ast.Ref) (values []ast.Value, ok bool) {
 	switch {
 	case !ref[0].Equal(ast.DefaultRootDocument):
 		values, ok = c.of(ref[0])
-	case len(c.analysis.RulesAt(ref)) == 0 && c.analysis.data != nil:
-		values, ok = []ast.Value{c.analysis.data}, true
+	case len(c.RulesAt(ref)) == 0 && c.data != nil:
+		values, ok = []ast.Value{c.data}, true
 	}
 	for _, t := range ref[1:] {
 		if !ok || c.budget <= 0 {

@@ -62,13 +62,3 @@ func IsDocument(t *ast.Term) bool {
 	ref, ok := t.Value.(ast.Ref)
 	return ok && (ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument))
 }
-
-// verifiesToken reports whether a rule calls io.jwt.decode_verify, which reads the
-// clock.
-func verifiesToken(rule *ast.Rule) bool {
-	found := false
-	eachExpr(rule, func(e *ast.Expr) {
-		found = found || isCall(e, ast.JWTDecodeVerify.Name, 2) || isCall(e, ast.JWTDecodeVerify.Name, 3)
-	})
-	return found
-}

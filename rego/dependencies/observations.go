@@ -2,7 +2,6 @@ package dependencies
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -24,8 +23,7 @@ const (
 	// the result. Operands follow the name of the built-in, as Rego writes them and each
 	// after a zero byte; that of the value is empty.
 	callPrefix = "\x01"
-	// textPrefix begins a comparison with a text: one of the kinds below, and the text. Alone
-	// it says that there are comparisons at all: of a value that is no text they read all.
+	// textPrefix begins a comparison with a text: one of the kinds below, and the text.
 	textPrefix = "\x02"
 	// lengthName: the value is an array, of so many elements.
 	lengthName = "\x03"
@@ -35,11 +33,12 @@ const (
 
 // The kinds of comparisons with a text.
 const (
-	textEqual    = "="
-	textPrefixed = "^"
-	textSuffixed = "$"
-	textContains = "~"
+	textEqual    = textPrefix + "="
+	textPrefixed = textPrefix + "^"
+	textSuffixed = textPrefix + "$"
 )
+
+var textKinds = []string{textEqual, textPrefixed, textSuffixed}
 
 // plainName reports whether a field of an object may stand in the tree by its name: it
 // could not be taken for an element or an observation.
@@ -61,12 +60,6 @@ func (r *Reads) observed() bool {
 // below, a path and one more name.
 func below(path []string, name string) []string { return append(slices.Clone(path), name) }
 
-func textName(kind, text string) string { return textPrefix + kind + text }
-
-func clockName(f clockForm) string {
-	return clockPrefix + strconv.FormatFloat(f.factor, 'g', -1, 64) + " " + strconv.FormatFloat(f.offset, 'g', -1, 64)
-}
-
 // callName is the name of a call; the operand of the value is nil.
 func callName(builtin string, operands []*ast.Term) string {
 	var b strings.Builder
@@ -80,11 +73,21 @@ func callName(builtin string, operands []*ast.Term) string {
 	return b.String()
 }
 
+// builtinOf returns the built-in that is called at a name in the tree; empty if none is.
+func builtinOf(name string) string {
+	call, _ := strings.CutPrefix(name, callPrefix)
+	if call == name {
+		return ""
+	}
+	builtin, _, _ := strings.Cut(call, "\x00")
+	return builtin
+}
+
 // observable are the built-ins whose calls are observations: they are pure, cost little for
 // each request or are cached (instrument.IsToken), and say less than the value. Those that
 // are true make a text or a list of the value, so that only what is observed of that helps.
 var observable = map[string]bool{
-	"glob.match": false, "regex.match": false, "strings.any_prefix_match": false, "strings.any_suffix_match": false,
+	"glob.match": false, "contains": false, "regex.match": false, "strings.any_prefix_match": false, "strings.any_suffix_match": false,
 	"lt": false, "lte": false, "gt": false, "gte": false, "count": false,
 	"substring": true, "split": true, "trim_prefix": true, "trim_suffix": true, "lower": true, "upper": true,
 	"io.jwt.decode": true, "io.jwt.decode_verify": true,
@@ -105,35 +108,24 @@ func (r *Reads) WithoutCalls() *Reads {
 	return out
 }
 
-const (
-	// mostCalls and mostTexts are how many calls and comparisons of one value are observed:
-	// beyond that it costs less to have it whole in the key. mostParts is how many texts are
-	// looked for inside one, each by itself.
-	mostCalls, mostTexts, mostParts = 4, 1000, 16
-)
+// mostCalls and mostTexts are how many calls and comparisons of one value are observed: beyond
+// that it costs less to have it whole in the key.
+const mostCalls, mostTexts = 4, 1000
 
-// settle gives up observations that do not pay, such as of a value that is compared with no
-// text, and reports whether the path is read whole then.
+// settle gives up observations that do not pay, and reports whether the path is read whole then.
 func (r *Reads) settle() bool {
-	calls, texts, parts := 0, 0, 0
+	calls, texts := 0, 0
 	for name, child := range r.children {
-		whole := child.settle()
-		switch {
+		switch whole, builtin := child.settle(), builtinOf(name); {
 		case strings.HasPrefix(name, textPrefix):
 			texts++
-			if strings.HasPrefix(name, textPrefix+textContains) {
-				parts++
-			}
-		case strings.HasPrefix(name, callPrefix):
+		case whole && observable[builtin]:
+			calls = mostCalls + 1
+		case builtin != "":
 			calls++
-			builtin, _, _ := strings.Cut(name[len(callPrefix):], "\x00")
-			if whole && observable[builtin] {
-				calls = mostCalls + 1
-			}
 		}
 	}
-	_, compared := r.children[textPrefix]
-	if calls > mostCalls || texts > mostTexts || parts > mostParts || compared && texts == 1 {
+	if calls > mostCalls || texts > mostTexts {
 		r.merge(ReadsEverything)
 	}
 	return r.whole

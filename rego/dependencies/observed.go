@@ -19,43 +19,22 @@ import (
 // Observed writes what a read set takes of values: two values that are written alike at one
 // moment are alike to the rule at that moment. It is made once for a read set, immutable
 // and safe for concurrent use.
-//
-// It is made for values of one type, that of which something is observed. Any other value
-// is written whole: the policy finds out less about it, and it is rare.
 type Observed struct {
-	of      observedType
-	equal   map[string]int
-	begins  affixes
-	ends    affixes
-	parts   []string
-	clocks  []clockForm
-	fields  []observedField
-	places  []observedPlace
-	results []result
+	// texts are the comparisons of a text with others.
+	texts []*comparison
+	// others are all other observations.
+	others []observation
 	// id is set if what is written of a text is cached, under it.
 	id uint64
 }
 
-type observedType int
+// observation writes what is found out about a value. It reports false for a value of another type
+// than that of which it is made: this is written whole, since the policy finds out less about
+// it, and it is rare.
+type observation func(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool)
 
-const (
-	observedAny observedType = iota // that it is there; calls may be made with it
-	observedText
-	observedNumber
-	observedObject
-	observedArray
-	observedWhole // everything
-)
-
-type observedField struct {
-	name *ast.Term
-	*Observed
-}
-
-type observedPlace struct {
-	index int
-	*Observed
-}
+// unknown is for what has to be written whole.
+func unknown(b []byte, _ ast.Value, _ *instrument.Validity) ([]byte, bool) { return b, false }
 
 // How a value begins that was written.
 const (
@@ -68,15 +47,20 @@ const (
 
 // Observe returns how what is observed at this path is written.
 func (r *Reads) Observe() *Observed {
-	o := &Observed{equal: make(map[string]int)}
+	o := &Observed{}
 	if r.whole {
-		o.of = observedWhole
-		return o
+		o.others = []observation{unknown}
 	}
+	tokens := false
 	for _, name := range slices.Sorted(maps.Keys(r.children)) {
-		o.add(name, r.children[name])
+		if kind := name[:min(len(name), len(textEqual))]; slices.Contains(textKinds, kind) {
+			o.addText(kind, name[len(kind):])
+			continue
+		}
+		o.others = append(o.others, newObservation(name, r.children[name].Observe()))
+		tokens = tokens || r.children[name].checksTokens(name)
 	}
-	if o.checksTokens() {
+	if tokens {
 		o.id = observedIDs.Add(1)
 	}
 	return o
@@ -91,85 +75,47 @@ func (r *Reads) Observations() *Observed {
 	return r.Observe()
 }
 
-// add adds what is below a path.
-func (o *Observed) add(name string, below *Reads) {
+// newObservation returns the observation of a name in the tree, with what is below it.
+func newObservation(name string, below *Observed) observation {
+	index, err := strconv.Atoi(strings.TrimPrefix(name, indexPrefix))
+	form, isForm := parseClockForm(name)
 	switch {
 	case plainName(name):
-		o.become(observedObject)
-		o.fields = append(o.fields, observedField{ast.StringTerm(name), below.Observe()})
+		field := ast.StringTerm(name)
+		return partObservation(below, func(v ast.Value) (*ast.Term, bool) {
+			if object, ok := v.(ast.Object); ok {
+				return object.Get(field), true
+			}
+			return nil, false
+		})
 	case name == lengthName:
-		o.become(observedArray)
-	case strings.HasPrefix(name, textPrefix):
-		o.become(observedText)
-		o.addText(name[len(textPrefix):])
+		return lengthObservation
 	case strings.HasPrefix(name, callPrefix):
-		o.addCall(name[len(callPrefix):], below.Observe())
-	case strings.HasPrefix(name, clockPrefix):
-		o.become(observedNumber)
-		factor, offset, _ := strings.Cut(name[len(clockPrefix):], " ")
-		f, err := strconv.ParseFloat(factor, 64)
-		c, err2 := strconv.ParseFloat(offset, 64)
-		if err != nil || err2 != nil {
-			o.of = observedWhole
-		}
-		o.clocks = append(o.clocks, clockForm{f, c})
-	default:
-		o.become(observedArray)
-		index, err := strconv.Atoi(name[len(indexPrefix):])
-		if err != nil || index < 0 {
-			o.of = observedWhole
-		}
-		o.places = append(o.places, observedPlace{index, below.Observe()})
+		return callObservation(name[len(callPrefix):], below)
+	case strings.HasPrefix(name, clockPrefix) && isForm:
+		return form.observation
+	case name == IndexName(index) && err == nil && index >= 0:
+		return partObservation(below, func(v ast.Value) (*ast.Term, bool) {
+			array, ok := v.(*ast.Array)
+			if ok && index < array.Len() {
+				return array.Elem(index), true
+			}
+			return nil, ok
+		})
 	}
-}
-
-// become notes the type of value that an observation is of. Observations of several have
-// the value written whole.
-func (o *Observed) become(t observedType) {
-	if o.of != observedAny && o.of != t {
-		t = observedWhole
-	}
-	o.of = t
-}
-
-func (o *Observed) addText(comparison string) {
-	if comparison == "" {
-		return
-	}
-	text := comparison[1:]
-	switch comparison[:1] {
-	case textEqual:
-		o.equal[text] = len(o.equal) + 1
-	case textPrefixed:
-		o.begins.add(text)
-	case textSuffixed:
-		o.ends.add(text)
-	case textContains:
-		o.parts = append(o.parts, text)
-	default:
-		o.of = observedWhole
-	}
+	return unknown
 }
 
 // Text writes a text. The validity has the moment, and no context; it is noted there until
 // when the text is written alike.
 func (o *Observed) Text(b []byte, text string, at *instrument.Validity) []byte {
 	switch {
-	case o.of != observedText && o.of != observedAny:
-		return appendWritten(b, writtenText, text)
 	case o.id != 0:
 		return o.cached(b, text, at)
+	case len(o.others) == 0:
+		return o.compare(append(b, writtenObserved), text)
 	}
-	return o.write(b, text, at)
-}
-
-// write is Text of a text that is not written whole.
-func (o *Observed) write(b []byte, text string, at *instrument.Validity) []byte {
-	b = o.text(append(b, writtenObserved), text)
-	if len(o.results) > 0 {
-		b = o.calls(b, ast.String(text), at)
-	}
-	return b
+	return o.Value(b, ast.String(text), at)
 }
 
 // Value writes a value; nil is none.
@@ -179,50 +125,20 @@ func (o *Observed) Value(b []byte, v ast.Value, at *instrument.Validity) []byte 
 	}
 	begin := len(b)
 	b = append(b, writtenObserved)
-	fits := o.of == observedAny
-	switch v := v.(type) {
-	case ast.String:
-		if fits = fits || o.of == observedText; fits {
-			b = o.text(b, string(v))
+	if len(o.texts) > 0 {
+		text, ok := v.(ast.String)
+		if !ok {
+			return whole(b[:begin], v)
 		}
-	case ast.Number:
-		if o.of == observedNumber {
-			b, fits = o.number(b, v, at)
-		}
-	case ast.Object:
-		if o.of == observedObject {
-			fits = true
-			for _, f := range o.fields {
-				b = f.Value(b, valueOf(v.Get(f.name)), at)
-			}
-		}
-	case *ast.Array:
-		if o.of == observedArray {
-			fits = true
-			b = binary.AppendUvarint(b, uint64(v.Len()))
-			for _, p := range o.places {
-				b = p.Value(b, element(v, p.index), at)
-			}
+		b = o.compare(b, string(text))
+	}
+	for _, observation := range o.others {
+		var ok bool
+		if b, ok = observation(b, v, at); !ok {
+			return whole(b[:begin], v)
 		}
 	}
-	if !fits {
-		return whole(b[:begin], v)
-	}
-	return o.calls(b, v, at)
-}
-
-func valueOf(t *ast.Term) ast.Value {
-	if t == nil {
-		return nil
-	}
-	return t.Value
-}
-
-func element(array *ast.Array, i int) ast.Value {
-	if i >= array.Len() {
-		return nil
-	}
-	return array.Elem(i).Value
+	return b
 }
 
 // whole writes all of a value.
@@ -240,134 +156,136 @@ func appendWritten(b []byte, kind byte, text string) []byte {
 	return append(binary.AppendUvarint(append(b, kind), uint64(len(text))), text...)
 }
 
-// text writes which of the texts it is compared with a text is equal to, begins and ends
-// with, and contains. Of two with which it begins, one begins with the other: the longest
-// says which all are.
-func (o *Observed) text(b []byte, text string) []byte {
-	if len(o.equal) > 0 {
-		b = binary.AppendUvarint(b, uint64(o.equal[text]))
-	}
-	if len(o.begins.lengths) > 0 {
-		b = binary.AppendUvarint(b, uint64(o.begins.longest(func(n int) string { return text[:n] }, len(text))))
-	}
-	if len(o.ends.lengths) > 0 {
-		b = binary.AppendUvarint(b, uint64(o.ends.longest(func(n int) string { return text[len(text)-n:] }, len(text))))
-	}
-	for _, part := range o.parts {
-		b = appendBool(b, strings.Contains(text, part))
-	}
-	return b
-}
-
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
-// affixes are texts that others may begin or end with.
-type affixes struct {
-	by map[string]int
+// comparison says which of some texts another one is equal to, begins or ends with. Of two
+// with which it begins, one begins with the other: the longest says which all are.
+type comparison struct {
+	kind string
+	by   map[string]int
 	// lengths are those of the texts, from the longest.
 	lengths []int
 }
 
-func (a *affixes) add(text string) {
-	if a.by == nil {
-		a.by = make(map[string]int)
+// addText adds a comparison with a text. The texts of one kind follow each other.
+func (o *Observed) addText(kind, text string) {
+	if n := len(o.texts); n == 0 || o.texts[n-1].kind != kind {
+		o.texts = append(o.texts, &comparison{kind: kind, by: make(map[string]int)})
 	}
-	a.by[text] = len(a.by) + 1
-	if !slices.Contains(a.lengths, len(text)) {
-		a.lengths = append(a.lengths, len(text))
-		slices.SortFunc(a.lengths, func(a, b int) int { return b - a })
+	c := o.texts[len(o.texts)-1]
+	c.by[text] = len(c.by) + 1
+	if !slices.Contains(c.lengths, len(text)) {
+		c.lengths = append(c.lengths, len(text))
+		slices.SortFunc(c.lengths, func(a, b int) int { return b - a })
 	}
 }
 
-// longest returns the number of the longest of the texts that cut gives; 0 if it gives none.
-func (a *affixes) longest(cut func(n int) string, most int) int {
-	for _, n := range a.lengths {
-		if n <= most {
-			if i, ok := a.by[cut(n)]; ok {
-				return i
-			}
+// compare writes what comparisons say of a text.
+func (o *Observed) compare(b []byte, text string) []byte {
+	for _, c := range o.texts {
+		b = binary.AppendUvarint(b, uint64(c.of(text)))
+	}
+	return b
+}
+
+// of returns the number of the longest of its texts for which the comparison holds; 0 if it holds
+// for none.
+func (c *comparison) of(text string) int {
+	if c.kind == textEqual {
+		return c.by[text]
+	}
+	for _, n := range c.lengths {
+		part := text[:min(n, len(text))]
+		if c.kind == textSuffixed {
+			part = text[max(len(text)-n, 0):]
+		}
+		if i, ok := c.by[part]; ok && len(part) == n {
+			return i
 		}
 	}
 	return 0
 }
 
-// number writes whether the clock has passed the moments at which comparisons with a number
-// change.
-func (o *Observed) number(b []byte, n ast.Number, at *instrument.Validity) ([]byte, bool) {
+// partObservation is of what is at a place of a value, nil if nothing is; place reports whether the
+// value is of a type that has such places.
+func partObservation(of *Observed, place func(ast.Value) (*ast.Term, bool)) observation {
+	return func(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool) {
+		part, ok := place(v)
+		if ok && part == nil {
+			return of.Value(b, nil, at), true
+		} else if ok {
+			b = of.Value(b, part.Value, at)
+		}
+		return b, ok
+	}
+}
+
+func lengthObservation(b []byte, v ast.Value, _ *instrument.Validity) ([]byte, bool) {
+	array, ok := v.(*ast.Array)
+	if !ok {
+		return b, false
+	}
+	return binary.AppendUvarint(b, uint64(array.Len())), true
+}
+
+// observation writes whether the clock has passed the moment at which a comparison with a number
+// changes.
+func (f clockForm) observation(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool) {
+	n, _ := v.(ast.Number)
 	value, ok := n.Float64()
 	if !ok {
 		return b, false
 	}
-	for _, f := range o.clocks {
-		moment := (value - f.offset) / f.factor
-		at.ChangesAt(moment)
-		b = appendBool(b, moment > float64(at.Now))
+	moment := (value - f.offset) / f.factor
+	at.ChangesAt(moment)
+	if moment > float64(at.Now) {
+		return append(b, 1), true
 	}
-	return b, true
+	return append(b, 0), true
 }
 
-// result is what is observed of the result of a call.
-type result struct {
-	builtin  string
-	function topdown.BuiltinFunc
-	// operands are those of the call; that of the value is nil.
-	operands []*ast.Term
-	value    int
-	*Observed
-}
-
-// addCall adds a call by its name in the tree.
-func (o *Observed) addCall(name string, of *Observed) {
+// callObservation is of the result of a call, by its name in the tree.
+func callObservation(name string, of *Observed) observation {
 	parts := strings.Split(name, "\x00")
-	r := result{builtin: parts[0], function: topdown.GetBuiltin(parts[0]), Observed: of, value: -1}
-	if instrument.IsToken(parts[0]) {
-		r.function = instrument.CachedToken(parts[0])
-	}
 	_, known := observable[parts[0]]
+	c := call{topdown.GetBuiltin(parts[0]), make([]*ast.Term, len(parts)-1), slices.Index(parts, "") - 1}
+	if instrument.IsToken(parts[0]) {
+		c.function = instrument.CachedToken(parts[0])
+	}
 	for i, text := range parts[1:] {
-		var operand *ast.Term
-		if text == "" {
-			r.value = i
-		} else if t, err := ast.ParseTerm(text); err == nil {
-			operand = t
-		} else {
-			known = false
+		if i == c.value {
+			continue
 		}
-		r.operands = append(r.operands, operand)
+		operand, err := ast.ParseTerm(text)
+		c.operands[i], known = operand, known && err == nil
 	}
-	if !known || r.value < 0 || r.function == nil {
-		o.of = observedWhole
-		return
+	if !known || c.value < 0 {
+		return unknown
 	}
-	o.results = append(o.results, r)
+	return func(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool) {
+		return of.Value(b, c.result(v, at), at), true
+	}
 }
 
-// calls writes what is observed of the results of calls with a value.
-func (o *Observed) calls(b []byte, v ast.Value, at *instrument.Validity) []byte {
-	for i := range o.results {
-		b = o.results[i].Value(b, o.results[i].call(v, at), at)
-	}
-	return b
+// call is a call of a built-in with constants beside one value.
+type call struct {
+	function topdown.BuiltinFunc
+	operands []*ast.Term
+	// value is which of the operands is the value.
+	value int
 }
 
-// call returns the result of the call with a value; nil if it has none, as where Rego has it
+// result returns the result of the call with a value; nil if it has none, as where Rego has it
 // undefined.
-func (r *result) call(v ast.Value, at *instrument.Validity) (out ast.Value) {
+func (c *call) result(v ast.Value, at *instrument.Validity) (out ast.Value) {
 	defer func() {
 		if recover() != nil {
 			at.Until = at.Now
 		}
 	}()
-	operands := slices.Clone(r.operands)
-	operands[r.value] = ast.NewTerm(v)
+	operands := slices.Clone(c.operands)
+	operands[c.value] = ast.NewTerm(v)
 	validity := &instrument.Validity{Context: context.Background(), Now: at.Now, Until: instrument.Forever}
 	bctx := topdown.BuiltinContext{Context: validity, Time: ast.NumberTerm(json.Number(strconv.FormatInt(at.Now, 10)))}
-	err := r.function(bctx, operands, func(t *ast.Term) error {
+	err := c.function(bctx, operands, func(t *ast.Term) error {
 		out = t.Value
 		return nil
 	})

@@ -1,11 +1,11 @@
 package dependencies
 
 import (
-	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/open-policy-agent/opa/v1/ast"
 
 	"understudy/rego/instrument"
 )
@@ -42,13 +42,22 @@ type writtenOf struct {
 // observedIDs is the last ID. They are never used again, and keep no program in memory.
 var observedIDs atomic.Uint64
 
-// checksTokens reports whether a built-in for tokens is called with the value, or with what
-// is made of it.
-func (o *Observed) checksTokens() bool {
-	return slices.ContainsFunc(o.results, func(r result) bool { return instrument.IsToken(r.builtin) || r.checksTokens() })
+// checksTokens reports whether a built-in for tokens is called at a name in the tree, or with what
+// is made by the call there.
+func (r *Reads) checksTokens(name string) bool {
+	builtin := builtinOf(name)
+	if builtin == "" || instrument.IsToken(builtin) {
+		return builtin != ""
+	}
+	for name, child := range r.children {
+		if child.checksTokens(name) {
+			return true
+		}
+	}
+	return false
 }
 
-// cached is write with a cache.
+// cached is Text with a cache.
 func (o *Observed) cached(b []byte, text string, at *instrument.Validity) []byte {
 	key := observedKey{o.id, text}
 	if hit, ok := observedCache.GetIfPresent(key); ok && at.Now >= hit.from && at.Now < hit.until {
@@ -57,7 +66,7 @@ func (o *Observed) cached(b []byte, text string, at *instrument.Validity) []byte
 	}
 	own := instrument.Validity{Now: at.Now, Until: instrument.Forever}
 	begin := len(b)
-	b = o.write(b, text, &own)
+	b = o.Value(b, ast.String(text), &own)
 	at.Until = min(at.Until, own.Until)
 	if own.Until > own.Now {
 		key.text = strings.Clone(text) // it is a part of a request

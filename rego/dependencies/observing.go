@@ -6,142 +6,127 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// aliasing reports whether an expression only gives names to a path of the input, and to
-// elements of what is there. It notes what else such a match reads: that there is something,
-// and of an array its length and the elements that have to be equal to something.
-func (w *walker) aliasing(e *ast.Expr) bool {
-	if !e.IsEquality() || e.Negated {
-		return false
-	}
+// An expression that only gives names to paths, or finds out something about what is there, reads
+// no more than that. What of an expression none of the functions below understands is walked, and
+// a path that is met there is read whole.
+
+// observing reports whether an expression does nothing but observe a path, and notes all that
+// it reads.
+func (w *walker) observing(e *ast.Expr) bool {
+	return w.matching(e) || w.clockBound(e) || w.comparing(e) || w.calling(e)
+}
+
+// matching is for the equality of a path with a pattern.
+func (w *walker) matching(e *ast.Expr) bool {
 	for i := range 2 {
-		pattern := e.Operand(i)
-		if path, ok := w.inputPath(e.Operand(1 - i)); ok && w.isPattern(pattern, e, path) {
-			w.found.Reads.addExists(path)
-			w.matched(pattern, e, path)
-			if _, taken := pattern.Value.(*ast.Array); taken {
-				w.causes.reads(Compared, path)
-			}
+		if !e.IsEquality() {
+			return false
+		}
+		if path := w.path(e.Operand(1 - i)); path != nil && w.match(e.Operand(i), path, e) {
+			w.exists(path)
 			return true
 		}
 	}
 	return false
 }
 
-// isPattern reports whether a term is an array, or a variable that the expression makes an
-// alias of the path.
-func (w *walker) isPattern(t *ast.Term, e *ast.Expr, path []string) bool {
-	switch v := t.Value.(type) {
-	case *ast.Array:
-		return true
+// match notes what a match of a pattern with the value at a path reads: nothing of what the
+// expression only gives a name to; of an array its length, and the elements that have to be equal
+// to something. It reports false if it does not understand the pattern.
+func (w *walker) match(pattern *ast.Term, path []string, e *ast.Expr) bool {
+	switch p := pattern.Value.(type) {
 	case ast.Var:
-		alias, ok := w.unit.aliases[v]
-		return ok && alias.expr == e && slices.Equal(alias.path, path)
+		if alias := w.unit.aliases[p]; alias.expr == e && slices.Equal(alias.path, path) {
+			return true
+		}
+	case *ast.Array:
+		w.reads(below(path, lengthName))
+		for i := range p.Len() {
+			if at := below(path, IndexName(i)); !w.match(p.Elem(i), at, e) {
+				w.reads(at)
+				w.walk(p.Elem(i))
+			}
+		}
+		return true
 	}
-	return false
+	return w.compare(textEqual, path, pattern, false)
 }
 
-// matched notes what a match of a pattern with the value at a path reads.
-func (w *walker) matched(t *ast.Term, e *ast.Expr, path []string) {
-	array, ok := t.Value.(*ast.Array)
+// compare notes the comparison of a path with a term, or with its elements, if it is known which
+// texts these are. What is no text is compared too.
+func (w *walker) compare(kind string, path []string, with *ast.Term, elements bool) bool {
+	texts, ok := w.unit.texts(with, elements)
 	if !ok {
-		return
-	}
-	w.found.Reads.addWhole(below(path, lengthName))
-	for i := range array.Len() {
-		element, at := array.Elem(i), below(path, IndexName(i))
-		text, isText := element.Value.(ast.String)
-		v, isVar := element.Value.(ast.Var)
-		switch {
-		case isVar && v.IsWildcard():
-		case isText:
-			w.found.Reads.addWhole(below(at, textName(textEqual, string(text))))
-		case w.isPattern(element, e, at):
-			w.matched(element, e, at)
-		default:
-			w.whole(at)
-			w.walk(element)
-		}
-	}
-}
-
-// observing reports whether an expression is an observation of a path, and notes it with all
-// else that the expression reads.
-func (w *walker) observing(e *ast.Expr, terms []*ast.Term) bool {
-	name := w.analysis.Builtins.Original(nameOfCall(e))
-	if c, ok := w.analysis.clocked[e]; ok {
-		w.causes.calls(ClockBound, ast.NowNanos.Name)
-		path, ok := w.inputPath(terms[c.operand])
-		if ok {
-			w.found.Reads.addWhole(below(path, clockName(c.form)))
-			w.others(terms, c.operand)
-		}
-		return ok
-	}
-	return w.comparing(name, terms) || w.calling(name, e, terms)
-}
-
-// comparing reports whether an expression compares a path with texts that are known.
-func (w *walker) comparing(name string, terms []*ast.Term) bool {
-	kind, ok := comparisonKinds[name]
-	if !ok || len(terms) < 3 {
 		return false
 	}
-	for value := 1; value <= 2; value++ {
-		path, ok := w.inputPath(terms[value])
-		if !ok || value == 2 && !symmetric[name] {
-			continue
+	if len(texts) == 0 {
+		w.reads(path)
+	}
+	for _, text := range texts {
+		w.reads(below(path, kind+text))
+	}
+	w.walk(with)
+	return true
+}
+
+// clockBound is for a comparison of a value with the clock that is instrumented.
+func (w *walker) clockBound(e *ast.Expr) bool {
+	value, form, ok := w.unit.clockBound(e)
+	if !ok || w.unit.mocked {
+		return false
+	}
+	w.causes.calls(ClockBound, ast.NowNanos.Name)
+	for i, t := range e.Operands() {
+		switch path := w.path(t); {
+		case i == value && path != nil:
+			w.found.Reads.addWhole(below(path, form.name()))
+		case i == value || i > 1:
+			w.walk(t)
 		}
-		texts, ok := w.analysis.texts(w.unit, terms[3-value], name == ast.Member.Name)
-		if !ok {
-			continue
+	}
+	return true
+}
+
+// comparing is for other comparisons of a path with texts that are known.
+func (w *walker) comparing(e *ast.Expr) bool {
+	name := w.unit.builtin(e)
+	kind, ok := comparisonKinds[name]
+	for i := range 2 {
+		if !ok || i == 1 && name != ast.NotEqual.Name {
+			return false
 		}
-		for _, text := range texts {
-			w.found.Reads.addWhole(below(path, textName(kind, text)))
+		if path := w.path(e.Operand(i)); path != nil && w.compare(kind, path, e.Operand(1-i), name == ast.Member.Name) {
+			w.operands(e.Operands()[2:])
+			return true
 		}
-		w.causes.reads(Compared, path)
-		// What is no text is compared too.
-		w.found.Reads.addWhole(below(path, textPrefix))
-		w.others(terms, value)
-		return true
 	}
 	return false
 }
 
 // comparisonKinds :: built-in → how it compares a text with another.
 var comparisonKinds = map[string]string{
-	ast.Equality.Name: textEqual, ast.Equal.Name: textEqual, ast.NotEqual.Name: textEqual, ast.Member.Name: textEqual,
-	ast.StartsWith.Name: textPrefixed, ast.EndsWith.Name: textSuffixed, ast.Contains.Name: textContains,
+	ast.NotEqual.Name: textEqual, ast.Member.Name: textEqual, ast.StartsWith.Name: textPrefixed, ast.EndsWith.Name: textSuffixed,
 }
 
-// symmetric are those of which either operand may be the value.
-var symmetric = map[string]bool{ast.Equality.Name: true, ast.Equal.Name: true, ast.NotEqual.Name: true}
-
-// calling reports whether an expression is another call that is an observation.
-func (w *walker) calling(name string, e *ast.Expr, terms []*ast.Term) bool {
-	path, output := w.analysis.call(w.unit, e, name)
+// calling is for another call that is an observation, or makes a function of the clock.
+func (w *walker) calling(e *ast.Expr) bool {
+	path, output := w.unit.call(e)
 	if path == nil {
 		return false
 	}
-	for i, t := range terms[1:] {
-		switch _, ok := w.inputPath(t); {
-		case t == output && !e.Negated && w.isPattern(t, e, path):
-			w.found.Reads.addExists(path)
-			w.matched(t, e, path)
-			return true
-		case t == output || !ok:
-			w.others(terms[i:i+2], 0)
-		}
-	}
-	w.causes.reads(Compared, path)
-	w.found.Reads.addWhole(path)
-	return true
-}
-
-// others walks the operands of a call but for one.
-func (w *walker) others(terms []*ast.Term, but int) {
-	for i, t := range terms {
-		if i > 0 && i != but {
+	for _, t := range e.Operands() {
+		if t != output && w.path(t) == nil {
 			w.walk(t)
 		}
 	}
+	switch {
+	case output == nil:
+		w.reads(path)
+	case w.match(output, path, e):
+		w.exists(path)
+	default:
+		w.reads(path)
+		w.walk(output)
+	}
+	return true
 }

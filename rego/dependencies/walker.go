@@ -58,17 +58,15 @@ func (a *Analysis) Of(ref ast.Ref) Dependencies { return a.of(ref, nil) }
 func (a *Analysis) of(ref ast.Ref, causes *causes) Dependencies {
 	w := &walker{
 		causes:   causes,
-		analysis: a, unit: &unit{}, seen: make(map[*ast.Rule]depth), followed: make(map[string]bool),
-		found: Dependencies{Reads: &Reads{}, Deterministic: true},
+		analysis: a, seen: make(map[*ast.Rule]depth), followed: make(map[string]bool),
+		found: Dependencies{Reads: &Reads{}, Cacheable: true, Deterministic: true},
 	}
-	w.found.Cacheable = !a.touchesClock(ref)
 	for _, rule := range a.RulesAt(ref) {
 		w.follow(rule, everything)
 	}
 	for len(w.queue) > 0 {
 		next := w.queue[0]
 		w.queue = w.queue[1:]
-		w.unit = a.units[next.rule]
 		w.rule(next)
 	}
 	w.found.Reads.settle()
@@ -77,14 +75,11 @@ func (a *Analysis) of(ref ast.Ref, causes *causes) Dependencies {
 
 // rule walks a rule with its else branches.
 func (w *walker) rule(next visit) {
-	if w.unit == nil {
+	if w.analysis.opaque {
 		w.giveUp()
 		return
 	}
-	if w.unit.dependsOnClock {
-		w.causes.clock(next.rule)
-		w.found.Cacheable = false
-	}
+	w.unit = w.analysis.unit(next.rule)
 	for r := next.rule; r != nil; r = r.Else {
 		if next.depth == everything {
 			// The visitor of OPA leaves out the reference of a head.
@@ -144,57 +139,54 @@ func (w *walker) expr(e *ast.Expr) bool {
 		return false
 	}
 	w.builtin(operator.String())
-	if w.objectGet(operator, terms) || w.aliasing(e) || w.observing(e, terms) {
-		return true
-	}
-	for _, operand := range terms[1:] {
-		w.walk(operand)
+	if !w.objectGet(e) && !w.observing(e) {
+		w.operands(terms[1:])
 	}
 	return true
 }
 
-// builtin notes a call of a built-in. The clock and tokens that are checked against it
-// are judged for the unit as a whole (clock.go).
+// builtin notes a call of a built-in. The clock is a path, and noted as what uses it
+// (reads).
 func (w *walker) builtin(name string) {
-	if w.analysis.Builtins.Original(name) == ast.JWTDecodeVerify.Name {
-		w.causes.calls(ClockBound, ast.JWTDecodeVerify.Name)
-	}
-	if !pure[name] && name != ast.NowNanos.Name && name != ast.JWTDecodeVerify.Name && !w.analysis.Builtins.Has(name) {
-		w.causes.calls(Impure, name)
+	instrumented := w.analysis.Builtins.Has(name)
+	switch original := w.analysis.Builtins.Original(name); {
+	case original == ast.JWTDecodeVerify.Name && instrumented:
+		w.causes.calls(ClockBound, original)
+	case original == ast.JWTDecodeVerify.Name:
+		w.causes.calls(ClockUsed, original)
+		w.found.Cacheable = false
+	case !pure[original] && original != ast.NowNanos.Name:
+		w.causes.calls(Impure, original)
 		w.found.Cacheable, w.found.Deterministic = false, false
 	}
 }
 
 // objectGet understands object.get with a constant key: it reads that key and needs
 // the object to be there.
-func (w *walker) objectGet(operator ast.Ref, terms []*ast.Term) bool {
-	if len(terms) < 4 || !operator.Equal(ast.ObjectGet.Ref()) {
+func (w *walker) objectGet(e *ast.Expr) bool {
+	terms := e.Operands()
+	if w.unit.builtin(e) != ast.ObjectGet.Name || len(terms) < 3 {
 		return false
 	}
-	object, ok := w.inputPath(terms[1])
-	if !ok {
+	object := w.path(terms[0])
+	keys, ok := constantKeys(terms[1])
+	if object == nil || !ok {
 		return false
 	}
-	keys, ok := constantKeys(terms[2])
-	if !ok {
-		return false
-	}
-	w.found.Reads.addExists(object)
-	w.whole(slices.Concat(object, keys))
-	for _, operand := range terms[3:] {
-		w.walk(operand)
-	}
+	w.exists(object)
+	w.reads(slices.Concat(object, keys))
+	w.operands(terms[2:])
 	return true
 }
 
-// inputPath returns the path of the input that a term stands for, and follows the rule by
+// path returns the path that a term stands for, nil if there is none, and follows the rule by
 // which it does.
-func (w *walker) inputPath(t *ast.Term) ([]string, bool) {
-	path, by, ok := w.analysis.path(w.unit, t)
-	if ok && by != nil {
+func (w *walker) path(t *ast.Term) []string {
+	path, by := w.unit.path(t)
+	if by != nil {
 		w.follow(by, conditions)
 	}
-	return path, ok
+	return path
 }
 
 // constantKeys returns the keys of a path operand: a string, or an array of strings.
@@ -222,24 +214,36 @@ func (w *walker) variable(v ast.Var) {
 		w.giveUp()
 		return
 	}
-	if path, ok := w.unit.alias(v); ok {
-		w.whole(path)
+	if alias, ok := w.unit.aliases[v]; ok {
+		w.reads(alias.path)
 	}
 }
 
-// whole notes that a value is used as it is.
-func (w *walker) whole(path []string) {
-	w.causes.reads(Whole, path)
+// reads notes that all of what is at a path is used. What the clock says must not be.
+func (w *walker) reads(path []string) {
+	if isClock(path) {
+		w.causes.calls(ClockUsed, ast.NowNanos.Name)
+		w.found.Cacheable = false
+		return
+	}
+	w.causes.reads(path)
 	w.found.Reads.addWhole(path)
 }
 
-// ref looks at a reference: to the input, to an alias of it, to rules or to data.
+// exists notes that it matters whether there is something at a path.
+func (w *walker) exists(path []string) {
+	if !isClock(path) {
+		w.found.Reads.addExists(path)
+	}
+}
+
+// ref looks at a reference: to what has a path, to rules or to data.
 func (w *walker) ref(ref ast.Ref) {
-	if path, rest, by := w.analysis.resolve(w.unit, ref); path != nil {
+	if path, rest, by := w.unit.resolve(ref); path != nil {
 		if by != nil {
 			w.follow(by, conditions)
 		}
-		w.whole(path)
+		w.reads(path)
 		w.operands(rest)
 		return
 	}
