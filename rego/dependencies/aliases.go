@@ -81,10 +81,17 @@ func (u *unit) define(e *ast.Expr) {
 		if path, _ := u.path(value); path != nil {
 			u.match(t, path, e)
 		}
-		if v, ok := t.Value.(ast.Var); ok && !u.seen[v] && strings.HasPrefix(string(v), ast.LocalVarPrefix) {
+		if v, ok := t.Value.(ast.Var); ok && strings.HasPrefix(string(v), ast.LocalVarPrefix) && u.isNew(t) && !u.isNew(value) {
 			u.definitions[v] = value
 		}
 	}
+}
+
+// isNew reports whether a term is a variable that was not met before. No variable is defined by
+// such a one, so none is by itself.
+func (u *unit) isNew(t *ast.Term) bool {
+	v, ok := t.Value.(ast.Var)
+	return ok && !u.seen[v]
 }
 
 // match notes the new variables of a pattern that an expression matches with what is at a path.

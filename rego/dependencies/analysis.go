@@ -46,7 +46,7 @@ type Analysis struct {
 // of the policy. If opaque is set, nothing is known of any rule.
 func Analyse(compiler *ast.Compiler, data ast.Value, from []ast.Ref, opaque bool) *Analysis {
 	a := &Analysis{
-		compiler: compiler, opaque: opaque, data: data, mocked: true,
+		compiler: compiler, opaque: opaque, data: data, mocked: opaque,
 		units: make(map[*ast.Rule]*unit), rules: make(map[string]*ast.Rule),
 	}
 	if opaque {
@@ -61,7 +61,11 @@ func Analyse(compiler *ast.Compiler, data ast.Value, from []ast.Ref, opaque bool
 			a.rules[name] = rule
 		}
 	}
-	if a.mocked = a.mocks(from); a.mocked {
+	for _, ref := range from {
+		a.Of(ref) // for the modifiers on the way
+	}
+	a.looks = 0
+	if a.mocked {
 		return a
 	}
 	for _, module := range compiler.Modules {

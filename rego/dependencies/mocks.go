@@ -11,39 +11,12 @@ import (
 // of that built-in, so nothing is instrumented where such a modifier may be evaluated.
 // The rules of a policy's tests are full of them, but a decision does not reach those.
 
-// mocks reports whether an evaluation from one of the references may meet a modifier
-// that replaces a built-in which one of ours may stand in for. It also finds out whether
-// any built-in may be replaced.
-func (a *Analysis) mocks(from []ast.Ref) bool {
-	found := false
-	seen := make(map[*ast.Rule]bool)
-	var follow func(ref ast.Ref)
-	visitor := ast.NewGenericVisitor(func(x any) bool {
-		switch x := x.(type) {
-		case *ast.With:
-			found = found || instrumentable(x.Target)
-			a.replaced = a.replaced || !IsDocument(x.Target)
-		case ast.Ref:
-			follow(x)
-		}
-		return false
-	})
-	follow = func(ref ast.Ref) {
-		if !ref[0].Equal(ast.DefaultRootDocument) {
-			return
-		}
-		for _, rule := range a.RulesAt(ref) {
-			if !seen[rule] {
-				seen[rule] = true
-				visitor.Walk(rule)
-				visitor.Walk(rule.Head.Reference)
-			}
-		}
+// mocks notes what an evaluation may meet with an expression that has modifiers.
+func (a *Analysis) mocks(e *ast.Expr) {
+	for _, with := range e.With {
+		a.mocked = a.mocked || instrumentable(with.Target)
+		a.replaced = a.replaced || !IsDocument(with.Target)
 	}
-	for _, ref := range from {
-		follow(ref)
-	}
-	return found
 }
 
 // Mocked reports whether a built-in may be replaced by another in an evaluation: then an

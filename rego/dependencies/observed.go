@@ -24,7 +24,8 @@ type Observed struct {
 	texts []*comparison
 	// others are all other observations.
 	others []observation
-	// id is set if what is written of a text is cached, under it.
+	// id is set if a built-in for tokens is called with the value, or with what a call makes of
+	// it: what is written of a text is cached under it.
 	id uint64
 }
 
@@ -51,17 +52,16 @@ func (r *Reads) Observe() *Observed {
 	if r.whole {
 		o.others = []observation{unknown}
 	}
-	tokens := false
 	for _, name := range slices.Sorted(maps.Keys(r.children)) {
 		if kind := name[:min(len(name), len(textEqual))]; slices.Contains(textKinds, kind) {
 			o.addText(kind, name[len(kind):])
 			continue
 		}
-		o.others = append(o.others, newObservation(name, r.children[name].Observe()))
-		tokens = tokens || r.children[name].checksTokens(name)
-	}
-	if tokens {
-		o.id = observedIDs.Add(1)
+		below, builtin := r.children[name].Observe(), builtinOf(name)
+		o.others = append(o.others, newObservation(name, below))
+		if instrument.IsToken(builtin) || builtin != "" && below.id != 0 {
+			o.id = observedIDs.Add(1)
+		}
 	}
 	return o
 }

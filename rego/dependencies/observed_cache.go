@@ -42,21 +42,6 @@ type writtenOf struct {
 // observedIDs is the last ID. They are never used again, and keep no program in memory.
 var observedIDs atomic.Uint64
 
-// checksTokens reports whether a built-in for tokens is called at a name in the tree, or with what
-// is made by the call there.
-func (r *Reads) checksTokens(name string) bool {
-	builtin := builtinOf(name)
-	if builtin == "" || instrument.IsToken(builtin) {
-		return builtin != ""
-	}
-	for name, child := range r.children {
-		if child.checksTokens(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // cached is Text with a cache.
 func (o *Observed) cached(b []byte, text string, at *instrument.Validity) []byte {
 	key := observedKey{o.id, text}

@@ -53,16 +53,6 @@ var pure = setOf(
 	"graphql.schema_is_valid",
 )
 
-// impure are the other built-ins that a policy may call: they read the clock, are
-// random, or have an effect.
-var impure = setOf(
-	"time.now_ns", "io.jwt.decode_verify",
-	"crypto.x509.parse_and_verify_certificates", "crypto.x509.parse_and_verify_certificates_with_options",
-	"rand.intn", "uuid.rfc4122", "io.jwt.encode_sign", "io.jwt.encode_sign_raw", "providers.aws.sign_req",
-	"print", "internal.print", "trace", "rego.parse_module", "rego.metadata.chain", "rego.metadata.rule",
-	"internal.test_case",
-)
-
 func setOf(names ...string) map[string]bool {
 	out := make(map[string]bool, len(names))
 	for _, name := range names {

@@ -7,6 +7,16 @@ import (
 	"understudy/rego/compile"
 )
 
+// impure are the other built-ins that a policy may call: they read the clock, are
+// random, or have an effect.
+var impure = setOf(
+	"time.now_ns", "io.jwt.decode_verify",
+	"crypto.x509.parse_and_verify_certificates", "crypto.x509.parse_and_verify_certificates_with_options",
+	"rand.intn", "uuid.rfc4122", "io.jwt.encode_sign", "io.jwt.encode_sign_raw", "providers.aws.sign_req",
+	"print", "internal.print", "trace", "rego.parse_module", "rego.metadata.chain", "rego.metadata.rule",
+	"internal.test_case",
+)
+
 // TestEveryBuiltinIsJudged: a new version of OPA brings built-ins of which somebody
 // has to say whether their values can be cached.
 func TestEveryBuiltinIsJudged(t *testing.T) {
@@ -14,7 +24,7 @@ func TestEveryBuiltinIsJudged(t *testing.T) {
 	for _, b := range compile.Capabilities.Builtins {
 		all = append(all, b.Name)
 		if pure[b.Name] == impure[b.Name] {
-			t.Errorf("%s is in neither list of pure.go, or in both", b.Name)
+			t.Errorf("%s is in neither list, pure or impure, or in both", b.Name)
 		}
 	}
 	for name := range pure {

@@ -123,6 +123,7 @@ func (w *walker) expr(e *ast.Expr) bool {
 	w.causes.reach(e.Location)
 	if len(e.With) > 0 {
 		// The modifier replaces input, data or functions for all that is reached.
+		w.analysis.mocks(e)
 		w.giveUp()
 		return false
 	}
