@@ -152,33 +152,61 @@ func (u *unit) call(e *ast.Expr) (path []string, output *ast.Term) {
 // path returns the path that a term stands for, and the rule by which it does. The path is nil,
 // not empty, if there is none.
 func (u *unit) path(t *ast.Term) (path []string, by *ast.Rule) {
-	switch v := t.Value.(type) {
-	case ast.Ref:
-		if path, rest, by := u.resolve(v); len(rest) == 0 {
-			return path, by
-		}
-	case ast.Var:
-		return u.aliases[v].path, nil
+	path, rest, by := u.resolve(t)
+	if len(rest) > 0 {
+		return nil, nil
 	}
-	return nil, nil
+	return path, by
 }
 
-// resolve returns the path that a reference leads to, as far as its names are constant, and
-// the terms after that.
-func (u *unit) resolve(ref ast.Ref) (path []string, rest ast.Ref, by *ast.Rule) {
-	base, rest, by := u.base(ref)
-	if base == nil {
+// resolve returns the path that a variable or reference leads to, as far as its names are constant,
+// the terms after that, and the rule by which it does. The conditions of that rule say whether
+// there is a value: who asks for the path has to follow it as well.
+func (u *unit) resolve(t *ast.Term) (path []string, rest []*ast.Term, by *ast.Rule) {
+	ref, ok := t.Value.(ast.Ref)
+	switch {
+	case !ok:
+		v, _ := t.Value.(ast.Var)
+		return u.aliases[v].path, nil, nil
+	case ref[0].Equal(ast.InputRootDocument):
+		path, rest = []string{}, ref[1:]
+	case ref[0].Equal(ast.DefaultRootDocument):
+		path, rest, by = u.named(ref)
+	default:
+		path, _ = u.path(ref[0])
+		rest = ref[1:]
+	}
+	if path == nil {
 		return nil, nil, nil
 	}
-	path = append(make([]string, 0, len(base)+len(rest)), base...)
-	for i, t := range rest {
+	path, rest = extend(path, rest)
+	return path, rest, by
+}
+
+// named returns the path that a rule at the beginning of a reference stands for, the terms after
+// it, and the rule.
+func (u *unit) named(ref ast.Ref) (path []string, rest []*ast.Term, by *ast.Rule) {
+	for n := 2; n <= len(ref); n++ {
+		if rule := u.ruleOf(ref[:n]); rule != nil {
+			v, _ := rule.Head.Value.Value.(ast.Var)
+			return u.unit(rule).aliases[v].path, ref[n:], rule
+		}
+	}
+	return nil, nil, nil
+}
+
+// extend returns a path with the constant names of fields and elements that follow it, and the
+// terms after these.
+func extend(path []string, by []*ast.Term) (longer []string, rest []*ast.Term) {
+	longer = slices.Clip(path)
+	for i, t := range by {
 		name, ok := nameOf(t)
 		if !ok {
-			return path, rest[i:], by
+			return longer, by[i:]
 		}
-		path = append(path, name)
+		longer = append(longer, name)
 	}
-	return path, nil, by
+	return longer, nil
 }
 
 // nameOf returns the name of a constant field or element.
@@ -191,25 +219,4 @@ func nameOf(t *ast.Term) (string, bool) {
 		return IndexName(i), ok && i >= 0
 	}
 	return "", false
-}
-
-// base resolves the head of a reference: the input, a variable or a rule that stands for a
-// path. The conditions of such a rule say whether it has a value: who asks for the path has to
-// follow the rule as well.
-func (u *unit) base(ref ast.Ref) (path []string, rest ast.Ref, by *ast.Rule) {
-	if ref[0].Equal(ast.InputRootDocument) {
-		return []string{}, ref[1:], nil
-	}
-	if !ref[0].Equal(ast.DefaultRootDocument) {
-		path, _ := u.path(ref[0])
-		return path, ref[1:], nil
-	}
-	for n := 2; n <= len(ref); n++ {
-		if rule := u.ruleOf(ref[:n]); rule != nil {
-			if v, ok := rule.Head.Value.Value.(ast.Var); ok {
-				return u.unit(rule).aliases[v].path, ref[n:], rule
-			}
-		}
-	}
-	return nil, nil, nil
 }

@@ -37,9 +37,11 @@ func (u *unit) values(t *ast.Term) (out []ast.Value, ok bool) {
 	return []ast.Value{t.Value}, ast.IsConstant(t.Value)
 }
 
-// parts returns the values that a key may lead to in some that are known; any key may if it is nil.
-// What is no text may be any key, and so may be all keys of an array: in the data "3" and 3 name
-// one element.
+// anyKey is a key that is not known.
+var anyKey = ast.VarTerm("_")
+
+// parts returns the values that a key may lead to in some that are known. What is no text may be
+// any key, and so may be all keys of an array: in the data "3" and 3 name one element.
 func (u *unit) parts(values []ast.Value, key *ast.Term, known bool) (out []ast.Value, ok bool) {
 	if !known {
 		return nil, false
@@ -56,7 +58,7 @@ func (u *unit) parts(values []ast.Value, key *ast.Term, known bool) (out []ast.V
 		case ast.Set:
 			v.Foreach(add)
 		case ast.Object:
-			if key == nil || !isText(key) {
+			if _, text := key.Value.(ast.String); !text {
 				v.Foreach(func(_, value *ast.Term) { add(value) })
 			} else if value := v.Get(key); value != nil {
 				add(value)
@@ -66,18 +68,13 @@ func (u *unit) parts(values []ast.Value, key *ast.Term, known bool) (out []ast.V
 	return out, u.looks < mostLooks && len(out) < mostConstants
 }
 
-func isText(t *ast.Term) bool {
-	_, ok := t.Value.(ast.String)
-	return ok
-}
-
 // texts returns the texts that a term may be. It may have other values beside them. If
 // elements is set, they are those in the collections that it may be. It reports false if
 // not all are known.
 func (u *unit) texts(t *ast.Term, elements bool) (out []string, ok bool) {
 	values, ok := u.values(t)
 	if elements {
-		values, ok = u.parts(values, nil, ok)
+		values, ok = u.parts(values, anyKey, ok)
 	}
 	for _, v := range values {
 		if s, is := v.(ast.String); is {

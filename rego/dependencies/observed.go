@@ -41,9 +41,7 @@ func unknown(b []byte, _ ast.Value, _ *instrument.Validity) ([]byte, bool) { ret
 const (
 	writtenAbsent byte = iota
 	writtenObserved
-	writtenText
-	writtenNumber
-	writtenOther
+	writtenWhole
 )
 
 // Observe returns how what is observed at this path is written.
@@ -143,17 +141,8 @@ func (o *Observed) Value(b []byte, v ast.Value, at *instrument.Validity) []byte 
 
 // whole writes all of a value.
 func whole(b []byte, v ast.Value) []byte {
-	switch v := v.(type) {
-	case ast.String:
-		return appendWritten(b, writtenText, string(v))
-	case ast.Number:
-		return appendWritten(b, writtenNumber, string(v))
-	}
-	return appendWritten(b, writtenOther, v.String())
-}
-
-func appendWritten(b []byte, kind byte, text string) []byte {
-	return append(binary.AppendUvarint(append(b, kind), uint64(len(text))), text...)
+	text := v.String()
+	return append(binary.AppendUvarint(append(b, writtenWhole), uint64(len(text))), text...)
 }
 
 // comparison says which of some texts another one is equal to, begins or ends with. Of two

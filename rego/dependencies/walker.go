@@ -1,8 +1,6 @@
 package dependencies
 
 import (
-	"slices"
-
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
@@ -162,20 +160,25 @@ func (w *walker) builtin(name string) {
 	}
 }
 
-// objectGet understands object.get with a constant key: it reads that key and needs
-// the object to be there.
+// objectGet understands object.get with a constant key, or an array of such: it reads what is there
+// and needs the object to be there.
 func (w *walker) objectGet(e *ast.Expr) bool {
 	terms := e.Operands()
 	if w.unit.builtin(e) != ast.ObjectGet.Name || len(terms) < 3 {
 		return false
 	}
+	keys := []*ast.Term{terms[1]}
+	if array, ok := terms[1].Value.(*ast.Array); ok {
+		keys = nil
+		array.Foreach(func(key *ast.Term) { keys = append(keys, key) })
+	}
 	object := w.path(terms[0])
-	keys, ok := constantKeys(terms[1])
-	if object == nil || !ok {
+	path, rest := extend(object, keys)
+	if object == nil || len(rest) > 0 {
 		return false
 	}
 	w.exists(object)
-	w.reads(slices.Concat(object, keys))
+	w.reads(path)
 	w.operands(terms[2:])
 	return true
 }
@@ -188,25 +191,6 @@ func (w *walker) path(t *ast.Term) []string {
 		w.follow(by, conditions)
 	}
 	return path
-}
-
-// constantKeys returns the keys of a path operand: a string, or an array of strings.
-func constantKeys(t *ast.Term) ([]string, bool) {
-	switch v := t.Value.(type) {
-	case ast.String:
-		return []string{string(v)}, plainName(string(v))
-	case *ast.Array:
-		var keys []string
-		for i := range v.Len() {
-			key, ok := v.Elem(i).Value.(ast.String)
-			if !ok || !plainName(string(key)) {
-				return nil, false
-			}
-			keys = append(keys, string(key))
-		}
-		return keys, len(keys) > 0
-	}
-	return nil, false
 }
 
 // variable is one that stands alone: an alias of a path is read whole then.
@@ -240,7 +224,7 @@ func (w *walker) exists(path []string) {
 
 // ref looks at a reference: to what has a path, to rules or to data.
 func (w *walker) ref(ref ast.Ref) {
-	if path, rest, by := w.unit.resolve(ref); path != nil {
+	if path, rest, by := w.unit.resolve(ast.NewTerm(ref)); path != nil {
 		if by != nil {
 			w.follow(by, conditions)
 		}
