@@ -20,7 +20,8 @@ import (
 // One goroutine exports, a batch at a time. What fails for a time is tried again until it
 // succeeds, while the records behind it wait. A record is dropped, and counted, only if the
 // queue is full, if the collector refuses it, or if the process ends before it is taken. It
-// is safe for concurrent use.
+// is safe for concurrent use. Queues of one provider share what a record consists of: no
+// processor may change one.
 type queue struct {
 	bounds
 	// name is that of the queue in metrics and log lines, such as "preview".
@@ -138,7 +139,7 @@ func (q *queue) put(r *sdklog.Record, reserved bool) (ready bool, dropped dropRe
 	if q.latest == nil {
 		q.latest = make([]sdklog.Record, 0, q.batch)
 	}
-	q.latest = append(q.latest, r.Clone())
+	q.latest = append(q.latest, *r) // not a clone: the SDK made it for this call
 	q.held++
 	if len(q.latest) == q.batch {
 		q.batches = append(q.batches, q.latest)

@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/telemetry"
@@ -243,5 +245,46 @@ func TestTheEndOfAQueue(t *testing.T) {
 			e.close(t, 2*time.Second)
 			e.await(t, "lost=95")
 		})
+	}
+}
+
+// attributesOf is an exporter that says how many attributes each record has.
+type attributesOf chan int
+
+func (a attributesOf) Export(_ context.Context, records []sdklog.Record) error {
+	for _, r := range records {
+		a <- r.AttributesLen()
+	}
+	return nil
+}
+func (attributesOf) ForceFlush(context.Context) error { return nil }
+func (attributesOf) Shutdown(context.Context) error   { return nil }
+
+// TestTwoQueues of one provider keep the same records, and export them at the same time.
+func TestTwoQueues(t *testing.T) {
+	const records = 1000
+	c, console, record := newCollector(t, "grpc"), make(attributesOf, records), previewRecord()
+	c.listen(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+c.address)
+	logger, closers := slog.New(slog.DiscardHandler), &lifecycle.Closers{}
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Node: "test", Console: console}, logger, closers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		record.SetBody(attribute.StringValue(fmt.Sprint(i)))
+		tel.Logs.Logger("test").Emit(t.Context(), record)
+	}
+	if err := closers.Close(lifecycle.NewEnding(patience, nil), logger); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.count(); got != records {
+		t.Errorf("the collector got %d different records, want %d", got, records)
+	}
+	for range records {
+		if got := <-console; got != record.AttributesLen() {
+			t.Fatalf("a record has %d attributes on the console, want %d", got, record.AttributesLen())
+		}
 	}
 }
