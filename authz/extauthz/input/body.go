@@ -66,7 +66,7 @@ func (c *Check) body() (body.Body, error) {
 
 // sent returns the body as it was sent, without the path.
 func (c *Check) sent() body.Sent {
-	s := body.Sent{Text: at.body.of(c), Bytes: at.rawBody.of(c), ContentType: c.headers("content-type")}
+	s := body.Sent{Text: at.body.of(c), Bytes: at.rawBody.of(c).text, ContentType: c.headers("content-type")}
 	s.Partial, _ = c.header(body.PartialHeader)
 	s.ContentLength, s.HasLength = c.header("content-length")
 	return s

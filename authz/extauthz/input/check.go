@@ -1,6 +1,7 @@
 package input
 
 import (
+	"iter"
 	"strings"
 
 	"understudy/authz"
@@ -15,10 +16,8 @@ type Check struct {
 	// starts on: a look-up is an index, and nothing is allocated for it. Texts are
 	// parts of the request's bytes, without a copy.
 	texts    [maxTexts]string
-	integers [maxIntegers]int64
+	integers [maxIntegers]uint64
 	maps     [maxMaps][]pair
-	// opaques are messages on the wire.
-	opaques [maxOpaques]string
 	// present has a bit for each message that the request has.
 	present uint32
 	// full says that it comes from the full decode.
@@ -31,58 +30,62 @@ type Check struct {
 
 // header returns a header; its name is in lower case. Of several raw ones it is the first.
 func (c *Check) header(name string) (string, bool) {
-	if value, ok := lookup(at.headers.of(c), name); ok || !c.full {
-		return value, ok
+	if value, ok := lookup(at.headers.of(c), name); ok {
+		return value, true
 	}
-	value, ok := "", false
-	c.eachRaw(func(key, raw string) {
-		if !ok && strings.EqualFold(key, name) {
-			value, ok = raw, true
-		}
-	})
-	return value, ok
+	if raw := c.rawHeader(name); len(raw) > 0 {
+		return raw[0], true
+	}
+	return "", false
 }
 
 // headers returns a header; its name is in lower case. Several raw ones are joined by
 // commas, as Envoy joins those that are not raw.
 func (c *Check) headers(name string) string {
-	if value, ok := lookup(at.headers.of(c), name); ok || !c.full {
+	if value, ok := lookup(at.headers.of(c), name); ok {
 		return value
 	}
-	var values []string
-	c.eachRaw(func(key, raw string) {
-		if strings.EqualFold(key, name) {
-			values = append(values, raw)
-		}
-	})
-	return strings.Join(values, ",")
+	return strings.Join(c.rawHeader(name), ",")
 }
 
-// The numbers of the fields of a header in a HeaderMap, which has nothing but headers.
+// rawHeader returns the raw headers of a name, which only a full decode has.
+func (c *Check) rawHeader(name string) (values []string) {
+	if !c.full {
+		return nil
+	}
+	for h := range c.rawHeaders() {
+		if strings.EqualFold(h.name, name) {
+			values = append(values, h.value)
+		}
+	}
+	return values
+}
+
+// The numbers of the fields of a header in a HeaderMap, which has nothing but headers. It has
+// a value or a raw value.
 const (
 	headerName     = 1
 	headerValue    = 2
 	headerRawValue = 3
 )
 
-// eachRaw calls f for each of the headers that Envoy sends with encode_raw_headers.
-func (c *Check) eachRaw(f func(name, value string)) {
-	for _, header := range fields(c.opaques[at.headerMap.slot]) {
-		var name, value, raw string
-		for number, part := range fields(header.text) {
-			switch number {
-			case headerName:
-				name = part.text
-			case headerValue:
-				value = part.text
-			case headerRawValue:
-				raw = part.text
+// rawHeaders are the headers that Envoy sends with encode_raw_headers.
+func (c *Check) rawHeaders() iter.Seq[pair] {
+	return func(yield func(pair) bool) {
+		for _, header := range fields(at.headerMap.of(c).text) {
+			var h pair
+			for number, f := range fields(header.text) {
+				switch {
+				case number == headerName:
+					h.name = f.text
+				case number == headerValue, number == headerRawValue && f.text != "":
+					h.value = f.text
+				}
+			}
+			if !yield(h) {
+				return
 			}
 		}
-		if raw != "" {
-			value = raw
-		}
-		f(name, value)
 	}
 }
 
@@ -132,6 +135,8 @@ func (c *Check) Keys() []string {
 	for i, h := range headers {
 		out[i] = h.name
 	}
-	c.eachRaw(func(name, _ string) { out = append(out, strings.ToLower(name)) })
+	for h := range c.rawHeaders() {
+		out = append(out, strings.ToLower(h.name))
+	}
 	return out
 }

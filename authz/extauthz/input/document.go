@@ -6,6 +6,10 @@ import (
 	"understudy/rego"
 )
 
+// usualHeaders is how many headers a request has room for at once: browsers and meshes
+// send fewer, and each time the list grows it is copied.
+const usualHeaders = 32
+
 // document is the input document: the fields of a CheckRequest, by Envoy's descriptor, and
 // what is derived from them.
 //
@@ -15,13 +19,14 @@ var document = newDocument()
 
 func newDocument() *objectPart {
 	o := newObject((&authv3.CheckRequest{}).ProtoReflect().Descriptor())
-	o.add("version", constantPart{versionValue()})
-	o.add("parsed_path", pathPart{})
-	o.add("parsed_query", queryPart{})
-	o.add("parsed_body", bodyPart{})
-	o.add("truncated_body", truncatedPart{})
-	o.add("source_principal", find[*textPart](o, "attributes", "source", "principal"))
-	find[*opaquePart](o, "attributes", "request", "http", "headerMap").unusual = FallbackRawHeaders
+	o.places["version"] = constantPart{versionValue()}
+	o.places["parsed_path"] = pathPart{}
+	o.places["parsed_query"] = queryPart{}
+	o.places["parsed_body"] = bodyPart{}
+	o.places["truncated_body"] = truncatedPart{}
+	o.places["source_principal"] = find[*textPart](o, "attributes", "source", "principal")
+	find[*mapPart](o, "attributes", "request", "http", "headers").room = usualHeaders
+	find[*leafPart](o, "attributes", "request", "http", "headerMap").unusual = FallbackRawHeaders
 	return o
 }
 
@@ -29,9 +34,8 @@ func newDocument() *objectPart {
 var at = struct {
 	attributes                          *objectPart
 	method, path, host, principal, body *textPart
-	rawBody                             *bytesPart
 	headers, extensions                 *mapPart
-	headerMap                           *opaquePart
+	rawBody, headerMap                  *leafPart
 }{
 	attributes: find[*objectPart](document, "attributes"),
 	method:     find[*textPart](document, "attributes", "request", "http", "method"),
@@ -39,10 +43,10 @@ var at = struct {
 	host:       find[*textPart](document, "attributes", "request", "http", "host"),
 	principal:  find[*textPart](document, "source_principal"),
 	body:       find[*textPart](document, "attributes", "request", "http", "body"),
-	rawBody:    find[*bytesPart](document, "attributes", "request", "http", "rawBody"),
+	rawBody:    find[*leafPart](document, "attributes", "request", "http", "rawBody"),
 	headers:    find[*mapPart](document, "attributes", "request", "http", "headers"),
 	extensions: find[*mapPart](document, "attributes", "contextExtensions"),
-	headerMap:  find[*opaquePart](document, "attributes", "request", "http", "headerMap"),
+	headerMap:  find[*leafPart](document, "attributes", "request", "http", "headerMap"),
 }
 
 // versionValue is input.version, by which a policy can recognize the form of the

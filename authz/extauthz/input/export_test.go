@@ -30,7 +30,7 @@ func (r *Reader) ProjectDecoded(wire []byte, reads *rego.Reads) (rego.Input, err
 
 // FallbackOf returns why a request is decoded in full; empty if it is not.
 func FallbackOf(wire []byte) string {
-	return (&Check{}).readLazily(string(wire), nil).String()
+	return string((&Check{}).readLazily(string(wire), nil))
 }
 
 // Projecting returns a function that makes the key and the input document of a request for

@@ -11,49 +11,46 @@ import (
 // Fallback says why a request is decoded in full, which costs several times as much as the
 // lazy decoder; its decision is not cached then. It is never an error by itself: the full
 // decode finds out. The zero value says that it is not decoded in full.
-type Fallback uint8
+type Fallback string
 
-// The reasons for a full decode.
+// The reasons for a full decode, as metric labels have them.
 const (
 	// none: the lazy decoder reads the request.
-	none Fallback = iota
+	none Fallback = ""
 	// FallbackEmpty: the request has no attributes.
-	FallbackEmpty
+	FallbackEmpty Fallback = "empty"
 	// FallbackWire: the wire is broken, or a field has another type than its own.
-	FallbackWire
+	FallbackWire Fallback = "wire"
 	// FallbackText: a text is not UTF-8.
-	FallbackText
+	FallbackText Fallback = "utf8"
 	// FallbackField: there is a field that Envoy's descriptors do not have.
-	FallbackField
+	FallbackField Fallback = "unknown_field"
 	// FallbackRawHeaders: the headers are a list with raw values (encode_raw_headers).
-	FallbackRawHeaders
+	FallbackRawHeaders Fallback = "raw_headers"
 	// FallbackRepeated: a message comes twice, which protocol buffers merge.
-	FallbackRepeated
+	FallbackRepeated Fallback = "repeated_message"
 	// FallbackUnusual: an address, a time or metadata is unusual: nested too deep, with an
 	// unknown field, with text that is not UTF-8 or a number that is not finite.
-	FallbackUnusual
+	FallbackUnusual Fallback = "unusual_message"
 	// FallbackTarget: the path or the query does not parse, or may not.
-	FallbackTarget
+	FallbackTarget Fallback = "path_or_query"
 	// wholeInput: the lazy decoder has read the request, and something asks for all of it: a
 	// policy that reads its input as a whole, the decision log, or a verification.
-	wholeInput
-	// allFallbacks is the number of the values above.
-	allFallbacks
+	wholeInput Fallback = "whole_input"
 )
 
-var fallbackNames = [allFallbacks]string{
-	"", "empty", "wire", "utf8", "unknown_field", "raw_headers", "repeated_message", "unusual_message", "path_or_query", "whole_input",
+// allFallbacks are the values above without none.
+var allFallbacks = []Fallback{
+	FallbackEmpty, FallbackWire, FallbackText, FallbackField, FallbackRawHeaders, FallbackRepeated, FallbackUnusual,
+	FallbackTarget, wholeInput,
 }
-
-// String returns the reason as metric labels have it; empty for none.
-func (f Fallback) String() string { return fallbackNames[f] }
 
 // Decodes counts requests that were decoded in full. The zero value counts nothing. It is
 // safe for concurrent use.
 type Decodes struct {
 	counter metric.Int64Counter
 	// options are the labels, made once.
-	options [allFallbacks]metric.MeasurementOption
+	options map[Fallback]metric.MeasurementOption
 }
 
 // NewDecodes makes the metric understudy.full_decodes: the requests that were decoded in
@@ -64,9 +61,9 @@ func NewDecodes(provider metric.MeterProvider) (Decodes, error) {
 	if err != nil {
 		return Decodes{}, fmt.Errorf("making the metrics: %w", err)
 	}
-	d := Decodes{counter: counter}
-	for f := none + 1; f < allFallbacks; f++ {
-		d.options[f] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", f.String())))
+	d := Decodes{counter: counter, options: make(map[Fallback]metric.MeasurementOption)}
+	for _, f := range allFallbacks {
+		d.options[f] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", string(f))))
 		// An alert on a rise needs the zero.
 		counter.Add(context.Background(), 0, d.options[f])
 	}

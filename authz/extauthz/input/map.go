@@ -2,6 +2,7 @@ package input
 
 import (
 	"encoding/binary"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -49,7 +50,11 @@ func sorted(pairs []pair) []pair {
 // extensions. A Check keeps the entries in the order in which they came: a search through
 // 20 headers is faster than making a map of them. A plan has the names that the policy
 // reads, so a header that no policy looks at neither costs anything nor is part of a key.
-type mapPart struct{ slot int }
+type mapPart struct {
+	slot int
+	// room is how many entries there is room for at once.
+	room int
+}
 
 func (m *mapPart) of(c *Check) []pair { return c.maps[m.slot] }
 
@@ -74,6 +79,9 @@ func (m *mapPart) read(c *Check, entry field) Fallback {
 			return FallbackField
 		}
 		wire = rest
+	}
+	if c.maps[m.slot] == nil {
+		c.maps[m.slot] = make([]pair, 0, m.room)
 	}
 	c.maps[m.slot] = append(c.maps[m.slot], read)
 	return none
@@ -125,46 +133,40 @@ type entries struct {
 	number uint64
 }
 
-// all returns the entries as they come.
-func (e entries) all() []pair {
-	out := make([]pair, 0, e.count())
-	for number, entry := range fields(e.wire) {
-		if number == e.number {
-			out = append(out, readPair(entry.text))
+// all are the entries as they come. What is missing in one is empty.
+func (e entries) all() iter.Seq[pair] {
+	return func(yield func(pair) bool) {
+		for number, entry := range fields(e.wire) {
+			if number != e.number {
+				continue
+			}
+			var p pair
+			for number, f := range fields(entry.text) {
+				if number == entryName {
+					p.name = f.text
+				} else {
+					p.value = f.text
+				}
+			}
+			if !yield(p) {
+				return
+			}
 		}
 	}
-	return out
-}
-
-// readPair reads a valid entry. What is missing in it is empty.
-func readPair(wire string) (p pair) {
-	for number, f := range fields(wire) {
-		if number == entryName {
-			p.name = f.text
-		} else {
-			p.value = f.text
-		}
-	}
-	return p
 }
 
 // count returns how many there are. A map without entries is not written at all.
 func (e entries) count() (n int) {
-	for number := range fields(e.wire) {
-		if number == e.number {
-			n++
-		}
+	for range e.all() {
+		n++
 	}
 	return n
 }
 
 // find returns the value of a name.
 func (e entries) find(name string) (value string, found bool) {
-	for number, entry := range fields(e.wire) {
-		if number != e.number {
-			continue
-		}
-		if p := readPair(entry.text); p.name == name {
+	for p := range e.all() {
+		if p.name == name {
 			value, found = p.value, true
 		}
 	}
@@ -175,7 +177,7 @@ func (e entries) find(name string) (value string, found bool) {
 // the order of their names. With all entries, names are what differs.
 func (e entries) key(b []byte, p *plan) []byte {
 	if p.whole {
-		all := sorted(e.all())
+		all := sorted(slices.Collect(e.all()))
 		b = binary.AppendUvarint(b, uint64(len(all)))
 		for _, entry := range all {
 			b = e.of.key(appendText(b, entry.name), entry.value, wholePlan)
@@ -194,16 +196,15 @@ func (e entries) key(b []byte, p *plan) []byte {
 
 // value returns what is read of the map as an object.
 func (e entries) value(p *plan) rego.Value {
-	all := e.all()
-	object := rego.NewObject(len(all))
+	object := rego.NewObject(e.count())
 	if p.whole {
-		for _, entry := range all {
+		for entry := range e.all() {
 			object.Set(rego.NewName(entry.name), e.of.value(entry.value, wholePlan))
 		}
 		return object.Value()
 	}
 	for _, child := range p.below {
-		if value, ok := lookup(all, child.name); ok {
+		if value, ok := e.find(child.name); ok {
 			object.Set(child.field, e.of.value(value, child))
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // Here one pass checks the bytes without allocating, and a value is built only for a policy
 // that reads it.
 type messageType struct {
-	// fields :: number of a field → what it holds. Numbers without a field have no kind.
-	fields []messageField
+	// fields :: number of a field → the field; nil if there is none.
+	fields []*messageField
 	form   form
 }
 
@@ -27,22 +27,26 @@ type messageType struct {
 type form uint8
 
 const (
-	// plainForm: by its fields. Its bytes stand for it in a key.
-	plainForm form = iota
-	// mapsForm: by its fields, which are maps: Envoy's Metadata. Filters put much into it that
-	// changes with every request, such as the ID of a trace; by paths, only what is read
-	// counts in the key:
+	// byFields: by its fields, of which those that are read count in the key. Filters put much
+	// into Envoy's Metadata that changes with every request, such as the ID of a trace:
 	//
 	//	input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.sub
-	mapsForm
-	// structForm and valueForm: google.protobuf.Struct and Value, as the JSON that they are.
+	byFields form = iota
+	// structForm, valueForm and listForm: as the JSON that the message is.
 	structForm
 	valueForm
+	listForm
 )
 
+// forms are those of messages that are not read by their fields.
+var forms = map[protoreflect.FullName]form{
+	"google.protobuf.Struct": structForm, "google.protobuf.Value": valueForm, "google.protobuf.ListValue": listForm,
+}
+
+// messageField is a field of a message. Its descriptor says the rest.
 type messageField struct {
-	number uint64
-	kind   protoreflect.Kind
+	protoreflect.FieldDescriptor
+	kind protoreflect.Kind
 	// message is the type of what it holds, if that is a message; of a map, that of its
 	// entries.
 	message *messageType
@@ -50,14 +54,9 @@ type messageField struct {
 	// protocol buffers merge two of it, or the members of a oneof together, of which
 	// another one replaces the first. Fields of one bit exclude each other. Zero means
 	// that the last occurrence counts, or that all do.
-	once uint32
-	// name is that of the object's field, which is field.
-	name  string
-	field rego.Name
-	list  bool
-	isMap bool
-	// present says that the field is in the document even if it is zero.
-	present bool
+	once uint64
+	// name is that of the object's field.
+	name rego.Name
 }
 
 // maxDepth is how deep messages may nest in one that is valid. What is deeper is left to
@@ -72,111 +71,85 @@ func newMessageType(message protoreflect.MessageDescriptor) *messageType {
 	if t := types[message.FullName()]; t != nil {
 		return t
 	}
-	t := &messageType{form: formOf(message)}
+	t := &messageType{form: forms[message.FullName()]}
 	types[message.FullName()] = t
-	bits := make(map[protoreflect.FullName]uint32)
 	for i := range message.Fields().Len() {
-		f := message.Fields().Get(i)
+		f := newMessageField(message.Fields().Get(i))
 		for len(t.fields) <= int(f.Number()) {
-			t.fields = append(t.fields, messageField{})
+			t.fields = append(t.fields, nil)
 		}
-		field := messageField{
-			number: uint64(f.Number()), kind: f.Kind(), list: f.IsList(), isMap: f.IsMap(), present: f.HasPresence(),
-			name: f.JSONName(), field: rego.NewName(f.JSONName()),
+		t.fields[f.Number()] = f
+		switch oneof := f.ContainingOneof(); {
+		case oneof != nil && !oneof.IsSynthetic():
+			f.once = 1 << oneof.Index()
+		case f.message != nil && f.Cardinality() != protoreflect.Repeated:
+			f.once = 1 << (message.Oneofs().Len() + i)
 		}
-		if f.Message() != nil {
-			field.message = newMessageType(f.Message())
+		if f.IsMap() && f.MapValue().Message() == nil {
+			panic(fmt.Sprintf("the field %s is of a kind that the input document has no rule for", f.FullName()))
 		}
-		if exclusive := exclusiveName(f); exclusive != "" {
-			if bits[exclusive] == 0 {
-				bits[exclusive] = 1 << len(bits)
-			}
-			field.once = bits[exclusive]
-		}
-		t.fields[f.Number()] = field
 	}
 	return t
 }
 
-// formOf returns the form of a message. One with maps and other fields has none, nor has one
-// with a map of anything but messages: that is a panic when the program starts.
-func formOf(message protoreflect.MessageDescriptor) form {
-	switch message.FullName() {
-	case "google.protobuf.Struct":
-		return structForm
-	case "google.protobuf.Value":
-		return valueForm
+func newMessageField(f protoreflect.FieldDescriptor) *messageField {
+	out := &messageField{FieldDescriptor: f, kind: f.Kind(), name: rego.NewName(f.JSONName())}
+	if f.Message() != nil {
+		out.message = newMessageType(f.Message())
 	}
-	maps, fields := 0, message.Fields()
-	for i := range fields.Len() {
-		if fields.Get(i).IsMap() && fields.Get(i).MapValue().Kind() == protoreflect.MessageKind {
-			maps++
-		} else if fields.Get(i).IsMap() {
-			maps = -fields.Len()
-		}
-	}
-	switch maps {
-	case 0:
-		return plainForm
-	case fields.Len():
-		return mapsForm
-	}
-	panic(fmt.Sprintf("the message %s has a map that the input document has no rule for", message.FullName()))
+	return out
 }
 
-// exclusiveName returns the name by which a field may occur once only: that of its oneof
-// or, of a message, its own. It is empty if the field may occur more often.
-func exclusiveName(f protoreflect.FieldDescriptor) protoreflect.FullName {
-	switch oneof := f.ContainingOneof(); {
-	case oneof != nil && !oneof.IsSynthetic():
-		return oneof.FullName()
-	case f.Message() != nil && f.Cardinality() != protoreflect.Repeated:
-		return f.FullName()
-	}
-	return ""
-}
-
-// valid reports whether a message decodes and holds nothing that an input document could
-// not: all fields known, in their own type and as often as they may be, all text UTF-8, all
-// numbers finite.
-func (t *messageType) valid(wire string, depth int) bool {
-	seen := uint32(0)
+// valid says why a message does not decode, or holds something that an input document could
+// not: none if all fields are known, in their own type and as often as they may be, all text
+// is UTF-8 and all numbers are finite.
+func (t *messageType) valid(wire string, depth int) Fallback {
+	seen := uint64(0)
 	for len(wire) > 0 {
-		tag, rest, ok := varint(wire)
-		if !ok || depth == 0 || tag>>3 >= uint64(len(t.fields)) {
-			return false
+		number, content, rest, ok := next(wire)
+		switch {
+		case !ok:
+			return FallbackWire
+		case depth == 0 || number >= uint64(len(t.fields)) || t.fields[number] == nil:
+			return FallbackField
 		}
-		f := &t.fields[tag>>3]
+		f := t.fields[number]
 		if seen&f.once != 0 {
-			return false
+			return FallbackRepeated
 		}
 		seen |= f.once
-		if wire, ok = f.valid(tag&7, rest, depth); !ok {
-			return false
+		if reason := f.valid(content, depth); reason != none {
+			return reason
 		}
+		wire = rest
 	}
-	return true
+	return none
 }
 
-// valid reads one field and returns what is after it.
-func (f *messageField) valid(wireType uint64, wire string, depth int) (rest string, ok bool) {
+// valid is valid of the content of one field.
+func (f *messageField) valid(content field, depth int) Fallback {
 	switch f.kind {
 	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
-		text, rest, ok := lengthPrefixed(wire)
-		if !ok || wireType != wireBytes {
-			return "", false
+		switch {
+		case content.wireType != wireBytes:
+			return FallbackWire
+		case f.kind == protoreflect.StringKind && !utf8.ValidString(content.text):
+			return FallbackText
+		case f.kind == protoreflect.MessageKind:
+			return f.message.valid(content.text, depth-1)
 		}
-		return rest, f.kind == protoreflect.BytesKind ||
-			f.kind == protoreflect.StringKind && utf8.ValidString(text) ||
-			f.kind == protoreflect.MessageKind && f.message.valid(text, depth-1)
 	case protoreflect.BoolKind, protoreflect.EnumKind, protoreflect.Int32Kind, protoreflect.Int64Kind,
 		protoreflect.Uint32Kind, protoreflect.Uint64Kind:
-		_, rest, ok := varint(wire)
-		return rest, ok && wireType == wireVarint
+		if content.wireType != wireVarint {
+			return FallbackWire
+		}
 	case protoreflect.DoubleKind:
-		bits, rest, ok := fixed64(wire)
-		number := math.Float64frombits(bits)
-		return rest, ok && wireType == wireFixed64 && !math.IsNaN(number) && !math.IsInf(number, 0)
+		number := math.Float64frombits(content.number)
+		if content.wireType != wireFixed64 || math.IsNaN(number) || math.IsInf(number, 0) {
+			return FallbackUnusual
+		}
+	default:
+		return FallbackField
 	}
-	return "", false
+	return none
 }

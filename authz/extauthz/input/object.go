@@ -2,7 +2,6 @@ package input
 
 import (
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -14,9 +13,8 @@ import (
 // what is below follows.
 type objectPart struct {
 	bit uint32
-	// names are sorted, and parts are theirs: each is a part or a textual.
-	names []string
-	parts []any
+	// places :: name → a part or a textual.
+	places map[string]any
 	// byNumber :: number of a field of the message → its part.
 	byNumber []fieldPart
 }
@@ -30,16 +28,15 @@ type fieldPart interface {
 // How much a Check has room for. Each field takes a slot of its kind; one too many is a
 // panic when the program starts.
 const (
-	maxTexts    = 20
+	maxTexts    = 24
 	maxIntegers = 1
 	maxMaps     = 4
-	maxOpaques  = 6
 	maxMessages = 32 // bits
 )
 
 // slots are how many slots of each kind the fields made so far take. It changes only while
 // the document is made, when the program starts.
-var slots struct{ texts, integers, maps, opaques, messages int }
+var slots struct{ texts, integers, maps, messages int }
 
 // slot takes the next slot of a kind.
 func slot(taken *int, limit int) int {
@@ -52,15 +49,14 @@ func slot(taken *int, limit int) int {
 
 // newObject returns the part of a message, with a part for each of its fields.
 func newObject(message protoreflect.MessageDescriptor) *objectPart {
-	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages)}
+	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages), places: make(map[string]any)}
 	for i := range message.Fields().Len() {
 		f := message.Fields().Get(i)
-		p := newField(f)
-		o.add(f.JSONName(), p)
 		for len(o.byNumber) <= int(f.Number()) {
 			o.byNumber = append(o.byNumber, nil)
 		}
-		o.byNumber[f.Number()] = p
+		o.byNumber[f.Number()] = newField(f)
+		o.places[f.JSONName()] = o.byNumber[f.Number()]
 	}
 	return o
 }
@@ -72,41 +68,29 @@ func newObject(message protoreflect.MessageDescriptor) *objectPart {
 func newField(f protoreflect.FieldDescriptor) fieldPart {
 	switch kind := f.Kind(); {
 	case f.IsMap() && f.MapKey().Kind() == protoreflect.StringKind && f.MapValue().Kind() == protoreflect.StringKind:
-		return &mapPart{slot(&slots.maps, maxMaps)}
+		return &mapPart{slot: slot(&slots.maps, maxMaps)}
 	case f.IsList() || f.IsMap():
-	case kind == protoreflect.StringKind:
-		return &textPart{slot(&slots.texts, maxTexts)}
-	case kind == protoreflect.BytesKind:
-		return &bytesPart{slot(&slots.texts, maxTexts)}
-	case kind == protoreflect.Int64Kind:
-		return &integerPart{slot(&slots.integers, maxIntegers)}
 	case kind == protoreflect.MessageKind && f.Message().ParentFile().Package() == f.ParentFile().Package():
 		return newObject(f.Message())
+	case kind == protoreflect.Int64Kind:
+		return &leafPart{messageField: newMessageField(f), slot: slot(&slots.integers, maxIntegers)}
+	case kind == protoreflect.StringKind:
+		return &textPart{leafPart{messageField: newMessageField(f), slot: slot(&slots.texts, maxTexts)}}
+	case kind == protoreflect.BytesKind:
+		return &leafPart{messageField: newMessageField(f), slot: slot(&slots.texts, maxTexts)}
 	case kind == protoreflect.MessageKind:
-		return &opaquePart{
-			slot: slot(&slots.opaques, maxOpaques), bit: 1 << slot(&slots.messages, maxMessages), message: newMessageType(f.Message()),
-		}
+		return &leafPart{messageField: newMessageField(f), slot: slot(&slots.texts, maxTexts), bit: 1 << slot(&slots.messages, maxMessages)}
 	}
 	panic(fmt.Sprintf("the field %s is of a kind that the input document has no rule for", f.FullName()))
 }
 
-// add adds a place.
-func (o *objectPart) add(name string, p any) {
-	i, _ := slices.BinarySearch(o.names, name)
-	o.names, o.parts = slices.Insert(o.names, i, name), slices.Insert(o.parts, i, p)
-}
-
-// place returns the place of a name, which has to be there.
-func (o *objectPart) place(name string) any { return o.parts[slices.Index(o.names, name)] }
-
 // find returns the part at a path below an object, which has to be there: it is called when
 // the program starts, and a wrong name is a panic then.
 func find[T any](o *objectPart, names ...string) T {
-	p := o.place(names[0])
 	if len(names) > 1 {
-		return find[T](p.(*objectPart), names[1:]...)
+		o = find[*objectPart](o, names[:len(names)-1]...)
 	}
-	return p.(T)
+	return o.places[names[len(names)-1]].(T)
 }
 
 func (o *objectPart) read(c *Check, f field) Fallback {

@@ -1,122 +1,83 @@
 package input
 
 import (
-	"encoding/base64"
-	"encoding/binary"
-	"unicode/utf8"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"understudy/rego"
 )
 
-// The parts that are a field of one kind each. A field is absent from the document where
-// proto3 does not populate it: an empty text, a zero.
-
-// textPart is a text, absent if it is empty. Rego strings are UTF-8, and protocol
-// buffers demand it of a string field; what is not is left to the full decode, which
-// refuses it.
-type textPart struct{ slot int }
-
-func (t *textPart) of(c *Check) string { return c.texts[t.slot] }
-
-func (t *textPart) text(c *Check) (string, bool) { return t.of(c), t.of(c) != "" }
-
-func (t *textPart) read(c *Check, f field) Fallback {
-	switch {
-	case f.wireType != wireBytes:
-		return FallbackWire
-	case !utf8.ValidString(f.text):
-		return FallbackText
-	}
-	c.texts[t.slot] = f.text
-	return none
-}
-
-// bytesPart is bytes, which the document has in base64; absent if there are none.
-type bytesPart struct{ slot int }
-
-func (t *bytesPart) of(c *Check) string { return c.texts[t.slot] }
-
-func (t *bytesPart) read(c *Check, f field) Fallback {
-	if f.wireType != wireBytes {
-		return FallbackWire
-	}
-	c.texts[t.slot] = f.text
-	return none
-}
-
-func (t *bytesPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
-	return appendText(b, t.of(c)), false
-}
-
-func (t *bytesPart) value(c *Check, _ *plan) (rego.Value, error) {
-	if t.of(c) == "" {
-		return rego.Value{}, nil
-	}
-	return rego.String(base64.StdEncoding.EncodeToString([]byte(t.of(c)))), nil
-}
-
-// integerPart is a number, absent if it is zero.
-type integerPart struct{ slot int }
-
-func (i *integerPart) read(c *Check, f field) Fallback {
-	if f.wireType != wireVarint {
-		return FallbackWire
-	}
-	c.integers[i.slot] = int64(f.number)
-	return none
-}
-
-func (i *integerPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
-	return binary.AppendVarint(b, c.integers[i.slot]), false
-}
-
-func (i *integerPart) value(c *Check, _ *plan) (rego.Value, error) {
-	if c.integers[i.slot] == 0 {
-		return rego.Value{}, nil
-	}
-	return rego.Integer(c.integers[i.slot]), nil
-}
-
-// opaquePart is a message of another API, absent if the request has none. It is checked as
-// it is read, and becomes a value only for a policy that reads it. Equal messages may have
-// different bytes: then a decision is made twice, and both are right.
-type opaquePart struct {
-	slot    int
-	bit     uint32
-	message *messageType
+// leafPart is a field whose content a Check keeps as it is on the wire: a text, bytes, a
+// number, or a message of another API, such as an address or metadata. It is checked as it is
+// read, and becomes a value only for a policy that reads it. It is absent from the document
+// where proto3 does not populate it: an empty text, a zero, no message.
+type leafPart struct {
+	*messageField
+	// slot is that of the text or the number.
+	slot int
+	// bit says that there is a message.
+	bit uint32
 	// unusual is the reason why the lazy decoder does not read it; none if it does.
 	unusual Fallback
 }
 
-// read keeps a message. One that occurs twice would have to be merged. In a full decode it
-// is known to be valid.
-func (o *opaquePart) read(c *Check, f field) Fallback {
+// read keeps the content. A message that occurs twice would have to be merged. In a full
+// decode it is known to be valid.
+func (l *leafPart) read(c *Check, f field) Fallback {
 	switch {
-	case o.unusual != none && !c.full:
-		return o.unusual
-	case c.present&o.bit != 0:
+	case c.full:
+	case l.unusual != none:
+		return l.unusual
+	case c.present&l.bit != 0:
 		return FallbackRepeated
-	case f.wireType != wireBytes || !c.full && !o.message.valid(f.text, maxDepth):
-		return FallbackUnusual
+	default:
+		if reason := l.valid(f, maxDepth); reason != none {
+			if l.message != nil {
+				return FallbackUnusual
+			}
+			return reason
+		}
 	}
-	c.present |= o.bit
-	c.opaques[o.slot] = f.text
+	c.present |= l.bit
+	if f.wireType == wireVarint {
+		c.integers[l.slot] = f.number
+	} else {
+		c.texts[l.slot] = f.text
+	}
 	return none
 }
 
-func (o *opaquePart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
-	if c.present&o.bit == 0 {
-		return append(b, 0), false
+// of returns the content.
+func (l *leafPart) of(c *Check) field {
+	if l.kind == protoreflect.Int64Kind {
+		return field{number: c.integers[l.slot]}
 	}
-	return o.message.key(append(b, 1), c.opaques[o.slot], p), false
+	return field{text: c.texts[l.slot]}
 }
 
-func (o *opaquePart) value(c *Check, p *plan) (rego.Value, error) {
-	if c.present&o.bit == 0 {
+// has reports whether the message is there; of anything else its content says so.
+func (l *leafPart) has(c *Check) bool { return c.present&l.bit == l.bit }
+
+func (l *leafPart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
+	if !l.has(c) {
+		return append(b, 0), false
+	}
+	return l.messageField.key(append(b, 1), l.of(c), p), false
+}
+
+func (l *leafPart) value(c *Check, p *plan) (rego.Value, error) {
+	if !l.has(c) {
 		return rego.Value{}, nil
 	}
-	return o.message.value(c.opaques[o.slot], p), nil
+	return l.messageField.value(l.of(c), p), nil
 }
+
+// textPart is such a field with a text. Rego strings are UTF-8, and protocol buffers demand
+// it of a string field; what is not is left to the full decode, which refuses it.
+type textPart struct{ leafPart }
+
+func (t *textPart) of(c *Check) string { return c.texts[t.slot] }
+
+func (t *textPart) text(c *Check) (string, bool) { return t.of(c), t.of(c) != "" }
 
 // constantPart is the same in every request.
 type constantPart struct{ of rego.Value }

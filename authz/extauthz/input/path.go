@@ -42,11 +42,7 @@ func (pathPart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
 // those after them are missing; if their number is read, it has all segments.
 func (pathPart) value(c *Check, p *plan) (rego.Value, error) {
 	if p.whole || p.below[0].part == (segmentCount{}) {
-		segments, err := parsePath(c.path())
-		if err != nil {
-			return rego.Value{}, err
-		}
-		return rego.Strings(segments), nil
+		return rego.Strings(strings.Split(segments(c), "/")), nil
 	}
 	var out []string
 	for _, child := range p.below {
@@ -62,11 +58,13 @@ func (pathPart) value(c *Check, p *plan) (rego.Value, error) {
 	return rego.Strings(out), nil
 }
 
-// segments returns the path as far as its segments are what is between its slashes.
+// segments returns the path as far as its segments are what is between its slashes: it is
+// decoded first, so that an encoded slash separates too. That it decodes was found out
+// before. The path is not normalised: that is Envoy's part. It is never given to url.Parse,
+// which reads //admin/x as the host admin and would hide it from the policy.
 func segments(c *Check) string {
 	path := c.path()
 	if strings.Contains(path, "%") {
-		// That it parses was found out before.
 		path, _ = decodePath(path)
 	}
 	return strings.TrimLeft(path, "/")
@@ -112,18 +110,6 @@ func (queryPart) value(c *Check, _ *plan) (rego.Value, error) {
 	return rego.ValueOf(values)
 }
 
-// parsePath returns input.parsed_path: the segments of the path, decoded first,
-// so that an encoded slash separates too. The path is not normalised: that is
-// Envoy's part. It is never given to url.Parse, which reads //admin/x as the
-// host admin and would hide it from the policy.
-func parsePath(path string) ([]string, error) {
-	path, err := decodePath(path)
-	if err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimLeft(path, "/"), "/"), nil
-}
-
 // decodePath replaces the escapes of a path.
 func decodePath(path string) (string, error) {
 	path, err := url.PathUnescape(path)
@@ -155,17 +141,11 @@ func (c *Check) parses() error {
 // maxParameters is far below the number of parameters that url.ParseQuery refuses.
 const maxParameters = 1000
 
-// validForm reports whether a query parses, without parsing it: it allocates nothing.
-// It may say no of one that does; the full decode then finds out.
-func validForm(form string) bool {
-	return !strings.Contains(form, ";") && validEscapes(form) && strings.Count(form, "&") < maxParameters
-}
-
-// validEscapes reports whether every percent sign begins an escape.
-func validEscapes(s string) bool {
-	if !strings.Contains(s, "%") {
-		return true
-	}
-	_, err := url.PathUnescape(s)
-	return err == nil
+// usualTarget reports whether the path and the query parse, without parsing them: mostly it
+// allocates nothing. It may say no of what does; the full decode then finds out.
+func (c *Check) usualTarget() bool {
+	path, query, _ := strings.Cut(c.target(), "?")
+	_, badPath := decodePath(path)
+	_, badQuery := decodePath(query) // has the same escapes
+	return badPath == nil && badQuery == nil && !strings.Contains(query, ";") && strings.Count(query, "&") < maxParameters
 }

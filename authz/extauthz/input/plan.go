@@ -2,6 +2,7 @@ package input
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,7 +65,7 @@ func newPlan(name string, of any, reads *rego.Reads) *plan {
 	names, below := reads.Names(), func(string) any { return nil }
 	switch of := of.(type) {
 	case *objectPart:
-		names, below = of.names, of.place
+		names, below = slices.Sorted(maps.Keys(of.places)), func(name string) any { return of.places[name] }
 	case *mapPart:
 		below = func(name string) any { return entryText{of, name} }
 	}

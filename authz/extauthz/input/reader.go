@@ -49,7 +49,9 @@ func (a *readRequest) Reread() func() (*authz.Request, error) {
 }
 
 // BodySize is of [authz.Sent].
-func (a *readRequest) BodySize() int { return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check)) }
+func (a *readRequest) BodySize() int {
+	return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check).text)
+}
 
 // whole and bodiless make the input document, by the full decode.
 func (a *readRequest) whole(reading *authz.Reading) (rego.Input, error) {
@@ -96,32 +98,25 @@ func (r *Reader) Decoded(message *authv3.CheckRequest) (*authz.Request, *Check, 
 	if err != nil {
 		return nil, nil, ErrNotACheck
 	}
-	a := &readRequest{reader: r}
-	if err := a.check.decode(wire, &r.Bodies); err != nil {
-		return nil, nil, err
+	q, c, err := r.Read(wire)
+	if err == nil {
+		q.Sent = nil
 	}
-	q := a.facts()
-	q.Size = a.BodySize()
-	return q, &a.check, nil
+	return q, c, err
 }
-
-// usualHeaders is how many headers a request has room for at once: browsers and meshes
-// send fewer, and each time the list grows it is copied.
-const usualHeaders = 32
 
 // readLazily is the lazy decoder: it takes a request on the wire apart. It says why it cannot
 // read whatever is not usual: raw headers, a field in another wire type, text that is not
 // UTF-8, a path or query that does not parse.
 func (c *Check) readLazily(wire string, bodies *body.Parser) Fallback {
 	c.bodies = bodies
-	c.maps[at.headers.slot] = make([]pair, 0, usualHeaders)
 	if reason := document.readMessage(c, wire); reason != none {
 		return reason
 	}
 	if c.present&at.attributes.bit == 0 {
 		return FallbackEmpty
 	}
-	if path, query, _ := strings.Cut(c.target(), "?"); !validEscapes(path) || !validForm(query) {
+	if !c.usualTarget() {
 		return FallbackTarget
 	}
 	return none

@@ -12,27 +12,69 @@ import (
 
 // Keys and values of valid messages, or of as much of them as is read.
 
+// structFields is the number of the map in a Struct, and valueNull that of null in a Value.
+const (
+	structFields = 1
+	valueNull    = 1
+)
+
+// oneof returns the one field of a Value; null if it has none. The last that is written
+// counts.
+func oneof(wire string) (number uint64, content field) {
+	number = valueNull
+	for n, f := range fields(wire) {
+		number, content = n, f
+	}
+	return number, content
+}
+
 // key appends what stands for what is read of a message.
 func (t *messageType) key(b []byte, wire string, p *plan) []byte {
 	switch t.form {
 	case structForm:
 		return t.fields[structFields].entries(wire).key(b, p)
 	case valueForm:
-		return t.jsonKey(b, wire, p)
-	case plainForm:
-		return appendText(b, wire)
+		number, content := oneof(wire)
+		return t.fields[number].key(binary.AppendUvarint(b, number), content, p)
+	case listForm:
+		for number, element := range fields(wire) {
+			b = t.fields[number].key(append(b, 1), element, wholePlan)
+		}
+		return append(b, 0)
 	}
-	for i := range t.fields {
-		f := &t.fields[i]
-		if child := p.child(f.name); f.isMap && child != nil {
-			if e := f.entries(wire); e.count() == 0 {
-				b = append(b, 0)
-			} else {
-				b = e.key(append(b, 1), child)
-			}
+	for _, f := range t.fields {
+		if child := f.place(p); child != nil {
+			b = f.keyIn(b, wire, child)
 		}
 	}
 	return b
+}
+
+// keyIn appends what stands for all that the field has in a message.
+func (f *messageField) keyIn(b []byte, wire string, p *plan) []byte {
+	if f.IsMap() {
+		if e := f.entries(wire); e.count() > 0 {
+			return e.key(append(b, 1), p)
+		}
+		return append(b, 0)
+	}
+	for number, content := range fields(wire) {
+		if number == uint64(f.Number()) {
+			b = f.key(append(b, 1), content, p)
+		}
+	}
+	return append(b, 0)
+}
+
+// key appends what stands for the content of a field.
+func (f *messageField) key(b []byte, content field, p *plan) []byte {
+	switch f.kind {
+	case protoreflect.MessageKind:
+		return f.message.key(b, content.text, p)
+	case protoreflect.StringKind, protoreflect.BytesKind:
+		return appendText(b, content.text)
+	}
+	return binary.AppendUvarint(b, content.number)
 }
 
 // value returns a message as the input document has it: an object of its populated fields,
@@ -42,41 +84,58 @@ func (t *messageType) value(wire string, p *plan) rego.Value {
 	case structForm:
 		return t.fields[structFields].entries(wire).value(p)
 	case valueForm:
-		return t.jsonValue(wire, p)
+		if number, content := oneof(wire); number != valueNull {
+			return t.fields[number].value(content, p)
+		}
+		return rego.Null()
+	case listForm:
+		var list []rego.Value
+		for number, element := range fields(wire) {
+			list = append(list, t.fields[number].value(element, wholePlan))
+		}
+		return rego.Array(list)
 	}
 	object := rego.NewObject(len(t.fields))
-	for i := range t.fields {
-		f := &t.fields[i]
-		if child := p.child(f.name); f.kind != 0 && child != nil {
-			object.Set(f.field, f.in(wire, child))
+	for _, f := range t.fields {
+		if child := f.place(p); child != nil {
+			object.Set(f.name, f.in(wire, child))
 		}
 	}
 	return object.Value()
 }
 
+// place returns the place of the field below that of its message; nil if it is not read. A
+// list is read whole.
+func (f *messageField) place(p *plan) *plan {
+	switch {
+	case f == nil:
+		return nil
+	case f.IsList() && p.child(f.JSONName()) != nil:
+		return wholePlan
+	}
+	return p.child(f.JSONName())
+}
+
 // entries returns the entries of the map that the field is in a message.
 func (f *messageField) entries(wire string) entries {
-	return entries{of: f.message.fields[entryValue].message, wire: wire, number: f.number}
+	return entries{of: f.message.fields[entryValue].message, wire: wire, number: uint64(f.Number())}
 }
 
 // in returns the value of the field in a message; absent if it is not populated.
 func (f *messageField) in(wire string, p *plan) (out rego.Value) {
-	if f.isMap {
+	if f.IsMap() {
 		if e := f.entries(wire); e.count() > 0 {
 			return e.value(p)
 		}
 		return rego.Value{}
 	}
-	if f.list {
-		p = wholePlan
-	}
 	var list []rego.Value
-	for number, occurrence := range fields(wire) {
-		if number != f.number {
+	for number, content := range fields(wire) {
+		if number != uint64(f.Number()) {
 			continue
 		}
-		out = f.value(occurrence, p)
-		if f.list {
+		out = f.value(content, p)
+		if f.IsList() {
 			list = append(list, out)
 		}
 	}
@@ -87,28 +146,25 @@ func (f *messageField) in(wire string, p *plan) (out rego.Value) {
 }
 
 // value returns the value of one occurrence; absent if it is zero and need not be there.
-func (f *messageField) value(occurrence field, p *plan) rego.Value {
-	switch f.kind {
-	case protoreflect.MessageKind:
-		return f.message.value(occurrence.text, p)
-	case protoreflect.StringKind:
-		if occurrence.text != "" || f.present {
-			return rego.String(occurrence.text)
-		}
-	case protoreflect.BytesKind:
-		if occurrence.text != "" || f.present {
-			return rego.String(base64.StdEncoding.EncodeToString([]byte(occurrence.text)))
-		}
-	case protoreflect.BoolKind:
-		if occurrence.number != 0 || f.present {
-			return rego.Boolean(occurrence.number != 0)
-		}
-	default:
-		if n := f.integer(occurrence.number); n != 0 || f.present {
-			return rego.Integer(n)
-		}
+func (f *messageField) value(content field, p *plan) rego.Value {
+	number := f.integer(content.number)
+	switch {
+	case f.kind == protoreflect.MessageKind:
+		return f.message.value(content.text, p)
+	case number == 0 && content.text == "" && !f.HasPresence():
+		return rego.Value{}
 	}
-	return rego.Value{}
+	switch f.kind {
+	case protoreflect.StringKind:
+		return rego.String(content.text)
+	case protoreflect.BytesKind:
+		return rego.String(base64.StdEncoding.EncodeToString([]byte(content.text)))
+	case protoreflect.BoolKind:
+		return rego.Boolean(number != 0)
+	case protoreflect.DoubleKind:
+		return rego.Number(math.Float64frombits(content.number))
+	}
+	return rego.Integer(number)
 }
 
 // integer returns a varint as the field's type cuts it off. An enum is its number.
@@ -120,69 +176,4 @@ func (f *messageField) integer(varint uint64) int64 {
 		return int64(uint32(varint))
 	}
 	return int64(varint)
-}
-
-// structFields is the number of the map in a Struct.
-const structFields = 1
-
-// The numbers of the fields in a Value, which begin a value in a key too. A list has none
-// but values, and ends with a zero.
-const (
-	valueNull   = 1
-	valueNumber = 2
-	valueString = 3
-	valueBool   = 4
-	valueStruct = 5
-	valueList   = 6
-)
-
-// kindOf returns the one field of a Value; null if it has none. It is a oneof: the last
-// that is written counts.
-func kindOf(wire string) (number uint64, f field) {
-	number = valueNull
-	for n, value := range fields(wire) {
-		number, f = n, value
-	}
-	return number, f
-}
-
-// jsonKey takes all of a value that is no object: only an object has places that are read by
-// name alone.
-func (t *messageType) jsonKey(b []byte, wire string, p *plan) []byte {
-	number, f := kindOf(wire)
-	b = append(b, byte(number))
-	switch number {
-	case valueNumber, valueBool:
-		return binary.BigEndian.AppendUint64(b, f.number)
-	case valueString:
-		return appendText(b, f.text)
-	case valueStruct:
-		return t.fields[valueStruct].message.key(b, f.text, p)
-	case valueList:
-		for _, element := range fields(f.text) {
-			b = t.jsonKey(b, element.text, wholePlan)
-		}
-		return append(b, 0)
-	}
-	return b
-}
-
-func (t *messageType) jsonValue(wire string, p *plan) rego.Value {
-	switch number, f := kindOf(wire); number {
-	case valueNumber:
-		return rego.Number(math.Float64frombits(f.number))
-	case valueString:
-		return rego.String(f.text)
-	case valueBool:
-		return rego.Boolean(f.number != 0)
-	case valueStruct:
-		return t.fields[valueStruct].message.value(f.text, p)
-	case valueList:
-		var list []rego.Value
-		for _, element := range fields(f.text) {
-			list = append(list, t.jsonValue(element.text, wholePlan))
-		}
-		return rego.Array(list)
-	}
-	return rego.Null()
 }

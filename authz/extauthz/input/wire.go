@@ -1,6 +1,9 @@
 package input
 
-import "iter"
+import (
+	"encoding/binary"
+	"iter"
+)
 
 // The wire format of protocol buffers, as far as the lazy decoder reads it. Whatever is
 // broken or unusual it leaves to the full decode, which knows what that means.
@@ -34,7 +37,9 @@ func next(wire string) (number uint64, f field, rest string, ok bool) {
 	case wireBytes:
 		f.text, rest, ok = lengthPrefixed(rest)
 	case wireFixed64:
-		f.number, rest, ok = fixed64(rest)
+		if ok = len(rest) >= 8; ok {
+			f.number, rest = binary.LittleEndian.Uint64([]byte(rest[:8])), rest[8:]
+		}
 	default:
 		return 0, field{}, "", false
 	}
@@ -68,16 +73,6 @@ func varint(wire string) (value uint64, rest string, ok bool) {
 		}
 	}
 	return 0, "", false
-}
-
-func fixed64(wire string) (value uint64, rest string, ok bool) {
-	if len(wire) < 8 {
-		return 0, "", false
-	}
-	for i := range 8 {
-		value |= uint64(wire[i]) << (8 * i)
-	}
-	return value, wire[8:], true
 }
 
 func lengthPrefixed(wire string) (value, rest string, ok bool) {
