@@ -20,7 +20,7 @@ import (
 type Cache struct {
 	reads     *authz.ReadSet
 	decisions *otter.Cache[authz.Fingerprint, cached]
-	interned  interner
+	interned  *interner
 }
 
 // cached is a decision with its validity: from and until when it is right, in nanoseconds
@@ -46,7 +46,7 @@ func New(reads *authz.ReadSet, size int) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cache{reads: reads, decisions: decisions}, nil
+	return &Cache{reads: reads, decisions: decisions, interned: newInterner()}, nil
 }
 
 // Find returns the decision on a request, at the request's time, if it is a hit. Nothing is

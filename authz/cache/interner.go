@@ -29,41 +29,37 @@ type interner struct {
 	answers map[string]*authz.Rendering
 }
 
+// newInterner returns one that has stored nothing.
+func newInterner() *interner {
+	return &interner{known: make(map[string]*authz.Decision), answers: make(map[string]*authz.Rendering)}
+}
+
 // intern returns the copy of a decision that is equal to d, whose canonical form is given.
 func (i *interner) intern(d authz.Decision, form string) *authz.Decision {
 	answer, labelled := answerForm(d)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if known := i.known[form]; known != nil {
-		return known
-	}
-	rendering := &authz.Rendering{}
-	if labelled {
-		rendering = i.answer(answer).Sharing()
-	}
-	d = d.WithRendering(rendering)
-	if len(i.known) < maxInterned {
-		if i.known == nil {
-			i.known = make(map[string]*authz.Decision)
+	return once(i.known, form, func() *authz.Decision {
+		rendering := &authz.Rendering{}
+		if labelled {
+			rendering = once(i.answers, answer, func() *authz.Rendering { return &authz.Rendering{} }).Sharing()
 		}
-		i.known[form] = &d
-	}
-	return &d
+		d = d.WithRendering(rendering)
+		return &d
+	})
 }
 
-// answer returns the rendering of an answer, whose form is given.
-func (i *interner) answer(form string) *authz.Rendering {
-	if known := i.answers[form]; known != nil {
-		return known
+// once returns what is known of a form, made now if there is nothing, and stored if there is
+// room.
+func once[V any](known map[string]*V, form string, made func() *V) *V {
+	if v := known[form]; v != nil {
+		return v
 	}
-	made := &authz.Rendering{}
-	if len(i.answers) < maxInterned {
-		if i.answers == nil {
-			i.answers = make(map[string]*authz.Rendering)
-		}
-		i.answers[form] = made
+	v := made()
+	if len(known) < maxInterned {
+		known[form] = v
 	}
-	return made
+	return v
 }
 
 // answerForm returns the canonical form of a decision without its labels, and without the
