@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"understudy/admin/access"
+	"understudy/admin/apierror"
 )
 
 const (
@@ -84,8 +85,8 @@ func callerOf(r *http.Request) string {
 }
 
 // stream sends the version of a view whenever it has another one, as server-sent events. It
-// ends with the request, after streamLife, with the server, and when the view cannot be made
-// any more: whoever asks anew is told why.
+// ends with the request, after streamLife, with the server, with the session, and when the view
+// cannot be made any more: whoever asks anew is told why.
 func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Request) (*view, error)) {
 	caller := callerOf(r)
 	if !u.streams.enter(caller) {
@@ -93,6 +94,8 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Requ
 		return
 	}
 	defer u.streams.leave(caller)
+	ended, leave := u.watchSession(r)
+	defer leave()
 	version, spent, err := u.look(r, find)
 	if err != nil {
 		u.writeError(w, r, err)
@@ -104,7 +107,7 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Requ
 	}
 	over := time.NewTimer(streamLife)
 	defer over.Stop()
-	for sent := time.Now(); ; {
+	for {
 		select {
 		case <-r.Context().Done():
 			return
@@ -112,27 +115,59 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, find func(*http.Requ
 			return
 		case <-over.C:
 			return
+		case <-ended:
+			s.send(goneEvent)
+			return
 		case <-time.After(max(leastPause, restShare*spent)):
 		}
 		before := version
-		if version, spent, err = u.look(r, find); err != nil {
+		if version, spent, err = u.lookAgain(r, find, s); err != nil {
 			if !passing(err) {
-				s.send("event: gone\ndata: gone\n\n")
+				s.send(goneEvent)
 			}
 			return
 		}
-		switch {
-		case version != before:
-			if !s.send("event: version\ndata: %s\n\n", version) {
-				return
-			}
-		case time.Since(sent) < heartbeat:
-			continue
-		case !s.send(": still here\n\n"):
+		if !s.tell(version, before) {
 			return
 		}
-		sent = time.Now()
 	}
+}
+
+// goneEvent says that there is no page any more for whoever looks.
+const goneEvent = "event: gone\ndata: gone\n\n"
+
+// watchSession returns what is closed when the session of a request is logged out.
+func (u *UI) watchSession(r *http.Request) (ended <-chan struct{}, leave func()) {
+	if u.config.Login == nil {
+		return nil, func() {}
+	}
+	return u.config.Login.Watch(r)
+}
+
+// lookAgain is look for whoever is still who they were: credentials may have ended. That is
+// found out in the pace of the heartbeat.
+func (u *UI) lookAgain(r *http.Request, find func(*http.Request) (*view, error), s *events) (string, time.Duration, error) {
+	if time.Since(s.known) >= heartbeat {
+		if err := u.stillKnown(r); err != nil {
+			return "", 0, err
+		}
+		s.known = time.Now()
+	}
+	return u.look(r, find)
+}
+
+// stillKnown authenticates a request again. The error says that its credentials are not those
+// of the same principal any more, or that this cannot be found out now.
+func (u *UI) stillKnown(r *http.Request) error {
+	before := access.FromContext(r.Context()).Member
+	again, err := u.authenticated(r)
+	if err != nil {
+		return err
+	}
+	if access.FromContext(again.Context()).Member != before {
+		return apierror.Unauthenticated("The credentials are those of somebody else now.")
+	}
+	return nil
 }
 
 // passing reports whether an error is of the store or of the time that there was, and not of the
@@ -161,6 +196,8 @@ func (u *UI) look(r *http.Request, find func(*http.Request) (*view, error)) (ver
 type events struct {
 	w          http.ResponseWriter
 	connection *http.ResponseController
+	// sent is when something was sent last, and known when it was last found who asks.
+	sent, known time.Time
 }
 
 // newStream begins an answer of events.
@@ -168,7 +205,21 @@ func newStream(w http.ResponseWriter) *events {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.WriteHeader(http.StatusOK)
-	return &events{w, http.NewResponseController(w)}
+	now := time.Now()
+	return &events{w: w, connection: http.NewResponseController(w), sent: now, known: now}
+}
+
+// tell sends the version if it is another one, or else that this is still here if it is time
+// for that. It reports whether the client takes it.
+func (e *events) tell(version, before string) bool {
+	switch {
+	case version != before:
+		return e.send("event: version\ndata: %s\n\n", version)
+	case time.Since(e.sent) < heartbeat:
+		return true
+	default:
+		return e.send(": still here\n\n")
+	}
 }
 
 // send sends events, and reports whether they were taken. The deadline that the port has for
@@ -181,6 +232,7 @@ func (e *events) send(format string, values ...any) bool {
 	if e.connection.Flush() != nil {
 		return false
 	}
-	_ = e.connection.SetWriteDeadline(time.Now().Add(heartbeat + 2*sendTimeout))
+	e.sent = time.Now()
+	_ = e.connection.SetWriteDeadline(e.sent.Add(heartbeat + 2*sendTimeout))
 	return true
 }

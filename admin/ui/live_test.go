@@ -28,6 +28,9 @@ func (s *site) ask(path string) *http.Response {
 	if s.token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.token)
 	}
+	if s.cookie != "" {
+		r.Header.Set("Cookie", s.cookie)
+	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.Fatal(err)
@@ -125,6 +128,44 @@ func TestPartsThatABrowserHas(t *testing.T) {
 	s.publish("n1", someEvidence())
 	if rest := ask(strings.Join(have, ",")).body; !strings.Contains(rest, "data-same></div>") || !strings.Contains(rest, "Look first") {
 		t.Errorf("what has changed is not there, or all of it is:\n%s", rest)
+	}
+}
+
+// TestALogoutEndsWhatIsLive of that session, and of no other.
+func TestALogoutEndsWhatIsLive(t *testing.T) {
+	s := newSiteFor(t, "olga")
+	const cookie = "understudy-session="
+	olga, again, header := s.withCookie(cookie+"olga-token").listen("/ui/"+location), s.withCookie(cookie+"olga-token").listen("/ui/"+location), s.as("olga").listen("/ui/"+location)
+	for _, live := range []*stream{olga, again, header} {
+		defer live.close()
+		if live.next("version") == "" {
+			t.Fatal("the stream has no version")
+		}
+	}
+	logout, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.http.URL+"/ui/logout", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logout.Header.Set("Cookie", cookie+"olga-token")
+	response, err := http.DefaultTransport.RoundTrip(logout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusSeeOther {
+		t.Fatalf("the logout answers %d", response.StatusCode)
+	}
+	for _, live := range []*stream{olga, again} {
+		if got := live.next("gone"); got != "gone" {
+			t.Errorf("after the logout the stream has %q, want gone", got)
+		}
+	}
+	// Credentials in a header are no session.
+	if _, err := s.server.CreatePolicy(t.Context(), &adminpb.CreatePolicyRequest{Parent: location, PolicyId: "shop", Policy: newPolicy("package envoy.authz\n\nallow := true\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if header.next("version") == "" {
+		t.Error("the logout has ended what is no session")
 	}
 }
 

@@ -49,6 +49,8 @@ type site struct {
 	http   *httptest.Server
 	// token is sent with each request, if there is one.
 	token string
+	// cookie is sent with what is live, if there is one.
+	cookie string
 	// serial numbers what is published.
 	serial int64
 }
@@ -136,6 +138,13 @@ func newLogin(t *testing.T, members []string) *browser.Login {
 func (s *site) as(member string) *site {
 	other := *s
 	other.token = member + "-token"
+	return &other
+}
+
+// withCookie returns the site as a browser with a cookie sees it, for pages that are live.
+func (s *site) withCookie(cookie string) *site {
+	other := *s
+	other.cookie = cookie
 	return &other
 }
 

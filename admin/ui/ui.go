@@ -30,13 +30,21 @@ type Config struct {
 	Authorizer access.Authorizer
 	// Login answers the paths /ui/login, /ui/callback and /ui/logout. Nil means that there
 	// are none, and that who is not known gets 401.
-	Login http.Handler
+	Login Login
 	// Guard says by which names HTTP may ask.
 	Guard rest.Guard
 	// Panics reports what panics in a request. Required.
 	Panics *diagnostics.Panics
 	// Logger gets what a user is told to look for there. Required.
 	Logger *slog.Logger
+}
+
+// Login gives browsers sessions.
+type Login interface {
+	http.Handler
+	// Watch returns a channel that is closed when the session of a request is logged out; nil
+	// if it has none. leave is called when nobody waits for that any more.
+	Watch(r *http.Request) (ended <-chan struct{}, leave func())
 }
 
 // UI serves the page. It is safe for concurrent use.

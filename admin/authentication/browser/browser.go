@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -52,6 +53,7 @@ type Login struct {
 	// exchanges has a place for each exchange of a code under way. Nobody needs an account
 	// for one, and each asks the issuer.
 	exchanges chan struct{}
+	sessions  sessions
 }
 
 // maxExchanges bounds how many codes are exchanged at once. More are refused, not queued.
@@ -70,6 +72,7 @@ func New(c Config) (*Login, error) {
 	}
 	return &Login{
 		config: c, failures: diagnostics.NewLimitedLog(c.Logger, maxFailures, failuresEvery), exchanges: make(chan struct{}, maxExchanges),
+		sessions: sessions{of: make(map[[sha256.Size]byte]*watched)},
 	}, nil
 }
 
@@ -230,8 +233,11 @@ func (l *Login) refused(w http.ResponseWriter, r *http.Request, back string, err
 	l.show(w, r, code, "Log in", l.form(back, text))
 }
 
-// end forgets the session.
+// end forgets the session, and ends what it is looking at.
 func (l *Login) end(w http.ResponseWriter, r *http.Request) {
+	if key, found := l.sessionOf(r); found {
+		l.sessions.end(key)
+	}
 	l.forget(w, r, l.sessionName(r))
 	w.Header().Set("Location", LoginPath)
 	w.WriteHeader(http.StatusSeeOther)

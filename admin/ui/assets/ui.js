@@ -88,6 +88,7 @@
       }
       body.dataset.version = page.body.dataset.version;
       retry = 0;
+      begin(); // if the stream has ended, and the page is there all the same
     } catch {
       say("lost", "Not live: the server does not answer. Trying again.");
     } finally {
