@@ -4,4 +4,8 @@
 // lines and lines that begin with # are comments. It holds no secret: a token of 256 random
 // bits cannot be found by its digest. A name may have several lines, so that a token can be
 // replaced without a moment in which none is good.
+//
+// A bad file changes nothing, for it was hardly meant. An empty one ends its tokens at once. One
+// that is gone ends them after a minute: whoever deletes it means that, but what replaces it
+// may leave a moment without.
 package tokens

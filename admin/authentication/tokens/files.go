@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"regexp"
@@ -33,11 +34,27 @@ type entry struct {
 	digest [sha256.Size]byte
 }
 
+// goneGrace is for how long a file may be gone until its tokens end. What replaces files, such
+// as a secret that is mounted, may leave a moment without one; who deletes a file wants its
+// tokens to end, as those of an empty file do.
+const goneGrace = time.Minute
+
+// file is a token file, and what it held when it was last good.
+type file struct {
+	path    string
+	entries []entry
+	// gone is since when there is no such file; zero if there is one.
+	gone time.Time
+}
+
 // Files are token files, and what they held when they were last good. They are safe for
 // concurrent use.
 type Files struct {
-	paths []string
-	log   *slog.Logger
+	log *slog.Logger
+	// now is the clock.
+	now func() time.Time
+	// files are read by Follow alone.
+	files []file
 	// entries are those of all files.
 	entries atomic.Pointer[[]entry]
 	// failures counts each time that the files became bad.
@@ -50,12 +67,19 @@ func (f *Files) Failures() int64 { return f.failures.Load() }
 // Open reads files for the first time. An error names the file and the line, and quotes
 // nothing of it: a file of secrets may have been named by mistake.
 func Open(paths []string, log *slog.Logger) (*Files, error) {
-	f := &Files{paths: paths, log: log}
-	entries, err := readAll(paths)
+	f := &Files{log: log, now: time.Now}
+	for _, path := range paths {
+		entries, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		f.files = append(f.files, file{path: path, entries: entries})
+	}
+	all, err := merge(f.files)
 	if err != nil {
 		return nil, err
 	}
-	f.entries.Store(&entries)
+	f.entries.Store(&all)
 	return f, nil
 }
 
@@ -85,8 +109,8 @@ func (f *Files) Names() []string {
 	return slices.Compact(names)
 }
 
-// Follow reads the files again and again until ctx is done. While they are bad, what they
-// held before stays.
+// Follow reads the files again and again until ctx is done. While one is bad, what it held
+// before stays. What one held that is gone stays for a minute.
 func (f *Files) Follow(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -104,44 +128,98 @@ func (f *Files) Follow(ctx context.Context, every time.Duration) {
 // refresh reads the files once. It returns the error that was logged last, so that one
 // failure is logged and counted once.
 func (f *Files) refresh(logged string) string {
-	entries, err := readAll(f.paths)
-	if err != nil {
-		if err.Error() != logged {
-			f.log.Error("the token files cannot be used; what they held before stays", "error", err)
-			f.failures.Add(1)
+	now := f.now()
+	next, failed := make([]file, len(f.files)), []error(nil)
+	for i, before := range f.files {
+		var err error
+		if next[i], err = f.reread(before, now); err != nil {
+			failed = append(failed, err)
 		}
-		return err.Error()
 	}
-	if !slices.Equal(entries, *f.entries.Load()) {
-		f.entries.Store(&entries)
-		f.log.Info("new token files are used", "tokens", len(entries))
+	all, err := merge(next)
+	if err != nil {
+		// Nothing changes but for what is gone.
+		failed = append(failed, err)
+		for i, before := range f.files {
+			if next[i].gone.IsZero() {
+				next[i].entries = before.entries
+			}
+		}
+		all, _ = merge(next)
 	}
-	return ""
+	f.files = next
+	f.use(all)
+	err = errors.Join(failed...)
+	if err == nil {
+		return ""
+	}
+	if err.Error() != logged {
+		f.log.Error("a token file cannot be used; what it held before stays", "error", err)
+		f.failures.Add(1)
+	}
+	return err.Error()
 }
 
-// readAll reads the entries of all files. A digest with two names is an error, for which
-// of them the token belongs to would be chance.
-func readAll(paths []string) ([]entry, error) {
+// reread reads a file again. With an error it is as it was before. One that is gone is no error:
+// that is logged when it begins, and when its tokens end.
+func (f *Files) reread(before file, now time.Time) (file, error) {
+	entries, err := read(before.path)
+	if err == nil {
+		return file{path: before.path, entries: entries}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		before.gone = time.Time{}
+		return before, err
+	}
+	if before.gone.IsZero() {
+		before.gone = now
+		f.failures.Add(1)
+		f.log.Warn("a token file is gone: its tokens end if it stays away", "file", before.path, "in", goneGrace, "tokens", len(before.entries))
+	}
+	if now.Sub(before.gone) >= goneGrace && len(before.entries) > 0 {
+		f.log.Warn("a token file stays away: its tokens have ended", "file", before.path, "tokens", len(before.entries))
+		before.entries = nil
+	}
+	return before, nil
+}
+
+// use makes entries those that are found.
+func (f *Files) use(entries []entry) {
+	if slices.Equal(entries, *f.entries.Load()) {
+		return
+	}
+	f.entries.Store(&entries)
+	f.log.Info("new token files are used", "tokens", len(entries))
+}
+
+// merge returns the entries of all files. A digest with two names is an error, for which of
+// them the token belongs to would be chance.
+func merge(files []file) ([]entry, error) {
 	var all []entry
 	names := map[[sha256.Size]byte]string{}
-	for _, path := range paths {
-		content, err := readBounded(path)
-		if err != nil {
-			return nil, fmt.Errorf("%w; name a file that this process may read", err)
-		}
-		entries, err := parse(content)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		for _, e := range entries {
+	for _, f := range files {
+		for _, e := range f.entries {
 			if other, found := names[e.digest]; found && other != e.name {
-				return nil, fmt.Errorf("%s: a token of the name %s has the name %s too", path, e.name, other)
+				return nil, fmt.Errorf("%s: a token of the name %s has the name %s too", f.path, e.name, other)
 			}
 			names[e.digest] = e.name
 		}
-		all = append(all, entries...)
+		all = append(all, f.entries...)
 	}
 	return all, nil
+}
+
+// read returns the entries of a file.
+func read(path string) ([]entry, error) {
+	content, err := readBounded(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a file that this process may read", err)
+	}
+	entries, err := parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return entries, nil
 }
 
 // readBounded returns a file's content.

@@ -149,6 +149,80 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 }
 
+// TestAFileThatIsGone: its tokens stay for a moment in which it may be replaced, and end if it
+// stays away. Other files are read meanwhile.
+func TestAFileThatIsGone(t *testing.T) {
+	t.Parallel()
+	old, oldLine := made(t, "old")
+	other, otherLine := made(t, "other")
+	path, beside := written(t, oldLine), written(t, "")
+	var log bytes.Buffer
+	f, err := Open([]string{path, beside}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	f.now = func() time.Time { return now }
+	expect := func(when string, wantOld, wantOther bool, warnings int) {
+		t.Helper()
+		logged := f.refresh(f.refresh(""))
+		_, foundOld := f.Find(old)
+		_, foundOther := f.Find(other)
+		if got := strings.Count(log.String(), "level=WARN"); foundOld != wantOld || foundOther != wantOther || got != warnings || logged != "" {
+			t.Errorf("%s: the tokens are found %v and %v, with %d warnings, want %v, %v, %d; failing %q, log:\n%s", when, foundOld, foundOther, got, wantOld, wantOther, warnings, logged, &log)
+		}
+	}
+	// A dangling link is what a secret's volume has for a moment.
+	target := path + ".d"
+	if err := os.Rename(path, target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target+".next", path); err != nil {
+		t.Fatal(err)
+	}
+	expect("gone", true, false, 1)
+	write(t, beside, otherLine)
+	now = now.Add(goneGrace - time.Second)
+	expect("for less than a minute", true, true, 1)
+	if err := os.Rename(target, target+".next"); err != nil {
+		t.Fatal(err)
+	}
+	expect("back", true, true, 1)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	expect("gone again", true, true, 2)
+	now = now.Add(goneGrace)
+	expect("for a minute", false, true, 3)
+	write(t, path, oldLine)
+	expect("back again", true, true, 3)
+	if f.Failures() != 2 {
+		t.Errorf("got %d failures, want 2", f.Failures())
+	}
+}
+
+// TestABadFileKeepsNoOther: what is gone ends although another file is bad.
+func TestABadFileKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	old, oldLine := made(t, "old")
+	good, goodLine := made(t, "good")
+	path, beside := written(t, oldLine), written(t, goodLine)
+	f := open(t, path, beside)
+	now := time.Now()
+	f.now = func() time.Time { return now }
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, beside, "garbage")
+	f.refresh("")
+	now = now.Add(goneGrace)
+	f.refresh("")
+	_, foundOld := f.Find(old)
+	if name, found := f.Find(good); foundOld || name != "good" || !found {
+		t.Errorf("the token of the file that is gone is found %v, that of the bad file %v", foundOld, found)
+	}
+}
+
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	_, oldLine := made(t, "old")
