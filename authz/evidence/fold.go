@@ -1,6 +1,10 @@
 package evidence
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // fold is a place in the tree of the path patterns of a sum. It does for patterns what
 // [Patterns] does for paths: nodes do not see the same paths.
@@ -9,6 +13,8 @@ type fold struct {
 	// patterns are those that end here.
 	patterns  []string
 	collapsed bool
+	// weight is that of the patterns here and below.
+	weight int64
 }
 
 // at returns the place of a pattern; nil if it is not there, and is not to be made.
@@ -41,14 +47,25 @@ type folding struct {
 	collapsed map[string]bool
 }
 
+// add adds a pattern, with what it weighs.
+func (f *fold) add(pattern string, weight int64) {
+	at := f.at(pattern, true)
+	at.patterns = append(at.patterns, pattern)
+	for f.weight += weight; f != at; {
+		segment, _, _ := strings.Cut(pattern[1:], "/")
+		f, pattern = f.children[segment], pattern[1+len(segment):]
+		f.weight += weight
+	}
+}
+
 // foldPatterns folds the children of each place that has more than 16 of them, and of those
-// that others have folded.
-func foldPatterns(patterns map[string]bool, collapsed map[string]bool) folding {
+// that others have folded. Of the first segments those are folded that weigh least, so that 64
+// are left.
+func foldPatterns(patterns map[string]int64, collapsed map[string]bool) folding {
 	root := &fold{}
-	for p := range patterns {
+	for p, weight := range patterns {
 		if p == "" || strings.HasPrefix(p, "/") {
-			at := root.at(p, true)
-			at.patterns = append(at.patterns, p)
+			root.add(p, weight)
 		}
 	}
 	for p := range collapsed {
@@ -79,9 +96,12 @@ func (out *folding) walk(path string, nodes []*fold) {
 		}
 		collapse = collapse || n.collapsed
 	}
-	if collapse || words > mayHave(path) {
+	switch {
+	case collapse || words > maxChildren && path != "":
 		out.collapsed[path] = true
 		children = oneChild(children)
+	case words > maxFirst:
+		foldLeast(children, words-maxFirst)
 	}
 	for segment, c := range children {
 		out.walk(path+"/"+segment, c)
@@ -98,4 +118,24 @@ func oneChild(children map[string][]*fold) map[string][]*fold {
 		out[segment] = append(out[segment], c...)
 	}
 	return out
+}
+
+// foldLeast makes `*` of the n words that weigh least.
+func foldLeast(children map[string][]*fold, n int) {
+	weight := make(map[string]int64, len(children))
+	var words []string
+	for segment, c := range children {
+		if segment == anySegment || segment == anyRest {
+			continue
+		}
+		words = append(words, segment)
+		for _, f := range c {
+			weight[segment] += f.weight
+		}
+	}
+	slices.SortFunc(words, func(a, b string) int { return cmp.Or(cmp.Compare(weight[a], weight[b]), cmp.Compare(b, a)) })
+	for _, w := range words[:n] {
+		children[anySegment] = append(children[anySegment], children[w]...)
+		delete(children, w)
+	}
 }

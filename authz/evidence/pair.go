@@ -160,14 +160,15 @@ func (a ruleID) compare(b ruleID) int {
 	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
-// fold makes one of the children of places that have too many.
+// fold makes one of the children of places that have too many. A pattern weighs its requests;
+// those that differ count twice, for they are what a report is about.
 func (p *pair) fold() {
-	patterns := make(map[string]bool, len(p.endpoints))
-	for e := range p.endpoints {
-		patterns[e.pattern] = true
+	patterns := make(map[string]int64, len(p.endpoints))
+	for e, n := range p.endpoints {
+		patterns[e.pattern] += n
 	}
-	for id := range p.groups {
-		patterns[id.pattern] = true
+	for id, g := range p.groups {
+		patterns[id.pattern] += g.Count
 	}
 	folded := foldPatterns(patterns, p.collapsed)
 	p.collapsed = folded.collapsed

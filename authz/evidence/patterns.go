@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -8,11 +9,18 @@ import (
 )
 
 const (
-	// maxChildren is how many segments a place may have before they are one `*`, and maxFirst
-	// how many the first place may: a gateway has more services than a service has verbs, and
-	// few paths begin with an ID.
+	// maxChildren is how many segments a place may have before they are one `*`.
 	maxChildren = 16
-	maxFirst    = 64
+	// maxFirst is how many first segments a sum may have: a gateway has more services than a
+	// service has verbs. Beyond it those with fewest requests are `*`, and no others: a scanner
+	// that tries paths which nobody has must not take the names from those that are there.
+	maxFirst = 64
+	// maxTried is how many first segments are counted by themselves to find those with most
+	// requests, as long as half of the places are free. Beyond it one is folded for a new one.
+	maxTried = 256
+	// maxEvicted is how many are folded like that in all, for each costs all counters a look at
+	// their patterns. Then no other first segment gets a place.
+	maxEvicted = 1024
 	// maxDepth is how many segments of a path are told apart.
 	maxDepth = 12
 	// maxPlaces and maxPatterns bound what is kept, whatever paths there are. A few more of
@@ -27,7 +35,8 @@ const (
 
 // Patterns fold the methods and paths of requests into few patterns. Those of one live policy
 // are shared by its experiments. A segment that looks like an identifier is `*`; so are all
-// segments of a place, once there are more than 16. Memory is bounded, whatever paths there
+// segments of a place, once there are more than 16. Of more than 256 first segments, those
+// with fewest requests are `*`; a sum has 64 of them. Memory is bounded, whatever paths there
 // are. They are safe for concurrent use.
 type Patterns struct {
 	// folds counts how often patterns have become others.
@@ -37,7 +46,9 @@ type Patterns struct {
 	// root is where paths begin, and elsewhere for those that do not begin with a slash.
 	root, elsewhere *place
 	places, made    int
-	methods         []string
+	// evicted counts the first segments that were folded.
+	evicted int
+	methods []string
 }
 
 // Pattern is a method and a path pattern. The method of a reservation is its call; it has no
@@ -71,16 +82,29 @@ type place struct {
 	path, segment string
 	// children are those with a segment of their own, which may end with a verb: `*:cancel`.
 	children []*place
+	// index :: segment → child, of the root alone: it may have many.
+	index map[string]*place
 	// any is the child for what is variable, and rest for all that is below.
 	any, rest *place
 	// collapsed says that there were too many children.
 	collapsed bool
 	patterns  []*Pattern
+	// first is the place of the first segment of the path, or nil; requests, of such a place,
+	// is how many there were below it.
+	first    *place
+	requests atomic.Int64
+}
+
+// count counts a request.
+func (p *place) count() {
+	if p.first != nil {
+		p.first.requests.Add(1)
+	}
 }
 
 // NewPatterns returns patterns that know no path.
 func NewPatterns() *Patterns {
-	return &Patterns{root: &place{}, elsewhere: &place{path: anySegment}}
+	return &Patterns{root: &place{index: make(map[string]*place)}, elsewhere: &place{path: anySegment}}
 }
 
 // Of returns the pattern of a request. The path has no query.
@@ -89,7 +113,9 @@ func (s *Patterns) Of(method, path string) *Pattern {
 	at := s.find(path)
 	var p *Pattern
 	if at != nil {
-		p = at.pattern(s.known(method))
+		if p = at.pattern(s.known(method)); p != nil {
+			at.count()
+		}
 	}
 	s.mu.RUnlock()
 	if p != nil {
@@ -97,7 +123,9 @@ func (s *Patterns) Of(method, path string) *Pattern {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pattern(s.make(path), s.register(method))
+	at = s.make(path)
+	at.count()
+	return s.pattern(at, s.register(method))
 }
 
 // segments cuts the first segment off the rest of a path.
@@ -128,10 +156,8 @@ func (p *place) child(segment string) *place {
 	if p.collapsed {
 		return p.any
 	}
-	for _, c := range p.children {
-		if c.segment == segment {
-			return c
-		}
+	if c := p.word(segment); c != nil {
+		return c
 	}
 	name, verb := split(segment)
 	if !variable(name) {
@@ -142,6 +168,19 @@ func (p *place) child(segment string) *place {
 	}
 	for _, c := range p.children {
 		if rest, ok := strings.CutPrefix(c.segment, anySegment); ok && rest == verb {
+			return c
+		}
+	}
+	return nil
+}
+
+// word returns the child with exactly this segment; nil if there is none.
+func (p *place) word(segment string) *place {
+	if p.index != nil {
+		return p.index[segment]
+	}
+	for _, c := range p.children {
+		if c.segment == segment {
 			return c
 		}
 	}
@@ -180,6 +219,8 @@ func (s *Patterns) add(at *place, segment string) *place {
 	switch {
 	case at.collapsed || segment == anySegment:
 		return s.any(at)
+	case at == s.root:
+		return s.addFirst(segment)
 	case s.places < maxPlaces:
 	case len(at.children) > 0:
 		s.collapse(at)
@@ -189,24 +230,46 @@ func (s *Patterns) add(at *place, segment string) *place {
 	}
 	child := s.place(at, segment)
 	at.children = append(at.children, child)
-	if len(at.children) > mayHave(at.path) {
+	if len(at.children) > maxChildren {
 		s.collapse(at)
 		return at.any
 	}
 	return child
 }
 
-// mayHave is how many segments the place of a path may have.
-func mayHave(path string) int {
-	if path == "" {
-		return maxFirst
+// addFirst makes the place of a first segment, for which another one may have to go.
+func (s *Patterns) addFirst(segment string) *place {
+	first := len(s.root.children)
+	full := first >= maxTried || first >= maxFirst && s.places >= maxPlaces/2
+	if s.places >= maxPlaces || full && s.evicted == maxEvicted {
+		return s.any(s.root)
 	}
-	return maxChildren
+	if full {
+		s.evict()
+	}
+	child := s.place(s.root, segment)
+	s.root.children = append(s.root.children, child)
+	s.root.index[child.segment] = child
+	return child
+}
+
+// evict folds the first segment with fewest requests; of several the oldest.
+func (s *Patterns) evict() {
+	least := slices.MinFunc(s.root.children, func(a, b *place) int { return cmp.Compare(a.requests.Load(), b.requests.Load()) })
+	s.root.children = slices.DeleteFunc(s.root.children, func(c *place) bool { return c == least })
+	delete(s.root.index, least.segment)
+	s.fold(least, s.any(s.root))
+	s.evicted++
+	s.folds.Add(1)
 }
 
 func (s *Patterns) place(at *place, segment string) *place {
 	s.places++
-	return &place{path: at.path + "/" + segment, segment: strings.Clone(segment)}
+	p := &place{path: at.path + "/" + segment, segment: strings.Clone(segment), first: at.first}
+	if at == s.root {
+		p.first = p
+	}
+	return p
 }
 
 // any returns the place of what is variable. At the bound it is the last one of its path.

@@ -6,8 +6,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
 )
 
 // TestSegmentsThatVaryAreFolded says of single segments whether they are words.
@@ -116,6 +121,66 @@ func TestPatternsAreBounded(t *testing.T) {
 	places, made := patterns.Size()
 	if places > 4*1024 || made > 2048+4*1024 || places < 0 || made < 0 {
 		t.Errorf("there are %d places and %d patterns, want a few thousand at most", places, made)
+	}
+}
+
+// TestAScannerTakesNoNames: paths that nobody has are folded, and those with traffic keep their
+// names, whatever came first.
+func TestAScannerTakesNoNames(t *testing.T) {
+	word := func(kind byte, i int) string {
+		return "/" + string([]byte{kind, 'z', byte('g' + i/400%20), byte('g' + i/20%20), byte('g' + i%20)})
+	}
+	patterns := evidence.NewPatterns()
+	for i := range 100 {
+		patterns.Of("GET", word('p', i)) // a scanner that is there before anybody else
+	}
+	for i := range 5_000 {
+		patterns.Of("GET", word('s', i%40)+"/items/17")
+		patterns.Of("GET", word('q', i)+"/admin.php")
+	}
+	for i := range 40 {
+		if got, want := patterns.Of("GET", word('s', i)+"/items/18").Path(), word('s', i)+"/items/*"; got != want {
+			t.Errorf("a path with traffic is %q, want %q", got, want)
+		}
+	}
+	if got := patterns.Of("GET", word('r', 1)+"/admin.php").Path(); got != "/*/admin.php" {
+		t.Errorf("in the end a new path is %q, want /*/admin.php", got)
+	}
+	if places, made := patterns.Size(); places > 900 || made > 700 {
+		t.Errorf("there are %d places and %d patterns, want some hundreds", places, made)
+	}
+}
+
+// TestFirstSegmentsOfASum: what is beyond 64 of them is folded by the number of requests, the
+// same in each order, and no request is lost.
+func TestFirstSegmentsOfASum(t *testing.T) {
+	var parts []*evidencepb.Evidence
+	for node := range 2 {
+		tally := newTally()
+		for i := range 50 {
+			for j := range 1 + i {
+				path, at := fmt.Sprintf("/%c%c/items", 'g'+2*(i%5)+node, 'g'+i/5), time.Duration(100*i+2*j+node)*time.Second
+				count(tally, "live", request{method: "GET", path: path, live: allowed, experiment: denied, at: at})
+			}
+		}
+		parts = append(parts, tally.Snapshot(begun))
+	}
+	one, other := &evidencepb.Evidence{}, &evidencepb.Evidence{}
+	evidence.Merge(one, parts[0], parts[1])
+	evidence.Merge(other, parts[1], parts[0])
+	if diff := cmp.Diff(one.GetPairs(), other.GetPairs(), protocmp.Transform()); diff != "" {
+		t.Errorf("the order matters: %s", diff)
+	}
+	checkSums(t, one)
+	counts := make(map[string]int64)
+	var sum int64
+	for _, e := range one.GetPairs()[0].GetEndpoints() {
+		counts[e.GetPattern()] = e.GetCount()
+		sum += e.GetCount()
+	}
+	// Those that are left have at least 19 requests each: 36 of 100 are folded.
+	if len(counts) != 65 || sum != 2*50*51/2 || counts["/*/items"] != 2*18*19/2 || counts["/gg/items"] != 0 || counts["/pp/items"] != 50 {
+		t.Errorf("got %d patterns of %d requests, /*/items with %d: %v", len(counts), sum, counts["/*/items"], counts)
 	}
 }
 
