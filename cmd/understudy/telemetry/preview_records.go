@@ -57,8 +57,8 @@ func (t *Telemetry) newQueue(
 }
 
 // The bounds of the queues before a collector, unless OTEL_BLRP_* says otherwise. Records
-// are encoded a batch at a time, for which the traffic may have to wait: batches of 512
-// take milliseconds. A queue of 2,048 is full after a tenth of a second of a busy sidecar
+// are encoded a batch at a time, for which the traffic may have to wait: over HTTP, batches of
+// 512 take milliseconds. A queue of 2,048 is full after a tenth of a second of a busy sidecar
 // with a few experiments.
 const (
 	previewQueue, previewBatch = 8192, 128
