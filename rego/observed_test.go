@@ -43,3 +43,26 @@ func TestWhatIsObservedOfATokenEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestObservingAllocatesNothing: what is found out about a text, and about a token that was seen
+// before, is written for each request.
+func TestObservingAllocatesNothing(t *testing.T) {
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": `package p
+			allow if { input.path == "/health"; startswith(input.path, "/api/"); endswith(input.path, ".css") }
+			allow if { io.jwt.decode(input.token)[1].exp > time.now_ns() / 1000000000 }`},
+		Paths: []string{"p/allow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"path": "/api/v1/orders/1", "token": signedToken(map[string]any{"exp": epoch + 10}, "s")} {
+		observed, buffer := p.Reads("p/allow").Child(name).Observations(), make([]byte, 0, 1024)
+		if n := testing.AllocsPerRun(100, func() {
+			at := rego.ValidFrom(time.Unix(epoch, 0))
+			buffer = observed.Text(buffer[:0], text, &at)
+		}); n > 0 {
+			t.Errorf("%s: %v allocations, want none", name, n)
+		}
+	}
+}

@@ -31,17 +31,20 @@ type Observed struct {
 
 // observation writes what is found out about a value. It reports false for a value of another type
 // than that of which it is made: this is written whole, since the policy finds out less about
-// it, and it is rare.
-type observation func(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool)
+// it, and it is rare. The value is written alike from now until another moment, both in
+// nanoseconds since 1970. No validity is given to a function that is a value: it would be on the
+// heap for each request.
+type observation func(b []byte, v ast.Value, now int64) (written []byte, until int64, ok bool)
 
 // unknown is for what has to be written whole.
-func unknown(b []byte, _ ast.Value, _ *instrument.Validity) ([]byte, bool) { return b, false }
+func unknown(b []byte, _ ast.Value, _ int64) ([]byte, int64, bool) { return b, 0, false }
 
 // How a value begins that was written.
 const (
 	writtenAbsent byte = iota
 	writtenObserved
-	writtenWhole
+	writtenText
+	writtenOther
 )
 
 // Observe returns how what is observed at this path is written.
@@ -116,33 +119,46 @@ func (o *Observed) Text(b []byte, text string, at *instrument.Validity) []byte {
 	return o.Value(b, ast.String(text), at)
 }
 
-// Value writes a value; nil is none.
+// Value is Text for a value of any type; nil is none.
 func (o *Observed) Value(b []byte, v ast.Value, at *instrument.Validity) []byte {
+	b, until := o.value(b, v, at.Now)
+	at.Until = min(at.Until, until)
+	return b
+}
+
+// value writes a value, and returns until when it is written alike.
+func (o *Observed) value(b []byte, v ast.Value, now int64) (written []byte, until int64) {
+	until = instrument.Forever
 	if v == nil {
-		return append(b, writtenAbsent)
+		return append(b, writtenAbsent), until
 	}
-	begin := len(b)
-	b = append(b, writtenObserved)
+	written = append(b, writtenObserved)
 	if len(o.texts) > 0 {
 		text, ok := v.(ast.String)
 		if !ok {
-			return whole(b[:begin], v)
+			return whole(b, v), until
 		}
-		b = o.compare(b, string(text))
+		written = o.compare(written, string(text))
 	}
 	for _, observation := range o.others {
-		var ok bool
-		if b, ok = observation(b, v, at); !ok {
-			return whole(b[:begin], v)
+		next, end, ok := observation(written, v, now)
+		if !ok {
+			return whole(b, v), instrument.Forever
 		}
+		written, until = next, min(until, end)
 	}
-	return b
+	return written, until
 }
 
 // whole writes all of a value.
 func whole(b []byte, v ast.Value) []byte {
-	text := v.String()
-	return append(binary.AppendUvarint(append(b, writtenWhole), uint64(len(text))), text...)
+	kind, text := writtenText, ""
+	if s, ok := v.(ast.String); ok {
+		text = string(s)
+	} else {
+		kind, text = writtenOther, v.String()
+	}
+	return append(binary.AppendUvarint(append(b, kind), uint64(len(text))), text...)
 }
 
 // comparison says which of some texts another one is equal to, begins or ends with. Of two
@@ -196,39 +212,37 @@ func (c *comparison) of(text string) int {
 // partObservation is of what is at a place of a value, nil if nothing is; place reports whether the
 // value is of a type that has such places.
 func partObservation(of *Observed, place func(ast.Value) (*ast.Term, bool)) observation {
-	return func(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool) {
-		part, ok := place(v)
-		if ok && part == nil {
-			return of.Value(b, nil, at), true
-		} else if ok {
-			b = of.Value(b, part.Value, at)
+	return func(b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
+		var part ast.Value
+		t, ok := place(v)
+		if t != nil {
+			part = t.Value
 		}
-		return b, ok
+		b, until := of.value(b, part, now)
+		return b, until, ok
 	}
 }
 
-func lengthObservation(b []byte, v ast.Value, _ *instrument.Validity) ([]byte, bool) {
+func lengthObservation(b []byte, v ast.Value, _ int64) ([]byte, int64, bool) {
 	array, ok := v.(*ast.Array)
 	if !ok {
-		return b, false
+		return b, 0, false
 	}
-	return binary.AppendUvarint(b, uint64(array.Len())), true
+	return binary.AppendUvarint(b, uint64(array.Len())), instrument.Forever, true
 }
 
 // observation writes whether the clock has passed the moment at which a comparison with a number
 // changes.
-func (f clockForm) observation(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool) {
+func (f clockForm) observation(b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
 	n, _ := v.(ast.Number)
 	value, ok := n.Float64()
-	if !ok {
-		return b, false
-	}
 	moment := (value - f.offset) / f.factor
+	at := instrument.Validity{Now: now, Until: instrument.Forever}
 	at.ChangesAt(moment)
-	if moment > float64(at.Now) {
-		return append(b, 1), true
+	if moment > float64(now) {
+		return append(b, 1), at.Until, ok
 	}
-	return append(b, 0), true
+	return append(b, 0), at.Until, ok
 }
 
 // callObservation is of the result of a call, by its name in the tree.
@@ -249,8 +263,10 @@ func callObservation(name string, of *Observed) observation {
 	if !known || c.value < 0 {
 		return unknown
 	}
-	return func(b []byte, v ast.Value, at *instrument.Validity) ([]byte, bool) {
-		return of.Value(b, c.result(v, at), at), true
+	return func(b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
+		result, end := c.result(v, now)
+		b, until := of.value(b, result, now)
+		return b, min(until, end), true
 	}
 }
 
@@ -262,29 +278,28 @@ type call struct {
 	value int
 }
 
-// result returns the result of the call with a value; nil if it has none, as where Rego has it
-// undefined.
-func (c *call) result(v ast.Value, at *instrument.Validity) (out ast.Value) {
+// result returns the result of the call with a value, and until when it is the same; nil if it has
+// none, as where Rego has it undefined.
+func (c *call) result(v ast.Value, now int64) (out ast.Value, until int64) {
 	defer func() {
 		if recover() != nil {
-			at.Until = at.Now
+			out, until = nil, now
 		}
 	}()
 	operands := slices.Clone(c.operands)
 	operands[c.value] = ast.NewTerm(v)
-	validity := &instrument.Validity{Context: context.Background(), Now: at.Now, Until: instrument.Forever}
-	bctx := topdown.BuiltinContext{Context: validity, Time: ast.NumberTerm(json.Number(strconv.FormatInt(at.Now, 10)))}
+	at := &instrument.Validity{Context: context.Background(), Now: now, Until: instrument.Forever}
+	bctx := topdown.BuiltinContext{Context: at, Time: ast.NumberTerm(json.Number(strconv.FormatInt(now, 10)))}
 	err := c.function(bctx, operands, func(t *ast.Term) error {
 		out = t.Value
 		return nil
 	})
-	at.Until = min(at.Until, validity.Until)
 	var halt topdown.Halt
-	if errors.As(err, &halt) {
-		at.Until = at.Now
+	switch {
+	case errors.As(err, &halt):
+		return nil, now
+	case err != nil:
+		return nil, at.Until
 	}
-	if err != nil {
-		return nil
-	}
-	return out
+	return out, at.Until
 }

@@ -49,13 +49,12 @@ func (o *Observed) cached(b []byte, text string, at *instrument.Validity) []byte
 		at.Until = min(at.Until, hit.until)
 		return append(b, hit.written...)
 	}
-	own := instrument.Validity{Now: at.Now, Until: instrument.Forever}
 	begin := len(b)
-	b = o.Value(b, ast.String(text), &own)
-	at.Until = min(at.Until, own.Until)
-	if own.Until > own.Now {
+	b, until := o.value(b, ast.String(text), at.Now)
+	at.Until = min(at.Until, until)
+	if until > at.Now {
 		key.text = strings.Clone(text) // it is a part of a request
-		observedCache.Set(key, writtenOf{string(b[begin:]), own.Now, own.Until})
+		observedCache.Set(key, writtenOf{string(b[begin:]), at.Now, until})
 	}
 	return b
 }
