@@ -70,9 +70,10 @@ func Analyse(compiler *ast.Compiler, data ast.Value, from []ast.Ref, opaque bool
 	}
 	for _, module := range compiler.Modules {
 		for _, rule := range module.Rules {
-			eachExpr(rule, func(e *ast.Expr) {
+			ast.WalkExprs(rule, func(e *ast.Expr) bool {
 				a.Builtins.CacheToken(e)
 				a.compareClock(a.unit(rule), e)
+				return false
 			})
 		}
 	}
@@ -93,20 +94,4 @@ func (a *Analysis) ruleOf(ref ast.Ref) *ast.Rule {
 		return nil
 	}
 	return rule
-}
-
-// eachExpr calls f for every expression of a rule, its else branches and all that is
-// nested in them.
-func eachExpr(rule *ast.Rule, f func(*ast.Expr)) {
-	visitor := ast.NewGenericVisitor(func(x any) bool {
-		if e, ok := x.(*ast.Expr); ok {
-			f(e)
-		}
-		return false
-	})
-	for r := rule; r != nil; r = r.Else {
-		visitor.Walk(r.Head)
-		visitor.Walk(r.Head.Reference)
-		visitor.Walk(r.Body)
-	}
 }

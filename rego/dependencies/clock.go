@@ -124,17 +124,14 @@ func (u *unit) clockBound(e *ast.Expr) (value int, form clockForm, ok bool) {
 	if !comparisons[u.builtin(e)] || len(e.With) > 0 {
 		return 0, form, false
 	}
-	left, _ := u.path(e.Operand(0))
-	right, _ := u.path(e.Operand(1))
-	if isClock(left) == isClock(right) {
-		return 0, form, false
+	for value := range 2 {
+		path, _ := u.path(e.Operand(value))
+		clock, _ := u.path(e.Operand(1 - value))
+		if form, ok := clockFormOf(clock); ok && !isClock(path) {
+			return value, form, true
+		}
 	}
-	clock := right
-	if isClock(left) {
-		clock, value = left, 1
-	}
-	form, ok = clockFormOf(clock)
-	return value, form, ok
+	return 0, form, false
 }
 
 // compareClock instruments a comparison of a function of the clock with a value, and leaves other

@@ -62,24 +62,22 @@ func below(path []string, name string) []string { return append(slices.Clone(pat
 
 // callName is the name of a call; the operand of the value is nil.
 func callName(builtin string, operands []*ast.Term) string {
-	var b strings.Builder
-	b.WriteString(callPrefix + builtin)
+	name := callPrefix + builtin
 	for _, o := range operands {
-		b.WriteByte(0)
+		name += "\x00"
 		if o != nil {
-			b.WriteString(o.String())
+			name += o.String()
 		}
 	}
-	return b.String()
+	return name
 }
 
 // builtinOf returns the built-in that is called at a name in the tree; empty if none is.
 func builtinOf(name string) string {
-	call, _ := strings.CutPrefix(name, callPrefix)
-	if call == name {
+	if !strings.HasPrefix(name, callPrefix) {
 		return ""
 	}
-	builtin, _, _ := strings.Cut(call, "\x00")
+	builtin, _, _ := strings.Cut(name[len(callPrefix):], "\x00")
 	return builtin
 }
 

@@ -69,10 +69,10 @@ func (w *walker) compare(kind string, path []string, with *ast.Term, elements bo
 	return true
 }
 
-// clockBound is for a comparison of a value with the clock that is instrumented.
+// clockBound is for a comparison of a value with the clock, if it is instrumented.
 func (w *walker) clockBound(e *ast.Expr) bool {
 	value, form, ok := w.unit.clockBound(e)
-	if !ok || w.unit.mocked {
+	if !ok || !w.analysis.Builtins.Has(e.Operator().String()) {
 		return false
 	}
 	w.causes.calls(ClockBound, ast.NowNanos.Name)
