@@ -11,10 +11,11 @@ import (
 // of that built-in, so nothing is instrumented where such a modifier may be evaluated.
 // The rules of a policy's tests are full of them, but a decision does not reach those.
 
-// mocks notes what an evaluation may meet with an expression that has modifiers.
+// mocks notes which built-ins an evaluation may meet replaced by the modifiers of an expression.
 func (a *Analysis) mocks(e *ast.Expr) {
 	for _, with := range e.With {
-		a.mocked = a.mocked || instrumentable(with.Target)
+		name := with.Target.String()
+		a.mocked = a.mocked || comparisons[name] || instrument.IsToken(name)
 		a.replaced = a.replaced || !IsDocument(with.Target)
 	}
 }
@@ -22,13 +23,6 @@ func (a *Analysis) mocks(e *ast.Expr) {
 // Mocked reports whether a built-in may be replaced by another in an evaluation: then an
 // expression might mean something else than it says, or fail with an error.
 func (a *Analysis) Mocked() bool { return a.mocked || a.replaced }
-
-// instrumentable reports whether the target of a modifier is a built-in that one of
-// ours may stand in for.
-func instrumentable(target *ast.Term) bool {
-	name := target.String()
-	return comparisons[name] || instrument.IsToken(name)
-}
 
 // IsDocument reports whether a term is a reference into the input or the data.
 func IsDocument(t *ast.Term) bool {

@@ -18,10 +18,7 @@ func (w *walker) observing(e *ast.Expr) bool {
 
 // matching is for the equality of a path with a pattern.
 func (w *walker) matching(e *ast.Expr) bool {
-	for i := range 2 {
-		if !e.IsEquality() {
-			return false
-		}
+	for i := 0; i < 2 && e.IsEquality(); i++ {
 		if path := w.path(e.Operand(1 - i)); path != nil && w.match(e.Operand(i), path, e) {
 			w.exists(path)
 			return true
