@@ -66,3 +66,40 @@ func TestObservingAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotFoundOutIsWritten: values that a policy can tell apart are never written alike, though
+// they are not of the type that it mostly compares.
+func TestWhatIsNotFoundOutIsWritten(t *testing.T) {
+	for module, pair := range map[string][2]string{
+		`allow if input.a in {"x", 1}`:                        {`{"a": 1}`, `{"a": 2}`},
+		`allow if { startswith(input.a, "x"); input.b == 1 }`: {`{"a": "x", "b": 1}`, `{"a": "x", "b": 2}`},
+		`allow if ["x", _] = input.a`:                         {`{"a": ["x", 1]}`, `{"a": ["x", 1, 2]}`},
+		"f(x) if x = input.a\nallow if f(1)":                  {`{"a": 1}`, `{"a": 2}`},
+		`allow if { x = data.x; x = input.a }`:                {`{"a": 1}`, `{"a": 2}`},
+		`allow if { [x, x] = input.a }`:                       {`{"a": [1, 1]}`, `{"a": [1, 2]}`},
+	} {
+		p, err := rego.Compile(context.Background(), rego.Source{
+			Modules: map[string]string{"m.rego": "package p\n" + module}, Data: map[string]any{"x": 1}, Paths: []string{"p/allow"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var written [2]string
+		var defined [2]bool
+		for i, text := range pair {
+			at := rego.ValidFrom(time.Unix(epoch, 0))
+			written[i] = string(rego.AppendObserved(nil, p.Reads("p/allow").Observe(), input(t, text), &at))
+			result, err := p.Eval(context.Background(), "p/allow", input(t, text), time.Unix(epoch, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defined[i] = result.Defined
+		}
+		if !defined[0] || defined[1] {
+			t.Errorf("%s: defined %v, want the first alone", module, defined)
+		}
+		if written[0] == written[1] {
+			t.Errorf("%s: both of %q are written alike", module, pair)
+		}
+	}
+}
