@@ -4,6 +4,11 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS = -s -w -X main.version=$(VERSION)
 TOOL    = go tool -modfile=.ci/tools/go.mod
+# Tests wait for servers and processes more than they compute, so more of them run at a time than
+# there are processors, and those packages begin first that take longest.
+CPUS    = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+BESIDE  = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 3)
+LONGEST = ./cmd/understudy ./admin ./admin/redisstore ./authz/evidence
 
 .PHONY: help build demo recording test test-envoy test-proxies test-browser test-clients race lint generate fuzz bench clean
 
@@ -22,17 +27,17 @@ recording: build ## Record the demo anew for the README; needs script of util-li
 
 test: ## Run the tests; installs redis-server if it is missing
 	@.ci/need redis-server
-	go test ./...
+	go test $(BESIDE) ./cmd/docs $(LONGEST) ./...
 	go -C deploy/check test ./...
 
-test-envoy: ## Run the shipped Envoy files with a real Envoy; says how to get one
+test-envoy: build ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server
-	@ENVOY=$$(.ci/envoy) && export ENVOY && go test -tags realenvoy -count=1 ./envoy/e2e && \
+	@ENVOY=$$(.ci/envoy) && export ENVOY UNDERSTUDY=$(CURDIR)/bin/understudy && go test -tags realenvoy -count=1 ./envoy/e2e && \
 		go -C cmd/authzbench test -tags realenvoy -count=1 -run ThroughEnvoy .
 
-test-proxies: ## Run the shipped files of nginx and Caddy; installs both if they are missing
+test-proxies: build ## Run the shipped files of nginx and Caddy; installs both if they are missing
 	@.ci/need nginx caddy
-	go test -count=1 -tags realproxies ./deploy/forward-auth
+	UNDERSTUDY=$(CURDIR)/bin/understudy go test -count=1 -tags realproxies ./deploy/forward-auth
 
 test-browser: build ## Run the page in a headless Chromium; installs it if it is missing
 	@.ci/need redis-server chromium
@@ -44,7 +49,8 @@ test-clients: build ## Run a policy's life with generated clients; says how to g
 
 race: ## Run the tests under the race detector, with fewer random policies and requests
 	@.ci/need redis-server cc
-	go test -race -short $$(go list ./... | grep -v /cmd/docs$$) # documents start programs of their own
+	GORACE=atexit_sleep_ms=100 go test -race -short -vet=off $(BESIDE) $(LONGEST) \
+		$$(go list ./... | grep -vxFf .ci/one-goroutine | grep -v /cmd/docs$$) # documents start programs of their own
 
 lint: ## Run the linters: of Go, and of the API (api-linter)
 	go vet ./...

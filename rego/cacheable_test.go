@@ -259,7 +259,7 @@ func (tr *trial) holdsObserved(t *testing.T, r *rand.Rand) (pairs int, err error
 func TestObservationsAreSound(t *testing.T) {
 	policies, pairs := 1500, 0
 	if testing.Short() {
-		policies = 300
+		policies = 100
 	}
 	for seed := range uint64(policies) {
 		tr := compileRandom(t, seed)
@@ -287,7 +287,7 @@ func TestShortcutsAreSound(t *testing.T) {
 	compiled, cacheable, bounded := 0, 0, 0
 	policies := 1500
 	if testing.Short() {
-		policies = 300
+		policies = 150
 	}
 	for seed := range uint64(policies) {
 		tr := compileRandom(t, seed)

@@ -94,7 +94,7 @@ func groupsOf(e *evidencepb.Evidence, policyEtag string) map[string]int64 {
 
 // TestMergesInAnyOrderAreEqual merges the evidence of some tallies in many orders and steps.
 func TestMergesInAnyOrderAreEqual(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range seeds(10) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		all := make([]*evidencepb.Evidence, 8)
 		whole := newTally() // of all requests

@@ -34,7 +34,7 @@ const (
 func TestConformance(t *testing.T) {
 	count := conformancePolicies
 	if testing.Short() {
-		count /= 4
+		count /= 10
 	}
 	policies := make(map[authz.PolicyID]*adminpb.Policy)
 	for seed := range uint64(count) {

@@ -26,13 +26,18 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	built = sync.OnceValues(func() (string, error) { return buildUnderstudy(context.Background(), folder) })
+	built = sync.OnceValues(func() (string, error) {
+		if binary := os.Getenv("UNDERSTUDY"); binary != "" {
+			return binary, nil
+		}
+		return buildUnderstudy(context.Background(), folder)
+	})
 	code := m.Run()
 	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
 
-// built builds understudy once for all tests.
+// built builds understudy once for all tests, unless $UNDERSTUDY names one that was built already.
 var built func() (string, error)
 
 func newTestStarter(t *testing.T, servers ...string) *starter {

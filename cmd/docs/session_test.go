@@ -62,7 +62,7 @@ func newSession(t *testing.T, folder string) *session {
 			shell.Env = append(shell.Env, variable)
 		}
 	}
-	shell.Env = append(shell.Env, "OWN="+s.own, "GOFLAGS=-buildvcs=false")
+	shell.Env = append(shell.Env, "OWN="+s.own, "GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 	output, err := shell.StdoutPipe()
 	if err == nil {
 		s.input, err = shell.StdinPipe()

@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("REDIS", redis)
+			e.Setenv("GORACE", os.Getenv("GORACE")) // for how long a program waits at its end, with the race detector
 			// A busy machine is no slow policy.
 			e.Setenv("UNDERSTUDY_DECISION_TIMEOUT", scriptTime.String())
 			deploy, err := filepath.Abs("../../deploy")

@@ -14,6 +14,7 @@ import (
 // compared: live checks are allowed, comparisons that find the queue full are dropped and
 // counted, and after a while another process makes them.
 func TestARehearsalProcessThatIsStoppedIsReplaced(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--preview-queue", "10", "--preview-timeout", "1h")
 	p.must(t, "POST", policies+"?policyId=default", `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\n\nallow := true\n"}}`)
 	experiments := policies + "/default/experiments"

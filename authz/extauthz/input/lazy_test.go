@@ -85,7 +85,7 @@ func TestLazyDecoderIsTheFullDecode(t *testing.T) {
 	sets, read := someReads(t), 0
 	requests := 3000
 	if testing.Short() {
-		requests = 600
+		requests = 150
 	}
 	for seed := range uint64(requests) {
 		content := checktest.RandomWire(t, seed)

@@ -49,7 +49,7 @@ func Start() (*Process, error) {
 // environment has what compiling and evaluating depend on, and no more: it may have secrets.
 func environment() []string {
 	out := []string{} // not nil, which would be all that this process has
-	for _, name := range []string{"TZ", "ZONEINFO", "GODEBUG", "GOMAXPROCS", "GOCOVERDIR", "SYSTEMROOT"} {
+	for _, name := range []string{"TZ", "ZONEINFO", "GODEBUG", "GOMAXPROCS", "GOCOVERDIR", "GORACE", "SYSTEMROOT"} {
 		if value, ok := os.LookupEnv(name); ok {
 			out = append(out, name+"="+value)
 		}
