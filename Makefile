@@ -7,7 +7,7 @@ TOOL    = go tool -modfile=.ci/tools/go.mod
 # Tests wait for servers and processes more than they compute, so more of them run at a time than
 # there are processors, and those packages begin first that take longest.
 CPUS    = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-BESIDE  = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 3)
+BESIDE  = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2)
 LONGEST = ./cmd/understudy ./admin ./admin/redisstore ./authz/evidence
 
 .PHONY: help build demo recording test test-envoy test-proxies test-browser test-clients race lint generate fuzz bench clean
