@@ -61,32 +61,11 @@ func (c *Check) rawHeader(name string) (values []string) {
 	return values
 }
 
-// The numbers of the fields of a header in a HeaderMap, which has nothing but headers. It has
-// a value or a raw value.
-const (
-	headerName     = 1
-	headerValue    = 2
-	headerRawValue = 3
-)
-
-// rawHeaders are the headers that Envoy sends with encode_raw_headers.
+// rawHeaders are the headers that Envoy sends with encode_raw_headers: a list whose elements
+// have the form of entries, with a raw value in place of the value, or after it. A full
+// decode writes fields in the order of their numbers, and no empty ones.
 func (c *Check) rawHeaders() iter.Seq[pair] {
-	return func(yield func(pair) bool) {
-		for _, header := range fields(at.headerMap.of(c).text) {
-			var h pair
-			for number, f := range fields(header.text) {
-				switch {
-				case number == headerName:
-					h.name = f.text
-				case number == headerValue, number == headerRawValue && f.text != "":
-					h.value = f.text
-				}
-			}
-			if !yield(h) {
-				return
-			}
-		}
-	}
+	return entries{wire: at.headerMap.of(c).text, number: 1}.all()
 }
 
 // extension returns a value of the route's context_extensions; empty if there is none.

@@ -62,8 +62,8 @@ func newObject(message protoreflect.MessageDescriptor) *objectPart {
 }
 
 // newField returns the part of a field. Messages of Envoy's authorization API are read
-// field by field; those of other APIs, such as addresses and metadata, as a whole or not at
-// all. A field of a kind that has no rule is a panic when the program starts: Envoy has
+// field by field; those of other APIs, such as addresses and metadata, are kept as they are on
+// the wire. A field of a kind that has no rule is a panic when the program starts: Envoy has
 // something new.
 func newField(f protoreflect.FieldDescriptor) fieldPart {
 	switch kind := f.Kind(); {

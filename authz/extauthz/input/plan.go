@@ -22,8 +22,8 @@ type plan struct {
 	name string
 	// field is the name as one of an object.
 	field rego.Name
-	// text makes a place that is a text, and part any other. A place inside of a message that
-	// is kept whole has neither: the message's type makes it.
+	// text makes a place that is a text, and part any other. A place inside of a message of
+	// another API has neither: the message's type makes it.
 	text textual
 	part part
 	// whole says that everything at and below this place is read.

@@ -107,13 +107,14 @@ func (t *messageType) value(wire string, p *plan) rego.Value {
 // place returns the place of the field below that of its message; nil if it is not read. A
 // list is read whole.
 func (f *messageField) place(p *plan) *plan {
-	switch {
-	case f == nil:
+	if f == nil {
 		return nil
-	case f.IsList() && p.child(f.JSONName()) != nil:
+	}
+	child := p.child(f.JSONName())
+	if child != nil && f.IsList() {
 		return wholePlan
 	}
-	return p.child(f.JSONName())
+	return child
 }
 
 // entries returns the entries of the map that the field is in a message.

@@ -35,7 +35,11 @@ func next(wire string) (number uint64, f field, rest string, ok bool) {
 	case wireVarint:
 		f.number, rest, ok = varint(rest)
 	case wireBytes:
-		f.text, rest, ok = lengthPrefixed(rest)
+		var n uint64
+		n, rest, ok = varint(rest)
+		if ok = ok && n <= uint64(len(rest)); ok {
+			f.text, rest = rest[:n], rest[n:]
+		}
 	case wireFixed64:
 		if ok = len(rest) >= 8; ok {
 			f.number, rest = binary.LittleEndian.Uint64([]byte(rest[:8])), rest[8:]
@@ -73,12 +77,4 @@ func varint(wire string) (value uint64, rest string, ok bool) {
 		}
 	}
 	return 0, "", false
-}
-
-func lengthPrefixed(wire string) (value, rest string, ok bool) {
-	n, rest, ok := varint(wire)
-	if !ok || n > uint64(len(rest)) {
-		return "", "", false
-	}
-	return rest[:n], rest[n:], true
 }
