@@ -53,12 +53,12 @@ func next(wire string) (number uint64, f field, rest string, ok bool) {
 // fields are the fields of a message that was validated before, by their numbers.
 func fields(wire string) iter.Seq2[uint64, field] {
 	return func(yield func(uint64, field) bool) {
-		for len(wire) > 0 {
-			number, value, rest, ok := next(wire)
+		for rest := wire; len(rest) > 0; {
+			number, value, after, ok := next(rest)
 			if !ok || !yield(number, value) {
 				return
 			}
-			wire = rest
+			rest = after
 		}
 	}
 }
