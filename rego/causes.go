@@ -34,7 +34,7 @@ func Causes(ctx context.Context, source Source) ([]Cause, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, refs, _, err := p.analyse(ctx, source)
+	known, refs, err := p.analyse(ctx, source)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func load(ctx context.Context, source Source) (*Program, error) {
 // modules. Nothing may change the modules after it: evaluations read them without a
 // lock.
 func (p *Program) prepare(ctx context.Context, source Source) error {
-	known, refs, data, err := p.analyse(ctx, source)
+	known, refs, err := p.analyse(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 		}
 		p.queries[path] = newQuery(ref, known)
 	}
-	candidates.Rewrite(ctx, p.compiler, data, known)
+	candidates.Rewrite(ctx, p.compiler, known)
 	if ctx.Err() != nil {
 		return compile.Ended(ctx)
 	}
@@ -89,20 +89,19 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 	return nil
 }
 
-// analyse finds out what the rules of a source depend on. It returns the reference of each path,
-// and the data, too.
-func (p *Program) analyse(ctx context.Context, source Source) (*dependencies.Analysis, map[string]ast.Ref, ast.Value, error) {
+// analyse finds out what the rules of a source depend on. It also returns
+// the reference of each path.
+func (p *Program) analyse(ctx context.Context, source Source) (*dependencies.Analysis, map[string]ast.Ref, error) {
 	refs, problems := source.refs(p.compiler)
 	if len(problems) > 0 {
-		return nil, nil, nil, compile.NewError(problems)
+		return nil, nil, compile.NewError(problems)
 	}
 	read, err := p.store.Read(ctx, p.txn, storage.RootPath)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("reading the data: %w", err)
+		return nil, nil, fmt.Errorf("reading the data: %w", err)
 	}
-	data := read.(ast.Value)
-	known := dependencies.Analyse(p.compiler, data, slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
-	return known, refs, data, nil
+	known := dependencies.Analyse(p.compiler, read.(ast.Value), slices.Collect(maps.Values(refs)), usesLocalNames(source.Modules))
+	return known, refs, nil
 }
 
 // usesLocalNames reports whether a module may name a variable as the compiler names its

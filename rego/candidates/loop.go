@@ -1,155 +1,64 @@
-// Package candidates has loops over the data of a policy try the entries alone that can
-// fulfil their conditions.
-//
-// Many policies try the entries of a collection in their data one by one:
-//
-//	some rule in data.rules
-//	rule.method == http.method
-//	startswith(http.path, rule.prefix)
-//
-// The collection never changes, so it has a candidate index: for each field that a
-// condition compares, the entries by the strings in it (their postings). Before such a
-// loop stands an expression of ours, which gives its variable only to the candidates: the
-// entries that can fulfil those conditions. Nothing else of the rule is touched, so a
-// candidate too many costs time and nothing more; and an entry that is left out would have
-// failed at a condition that stands in the rule.
 package candidates
 
 import (
-	"context"
-	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"understudy/rego/bounds"
 	"understudy/rego/dependencies"
 )
 
 // loop is an iteration over a collection of the data, in the body of a rule. For `some
 // rule in data.rules` the compiler wrote data.rules[i], which is the element.
 type loop struct {
+	analysis *dependencies.Analysis
+	rule     *ast.Rule
+	// known are the variables that have a value before the loop.
+	known ast.VarSet
 	// element is the reference to an entry: the collection, and the variable.
 	element    ast.Ref
 	conditions []condition
 }
 
-func (l *loop) collection() ast.Ref { return l.element[:len(l.element)-1] }
-
-func (l *loop) variable() *ast.Term { return l.element[len(l.element)-1] }
-
-// rewriter finds loops and puts the look-up of their candidates before them. The
-// example of the package becomes, in effect:
-//
-//	c = data.rules
-//	understudy_built_in(c, http.method, http.path, i)   # i is the key of a candidate
-//	rule = data.rules[i]
-//	rule.method == http.method
-//	startswith(http.path, rule.prefix)
-type rewriter struct {
-	analysis *dependencies.Analysis
-	indexer  *indexer
-	// touches :: reference → whether there are rules that it may touch.
-	touches map[string]bool
-	// simple :: expression → whether it is.
-	simple map[*ast.Expr]bool
-	// variables counts those that were made.
-	variables int
+// condition is what an entry has to fulfil.
+type condition struct {
+	kind kind
+	// field leads from the entry to what is compared.
+	field ast.Ref
+	// key is what it is compared with: a string, or a variable or reference that has its
+	// value before the loop.
+	key *ast.Term
 }
 
-// Rewrite has the loops in all modules of a compiler try candidates alone, unless a
-// built-in may be replaced by another: a condition might mean something else, or fail with
-// an error. It stops soon after ctx is done; what is rewritten by then is right.
-func Rewrite(ctx context.Context, compiler *ast.Compiler, data ast.Value, known *dependencies.Analysis) {
-	if known.Mocked() {
-		return
-	}
-	w := &rewriter{
-		analysis: known, indexer: newIndexer(data),
-		touches: make(map[string]bool), simple: make(map[*ast.Expr]bool),
-	}
-	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
-		for _, rule := range compiler.Modules[file].Rules {
-			w.rule(rule)
-			if ctx.Err() != nil {
-				return
-			}
-		}
-	}
-}
+// kind is how a field of an entry is compared with a key.
+type kind int
 
-// rule rewrites the loops of a rule and its else branches. Those within comprehensions
-// stay as they are: OPA evaluates some of them without what is bound outside.
-func (w *rewriter) rule(rule *ast.Rule) {
-	for r := rule; r != nil; r = r.Else {
-		known := make(bindings)
-		for _, arg := range r.Head.Args {
-			known.all(arg)
-		}
-		// Who asks for one key of many binds it before.
-		known.seen(r.Head.Reference)
-		if r.Head.Key != nil {
-			known.seen(r.Head.Key)
-		}
-		r.Body = w.body(r.Body, known)
-	}
-}
+const (
+	equal  kind = iota // the field is the key
+	prefix             // the key begins with the field
+	member             // the key is an element of the field
+)
 
-// body returns a body with the look-ups in it; the same one if there are none. Each is
-// put directly before the loop's first expression, where everything that its keys need
-// is bound.
-func (w *rewriter) body(body ast.Body, known bindings) ast.Body {
-	var out []*ast.Expr
-	for i, e := range body {
-		if l := w.loopAt(body[i:], known); l != nil {
-			for _, before := range w.lookup(l) {
-				out = append(out, before.SetLocation(e.Location))
-			}
-		}
-		known.after(e)
-		out = append(out, e)
-	}
-	if len(out) == len(body) {
-		return body
-	}
-	return ast.NewBody(out...)
-}
-
-// loopAt returns the loop that begins with the first of the expressions, nil if none
-// does.
-func (w *rewriter) loopAt(rest ast.Body, known bindings) *loop {
-	element := loopOver(rest[0], known)
-	// The look-up reads the whole collection: no rule may be in it.
-	if element == nil || w.touchesRules(element[:len(element)-1]) {
+// loopAt returns the loop that begins with the first of some expressions of a rule, nil if
+// none does: data.rules[i], where i was not seen before. One that may be bound may be
+// another name of an entry than its key: "3" is 3 in a reference to the data.
+func (w *rewriter) loopAt(rule *ast.Rule, rest ast.Body, known, seen ast.VarSet) *loop {
+	if !rest[0].IsEquality() || rest[0].Negated {
 		return nil
 	}
-	l := &loop{element: element}
-	s := scan{loop: l, known: known, fields: make(map[ast.Var]ast.Ref), places: make(map[ast.Var]*ast.Term)}
-	for _, e := range rest[:min(len(rest), farthest)] {
-		if !w.isSimple(e) {
-			break
-		}
-		s.expr(e)
-	}
-	return l
-}
-
-// loopOver returns the reference to an entry if the expression is the first to use
-// it: data.a.b[i], where i is not bound. What is before i may be.
-func loopOver(e *ast.Expr, known bindings) ast.Ref {
-	if !e.IsEquality() || e.Negated || len(e.With) > 0 {
-		return nil
-	}
-	for i := range 2 {
-		ref, ok := e.Operand(i).Value.(ast.Ref)
+	for _, operand := range rest[0].Operands() {
+		ref, ok := operand.Value.(ast.Ref)
 		if !ok || !ref[0].Equal(ast.DefaultRootDocument) {
 			continue
 		}
-		n := slices.IndexFunc(ref[1:], func(t *ast.Term) bool { return !ast.IsScalar(t.Value) && !known.has(t) }) + 1
-		// Not all of the data is meant by data[i]. A variable that may be bound may be
-		// another name of an entry than its key: "3" is 3 in a reference to the data.
-		if n > 1 && known.isNew(ref[n]) {
-			return ref[:n+1]
+		for i, t := range ref[1:] {
+			if v, ok := t.Value.(ast.Var); ok && !seen.Contains(v) {
+				l := &loop{w.analysis, rule, known, ref[:i+2], nil}
+				l.find(rest)
+				return l
+			}
 		}
 	}
 	return nil
@@ -159,70 +68,102 @@ func loopOver(e *ast.Expr, known bindings) ast.Ref {
 // work on long bodies, in which every expression could begin a loop.
 const farthest = 32
 
-// isSimple reports whether an expression can do nothing but pass or fail. Of others the
-// entries that are left out might have caused an error.
-func (w *rewriter) isSimple(e *ast.Expr) bool {
-	simple, known := w.simple[e]
-	if known {
-		return simple
+// find gathers the conditions among expressions, up to the first that could fail with an
+// error: an entry that is left out must not be the one that causes it. A negated
+// expression says what an entry is not, by which none can be looked up.
+func (l *loop) find(rest ast.Body) {
+	for _, e := range rest[:min(len(rest), farthest)] {
+		if !l.simple(e) {
+			return
+		}
+		terms, ok := e.Terms.([]*ast.Term)
+		if !ok || e.Negated || len(terms) != 3 {
+			continue
+		}
+		switch terms[0].String() {
+		case ast.Equality.Name:
+			l.condition(equal, terms[1], terms[2])
+			l.condition(equal, terms[2], terms[1])
+		case ast.StartsWith.Name:
+			l.condition(prefix, terms[2], terms[1])
+		case ast.Member.Name:
+			l.condition(member, terms[2], terms[1])
+		}
 	}
-	_, every := e.Terms.(*ast.Every)
-	simple = !every && len(e.With) == 0
+}
+
+// simple reports whether an expression can do nothing but pass or fail: it reaches no rule,
+// has no expressions within it, and calls nothing that may be too much work for some
+// operands (`in` is, for half a million elements, which no index has).
+func (l *loop) simple(e *ast.Expr) bool {
+	simple := len(e.With) == 0
+	switch terms := e.Terms.(type) {
+	case *ast.Term:
+	case []*ast.Term:
+		name := l.analysis.Builtins.Original(terms[0].String())
+		simple = simple && (bounds.Free(name) || name == ast.Member.Name)
+	default:
+		simple = false
+	}
 	ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
 		case *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
 			simple = false
 		case ast.Ref:
-			simple = simple && !w.touchesRules(x)
+			simple = simple && len(l.analysis.RulesAt(x)) == 0
 		}
 		return !simple
 	}).Walk(e)
-	w.simple[e] = simple
 	return simple
 }
 
-// touchesRules reports whether a reference leads to a rule, or to a document that has
-// one in it.
-func (w *rewriter) touchesRules(ref ast.Ref) bool {
-	if !ref[0].Equal(ast.DefaultRootDocument) {
-		return false
+// condition adds one, if one side is a field of the entry and the other is a key.
+func (l *loop) condition(kind kind, compared, with *ast.Term) {
+	ref, key := l.resolve(compared), l.key(with)
+	if !ref.HasPrefix(l.element) || key == nil {
+		return
 	}
-	pattern, name := patternOf(ref)
-	touches, known := w.touches[name]
-	if !known {
-		touches = len(w.analysis.RulesAt(pattern)) > 0
-		w.touches[name] = touches
+	if field := ref[len(l.element):]; !slices.ContainsFunc(field, isPosition) {
+		l.conditions = append(l.conditions, condition{kind, field, key})
 	}
-	return touches
 }
 
-// lookup returns the expressions that bind the variable of a loop to the entries
-// that can fulfil its conditions; none if there is no index that helps.
-func (w *rewriter) lookup(l *loop) []*ast.Expr {
-	index := w.indexer.indexOf(l)
-	if index == nil {
+// key returns what a term is before the loop begins, nil if that is not known. A key must
+// not depend on the entry: the look-up happens before there is one.
+func (l *loop) key(t *ast.Term) *ast.Term {
+	ref := l.resolve(t)
+	_, isString := ref[0].Value.(ast.String)
+	head, _ := ref[0].Value.(ast.Var)
+	switch {
+	case !isString && !(l.known.Contains(head) && ref.IsGround()):
 		return nil
+	case len(ref) == 1:
+		return ref[0]
 	}
-	collection := w.variable()
-	out := []*ast.Expr{ast.Equality.Expr(collection, ast.NewTerm(l.collection()))}
-	operands := []*ast.Term{collection}
-	for _, c := range index.conditions {
-		key := c.key
-		if _, ok := key.Value.(ast.Ref); ok {
-			key = w.variable()
-			out = append(out, ast.Equality.Expr(key, c.key))
+	return ast.NewTerm(ref)
+}
+
+// resolve writes out the variables by which a policy goes to a term within the loop: with
+// m := rule.match, m.method is data.rules[i].match.method. It ends, since the first
+// expression of a variable names only such as were there before.
+func (l *loop) resolve(t *ast.Term) ast.Ref {
+	ref, ok := t.Value.(ast.Ref)
+	if !ok {
+		ref = ast.Ref{t}
+	}
+	for {
+		v, _ := ref[0].Value.(ast.Var)
+		definition := l.analysis.Definition(l.rule, v)
+		if definition == nil || l.known.Contains(v) {
+			return ref
 		}
-		operands = append(operands, key)
+		ref = definition.Concat(ref[1:])
 	}
-	return append(out, index.expression(&w.analysis.Builtins, append(operands, l.variable())))
 }
 
-// variable returns one that cannot be written in Rego.
-func (w *rewriter) variable() *ast.Term {
-	w.variables++
-	return ast.VarTerm(fmt.Sprintf("%s%d", VariablePrefix, w.variables))
+// isPosition reports whether a term may be the position in an array. In a reference to
+// the data, 0 and "0" are the same, and are a name in an object as well.
+func isPosition(t *ast.Term) bool {
+	s, ok := t.Value.(ast.String)
+	return !ok || s != "" && strings.Trim(string(s), "+-0123456789") == ""
 }
-
-// VariablePrefix begins the names of the variables that are put into rules. It cannot be
-// written in Rego.
-const VariablePrefix = "understudy variable "

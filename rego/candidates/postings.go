@@ -1,155 +1,117 @@
 package candidates
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-const (
-	// mostLengths is how many lengths of prefixes are looked up for one key, and
-	// mostWanted how many keys together. Beyond these, trying the entries is as fast as
-	// the look-ups.
-	mostLengths, mostWanted = 64, 16
-	// mostMerged is how many entries are put in order for one loop: a loop that ends at
-	// its first entry should not pay for sorting thousands.
-	mostMerged = 64
-)
-
-// postings are the entries of a collection by the strings that a field of them has. An
-// entry is its position in the order of the collection.
+// postings are the entries of a collection by the strings that a field of them has. Each
+// list is in the order of the collection: which of several entries ends an evaluation
+// first, by a value or by an error, has to be as if all were tried.
 //
 //	rules: [{"method": "GET"}, {"method": "PUT"}, {"method": "GET"}]
 //	by:    "GET" → [0, 2], "PUT" → [1]
 //
-// A prefix is found by cutting the key to each length that a prefix has.
+// An entry without the field, or with one of another type, is in none: no string equals it.
+// Postings are immutable once they are made.
 type postings struct {
 	// by :: string → entries.
-	by map[string][]int
-	// others have collections that are not of strings alone.
-	others []int
-	// lengths are those of the strings, in ascending order.
+	by map[string][]entry
+	// lengths are those of the strings in ascending order, if they are prefixes.
 	lengths []int
-	// expected is about how many entries have to be tried for one key, if keys are as
-	// frequent as the strings.
-	expected float64
+	// size is how many entries the collection has, and longest how many the longest list.
+	size, longest int
 }
 
-// add takes the field of one entry. Entries are added in order, so each list is sorted.
-func (f *postings) add(entry int, field ast.Value, kind fieldKind) {
-	if kind != fieldMember {
-		if s, ok := field.(ast.String); ok {
-			f.by[string(s)] = append(f.by[string(s)], entry)
-		}
-		return
-	}
-	strings, ok := stringsOf(field)
-	if !ok {
-		f.others = append(f.others, entry)
-		return
-	}
-	for _, s := range strings {
-		if had := f.by[s]; len(had) == 0 || had[len(had)-1] != entry {
-			f.by[s] = append(had, entry)
-		}
-	}
+// entry is one of a collection: its place in the order of that, its key and its value.
+type entry struct {
+	place      int
+	key, value *ast.Term
 }
 
-// measure finds out what a look-up costs, once all of so many entries are added. A
-// string with n entries is asked for n times as often and gives n: hence the squares.
-func (f *postings) measure(of int) {
-	squares, total := 0, 0
-	for s, entries := range f.by {
-		squares += len(entries) * len(entries)
-		total += len(entries)
-		f.lengths = append(f.lengths, len(s))
+// entriesOf returns all entries of a collection; none of another value.
+func entriesOf(v ast.Value) (out []entry) {
+	add := func(key, value *ast.Term) { out = append(out, entry{len(out), key, value}) }
+	switch v := v.(type) {
+	case *ast.Array:
+		for i := range v.Len() {
+			add(ast.InternedTerm(i), v.Elem(i))
+		}
+	case ast.Object:
+		v.Foreach(add)
+	case ast.Set:
+		v.Foreach(func(element *ast.Term) { add(element, element) })
 	}
-	slices.Sort(f.lengths)
-	f.lengths = slices.Compact(f.lengths)
-	f.expected = float64(squares)/float64(max(total, 1)) + float64(len(f.others))
-	if len(f.lengths) > mostLengths {
-		f.expected = float64(of)
-	}
+	return out
 }
 
-// candidates returns the entries that can fulfil the condition, in their order. It
-// returns false if that is not known of a key, or not at little cost.
-func (f *postings) candidates(kind fieldKind, key ast.Value) (entries []int, ok bool) {
-	if kind == fieldIn {
-		if size(key) > mostWanted {
-			return nil, false
+// newPostings indexes a collection for conditions of a kind about a field. It takes what it
+// looks at and what it keeps off the budget, and ends soon after that is used up.
+func newPostings(collection ast.Value, kind kind, field ast.Ref, budget *int) *postings {
+	entries := entriesOf(collection)
+	p := &postings{by: make(map[string][]entry), size: len(entries)}
+	for _, e := range entries {
+		if *budget--; *budget < 0 {
+			return p
 		}
-		wanted, ok := stringsOf(key)
-		if !ok {
-			return nil, false
-		}
-		slices.Sort(wanted)
-		return f.merged(slices.Compact(wanted), nil)
-	}
-	s, ok := key.(ast.String)
-	if !ok {
-		return nil, false
-	}
-	switch kind {
-	case fieldPrefix:
-		prefixes := make([]string, 0, 8)
-		for _, n := range f.lengths {
-			if n > len(s) {
-				break
+		value, err := e.value.Value.Find(field)
+		switch {
+		case err != nil:
+		case kind == member:
+			for _, element := range entriesOf(value) {
+				*budget--
+				p.add(element.value.Value, e)
 			}
-			prefixes = append(prefixes, string(s[:n]))
-		}
-		return f.merged(prefixes, nil)
-	case fieldMember:
-		return f.merged([]string{string(s)}, f.others)
-	}
-	return f.by[string(s)], true
-}
-
-// merged returns the entries of different strings, and others, in ascending order:
-// which of several entries ends an evaluation first, by a value or by an error, has to
-// be as if all were tried. It returns false if there are many: then the first may end
-// it before all are in order.
-func (f *postings) merged(strings []string, others []int) ([]int, bool) {
-	lists := make([][]int, 0, 8)
-	n := 0
-	for _, s := range strings {
-		if entries := f.by[s]; len(entries) > 0 {
-			lists = append(lists, entries)
-			n += len(entries)
+		default:
+			p.add(value, e)
 		}
 	}
-	if len(others) > 0 {
-		lists = append(lists, others)
-		n += len(others)
+	if kind == prefix {
+		p.nest(budget)
 	}
-	switch {
-	case len(lists) == 0:
-		return nil, true
-	case len(lists) == 1:
-		return lists[0], true
-	case n > mostMerged:
-		return nil, false
+	for _, entries := range p.by {
+		p.longest = max(p.longest, len(entries))
 	}
-	all := slices.Concat(lists...)
-	slices.Sort(all)
-	return slices.Compact(all), true
+	return p
 }
 
-// stringsOf returns the elements of a collection, if all are strings. Another element
-// could equal a key that is not a string, which no index by strings finds.
-func stringsOf(v ast.Value) (out []string, ok bool) {
-	switch v.(type) {
-	case *ast.Array, ast.Object, ast.Set:
-	default:
-		return nil, false
+// add adds the next entry under a value, if that is a string; once, if it comes again.
+func (p *postings) add(value ast.Value, e entry) {
+	text, ok := value.(ast.String)
+	if had := p.by[string(text)]; ok && (len(had) == 0 || had[len(had)-1] != e) {
+		p.by[string(text)] = append(had, e)
 	}
-	ok = true
-	_ = eachEntry(v, func(_, element *ast.Term) error {
-		s, is := element.Value.(ast.String)
-		ok = ok && is
-		out = append(out, string(s))
-		return nil
-	})
-	return out, ok
+}
+
+// nest adds to each prefix the entries of those with which it begins itself: then the
+// longest prefix of a key has the entries of all. In their order "/a" comes before "/a/b",
+// so the longest of those has got its own already.
+func (p *postings) nest(budget *int) {
+	texts := slices.Sorted(maps.Keys(p.by))
+	for _, text := range texts {
+		p.lengths = append(p.lengths, len(text))
+	}
+	slices.Sort(p.lengths)
+	p.lengths = slices.Compact(p.lengths)
+	for _, text := range texts {
+		if text != "" && *budget > 0 {
+			all := slices.Concat(p.longestOf(text[:len(text)-1]), p.by[text])
+			slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.place, b.place) })
+			p.by[text] = all
+			*budget -= len(all)
+		}
+	}
+}
+
+// longestOf returns the entries of the longest prefix that a text has.
+func (p *postings) longestOf(text string) []entry {
+	for _, n := range slices.Backward(p.lengths) {
+		if n <= len(text) && p.by[text[:n]] != nil {
+			return p.by[text[:n]]
+		}
+	}
+	return nil
 }

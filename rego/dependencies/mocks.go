@@ -16,7 +16,7 @@ func (a *Analysis) mocks(e *ast.Expr) {
 	for _, with := range e.With {
 		name := with.Target.String()
 		a.mocked = a.mocked || comparisons[name] || instrument.IsToken(name)
-		a.replaced = a.replaced || !IsDocument(with.Target)
+		a.replaced = a.replaced || !isDocument(with.Target)
 	}
 }
 
@@ -24,8 +24,8 @@ func (a *Analysis) mocks(e *ast.Expr) {
 // expression might mean something else than it says, or fail with an error.
 func (a *Analysis) Mocked() bool { return a.mocked || a.replaced }
 
-// IsDocument reports whether a term is a reference into the input or the data.
-func IsDocument(t *ast.Term) bool {
+// isDocument reports whether a term is a reference into the input or the data.
+func isDocument(t *ast.Term) bool {
 	ref, ok := t.Value.(ast.Ref)
 	return ok && (ref[0].Equal(ast.InputRootDocument) || ref[0].Equal(ast.DefaultRootDocument))
 }

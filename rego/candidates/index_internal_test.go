@@ -18,19 +18,15 @@ func TestIndexesHaveABudget(t *testing.T) {
 		}
 		entries = append(entries, ast.NewTerm(ast.NewObject([2]*ast.Term{ast.StringTerm("g"), ast.NewTerm(texts)})))
 	}
-	data := ast.NewObject([2]*ast.Term{ast.StringTerm("list"), ast.ArrayTerm(entries...)})
-	l := &loop{
-		element:    ast.MustParseRef("data.list[i]"),
-		conditions: []condition{{fieldMember, ast.Ref{ast.StringTerm("g")}, ast.StringTerm("11")}},
-	}
-	// 20 entries, looked at twice, 1,000 texts, and as many strings to keep.
-	for budget, want := range map[int]bool{100: false, 1500: false, 2500: true} {
-		x := newIndexer(data)
-		x.budget = budget
-		if got := x.indexOf(l) != nil; got != want {
+	collections := []ast.Value{ast.NewArray(entries...)}
+	conditions := []condition{{member, ast.Ref{ast.StringTerm("g")}, ast.StringTerm("11")}}
+	// 20 entries and 1,000 texts.
+	for budget, want := range map[int]bool{10: false, 1000: false, 1020: true} {
+		x := &indexer{budget, make(map[source]*postings)}
+		if got := x.best(collections, conditions) != nil; got != want {
 			t.Errorf("with %d to look at there is an index: %v, want %v", budget, got, want)
 		}
-		if again := x.indexOf(l) != nil; again != want {
+		if again := x.best(collections, conditions) != nil; again != want {
 			t.Errorf("with %d to look at there is an index the second time: %v, want %v", budget, again, want)
 		}
 	}
@@ -42,12 +38,10 @@ func TestEntriesWithoutTheFieldCost(t *testing.T) {
 	for i := range entries {
 		entries[i] = ast.ObjectTerm()
 	}
-	x := newIndexer(ast.NewObject([2]*ast.Term{ast.StringTerm("list"), ast.ArrayTerm(entries...)}))
-	x.budget = 1000
+	x := &indexer{1000, make(map[source]*postings)}
 	for i := range 100 {
-		x.indexOf(&loop{
-			element:    ast.MustParseRef("data.list[i]"),
-			conditions: []condition{{fieldEqual, ast.Ref{ast.StringTerm(fmt.Sprint("field", i))}, ast.StringTerm("a")}},
+		x.best([]ast.Value{ast.NewArray(entries...)}, []condition{
+			{equal, ast.Ref{ast.StringTerm(fmt.Sprint("field", i))}, ast.StringTerm("a")},
 		})
 	}
 	if x.budget >= 0 {
