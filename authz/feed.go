@@ -79,7 +79,7 @@ type Feed interface {
 	// published of the same tally before, unless that has a higher serial. One whose
 	// experiment is gone, or that was settled, is not stored but named in the answer, with
 	// what of it was settled: a node that lives goes on from there with another tally. All
-	// others are stored, or none is. An experiment is gone if there is no record under its
+	// others are stored, or none is, but for those in Failed. An experiment is gone if there is no record under its
 	// name; or, for a tally that is new to the store, none whose value has the UID in it.
 	Publish(ctx context.Context, node string, evidence []PublishedEvidence) (Publication, error)
 }
@@ -111,6 +111,9 @@ type Publication struct {
 	// Refused are the tallies of which nothing was stored: they were settled, or their
 	// experiment is gone.
 	Refused []RefusedTally
+	// Failed :: tally → why it could not be stored, where that is the fault of its own records
+	// alone and the others were stored. It is published again later, as after an error.
+	Failed map[string]error
 }
 
 // RefusedTally is a tally of which nothing was stored.

@@ -74,6 +74,8 @@ func failure(ctx context.Context, doing string, err error, lost bool) error {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	case isRefusal(err):
 		return fmt.Errorf("%s: %w: %w: %w", doing, admin.ErrUnavailable, ErrRefused, err)
+	case isWrongType(err):
+		return fmt.Errorf("%s: %w: %w: %w", doing, admin.ErrUnavailable, ErrWrongType, err)
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
 	}
@@ -97,6 +99,15 @@ func isRefusal(err error) bool {
 	}
 	// What a script calls is checked too; that error has no code of its own.
 	return strings.Contains(err.Error(), "The user executing the script can't ")
+}
+
+// ErrWrongType says that a key is not what this store keeps under it. The answer of Redis
+// behind it names the key, its type and the one that it has to be.
+var ErrWrongType = errors.New("another program has written a key of this store; delete that key, and what was in it before is lost")
+
+// isWrongType reports whether a key has another type than it has to.
+func isWrongType(err error) bool {
+	return isReply(err) && strings.HasPrefix(err.Error(), "WRONGTYPE ")
 }
 
 // fate is what became of the attempts of one call.

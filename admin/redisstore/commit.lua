@@ -34,7 +34,7 @@ local function check_types()
   for i, key in ipairs(KEYS) do
     local found = redis.call('TYPE', key).ok
     if found ~= 'none' and found ~= (expected[i] or 'stream') then
-      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found)
+      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ' and has to be a ' .. (expected[i] or 'stream'))
     end
   end
 end

@@ -5,7 +5,7 @@
 
 local found = redis.call('TYPE', KEYS[1]).ok
 if found ~= 'none' and found ~= 'set' then
-  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is a ' .. found)
+  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is a ' .. found .. ' and has to be a set')
 end
 redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6])
 redis.call('SREM', KEYS[1], ARGV[1])

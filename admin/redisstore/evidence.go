@@ -35,8 +35,33 @@ var (
 	dropScript = redis.NewScript(dropSource)
 )
 
-// Publish implements authz.Feed.
+// Publish implements authz.Feed. A key of a wrong type is that of one experiment, mostly: then
+// the evidence of each is published by itself.
 func (s *Store) Publish(ctx context.Context, node string, evidence []authz.PublishedEvidence) (authz.Publication, error) {
+	out, err := s.publish(ctx, node, evidence)
+	if !errors.Is(err, ErrWrongType) || len(evidence) < 2 {
+		return out, err
+	}
+	out.Failed = make(map[string]error)
+	for i := range evidence {
+		one, err := s.publish(ctx, node, evidence[i:i+1])
+		switch {
+		case errors.Is(err, ErrWrongType):
+			out.Failed[evidence[i].Tally] = err
+		case err != nil:
+			return authz.Publication{}, err
+		default:
+			out.Nodes, out.Refused = one.Nodes, append(out.Refused, one.Refused...)
+		}
+	}
+	if len(out.Failed) == len(evidence) {
+		return authz.Publication{}, err
+	}
+	return out, nil
+}
+
+// publish publishes all of some evidence, or nothing.
+func (s *Store) publish(ctx context.Context, node string, evidence []authz.PublishedEvidence) (authz.Publication, error) {
 	k := keysOf(node)
 	keys := []string{k.versions(), k.values(), k.heartbeats(authz.ResourceName(node).Location()), k.evidence()}
 	args := []any{node, authz.NodeLifetime.Milliseconds(), s.now().UnixMilli()}

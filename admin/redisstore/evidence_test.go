@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,6 +152,42 @@ func TestEvidenceWrongType(t *testing.T) {
 				t.Errorf("committing: %v", err)
 			}
 		})
+	}
+}
+
+// A key of a wrong type of one experiment stops the evidence of no other. The error names the
+// key, what it is and what it has to be.
+func TestWrongTypeOfOneExperiment(t *testing.T) {
+	server := storetest.StartRedis(t)
+	store, redis := open(t, server.URL()), client(t, server)
+	try(t, store)
+	other := web.In("experiments").Key("other")
+	if _, err := store.Commit(t.Context(), admin.Txn{ID: "other", Project: "p1", Writes: []admin.Write{admin.Put{Key: other, Value: []byte("has uid-2 in it")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := redis.Set(t.Context(), evidence+":uid-1:tallies", "wrong", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	due := append(counted(1), authz.PublishedEvidence{Experiment: string(other), UID: "uid-2", Tally: "c", Serial: 1, Value: []byte("c1")})
+	out, err := store.Publish(t.Context(), node, due)
+	if err != nil || out.Nodes != 1 || len(out.Failed) != 2 || len(out.Refused) != 0 {
+		t.Fatalf("got %+v, %v; want the tallies of one experiment failed", out, err)
+	}
+	for _, tally := range []string{"a", "b"} {
+		err := out.Failed[tally]
+		if want := evidence + ":uid-1:tallies is a string and has to be a hash"; !errors.Is(err, redisstore.ErrWrongType) || !strings.Contains(err.Error(), want) {
+			t.Errorf("tally %s: got %v, want %q", tally, err, want)
+		}
+	}
+	got, err := store.Evidence(t.Context(), admin.EvidenceName{Experiment: other, UID: "uid-2"}, nil)
+	if err != nil || len(got.Tallies) != 1 || string(got.Tallies[0].Value) != "c1" {
+		t.Errorf("the other experiment has %+v, %v", got, err)
+	}
+	if err := redis.Del(t.Context(), evidence+":uid-1:tallies").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if out := publish(t, store, 1); len(out.Failed)+len(out.Refused) != 0 {
+		t.Errorf("after the key was deleted: %+v", out)
 	}
 }
 

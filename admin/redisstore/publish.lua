@@ -19,7 +19,7 @@ local function text(n) return string.format('%.0f', n) end
 local function check_type(key, expected)
   local found = redis.call('TYPE', key).ok
   if found ~= 'none' and found ~= expected then
-    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found)
+    return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ' and has to be a ' .. expected)
   end
 end
 

@@ -13,7 +13,7 @@
 for i, expected in ipairs({ 'set', 'hash', 'hash', 'zset', 'hash', 'hash' }) do
   local found = redis.call('TYPE', KEYS[i]).ok
   if found ~= 'none' and found ~= expected then
-    return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' is a ' .. found)
+    return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' is a ' .. found .. ' and has to be a ' .. expected)
   end
 end
 

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -80,7 +81,12 @@ func (p *Publisher) publish(ctx context.Context) error {
 		return err
 	}
 	p.Pace.SetNodes(done.Nodes)
+	var failed []error
 	for _, e := range due {
+		if err := done.Failed[e.Tally]; err != nil {
+			failed = append(failed, err)
+			continue
+		}
 		refused := slices.IndexFunc(done.Refused, func(r authz.RefusedTally) bool { return r.Tally == e.Tally })
 		if refused >= 0 {
 			p.Ledger.Refused(e.Tally, done.Refused[refused].Serial)
@@ -88,5 +94,5 @@ func (p *Publisher) publish(ctx context.Context) error {
 			p.Ledger.Published(e.Tally, e.Serial)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
