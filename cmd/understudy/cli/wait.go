@@ -22,8 +22,9 @@ func newWait() *cobra.Command {
 		`For pipelines: it ends as soon as the answer is known, and prints the report.
 
 The exit code is 0 if all requirements are met, 1 if one of them can no longer be
-met, such as newly-denied=0 after the first request that would be denied, and 3 if
-the time is over. It does not wait for different-committer: if that alone is not met,
+met, such as newly-denied=0 after the first request that would be denied, 3 if the
+time is over, and 4 if there is no answer: the server cannot be reached, or refuses,
+or there is no such experiment. It does not wait for different-committer: if that alone is not met,
 there is nothing more to wait for, and the verdict says that somebody else has to
 commit.
 
@@ -45,6 +46,8 @@ commit.
 	cmd.Example = `  understudy start shop/tighter
   understudy wait shop/tighter --require 'requests>=10000,newly-denied=0,duration>=10m' --timeout 1h
   understudy commit shop/tighter --yes --require 'requests>=10000,newly-denied=0'`
+	ask := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return noAnswer(ask(cmd, args)) }
 	bindRequire(cmd, &require)
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
 	return cmd
@@ -85,6 +88,15 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 	return outcome(last, timeout)
 }
 
+// noAnswer gives an error the exit code of a wait that could not find out, unless it has one.
+func noAnswer(err error) error {
+	var coded *command.ExitError
+	if err == nil || errors.As(err, &coded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &command.ExitError{Code: command.ExitNoAnswer, Cause: errors.New(Describe(err))}
+}
+
 // unreachableOf reports whether a requirement can no longer be met.
 func unreachableOf(r *adminpb.Report) bool {
 	for _, q := range r.Requirements {
@@ -113,7 +125,7 @@ func outcome(r *adminpb.Report, timeout time.Duration) error {
 	case r.RequirementsMet || report.OnlyAwaitsCommitter(r): // it is about evidence, and there is enough
 		return nil
 	case unreachableOf(r):
-		return fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))
+		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))}
 	default:
 		return &command.ExitError{Code: command.ExitTimeout, Cause: fmt.Errorf("it is not met after %v: %s", timeout, reportview.Unmet(r))}
 	}

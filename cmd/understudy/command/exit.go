@@ -24,6 +24,10 @@ const (
 	// ExitTimeout is that of a wait whose time was over: it may go well if there is more of
 	// it. It is another command's code too, since no command has both.
 	ExitTimeout = ExitDenied
+
+	// ExitNoAnswer is that of a wait that could not find out: the server cannot be reached, or
+	// refuses to answer.
+	ExitNoAnswer = ExitDenied + 1
 )
 
 // ExitError is an error with an exit code of its own. A nil cause prints nothing.
