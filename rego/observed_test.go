@@ -103,3 +103,21 @@ func TestWhatIsNotFoundOutIsWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestMocksOfOneRuleAreThoseOfAll: where built-ins of one path may be replaced, nothing says until when
+// a rule at another path that reads the clock has its value.
+func TestMocksOfOneRuleAreThoseOfAll(t *testing.T) {
+	for _, body := range []string{`io.jwt.decode_verify(input.a, {"secret": "s"})[0]`, `input.a < time.now_ns()`} {
+		for other, want := range map[string]bool{`true`: true, `io.jwt.decode(input.a) with io.jwt.decode as 1`: false} {
+			p, err := rego.Compile(context.Background(), rego.Source{
+				Modules: map[string]string{"m.rego": "package p\nallow if " + body + "\nother if " + other}, Paths: []string{"p/allow", "p/other"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Cacheable("p/allow"); got != want {
+				t.Errorf("%s, beside %s: cacheable %v, want %v", body, other, got, want)
+			}
+		}
+	}
+}

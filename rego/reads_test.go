@@ -71,6 +71,7 @@ var readsCases = map[string]struct{ module, want string }{
 	"called":                                           {`allow if { regex.match("^x", input.a); not glob.match("x*", [], input.a) }`, "{\"a\"?{\"\\x01glob.match\\x00\\\"x*\\\"\\x00[]\\x00\"*\"\\x01regex.match\\x00\\\"^x\\\"\\x00\"*}}"},
 	"called for a text":                                {`allow if upper(input.a) == "X"`, `{"a"?{"\x01upper\x00"?{"\x02=X"*}}}`},
 	"called for a text that is used":                   {`allow if data.roles[lower(input.a)]`, `{"a"*}`},
+	"called with texts of the data":                    {`allow if { some r in data.list; regex.match(r.p, input.a) }`, `{"a"*}`},
 	"called with what is read":                         {`allow if regex.match(input.b, input.a)`, `{"a"*"b"*}`},
 	"a claim of a token":                               {"claims := c if [_, c, _] := io.jwt.decode(input.a)\nallow if claims.sub == \"x\"", `{"a"?{"\x01io.jwt.decode\x00"?{"\x001"{"sub"?{"\x02=x"*}}"\x03"*}}}`},
 	"a claim that ends":                                {"claims := c if [_, c, _] := io.jwt.decode(input.a)\nallow if claims.exp > time.now_ns() / 1000000000", `{"a"?{"\x01io.jwt.decode\x00"?{"\x001"{"exp"?{"\x041e-09 0"*}}"\x03"*}}}`},
