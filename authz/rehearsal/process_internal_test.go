@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/authz/background"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/supervisor"
@@ -97,6 +98,32 @@ func BenchmarkCold(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkDropped is what a comparison costs for which there is no room: the queue of an
+// experiment is full that never comes to an end.
+func BenchmarkDropped(b *testing.B) {
+	s, _ := real(b)
+	r := rehearse(b, s, coveredLive, module(`allow if {
+		n := numbers.range(1, 3000); some i in n; some j in n; some k in n; i + j + k < 0; input.x == "a"; input.method == "GET" }`))
+	c := r.comparing(b, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
+	dropped := func() int64 { return r.experiment.Candidate.tally.dropped[background.DropQueueFull] }
+	offer := func() {
+		j := c.job
+		r.shadow.one(&j, r.experiment)
+		r.shadow.cover(&j, r.experiment)
+	}
+	for dropped() == 0 {
+		offer()
+	}
+	before := dropped()
+	b.ReportAllocs()
+	for b.Loop() {
+		offer()
+	}
+	if got, want := dropped()-before, int64(b.N); got < want {
+		b.Errorf("%d of %d comparisons were dropped, want all", got, want)
 	}
 }
 

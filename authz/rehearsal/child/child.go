@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Build has to be that of the parent.
 	Build string
-	// Bound applies the bounds of the parent to the process. Nil applies none.
+	// Bound applies the bounds of the parent to the process, which then collects garbage as they
+	// need it. Nil applies none.
 	Bound func(wire.Hello)
 	// Exit ends the process. Nil closes the stream.
 	Exit func()

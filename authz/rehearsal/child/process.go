@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
-
-	"understudy/authz/rehearsal/wire"
 )
 
 // Main is the whole process, on the stream that the parent has handed over. It returns the
@@ -20,7 +18,8 @@ func Main(build string) int {
 	debug.SetTraceback("none")
 	lowerPriority()
 	// Priority does not help a request that finds all processors at work: with half of them
-	// free, the live p99 beside an experiment that never rests is 1.2 × quiet, not 1.9 ×.
+	// free, the live p99 beside an experiment that never rests was 1.2 × quiet with nice 10, and
+	// 1.9 × with none.
 	runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	stream, err := inherited()
 	if err != nil {
@@ -38,20 +37,3 @@ const (
 	exitFailure = 1
 	exitEnding  = 3
 )
-
-// garbagePercent is how much the heap may grow between two garbage collections, in per cent
-// of what is in use. What is kept is small beside what each evaluation throws away, so that
-// Go's default collects all the time: a third of the work. The memory limit wins.
-const garbagePercent = 400
-
-// Bound bounds the process as far as it can do that itself: the garbage collector works
-// harder from four fifths of the memory on, and the stack of a goroutine may have a quarter.
-func Bound(h wire.Hello) {
-	if h.Memory <= 0 {
-		return
-	}
-	debug.SetMemoryLimit(h.Memory / 5 * 4)
-	debug.SetGCPercent(garbagePercent)
-	debug.SetMaxStack(int(h.Memory / 4))
-	boundSystem(h.Memory)
-}

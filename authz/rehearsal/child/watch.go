@@ -1,7 +1,6 @@
 package child
 
 import (
-	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,13 +26,18 @@ type watch struct {
 	busy atomic.Int64
 	wake chan struct{}
 	done chan struct{}
+	// memory belongs to run.
+	memory memory
 
 	mu    sync.Mutex
 	lanes map[*lane]bool
 }
 
 func newWatch(c *child) *watch {
-	return &watch{child: c, wake: make(chan struct{}, 1), done: make(chan struct{}), lanes: make(map[*lane]bool)}
+	return &watch{
+		child: c, wake: make(chan struct{}, 1), done: make(chan struct{}), lanes: make(map[*lane]bool),
+		memory: memory{bound: c.hello.Memory, paced: c.options.Bound != nil},
+	}
 }
 
 func (w *watch) add(l *lane) {
@@ -87,7 +91,7 @@ func (w *watch) run() {
 
 // look ends the process if it uses too much. lanes says whether to look at those too.
 func (w *watch) look(lanes bool) {
-	if used := memoryUsed(); w.child.hello.Memory > 0 && used > w.child.hello.Memory {
+	if used, tooMuch := w.memory.look(); tooMuch {
 		w.child.end(wire.CauseMemory, 0, 0, used)
 		return
 	}
@@ -131,12 +135,4 @@ func (w *watch) lookAtEvaluation(l *lane, under *work, now, busy time.Duration) 
 	case now-under.late > w.child.hello.StuckTime+busy*scheduling:
 		w.child.end(wire.CauseStuck, l.number, under.frame.Job, 0)
 	}
-}
-
-// memoryUsed is what the runtime has of the system's memory, in bytes, as GOMEMLIMIT
-// counts it.
-func memoryUsed() int64 {
-	samples := [...]metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(samples[:])
-	return int64(samples[0].Value.Uint64()) - int64(samples[1].Value.Uint64())
 }

@@ -46,10 +46,19 @@ func Start() (*Process, error) {
 	return p, nil
 }
 
+// Collector is a variable of the environment by which Go collects garbage while nothing else
+// runs in the process. Its other way, beside what runs, bounds memory only where the collector
+// gets its part of the processor; nobody waits for this process.
+const Collector = "GODEBUG=gcstoptheworld=1"
+
 // environment has what compiling and evaluating depend on, and no more: it may have secrets.
 func environment() []string {
-	out := []string{} // not nil, which would be all that this process has
-	for _, name := range []string{"TZ", "ZONEINFO", "GODEBUG", "GOMAXPROCS", "GOCOVERDIR", "GORACE", "SYSTEMROOT"} {
+	collector := Collector
+	if value := os.Getenv("GODEBUG"); value != "" {
+		collector += "," + value
+	}
+	out := []string{collector}
+	for _, name := range []string{"TZ", "ZONEINFO", "GOMAXPROCS", "GOCOVERDIR", "GORACE", "SYSTEMROOT"} {
 		if value, ok := os.LookupEnv(name); ok {
 			out = append(out, name+"="+value)
 		}

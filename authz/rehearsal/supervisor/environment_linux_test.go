@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/supervisor"
 )
 
 // TestTheEnvironmentStaysHere starts a child while none of the variables that it may have is
-// set, and then with one of them.
+// set, and then with each of some. What says how it collects garbage is always set.
 func TestTheEnvironmentStaysHere(t *testing.T) {
 	for _, entry := range os.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
@@ -19,19 +20,20 @@ func TestTheEnvironmentStaysHere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("REDIS_PASSWORD", "secret")
-	for _, want := range []string{"", "TZ=UTC\x00"} {
-		if want != "" {
-			t.Setenv("TZ", "UTC")
-		}
+	for _, tt := range []struct{ name, value, want string }{
+		{"REDIS_PASSWORD", "secret", process.Collector + "\x00"},
+		{"GODEBUG", "gctrace=0", process.Collector + ",gctrace=0\x00"},
+		{"TZ", "UTC", process.Collector + ",gctrace=0\x00TZ=UTC\x00"},
+	} {
+		t.Setenv(tt.name, tt.value)
 		s, kids, _ := start(t)
 		ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 		got, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", kids.last().PID()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(got) != want {
-			t.Errorf("the environment of the child is %q, want %q", got, want)
+		if string(got) != tt.want {
+			t.Errorf("the environment of the child is %q, want %q", got, tt.want)
 		}
 	}
 }

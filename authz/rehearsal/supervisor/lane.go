@@ -244,6 +244,7 @@ func (l *lane) send(session *session, t *task) {
 	t.job = s.lastJob
 	l.underWay = append(l.underWay, t)
 	l.sent += int64(len(t.payload))
+	session.given++
 	session.busy()
 	more := l.maySend()
 	if l.unflushed = nil; more {

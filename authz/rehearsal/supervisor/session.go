@@ -25,6 +25,8 @@ type session struct {
 	killed end
 	// paused says that nothing is sent for a while, and scarce that this may be near.
 	paused, scarce bool
+	// given is how many tasks the child was given. It is guarded by the mutex of the supervisor.
+	given int
 	// blamed is what the child said last. It belongs to run.
 	blamed end
 }

@@ -102,6 +102,8 @@ type Supervisor struct {
 	session *session
 	// suspects are to be tried alone, the first one now.
 	suspects []suspect
+	// several says that there was more than one of them.
+	several bool
 	// serial is until when one task at a time is under way.
 	serial time.Time
 	// innocent is how many deaths in a row were nobody's alone, the last one at lastInnocent.
@@ -205,7 +207,7 @@ func (s *Supervisor) oneChild() (next restart, err error) {
 	var v verdict
 	switch s.session = nil; {
 	case !expected:
-		v = s.judge(end)
+		v = s.judge(end, session.given == 1)
 	case !s.ended:
 		// Nobody needed it, and somebody does since.
 		s.putBack()

@@ -120,16 +120,19 @@ const (
 
 // next says when the child after one that ended so may be started.
 func (v verdict) next(e end) restart {
-	// Who kills the child from outside may have good reasons to.
-	if v.guilty == nil || e.cause == causeKilled {
+	switch {
+	case e.cause == causeKilled:
+		// Who kills the child from outside may have good reasons to.
 		return later
+	case v.guilty != nil, len(v.suspects) == 1:
+		return soon
 	}
-	return soon
+	return later
 }
 
 // judge puts what was under way back into the queues, and finds out who caused a death, or
-// who may have. The mutex is held.
-func (s *Supervisor) judge(e end) verdict {
+// who may have. alone says that the child was never asked for anything else. The mutex is held.
+func (s *Supervisor) judge(e end, alone bool) verdict {
 	var suspects []suspect
 	var blamed *suspect
 	for _, l := range s.lanes {
@@ -149,13 +152,17 @@ func (s *Supervisor) judge(e end) verdict {
 	slices.SortFunc(suspects, func(a, b suspect) int { return int(a.lane.number) - int(b.lane.number) })
 	switch {
 	case blamed != nil:
-		return s.charge(*blamed, e)
+		suspects = []suspect{*blamed}
 	case e.lane != 0:
 		// It was closed in the meantime.
 		return verdict{}
-	case len(suspects) == 1:
+	}
+	s.several = len(suspects) > 1
+	if len(suspects) == 1 && (alone || suspects[0].lane.source != nil) {
 		return s.charge(suspects[0], e)
 	}
+	// What the API is asked to accept is refused for what it takes itself, and not for what
+	// policies beside it take: it is tried in a child that does nothing else.
 	s.suspects = suspects
 	return verdict{suspects: suspects}
 }
@@ -209,7 +216,7 @@ func (s *Supervisor) acquit(tried func(suspect) bool) {
 	if len(s.suspects) == before {
 		return
 	}
-	if len(s.suspects) == 0 {
+	if len(s.suspects) == 0 && s.several {
 		now := time.Now()
 		if now.Sub(s.lastInnocent) > chargePeriod {
 			s.innocent = 0

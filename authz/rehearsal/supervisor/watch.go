@@ -18,10 +18,10 @@ const (
 	pingEvery = 250 * time.Millisecond
 	// deafTime is how much processor time a child may use without answering, deafStopped
 	// how long it may not answer because somebody has stopped it, and deafLong after what
-	// time it is given up in any case.
+	// time it is given up in any case: one that gets hardly any processor time is only slow.
 	deafTime    = 5 * time.Second
 	deafStopped = 10 * time.Second
-	deafLong    = time.Minute
+	deafLong    = 3 * time.Minute
 	// outsideSlack is how much more memory a child may have than it allows itself before it
 	// is killed from outside, in bytes: it watches itself more closely.
 	outsideSlack = 32 << 20
