@@ -135,7 +135,7 @@ func (l *loop) key(t *ast.Term) *ast.Term {
 	_, isString := ref[0].Value.(ast.String)
 	head, _ := ref[0].Value.(ast.Var)
 	switch {
-	case !isString && !(l.known.Contains(head) && ref.IsGround()):
+	case !isString && (!l.known.Contains(head) || !ref.IsGround()):
 		return nil
 	case len(ref) == 1:
 		return ref[0]

@@ -23,22 +23,20 @@ type messageType struct {
 	form   form
 }
 
-// form is how a message is read.
+// form is how a message is read: as the JSON that it is or, without a form, by its fields, of
+// which those that are read count in the key. Filters put much into Envoy's Metadata that
+// changes with every request, such as the ID of a trace:
+//
+//	input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.sub
 type form uint8
 
 const (
-	// byFields: by its fields, of which those that are read count in the key. Filters put much
-	// into Envoy's Metadata that changes with every request, such as the ID of a trace:
-	//
-	//	input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.sub
-	byFields form = iota
-	// structForm, valueForm and listForm: as the JSON that the message is.
-	structForm
+	structForm form = 1 + iota
 	valueForm
 	listForm
 )
 
-// forms are those of messages that are not read by their fields.
+// forms are those of the messages that have one.
 var forms = map[protoreflect.FullName]form{
 	"google.protobuf.Struct": structForm, "google.protobuf.Value": valueForm, "google.protobuf.ListValue": listForm,
 }
