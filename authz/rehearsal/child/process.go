@@ -18,8 +18,7 @@ func Main(build string) int {
 	debug.SetTraceback("none")
 	lowerPriority()
 	// Priority does not help a request that finds all processors at work: with half of them
-	// free, the live p99 beside an experiment that never rests was 1.2 × quiet with nice 10, and
-	// 1.9 × with none.
+	// free, the live p99 beside an experiment that never rests was 1.2 × quiet, and 1.9 × with none.
 	runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	stream, err := inherited()
 	if err != nil {

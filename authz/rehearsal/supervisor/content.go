@@ -18,7 +18,7 @@ import (
 
 // contentTime bounds how long a call of the API waits for the rehearsal process. It is a little
 // less than a port waits for any answer: where others keep all processors at work, the process
-// has the lowest priority, and what takes a second of processor time takes half a minute.
+// has a low priority, and what takes a second of processor time takes half a minute.
 const contentTime = 100 * time.Second
 
 // apiName is the name of what the API asks, in logs.

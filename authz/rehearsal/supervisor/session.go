@@ -54,6 +54,10 @@ func (n *session) run() end {
 	<-watching
 	// A child that has said why it ends needs no killing, but may take its time.
 	n.child.Kill()
+	if n.closed() {
+		// It ends as soon as it gets processor time, of which a full machine has none left.
+		return end{cause: causeClosed}
+	}
 	state := n.child.Wait()
 	return n.ended(ready, err, state)
 }
@@ -189,6 +193,13 @@ func (n *session) kill(why cause, detail string) {
 	n.s.mu.Unlock()
 	n.child.Kill()
 	_ = n.conn.Close()
+}
+
+// closed reports whether the child was killed since the supervisor is closed.
+func (n *session) closed() bool {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	return n.killed.cause == causeClosed
 }
 
 // ended says how the child ended: by our hand, by its own, or in another way.
