@@ -149,6 +149,14 @@ func AbsentDefault(n *adminpb.Node) PolicyID {
 	return PolicyID(ResourceName(n.GetDefaultPolicy()).ID())
 }
 
+// DefaultVerdict is the default decision of a node.
+func DefaultVerdict(n *adminpb.Node) Verdict {
+	if n.GetDefaultAllow() {
+		return Allow
+	}
+	return Deny
+}
+
 // AbsentDefaultHelp says what it means that there is no policy with the ID of --policy, and
 // what to do about it. byDefault is the default decision.
 func AbsentDefaultHelp(id PolicyID, byDefault Verdict) string {

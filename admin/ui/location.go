@@ -236,27 +236,25 @@ type absentDefault struct {
 	ID authz.PolicyID
 	// Sidecars is on how many.
 	Sidecars int64
-	// Denied says that they deny these requests, and Watching that they only say so.
-	Denied, Watching bool
+	// ByDefault is what they decide then, and Watching says that they only say so.
+	ByDefault authz.Verdict
+	Watching  bool
 }
 
+// Denied reports whether they deny these requests.
+func (a absentDefault) Denied() bool { return a.ByDefault == authz.Deny }
+
 // Help says what it means, and what to do about it.
-func (a absentDefault) Help() string {
-	byDefault := authz.Allow
-	if a.Denied {
-		byDefault = authz.Deny
-	}
-	return authz.AbsentDefaultHelp(a.ID, byDefault)
-}
+func (a absentDefault) Help() string { return authz.AbsentDefaultHelp(a.ID, a.ByDefault) }
 
 // noteAbsent counts a live sidecar whose default policy does not exist.
 func (s *sidecars) noteAbsent(n *adminpb.Node) {
-	a := absentDefault{ID: authz.AbsentDefault(n), Denied: !n.DefaultAllow, Watching: n.Observing}
+	a := absentDefault{ID: authz.AbsentDefault(n), ByDefault: authz.DefaultVerdict(n), Watching: n.Observing}
 	if a.ID == "" {
 		return
 	}
 	for i, b := range s.Absent {
-		if a.ID == b.ID && a.Denied == b.Denied && a.Watching == b.Watching {
+		if a.ID == b.ID && a.ByDefault == b.ByDefault && a.Watching == b.Watching {
 			s.Absent[i].Sidecars++
 			return
 		}

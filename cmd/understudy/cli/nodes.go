@@ -80,11 +80,8 @@ func (c *Client) listNodes(ctx context.Context, filter string) error {
 func (c *Client) explainAbsent(nodes []*adminpb.Node) error {
 	said := make(map[string]bool)
 	for _, n := range nodes {
-		id, byDefault := authz.AbsentDefault(n), authz.Deny
-		if n.DefaultAllow {
-			byDefault = authz.Allow
-		}
-		if help := authz.AbsentDefaultHelp(id, byDefault); id != "" && !said[help] {
+		id := authz.AbsentDefault(n)
+		if help := authz.AbsentDefaultHelp(id, authz.DefaultVerdict(n)); id != "" && !said[help] {
 			said[help] = true
 			if _, err := fmt.Fprintln(c.Out, help); err != nil {
 				return err
