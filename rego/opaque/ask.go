@@ -1,0 +1,182 @@
+package opaque
+
+import "github.com/open-policy-agent/opa/v1/ast"
+
+// Force returns the content of a value, which is not opaque from here on; nil if there is no value.
+func (e *Evaluation) Force(v Value) (*ast.Term, error) {
+	e.use(v)
+	v = e.Settled(v)
+	if !v.opaque() {
+		return v.term, nil
+	}
+	c := e.content(v.from)
+	if c.err != nil {
+		return nil, c.err
+	}
+	if !e.recording {
+		c.forced = true
+		return c.term, nil
+	}
+	if v.isRoot() || v.from.raw {
+		e.record.Once = true
+	} else if q := e.vocabulary.question(questionKey{kind: askContent, a: v}); q == nil {
+		e.record.Once = true
+	} else if _, err := e.ask(q); err != nil {
+		return nil, err
+	}
+	e.contents[v.from.number].forced = true
+	return c.term, nil
+}
+
+// Ask asks for the outcome of a test of two values. It is Open if the operands have to be forced.
+func (e *Evaluation) Ask(test *Test, a, b Value) (Truth, error) {
+	if test == NotEqual {
+		truth, err := e.Ask(Equal, a, b)
+		return not(truth), err
+	}
+	e.use(a)
+	e.use(b)
+	a, b = e.Settled(a), e.Settled(b)
+	switch {
+	case a.IsNone() || b.IsNone():
+		return test.absent, nil
+	case !a.opaque() && !b.opaque():
+		return test.of(a.term, b.term), nil
+	case !e.recording:
+		return e.peek(test, a, b)
+	case !a.keepable() || !b.keepable() || a.isRoot() || b.isRoot() || len(e.record.Entries) >= mostAsked:
+		return e.forceBoth(test, a, b)
+	}
+	if truth, ok, err := e.askTexts(test, a, b); ok || err != nil {
+		return truth, err
+	}
+	return e.askTest(test, a, b)
+}
+
+// Test asks for the outcome of a test of one value.
+func (e *Evaluation) Test(test *Test, a Value) (Truth, error) {
+	e.use(a)
+	a = e.Settled(a)
+	switch {
+	case a.IsNone():
+		return test.absent, nil
+	case test == Usual && a.IsConstant():
+		return e.vocabulary.usual(a.term), nil
+	case !a.opaque():
+		return test.of(a.term, nil), nil
+	case !e.recording:
+		return e.peek(test, a, Value{})
+	case a.isRoot() || len(e.record.Entries) >= mostAsked:
+		return e.forceBoth(test, a, Value{})
+	}
+	if divisor, isClock := a.clockDivisor(); isClock && (test != Usual || divisor == 1) {
+		return Yes, nil
+	}
+	return e.askTest(test, a, Value{})
+}
+
+// Length returns the length of an array; it reports false if a value is none, or not there.
+func (e *Evaluation) Length(v Value) (int, bool, error) {
+	e.use(v)
+	v = e.Settled(v)
+	var q *Question
+	if v.opaque() && e.recording && !v.isRoot() && len(e.record.Entries) < mostAsked {
+		q = e.vocabulary.question(questionKey{kind: askLength, a: v})
+	}
+	var answer Answer
+	if q != nil {
+		found, err := e.ask(q)
+		if err != nil {
+			return 0, false, err
+		}
+		answer = found.answer
+	} else {
+		content, err := e.Force(v)
+		if err != nil {
+			return 0, false, err
+		}
+		answer = lengthAnswer(content)
+	}
+	return int(answer[0]) - 1, answer[0] > 0, nil
+}
+
+// use counts a look at a value.
+func (e *Evaluation) use(v Value) {
+	if v.from != nil {
+		e.uses++
+	}
+}
+
+func not(t Truth) Truth {
+	switch t {
+	case Yes:
+		return No
+	case No:
+		return Yes
+	}
+	return t
+}
+
+// peek runs a test where nothing is written down.
+func (e *Evaluation) peek(test *Test, a, b Value) (Truth, error) {
+	x, err := e.look(a)
+	if err != nil {
+		return Undefined, err
+	}
+	y, err := e.look(b)
+	if err != nil {
+		return Undefined, err
+	}
+	return test.run(x, y, b.IsNone()), nil
+}
+
+// forceBoth runs a test on what is learned as a whole.
+func (e *Evaluation) forceBoth(test *Test, a, b Value) (Truth, error) {
+	x, err := e.Force(a)
+	if err != nil {
+		return Undefined, err
+	}
+	y, err := e.Force(b)
+	if err != nil {
+		return Undefined, err
+	}
+	return test.run(x, y, b.IsNone()), nil
+}
+
+// askTexts asks a test for all of its texts, of which one operand is one. It reports false if
+// neither is.
+func (e *Evaluation) askTexts(test *Test, a, b Value) (Truth, bool, error) {
+	value, constant := a, b
+	if test.swapped || test == Equal && a.IsConstant() {
+		value, constant = b, a
+	}
+	if !value.opaque() || !constant.IsConstant() {
+		return Undefined, false, nil
+	}
+	place, ok := e.vocabulary.place(test, constant)
+	if !ok {
+		return Undefined, false, nil
+	}
+	q := e.vocabulary.question(questionKey{kind: askTexts, test: test, a: value})
+	if q == nil {
+		return Undefined, false, nil
+	}
+	found, err := e.ask(q)
+	switch {
+	case err != nil:
+		return Undefined, false, err
+	case found.alike:
+		return found.truth, true, nil
+	}
+	return truthOf(found.matches.has(place)), true, nil
+}
+
+// askTest asks for the outcome of a test.
+func (e *Evaluation) askTest(test *Test, a, b Value) (Truth, error) {
+	q := e.vocabulary.question(questionKey{kind: askTest, test: test, a: a, b: b})
+	if q == nil {
+		return e.forceBoth(test, a, b)
+	}
+	found, err := e.ask(q)
+	return found.truth, err
+}

@@ -1,0 +1,81 @@
+package opaque
+
+import (
+	"math/bits"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// A token's time is compared with the clock by nearly every policy about tokens, in seconds:
+//
+//	claims.exp > time.now_ns() / 1000000000
+//
+// OPA divides and compares with floating point numbers of any size, which takes as long as all other questions
+// of a look-up. With integers that are not within a millionth of each other the outcome is known without that.
+
+// clockTest answers the comparison of an integer with the clock, or with the clock divided by an integer.
+// It reports false if the question is another one, or the outcome is near.
+func (e *Evaluation) clockTest(q *Question) (Truth, bool) {
+	less, ok := clockOrders[q.test]
+	if !ok || q.kind != askTest {
+		return Undefined, false
+	}
+	value, clock := q.a, q.b
+	swapped := false
+	divisor, ok := clock.clockDivisor()
+	if !ok {
+		value, clock, swapped = q.b, q.a, true
+		if divisor, ok = clock.clockDivisor(); !ok {
+			return Undefined, false
+		}
+	}
+	content, err := e.look(value)
+	if err != nil || content == nil {
+		return Undefined, false
+	}
+	n, ok := integer(content)
+	if !ok || n < 0 || e.now < 0 {
+		return Undefined, false
+	}
+	// value < now / divisor, and not the other way round, if value × divisor < now.
+	high, product := bits.Mul64(uint64(n), uint64(divisor))
+	now := uint64(e.now)
+	if high == 0 && max(product, now)-min(product, now) <= now>>20 {
+		return Undefined, false
+	}
+	below := high == 0 && product < now
+	return truthOf(below != swapped == less), true
+}
+
+// clockOrders :: test of an order → whether it holds if the first value is the smaller one.
+var clockOrders = map[*Test]bool{LessThan: true, LessThanEq: true, GreaterThan: false, GreaterThanEq: false}
+
+// clockDivisor returns by what the clock is divided to give a value; it reports false if it is another value.
+func (v Value) clockDivisor() (int64, bool) {
+	switch {
+	case !v.opaque() || v.from.function == nil:
+		return 0, false
+	case v.from.function.Clock && v.from.function.Arity == 0:
+		return 1, true
+	case v.from.function.Name != ast.Divide.Name:
+		return 0, false
+	}
+	if divisor, isClock := v.from.operands[0].clockDivisor(); !isClock || divisor != 1 {
+		return 0, false
+	}
+	by := v.from.operands[1]
+	if !by.IsConstant() {
+		return 0, false
+	}
+	n, ok := integer(by.term)
+	return n, ok && n > 0
+}
+
+// integer returns a number that is written as an integer of at most 18 digits.
+func integer(t *ast.Term) (int64, bool) {
+	number, ok := t.Value.(ast.Number)
+	if !ok || len(number) > 18 {
+		return 0, false
+	}
+	return number.Int64()
+}

@@ -1,0 +1,174 @@
+package opaque
+
+import (
+	"errors"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// mostOperands is how many operands a derivation may have.
+const mostOperands = 3
+
+// derivation is how a value follows from a request. It is immutable, and one of its vocabulary:
+// two derivations are equal if they are the same.
+type derivation struct {
+	number int
+	// path is set for what stands in the input; an empty one is the input itself.
+	path *Path
+	// function is set for what is made of the operands.
+	function *Function
+	operands [mostOperands]Value
+	// raw says that it is what the clock shows, or computed from that: its content is of use for one
+	// request.
+	raw bool
+}
+
+// Function is a pure function by which values are derived. One is of one vocabulary.
+type Function struct {
+	// Name is for texts.
+	Name string
+	// Arity is the number of its operands, at most three.
+	Arity int
+	// Call calls collect with the result, if there is one. The error ends the evaluation.
+	Call func(bctx topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error
+	// Clock says that it reads the clock, which no other function is given.
+	Clock bool
+	// Cost is about how long a call takes for each byte of its texts, as a multiple of copying it.
+	Cost int
+	// Part says that the result is a part of the first operand, unless that is a set.
+	Part bool
+}
+
+// GetKey is the function that looks up a key in a collection.
+var GetKey = &Function{Name: "get", Arity: 2, Part: true, Call: func(_ topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error {
+	if found := Get(operands[0], operands[1]); found != nil {
+		return collect(found)
+	}
+	return nil
+}}
+
+// derivationKey is by what a derivation is known.
+type derivationKey struct {
+	function *Function
+	operands [mostOperands]Value
+}
+
+// content is what an evaluation knows of a derivation.
+type content struct {
+	// known says that term and err are right.
+	known bool
+	// forced says that the record has the content, so that it is not opaque any more.
+	forced bool
+	// stable says that the term is a part of the program: its address stands for it.
+	stable bool
+	term   *ast.Term
+	err    error
+}
+
+// content returns the content of a derived value. Only this package sees it before it is forced.
+func (e *Evaluation) content(d *derivation) *content {
+	e.grow(d.number+1, 0)
+	c := &e.contents[d.number]
+	if c.known {
+		return c
+	}
+	e.touched = append(e.touched, d.number)
+	var found content
+	switch {
+	case d.path != nil:
+		found.term, found.err = e.source.At(d.path)
+	default:
+		found = e.compute(d)
+	}
+	found.known = true
+	c = &e.contents[d.number] // operands may have made it longer
+	*c = found
+	return c
+}
+
+// compute calls the function of a derivation.
+func (e *Evaluation) compute(d *derivation) (out content) {
+	for i := range d.function.Arity { // of which one may call a function itself
+		if operand, err := e.look(d.operands[i]); operand == nil || err != nil {
+			return content{err: err}
+		}
+	}
+	for i := range d.function.Arity {
+		e.terms[i], _ = e.look(d.operands[i])
+	}
+	whole := e.terms[0]
+	out.term, out.err = e.call(d.function)
+	if out.term == nil || !d.function.Part {
+		return out
+	}
+	if _, isSet := whole.Value.(ast.Set); !isSet {
+		out.stable = e.stable(d.operands[0])
+	}
+	return out
+}
+
+// call calls a function with the operands in terms. One that has several results is for somebody else to call.
+func (e *Evaluation) call(f *Function) (*ast.Term, error) {
+	if err := e.spend(f); err != nil {
+		return nil, err
+	}
+	e.Builtins.Time = nil
+	if f.Clock {
+		e.Builtins.Time = e.clock()
+	}
+	e.result, e.results = nil, 0
+	err := f.Call(e.Builtins, e.terms[:f.Arity], e.collect)
+	out := e.result
+	e.result, e.terms, e.Builtins.Time = nil, [mostOperands]*ast.Term{}, nil
+	if err == nil && e.results > 1 {
+		err = ErrSeveral
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// spend counts what a call of a function in a look-up costs.
+func (e *Evaluation) spend(f *Function) error {
+	if !e.lookUp || f.Cost == 0 {
+		return nil
+	}
+	for _, t := range e.terms[:f.Arity] {
+		if text, ok := t.Value.(ast.String); ok {
+			e.spent += f.Cost * len(text)
+		}
+	}
+	if e.spent > mostSpent {
+		return ErrTooMuch
+	}
+	return nil
+}
+
+// mostSpent is what calls in one look-up may cost, in bytes that are copied: far less than a millisecond.
+const mostSpent = 64 << 10
+
+// ErrTooMuch is the error of a look-up that would take long: an evaluation has a deadline, and waits for
+// its turn.
+var ErrTooMuch = errors.New("looking for the decision would take too long")
+
+// ErrSeveral is the error of a function with several results.
+var ErrSeveral = errors.New("a function has several results")
+
+// look returns the content of any value, opaque or not; nil if there is none.
+func (e *Evaluation) look(v Value) (*ast.Term, error) {
+	if !v.opaque() {
+		return v.term, nil
+	}
+	c := e.content(v.from)
+	return c.term, c.err
+}
+
+// stable reports whether the content of a value that was looked at is a part of the program.
+func (e *Evaluation) stable(v Value) bool {
+	if v.opaque() {
+		return e.contents[v.from.number].stable
+	}
+	return v.IsConstant()
+}

@@ -1,0 +1,239 @@
+package opaque
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// kind is what a question asks for.
+type kind uint8
+
+const (
+	// askTest asks for the outcome of a test.
+	askTest kind = iota
+	// askTexts asks which of all texts of a test fulfil it with a value.
+	askTexts
+	// askLength asks for the length of an array.
+	askLength
+	// askContent asks for the content.
+	askContent
+	// askSeal asks for all of which what stands at a sealed path is made.
+	askSeal
+)
+
+// Question is something that an evaluation learns of a request. Questions of one vocabulary
+// are equal if they are the same.
+type Question struct {
+	questionKey
+	number int
+}
+
+// questionKey is by what a question is known.
+type questionKey struct {
+	kind kind
+	test *Test
+	a, b Value
+}
+
+// Answer is what was learned. Two answers to a question are equal only if an evaluation cannot tell
+// them apart: what callers choose is in it as 128 bits of a SHA-256 under a key of the process, and not
+// as such.
+type Answer [2]uint64
+
+// The second halves of answers that are no hashes: what these are, is in the first one.
+const (
+	answerTruth = 1 + iota
+	answerAbsent
+	answerLength
+	answerStable
+	answerPlace
+)
+
+// key is that of the hashes of this process.
+var key = newKey()
+
+func newKey() (k [16]byte) {
+	rand.Read(k[:]) // which never fails
+	return k
+}
+
+// Next returns the hash of an ID with an answer.
+func Next(id, answer Answer) Answer {
+	var b [48]byte
+	copy(b[:], key[:])
+	for i, word := range [4]uint64{id[0], id[1], answer[0], answer[1]} {
+		binary.LittleEndian.PutUint64(b[16+8*i:], word)
+	}
+	return hash(b[:])
+}
+
+func hash(b []byte) Answer {
+	sum := sha256.Sum256(b)
+	return Answer{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])}
+}
+
+// Answer answers a question in a look-up. The error says that it cannot be answered.
+func (e *Evaluation) Answer(q *Question) (Answer, error) {
+	a, err := e.answer(q)
+	return a.answer, err
+}
+
+// ask asks a question in an evaluation, and writes it down with its answer. What was asked before is known.
+func (e *Evaluation) ask(q *Question) (answered, error) {
+	e.grow(0, q.number+1)
+	if known := e.answers[q.number]; known.known {
+		return known, nil
+	}
+	found, err := e.answer(q)
+	if err != nil {
+		return answered{}, err
+	}
+	found.known = true
+	e.answers[q.number] = found
+	e.asked = append(e.asked, q.number)
+	if e.recording {
+		if len(e.record.Entries) == mostEntries {
+			e.record.Once = true
+		} else {
+			e.record.Entries = append(e.record.Entries, Entry{q, found.answer})
+		}
+	}
+	return found, nil
+}
+
+// answer finds the answer to a question.
+func (e *Evaluation) answer(q *Question) (out answered, err error) {
+	if q.kind == askSeal {
+		return answered{answer: e.hashed(func(b []byte) []byte { return e.source.Seal(q.a.from.path, b) })}, nil
+	}
+	if truth, ok := e.clockTest(q); ok {
+		return answered{truth: truth, answer: Answer{uint64(truth), answerTruth}}, nil
+	}
+	a, err := e.look(q.a)
+	if err != nil {
+		return answered{}, err
+	}
+	switch q.kind {
+	case askContent:
+		out.answer = e.contentAnswer(q.a, a)
+	case askLength:
+		out.answer = lengthAnswer(a)
+	case askTexts:
+		out = e.textsAnswer(q, a)
+	default:
+		b, err := e.look(q.b)
+		if err != nil {
+			return answered{}, err
+		}
+		out.truth = q.test.run(a, b, q.b.IsNone())
+		out.answer = Answer{uint64(out.truth), answerTruth}
+	}
+	return out, nil
+}
+
+// run runs a test. Single says that it is one of a single value.
+func (t *Test) run(a, b *ast.Term, single bool) Truth {
+	if a == nil || b == nil && !single {
+		return t.absent
+	}
+	return t.of(a, b)
+}
+
+// textsAnswer asks a test for all of its texts.
+func (e *Evaluation) textsAnswer(q *Question, content *ast.Term) (out answered) {
+	if content == nil {
+		return answered{alike: true, truth: q.test.absent, answer: Answer{0, answerAbsent}}
+	}
+	found, ok := q.test.texts(e.vocabulary.texts[q.test], content)
+	switch {
+	case !ok:
+		return answered{alike: true, truth: q.test.other, answer: Answer{1, answerAbsent}}
+	case len(found) == 0:
+		return answered{answer: Answer{0, answerPlace}}
+	case len(found) == 1:
+		return answered{matches: found, answer: Answer{1 + uint64(found[0]), answerPlace}}
+	}
+	return answered{matches: found, answer: e.hashed(found.form)}
+}
+
+func lengthAnswer(content *ast.Term) Answer {
+	if content != nil {
+		if array, ok := content.Value.(*ast.Array); ok {
+			return Answer{1 + uint64(array.Len()), answerLength}
+		}
+	}
+	return Answer{0, answerLength}
+}
+
+// contentAnswer is what stands for a content.
+func (e *Evaluation) contentAnswer(v Value, content *ast.Term) Answer {
+	if content == nil {
+		return Answer{0, answerAbsent}
+	}
+	if isCollection(content) && e.stable(v) {
+		// It is there as long as the program is, and large.
+		return Answer{uint64(uintptr(unsafe.Pointer(content))), answerStable}
+	}
+	return e.hashed(func(b []byte) []byte { return appendTerm(b, content) })
+}
+
+func isCollection(t *ast.Term) bool {
+	switch t.Value.(type) {
+	case *ast.Array, ast.Object, ast.Set:
+		return true
+	}
+	return false
+}
+
+// hashed returns the hash of what write appends.
+func (e *Evaluation) hashed(write func([]byte) []byte) Answer {
+	e.buffer = write(append(e.buffer[:0], key[:]...))
+	return hash(e.buffer)
+}
+
+// appendTerm appends what only this term is written as: numbers with all of their digits as they
+// were sent, and collections with their lengths.
+func appendTerm(b []byte, t *ast.Term) []byte {
+	switch v := t.Value.(type) {
+	case ast.Null:
+		return append(b, 'n')
+	case ast.Boolean:
+		if v {
+			return append(b, 't')
+		}
+		return append(b, 'f')
+	case ast.Number:
+		return appendText(append(b, '0'), string(v))
+	case ast.String:
+		return appendText(append(b, 's'), string(v))
+	case *ast.Array:
+		b = binary.AppendUvarint(append(b, 'a'), uint64(v.Len()))
+		for i := range v.Len() {
+			b = appendTerm(b, v.Elem(i))
+		}
+		return b
+	case ast.Set:
+		b = binary.AppendUvarint(append(b, 'u'), uint64(v.Len()))
+		for _, element := range v.Slice() {
+			b = appendTerm(b, element)
+		}
+		return b
+	case ast.Object:
+		b = binary.AppendUvarint(append(b, 'o'), uint64(v.Len()))
+		keys := v.KeysIterator()
+		for k, more := keys.Next(); more; k, more = keys.Next() {
+			b = appendTerm(appendTerm(b, k), v.Get(k))
+		}
+		return b
+	}
+	panic(fmt.Sprintf("opaque: a content of the type %T", t.Value))
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}

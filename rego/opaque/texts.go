@@ -1,0 +1,137 @@
+package opaque
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// texts are those with which a program compares values by one test. A request's value is
+// compared with all of them at once: one question, and one answer for most requests.
+type texts struct {
+	all []string
+	// at :: text → its place.
+	at map[string]int
+	// lengths are those of the texts, each once, ascending.
+	lengths []int
+}
+
+// matches are places of texts, ascending.
+type matches []uint32
+
+// AddTexts adds the texts of a value with which the program compares by a test. It is for when a program is
+// compiled.
+func (v *Vocabulary) AddTexts(test *Test, terms ...*ast.Term) {
+	if test.texts == nil {
+		return
+	}
+	t := v.texts[test]
+	if t == nil {
+		t = &texts{at: make(map[string]int)}
+		v.texts[test] = t
+	}
+	for _, term := range terms {
+		if term == nil {
+			continue
+		}
+		if text, ok := term.Value.(ast.String); ok && len(text) <= maxElement {
+			t.add(string(text))
+		}
+	}
+}
+
+func (t *texts) add(text string) {
+	if _, ok := t.at[text]; ok {
+		return
+	}
+	t.at[text] = len(t.all)
+	t.all = append(t.all, text)
+	if i, found := slices.BinarySearch(t.lengths, len(text)); !found {
+		t.lengths = slices.Insert(t.lengths, i, len(text))
+	}
+}
+
+// equal returns the text that a value is.
+func (t *texts) equal(content *ast.Term) (matches, bool) {
+	if text, ok := content.Value.(ast.String); ok {
+		if i, ok := t.at[string(text)]; ok {
+			return matches{uint32(i)}, true
+		}
+	}
+	return nil, true
+}
+
+// prefixes returns the texts with which a value begins. It reports false if the value is no text.
+func (t *texts) prefixes(content *ast.Term) (matches, bool) {
+	return t.ends(content, func(text string, n int) string { return text[:n] })
+}
+
+// suffixes returns the texts with which a value ends. It reports false if the value is no text.
+func (t *texts) suffixes(content *ast.Term) (matches, bool) {
+	return t.ends(content, func(text string, n int) string { return text[len(text)-n:] })
+}
+
+func (t *texts) ends(content *ast.Term, part func(text string, n int) string) (out matches, ok bool) {
+	text, ok := content.Value.(ast.String)
+	if !ok {
+		return nil, false
+	}
+	for _, n := range t.lengths {
+		if n > len(text) {
+			break
+		}
+		if i, ok := t.at[part(string(text), n)]; ok {
+			out = append(out, uint32(i))
+		}
+	}
+	slices.Sort(out)
+	return out, true
+}
+
+// members returns the texts that are elements of a short array of short texts. It reports false
+// if the value is none.
+func (t *texts) members(content *ast.Term) (out matches, ok bool) {
+	list, ok := shortTexts(content)
+	if !ok {
+		return nil, false
+	}
+	for i := range list.Len() {
+		if i, ok := t.at[string(list.Elem(i).Value.(ast.String))]; ok {
+			out = append(out, uint32(i))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), true
+}
+
+// place returns the place of a text that a value of the program is; false if the test is not asked for
+// all texts at once, or not for this one.
+func (v *Vocabulary) place(test *Test, constant Value) (uint32, bool) {
+	t := v.texts[test]
+	if t == nil {
+		return 0, false
+	}
+	text, ok := constant.term.Value.(ast.String)
+	if !ok {
+		return 0, false
+	}
+	i, ok := t.at[string(text)]
+	return uint32(i), ok
+}
+
+// form appends what stands for matches in a record.
+func (m matches) form(b []byte) []byte {
+	for _, i := range m {
+		b = binary.BigEndian.AppendUint32(b, i)
+	}
+	return b
+}
+
+func (m matches) has(i uint32) bool {
+	if len(m) <= 8 {
+		return slices.Contains(m, i)
+	}
+	_, found := slices.BinarySearch(m, i)
+	return found
+}

@@ -1,0 +1,86 @@
+package opaque
+
+import "github.com/open-policy-agent/opa/v1/ast"
+
+// Value is a value in an evaluation: one whose content is known, or an opaque one. The zero value
+// says that there is none, which is known too.
+type Value struct {
+	term *ast.Term
+	// from is how an opaque value is derived. It is computed if the content is known but not a
+	// part of the program, and nil if it is.
+	from *derivation
+}
+
+// computed marks values that were made in an evaluation of what is known there.
+var computed = &derivation{}
+
+// Constant returns a value that stands in the program or in its data. A nil term is no value.
+func Constant(t *ast.Term) Value { return Value{term: t} }
+
+// Computed returns a value that an evaluation has made of known ones. A nil term is no value.
+func Computed(t *ast.Term) Value {
+	if t == nil {
+		return Value{}
+	}
+	return Value{t, computed}
+}
+
+// AsConstant returns a known value that depends on the program alone as a part of it.
+func (v Value) AsConstant() Value { return Value{term: v.term} }
+
+// IsNone reports whether it is known that there is no value.
+func (v Value) IsNone() bool { return v.term == nil && v.from == nil }
+
+// Known returns the content of a value that is not opaque, nil if there is no value. It
+// reports false if the value is opaque.
+func (v Value) Known() (*ast.Term, bool) {
+	if v.opaque() {
+		return nil, false
+	}
+	return v.term, true
+}
+
+// FromTable reports whether a value is looked up in what belongs to the program: requests of which it is forced
+// differ by what stands there, and not by the key.
+func (v Value) FromTable() bool {
+	for v.opaque() && v.from.function != nil && v.from.function.Part {
+		v = v.from.operands[0]
+	}
+	return v.IsConstant()
+}
+
+// Same reports whether two values are one: not whether their contents are equal.
+func (v Value) Same(w Value) bool { return v == w }
+
+// Hash is equal for two values that are the same, and for known ones that are equal.
+func (v Value) Hash() int {
+	switch {
+	case v.opaque():
+		return v.from.number
+	case v.term == nil:
+		return 0
+	}
+	return v.term.Value.Hash()
+}
+
+func (v Value) opaque() bool { return v.from != nil && v.from != computed }
+
+// IsConstant reports whether the value belongs to the program.
+func (v Value) IsConstant() bool { return v.term != nil && v.from == nil }
+
+// keepable reports whether a derivation or a question may have the value as an operand: it belongs to the
+// program, or follows from a request by its derivation. What was computed belongs to one
+// request, and may not outlive it.
+func (v Value) keepable() bool { return v.from != computed }
+
+// isRoot reports whether the value is the whole input.
+func (v Value) isRoot() bool { return v.opaque() && v.from.path != nil && len(v.from.path.Keys) == 0 }
+
+// Equals reports whether it is known that two values are equal, without learning anything: opaque ones
+// are if they are the same.
+func (v Value) Equals(w Value) bool {
+	if v.opaque() || w.opaque() || v.term == nil || w.term == nil {
+		return v == w
+	}
+	return EqualTerms(v.term, w.term)
+}
