@@ -17,8 +17,6 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/tester"
 )
 
@@ -44,16 +42,6 @@ func New(ctx context.Context) *ast.Compiler {
 		})
 	}
 	return compiler
-}
-
-// NewStore returns an immutable store: nothing here ever writes to it. The data is
-// converted to OPA's values once, on writing it (OptReturnASTValuesOnRead), so that
-// evaluations read it without a conversion; it is not copied through JSON first.
-func NewStore(data map[string]any) storage.Store {
-	if data == nil {
-		data = map[string]any{}
-	}
-	return inmem.NewFromObjectWithOpts(data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
 }
 
 // Parse parses every module, so that the problems of all are reported at once. Modules

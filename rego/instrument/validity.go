@@ -27,6 +27,8 @@ type Validity struct {
 	Now int64
 	// Until only ever comes nearer; it is Now if nothing is known of the next moment.
 	Until int64
+	// Observed is what calls for the key of a request have cost so far, in bytes of text.
+	Observed int
 }
 
 type validityKey struct{}

@@ -1,0 +1,244 @@
+package evaluator
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// expressions compiles some expressions in their order, and what follows them.
+func (s scope) expressions(all ast.Body, next then) step {
+	if len(all) == 0 {
+		return next(s)
+	}
+	return s.expression(all[0], func(s scope) step { return s.expressions(all[1:], next) })
+}
+
+// expression compiles one expression, and what follows it.
+func (s scope) expression(e *ast.Expr, next then) step {
+	if e.Location != nil {
+		s.at = e.Location
+	}
+	if len(e.With) > 0 {
+		s.unsupported("with")
+	}
+	if e.Negated {
+		positive := *e
+		positive.Negated = false
+		return s.not(func(s scope, holds then) step { return s.expression(&positive, holds) }, next)
+	}
+	switch terms := e.Terms.(type) {
+	case *ast.Term:
+		return s.truth(terms, next)
+	case []*ast.Term:
+		if e.IsEquality() {
+			return s.unify(terms[1], terms[2], next)
+		}
+		return s.call(terms, next)
+	case *ast.Every:
+		return s.every(terms, next)
+	case *ast.Not:
+		return s.not(func(s scope, holds then) step { return s.expressions(terms.Body, holds) }, next)
+	case *ast.LogicalAnd:
+		return s.operand(terms.Lhs, func(s scope) step { return s.operand(terms.Rhs, next) })
+	case *ast.LogicalOr:
+		return s.or(terms, next)
+	}
+	s.unsupported("an expression of this kind")
+	return nil
+}
+
+// truth compiles a term that is an expression: it holds unless it is false.
+func (s scope) truth(t *ast.Term, next then) step {
+	return s.values(t, nil, func(s scope, e source) step { return s.holding(e.expr, next) })
+}
+
+// holding compiles an expression that holds unless its value is false.
+func (s scope) holding(e expr, next then) step {
+	following := next(s)
+	return func(f *frame) signal {
+		if !f.m.test(opaque.Holds, e(f)) {
+			return f.none()
+		}
+		return following(f)
+	}
+}
+
+// not compiles what holds if there is no solution of what is compiled within. All solutions
+// are looked for, as OPA does: a later one may end with an error.
+func (s scope) not(within func(scope, then) step, next then) step {
+	closure := s.closure()
+	inner := within(s, func(scope) step {
+		return func(f *frame) signal {
+			f.held[closure] = true
+			return more
+		}
+	})
+	following := next(s)
+	return func(f *frame) signal {
+		f.held[closure] = false
+		switch {
+		case inner(f) == fail:
+			return fail
+		case f.held[closure]:
+			return more
+		}
+		return following(f)
+	}
+}
+
+// holds compiles a closure of which the first solution is enough. What it binds is not bound
+// behind it.
+func (s scope) holds(all ast.Body) step {
+	return s.expressions(all, func(scope) step { return func(*frame) signal { return stop } })
+}
+
+// operand compiles an operand of `and`, and what follows if it holds.
+func (s scope) operand(all ast.Body, next then) step {
+	inner, following := s.holds(all), next(s)
+	return func(f *frame) signal {
+		switch inner(f) {
+		case fail:
+			return fail
+		case more:
+			return more
+		}
+		return following(f)
+	}
+}
+
+// or compiles an expression of which the right side counts if the left one does not hold.
+func (s scope) or(or *ast.LogicalOr, next then) step {
+	left, right, following := s.holds(or.Lhs), s.holds(or.Rhs), next(s)
+	return func(f *frame) signal {
+		got := left(f)
+		if got == more {
+			got = right(f)
+		}
+		if got == stop {
+			return following(f)
+		}
+		return got
+	}
+}
+
+// every compiles what holds if its body does for each entry of a domain. Entries behind one
+// for which it does not are not looked at.
+func (s scope) every(every *ast.Every, next then) step {
+	return s.values(every.Domain, nil, func(s scope, domain source) step {
+		inner, key := s.declare(every.Key)
+		inner, value := inner.declare(every.Value)
+		holds, following := inner.holds(every.Body), next(s)
+		return func(f *frame) signal {
+			all, is := f.m.entries(domain.expr(f), func(k, v opaque.Value) signal {
+				f.vars[key], f.vars[value] = k, v
+				switch holds(f) {
+				case fail:
+					return fail
+				case more:
+					return stop
+				}
+				return more
+			})
+			if !is {
+				return f.none()
+			}
+			switch all {
+			case fail:
+				return fail
+			case stop:
+				return more
+			}
+			return following(f)
+		}
+	})
+}
+
+// declare returns the scope in which a variable of every has a value, and its slot. Without a variable the
+// slot is one that nobody reads.
+func (s scope) declare(t *ast.Term) (scope, int) {
+	if t == nil {
+		return s, s.temporary()
+	}
+	v, ok := t.Value.(ast.Var)
+	if !ok {
+		s.unsupported("a pattern as a variable of every")
+	}
+	return s.binding(v), s.slot(v)
+}
+
+// mostElements is the length of the longest array of a request that is not forced to go through it.
+const mostElements = 16
+
+// entries calls a function for each key of a collection with its value, in OPA's order, until it
+// returns another signal than more, which is returned. It reports false if there is no collection.
+func (m *machine) entries(v opaque.Value, visit func(key, value opaque.Value) signal) (signal, bool) {
+	if _, known := v.Known(); !known && !v.FromTable() {
+		switch n, isArray, err := m.asks.Length(v); {
+		case m.ended(err):
+			return fail, true
+		case isArray && n <= mostElements:
+			return m.elements(v, n, visit), true
+		}
+	}
+	collection := m.force(v)
+	if collection == nil {
+		return more, false
+	}
+	part := partOf(m.asks.Settled(v))
+	switch c := collection.Value.(type) {
+	case *ast.Array:
+		return m.each(c.Len(), func(i int) signal { return visit(positionOf(i), part(c.Elem(i))) }), true
+	case ast.Object:
+		keys := c.Keys()
+		return m.each(len(keys), func(i int) signal { return visit(part(keys[i]), part(c.Get(keys[i]))) }), true
+	case ast.Set:
+		all := c.Slice()
+		return m.each(len(all), func(i int) signal { return visit(part(all[i]), part(all[i])) }), true
+	}
+	return more, false
+}
+
+// interned is up to which number OPA has one term for each.
+const interned = 512
+
+// positionOf returns a position in an array. It is a constant only if the program has a term for it.
+func positionOf(i int) opaque.Value {
+	if i >= interned {
+		return opaque.Computed(ast.InternedTerm(i))
+	}
+	return opaque.Constant(ast.InternedTerm(i))
+}
+
+// each calls a function for some numbers, until it returns another signal than more.
+func (m *machine) each(n int, visit func(i int) signal) signal {
+	for i := range n {
+		if m.interrupted() {
+			return fail
+		}
+		if got := visit(i); got != more {
+			return got
+		}
+	}
+	return more
+}
+
+// elements is entries of an array that stays opaque.
+func (m *machine) elements(v opaque.Value, n int, visit func(key, value opaque.Value) signal) signal {
+	return m.each(n, func(i int) signal {
+		position := opaque.Constant(ast.InternedTerm(i))
+		element := m.derive(opaque.GetKey, v, position)
+		if m.err != nil {
+			return fail
+		}
+		return visit(position, element)
+	})
+}
+
+// partOf returns what makes values of the parts of a known one.
+func partOf(whole opaque.Value) func(*ast.Term) opaque.Value {
+	if whole.IsConstant() {
+		return opaque.Constant
+	}
+	return opaque.Computed
+}

@@ -1,0 +1,183 @@
+package evaluator
+
+import (
+	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"understudy/rego/opaque"
+)
+
+// call compiles the call of a function or a built-in.
+func (s scope) call(terms []*ast.Term, next then) step {
+	ref, ok := terms[0].Value.(ast.Ref)
+	if !ok {
+		s.unsupported("a call of this kind")
+	}
+	if ref[0].Equal(ast.DefaultRootDocument) {
+		return s.callFunction(ref, terms[1:], next)
+	}
+	return s.callBuiltin(ref.String(), terms[1:], next)
+}
+
+// builtin returns a built-in by its name.
+func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
+	if b, ok := s.c.builtins.All()[name]; ok {
+		return b.Decl, b.Func
+	}
+	decl, function := ast.BuiltinMap[name], topdown.GetBuiltin(name)
+	if decl == nil || function == nil {
+		s.unsupported("the built-in " + name)
+	}
+	if decl.Nondeterministic && !ofTheClock[name] {
+		s.unsupported("the built-in " + name + ", whose results are random,")
+	}
+	return decl, function
+}
+
+// ofTheClock are the built-ins that OPA calls non-deterministic and that depend on nothing but their
+// operands and the clock.
+var ofTheClock = map[string]bool{ast.NowNanos.Name: true, ast.JWTDecodeVerify.Name: true}
+
+// callBuiltin compiles the call of a built-in: it holds for each of its outputs.
+func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
+	decl, function := s.builtin(name)
+	if name == ast.Member.Name && isMixed(terms[1].Value) {
+		// OPA's index of rules leaves the variables out of such a list, so what OPA says depends on
+		// whether it uses the index.
+		s.unsupported("in, with variables and constants in its list,")
+	}
+	arity := decl.Decl.Arity()
+	operands, output := terms, (*ast.Term)(nil)
+	if len(terms) > arity && decl.Decl.Result() != nil {
+		operands, output = terms[:arity], terms[arity]
+	}
+	original := s.c.builtins.Original(name)
+	site := &callSite{function: function, operands: s.parts(operands), multiple: decl.Relation, instrumented: original != name}
+	if test, ok := direct[original]; ok {
+		return s.callDirect(test, site, operands, output, next)
+	}
+	if isPure(original) {
+		site.pure = s.c.pure(original, function, arity)
+	}
+	if output == nil {
+		if decl.Decl.Result() == nil {
+			return s.holdingAlways(site, next)
+		}
+		return s.outputs(site, func(s scope, e source) step { return s.holding(e.expr, next) })
+	}
+	return s.outputs(site, func(s scope, e source) step { return s.match(output, e, next) })
+}
+
+// isMixed reports whether a value is a list in the text of a policy of which some elements are variables
+// and others are not.
+func isMixed(v ast.Value) bool {
+	variables, others := 0, 0
+	count := func(t *ast.Term) {
+		if _, ok := t.Value.(ast.Var); ok {
+			variables++
+		} else {
+			others++
+		}
+	}
+	switch v := v.(type) {
+	case *ast.Array:
+		v.Foreach(count)
+	case ast.Set:
+		v.Foreach(count)
+	case ast.Object:
+		v.Foreach(func(_, value *ast.Term) { count(value) })
+	}
+	return variables > 0 && others > 0
+}
+
+// outputs compiles a call, and what follows for each output.
+func (s scope) outputs(site *callSite, next thenValue) step {
+	if !site.multiple {
+		return next(s, source{expr: site.output})
+	}
+	slot := s.temporary()
+	following := next(s, source{expr: s.slotValue(slot)})
+	return func(f *frame) signal {
+		for _, output := range site.all(f) {
+			if f.m.interrupted() {
+				return fail
+			}
+			f.vars[slot] = opaque.Computed(output)
+			if got := following(f); got != more {
+				return got
+			}
+		}
+		return f.none()
+	}
+}
+
+// holdingAlways compiles the call of a built-in without a result.
+func (s scope) holdingAlways(site *callSite, next then) step {
+	following := next(s)
+	return func(f *frame) signal {
+		if !site.run(f) {
+			return f.none()
+		}
+		return following(f)
+	}
+}
+
+// callSite is one call of a built-in in the text of a policy.
+type callSite struct {
+	function topdown.BuiltinFunc
+	operands []expr
+	// pure is set if the output may stay opaque.
+	pure *opaque.Function
+	// multiple says that it may have several outputs, and instrumented that the built-in notes
+	// until when its output is right.
+	multiple, instrumented bool
+}
+
+// output returns the output of the call, if it has one.
+func (c *callSite) output(f *frame) opaque.Value {
+	if c.pure != nil {
+		var values [3]opaque.Value
+		for i, o := range c.operands {
+			if values[i] = o(f); values[i].IsNone() {
+				return opaque.Value{}
+			}
+		}
+		return f.m.derive(c.pure, values[:len(c.operands)]...)
+	}
+	if !c.run(f) {
+		return opaque.Value{}
+	}
+	if len(f.m.outputs) > 1 { // a relation that is not declared as one
+		f.m.giveUp(ErrUndecided)
+		return opaque.Value{}
+	}
+	return opaque.Computed(f.m.outputs[0])
+}
+
+// all returns all outputs of the call.
+func (c *callSite) all(f *frame) []*ast.Term {
+	if !c.run(f) {
+		return nil
+	}
+	return slices.Clone(f.m.outputs)
+}
+
+// run calls the built-in, and reports whether it had an output. An error of the built-in is no
+// output, as Rego has it; one that halts the evaluation is OPA's to report.
+func (c *callSite) run(f *frame) bool {
+	m := f.m
+	operands := make([]*ast.Term, len(c.operands))
+	for i, o := range c.operands {
+		if operands[i] = m.force(o(f)); operands[i] == nil {
+			return false
+		}
+	}
+	m.outputs = m.outputs[:0]
+	err := c.function(m.asks.Builtins, operands, m.collect)
+	if m.ended(haltOf(err)) {
+		return false
+	}
+	return len(m.outputs) > 0
+}

@@ -1,0 +1,215 @@
+package evaluator
+
+import (
+	"maps"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/instrument"
+	"understudy/rego/opaque"
+)
+
+// Compiler turns the rules of one compiled policy into closures, as far as they are reached. It
+// is used by one goroutine; what it makes is immutable.
+type Compiler struct {
+	compiler *ast.Compiler
+	// data is the base document.
+	data ast.Value
+	// builtins are those of the program beside OPA's.
+	builtins *instrument.Builtins
+	// documents :: node of the rule tree → what its rules define.
+	documents map[*ast.TreeNode]document
+	// count is the number of documents.
+	count int
+	// indexes is the number of comprehensions with an index, and layouts that of layouts.
+	indexes, layouts int
+	// vocabulary has what may stay opaque, and calls are the built-ins that are a part of it, by name.
+	vocabulary *opaque.Vocabulary
+	calls      map[string]*opaque.Function
+}
+
+// Vocabulary returns what evaluations can ask a request. It is complete when all paths are compiled.
+func (c *Compiler) Vocabulary() *opaque.Vocabulary { return c.vocabulary }
+
+// document is what the rules of one name define.
+type document interface {
+	// reached returns what its rules need, and a form that one of them has and that is
+	// not known.
+	reached() *definition
+}
+
+// newIndex returns the number of another comprehension with an index.
+func (c *Compiler) newIndex() int {
+	c.indexes++
+	return c.indexes - 1
+}
+
+// definition is what documents have in common.
+type definition struct {
+	id int
+	// problem is the first form in the rules that is not known.
+	problem *Unsupported
+	// needs are the documents to which the rules refer.
+	needs []document
+}
+
+func (d *definition) reached() *definition { return d }
+
+// NewCompiler returns a Compiler for a policy that OPA has compiled. Its modules may not be
+// changed any more. The data is the base document, and builtins are those that the
+// modules name beside OPA's own.
+func NewCompiler(compiler *ast.Compiler, data ast.Value, builtins *instrument.Builtins) *Compiler {
+	return &Compiler{
+		compiler: compiler, data: data, builtins: builtins, documents: make(map[*ast.TreeNode]document),
+		vocabulary: opaque.NewVocabulary(), calls: make(map[string]*opaque.Function),
+	}
+}
+
+// scope is a place in a body, while it is compiled.
+type scope struct {
+	*body
+	// bound are the variables that have a value there. It is not changed: what binds another
+	// one makes a copy.
+	bound map[ast.Var]bool
+	// columns :: variable → the constant array of which it has an element.
+	columns map[ast.Var]*ast.Array
+	// constants :: variable → the constants of which it has one.
+	constants map[ast.Var][]*ast.Term
+}
+
+// body is the body of a rule, while it is compiled.
+type body struct {
+	c *Compiler
+	*definition
+	*layout
+	// slots :: variable → where frames have its value.
+	slots map[ast.Var]int
+	// at is the place of the expression that is compiled.
+	at *ast.Location
+}
+
+// then is what is compiled behind a step.
+type then func(scope) step
+
+// thenValue is what is compiled behind a term.
+type thenValue func(scope, source) step
+
+// source is a term that is compiled.
+type source struct {
+	expr
+	// array is the constant array of which it is an element, nil if it is none. Frames have the
+	// position of the element at a slot.
+	array *ast.Array
+	slot  int
+	// constants are those of which it is one; nil if that is not known.
+	constants []*ast.Term
+	// present says that it has a value for sure.
+	present bool
+}
+
+func newScope(c *Compiler, d *definition, at *ast.Location) scope {
+	c.layouts++
+	b := &body{c: c, definition: d, layout: &layout{id: c.layouts - 1}, slots: make(map[ast.Var]int), at: at}
+	return scope{body: b, bound: map[ast.Var]bool{}}
+}
+
+// slot returns where frames have the value of a variable.
+func (b *body) slot(v ast.Var) int {
+	s, ok := b.slots[v]
+	if !ok {
+		s = b.temporary()
+		b.slots[v] = s
+	}
+	return s
+}
+
+// temporary returns a slot that no variable has.
+func (b *body) temporary() int {
+	b.vars++
+	return b.vars - 1
+}
+
+// closure returns the number of a new closure.
+func (b *body) closure() int {
+	b.closures++
+	return b.closures - 1
+}
+
+// binding returns the scope in which a variable has a value as well.
+func (s scope) binding(v ast.Var) scope {
+	bound := maps.Clone(s.bound)
+	bound[v] = true
+	s.bound = bound
+	return s
+}
+
+// element returns the scope in which a variable has an element of a constant array.
+func (s scope) element(v ast.Var, array *ast.Array) scope {
+	columns := maps.Clone(s.columns)
+	if columns == nil {
+		columns = make(map[ast.Var]*ast.Array)
+	}
+	columns[v] = array
+	s.columns = columns
+	return s
+}
+
+// oneOf returns the scope in which a variable has one of some constants.
+func (s scope) oneOf(v ast.Var, constants []*ast.Term) scope {
+	if constants == nil {
+		return s
+	}
+	known := maps.Clone(s.constants)
+	if known == nil {
+		known = make(map[ast.Var][]*ast.Term)
+	}
+	known[v] = constants
+	s.constants = known
+	return s
+}
+
+// constantsOf returns the constants of which a term is one, nil if that is not known.
+func (s scope) constantsOf(t *ast.Term) []*ast.Term {
+	if v, ok := t.Value.(ast.Var); ok {
+		return s.constants[v]
+	}
+	if isConstant(t) {
+		return []*ast.Term{t}
+	}
+	return nil
+}
+
+// unsupported ends the compilation at this place.
+func (b *body) unsupported(form string) { unsupported(b.at, form) }
+
+// compiled calls a function that compiles the rules of a document, and notes a form that is
+// not known.
+func (d *definition) compiled(compile func()) {
+	defer func() {
+		switch problem := recover().(type) {
+		case nil:
+		case *Unsupported:
+			d.problem = problem
+		default:
+			panic(problem)
+		}
+	}()
+	compile()
+}
+
+// problems adds the forms that are not known in what a document can reach, the first of each
+// document.
+func problems(d document, seen map[*definition]bool) (out []*Unsupported) {
+	def := d.reached()
+	if seen[def] {
+		return nil
+	}
+	seen[def] = true
+	if def.problem != nil {
+		out = append(out, def.problem)
+	}
+	for _, needed := range def.needs {
+		out = append(out, problems(needed, seen)...)
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package evaluator
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// function is a rule with arguments.
+type function struct {
+	*definition
+	rules    []alternatives
+	fallback expr
+	// once says that the first body that holds is enough.
+	once  bool
+	arity int
+}
+
+func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
+	d := &function{definition: def, once: earlyExit(node.Values), arity: len(node.Values[0].Head.Args)}
+	c.documents[node] = d
+	d.compiled(func() {
+		c.onlyChild(node)
+		d.rules, d.fallback = c.rules(def, node, d.once)
+	})
+	return d
+}
+
+// call returns the value for some arguments, which is worked out once in an evaluation. It keeps
+// the arguments.
+func (d *function) call(f *frame, args []opaque.Value) opaque.Value {
+	value, _ := f.m.documents[d.id].by.evaluated(f.m, args, func() (opaque.Value, bool) {
+		value, ok := valueOf(d.rules, f.m, args, d.once)
+		if value.IsNone() && d.fallback != nil {
+			value = d.fallback(f)
+		}
+		return value, ok
+	})
+	return value
+}
+
+// callFunction compiles the call of a function of the policy. Terms are its arguments and, if
+// its value is used, what that has to be.
+func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
+	d := s.functionAt(ref)
+	s.need(d)
+	args := s.parts(terms[:d.arity])
+	e := func(f *frame) opaque.Value {
+		values := make([]opaque.Value, len(args))
+		for i, a := range args {
+			if values[i] = a(f); values[i].IsNone() {
+				return opaque.Value{}
+			}
+		}
+		return d.call(f, values)
+	}
+	if len(terms) == d.arity {
+		return s.holding(e, next)
+	}
+	output := terms[d.arity]
+	if v, isVar := output.Value.(ast.Var); d.fallback != nil && (!isVar || s.bound[v]) {
+		// OPA takes the default then if the value of the others is not the expected one.
+		s.unsupported("a function with a default that is called with an expected value")
+	}
+	return s.match(output, source{expr: e}, next)
+}
+
+// functionAt returns the function of a name.
+func (s scope) functionAt(ref ast.Ref) *function {
+	node := s.c.compiler.RuleTree
+	for _, t := range ref {
+		if node = node.Child(t.Value); node == nil {
+			s.unsupported("a function that is not there")
+		}
+	}
+	if len(node.Values) == 0 {
+		s.unsupported("a function that is not there")
+	}
+	d, ok := s.c.document(node, ref).(*function)
+	if !ok {
+		s.unsupported("a call of what is no function")
+	}
+	return d
+}
+
+// parts compiles the terms that a call is made with.
+func (s scope) parts(terms []*ast.Term) (out []expr) {
+	for _, t := range terms {
+		out = append(out, s.part(t))
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package evaluator
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// partial is a rule with many values: a set, or an object by keys.
+type partial struct {
+	*definition
+	// isSet says that it is a set, and not an object.
+	isSet bool
+	// full are the bodies, which add to a partialValue.
+	full []*branch
+	// once is the whole value.
+	once once
+	// keyed are the bodies with a key as their argument, nil if they cannot be asked for one.
+	keyed []alternatives
+}
+
+// partialValue is what the bodies of a partial rule add to.
+type partialValue struct {
+	set    ast.Set
+	object ast.Object
+}
+
+func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *partial {
+	first := node.Values[0]
+	d := &partial{definition: def, isSet: first.Head.RuleKind() == ast.MultiValue}
+	c.documents[node] = d
+	d.compiled(func() {
+		c.onlyChild(node)
+		for _, rule := range node.Values {
+			d.rule(c, rule, name)
+		}
+	})
+	return d
+}
+
+// rule compiles one rule. Name is the length of the name that all rules have in common.
+func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
+	s := newScope(c, d.definition, rule.Location)
+	key := rule.Head.Key
+	switch ref := rule.Ref(); {
+	case rule.Default || rule.Else != nil || (rule.Head.RuleKind() == ast.MultiValue) != d.isSet:
+		s.unsupported("a partial rule of this kind")
+	case d.isSet && len(ref) == name:
+	case !d.isSet && len(ref) == name+1:
+		key = ref[name]
+	default:
+		s.unsupported("a rule with several variables in its name")
+	}
+	d.full = append(d.full, &branch{layout: s.layout, run: s.expressions(rule.Body, func(s scope) step {
+		return d.adding(s.head(key), s.head(rule.Head.Value))
+	})})
+	keyed := newScope(c, d.definition, rule.Location)
+	slot := keyed.temporary()
+	run := keyed.arguments([]*ast.Term{key}, []int{slot}, func(s scope) step {
+		return s.expressions(rule.Body, func(s scope) step {
+			if d.isSet {
+				return s.result(nil, false)
+			}
+			return s.result(rule.Head.Value, false)
+		})
+	})
+	d.keyed = append(d.keyed, alternatives{{layout: keyed.layout, args: []int{slot}, run: run}})
+}
+
+// adding returns the end of a body.
+func (d *partial) adding(key, value expr) step {
+	return func(f *frame) signal {
+		k, v := f.m.force(key(f)), f.m.force(value(f))
+		if k == nil || v == nil {
+			return fail
+		}
+		if d.isSet {
+			f.partial.set.Add(k)
+			return more
+		}
+		switch old := f.partial.object.Get(k); {
+		case old == nil:
+			f.partial.object.Insert(k, v)
+		case !old.Equal(v):
+			return f.m.giveUp(ErrUndecided)
+		}
+		return more
+	}
+}
+
+// expr returns the whole value.
+func (d *partial) expr() expr {
+	return func(f *frame) opaque.Value {
+		return d.once.value(f.m, d.id, func() (opaque.Value, bool) { return d.whole(f.m) })
+	}
+}
+
+// whole evaluates all bodies. The second result is false if the evaluation has ended.
+func (d *partial) whole(m *machine) (opaque.Value, bool) {
+	into := &partialValue{}
+	if d.isSet {
+		into.set = ast.NewSet()
+	} else {
+		into.object = ast.NewObject()
+	}
+	for _, b := range d.full {
+		if !b.add(m, into) {
+			return opaque.Value{}, false
+		}
+	}
+	if d.isSet {
+		return opaque.Computed(ast.NewTerm(into.set)), true
+	}
+	return opaque.Computed(ast.NewTerm(into.object)), true
+}
+
+// add evaluates a body, and reports whether the evaluation goes on.
+func (b *branch) add(m *machine, into *partialValue) bool {
+	if m.interrupted() {
+		return false
+	}
+	f := b.layout.enter(m)
+	f.partial = into
+	got := b.run(f)
+	b.layout.leave(f)
+	return m.goesOn(got)
+}
+
+// entry returns the value of one key, as OPA does it: the bodies are evaluated with the key
+// known before, unless the whole value is known.
+func (d *partial) entry(key expr) expr {
+	whole := d.expr()
+	return func(f *frame) opaque.Value {
+		k := key(f)
+		if k.IsNone() {
+			return opaque.Value{}
+		}
+		known := &f.m.documents[d.id]
+		if known.known {
+			return f.m.derive(opaque.GetKey, whole(f), k)
+		}
+		f.m.asks.Use() // whether the whole value is known already depends on the evaluation
+		args := []opaque.Value{k}
+		value, _ := known.by.evaluated(f.m, args, func() (opaque.Value, bool) {
+			value, ok := valueOf(d.keyed, f.m, args, false)
+			if !value.IsNone() && d.isSet {
+				value = k
+			}
+			return value, ok
+		})
+		return value
+	}
+}

@@ -1,0 +1,78 @@
+package evaluator
+
+import (
+	"sync"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// Query is what evaluates one path. It is safe for concurrent use.
+type Query struct {
+	layout *layout
+	value  expr
+	// compiler knows how many documents, layouts, paths and indexes there are.
+	compiler *Compiler
+	// pool has machines that have evaluated the path before.
+	pool sync.Pool
+}
+
+// Compile compiles what a path can reach. If that has forms that are not known, there is no query,
+// but the first of them in each rule.
+func (c *Compiler) Compile(ref ast.Ref) (*Query, []*Unsupported) {
+	def := &definition{}
+	s := newScope(c, def, nil)
+	q := &Query{layout: s.layout, compiler: c}
+	def.compiled(func() {
+		s.reference(ref, nil, func(_ scope, e source) step {
+			q.value = e.expr
+			return nil
+		})
+	})
+	if unknown := problems(def, make(map[*definition]bool)); len(unknown) > 0 {
+		return nil, unknown
+	}
+	return q, nil
+}
+
+// Eval evaluates the path, with what an evaluation has of a request and the clock. The value is nil
+// if the path is undefined. The error is [ErrUndecided], [ErrCancelled], or that of the request.
+func (q *Query) Eval(asks *opaque.Evaluation) (*ast.Term, error) {
+	m := q.machine() // which is not kept after a panic: its frames would not be empty
+	m.asks, m.cancel = asks, asks.Builtins.Cancel
+	f := q.layout.enter(m)
+	value := m.force(q.value(f))
+	q.layout.leave(f)
+	err := m.err
+	q.release(m)
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// machine returns a machine that has evaluated nothing.
+func (q *Query) machine() *machine {
+	if m, ok := q.pool.Get().(*machine); ok {
+		return m
+	}
+	c := q.compiler
+	m := &machine{
+		documents: make([]memo, c.count), indexes: make([]*index, c.indexes), frames: make([]*frame, c.layouts),
+	}
+	m.collect = func(t *ast.Term) error {
+		m.outputs = append(m.outputs, t)
+		return nil
+	}
+	return m
+}
+
+// release empties a machine, so that it keeps nothing of a request, and keeps it.
+func (q *Query) release(m *machine) {
+	clear(m.documents)
+	clear(m.indexes)
+	clear(m.outputs[:cap(m.outputs)])
+	m.outputs, m.asks, m.cancel, m.err = m.outputs[:0], nil, nil, nil
+	q.pool.Put(m)
+}

@@ -1,0 +1,218 @@
+package evaluator
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// document returns what the rules of a node define. Their ref is the name that they have
+// in common.
+func (c *Compiler) document(node *ast.TreeNode, ref ast.Ref) document {
+	if d, ok := c.documents[node]; ok {
+		return d
+	}
+	def := definition{id: c.count}
+	c.count++
+	first := node.Values[0]
+	var d document
+	switch {
+	case len(first.Head.Args) > 0:
+		d = c.newFunction(&def, node)
+	case first.Head.RuleKind() == ast.SingleValue && groundRefs(node.Values):
+		d = c.newComplete(&def, node)
+	default:
+		d = c.newPartial(&def, node, len(ref))
+	}
+	return d
+}
+
+func groundRefs(rules []*ast.Rule) bool {
+	for _, rule := range rules {
+		for r := rule; r != nil; r = r.Else {
+			if !r.Default && !r.Head.Reference.IsGround() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// alternatives are the bodies of one rule: its own, and those of its else branches, of which each
+// counts if none before it holds.
+type alternatives []*branch
+
+// branch is one body, with a way to its value.
+type branch struct {
+	layout *layout
+	// args are the slots of arguments.
+	args []int
+	run  step
+}
+
+// earlyExit reports whether all bodies of some rules have the same value, which is known now.
+// Then the first that holds is enough, in OPA as here.
+func earlyExit(rules []*ast.Rule) bool {
+	var value ast.Value
+	for _, rule := range rules {
+		for r := rule; r != nil; r = r.Else {
+			if r.Default {
+				continue
+			}
+			if r.Head.DocKind() != ast.CompleteDoc || r.Head.Value == nil || !isConstant(r.Head.Value) {
+				return false
+			}
+			if value != nil && !ast.ValueEqual(value, r.Head.Value.Value) {
+				return false
+			}
+			value = r.Head.Value.Value
+		}
+	}
+	return true
+}
+
+// onlyChild refuses a node that has rules below it as well: OPA puts their values together.
+func (c *Compiler) onlyChild(node *ast.TreeNode) {
+	if len(node.Children) > 0 {
+		unsupported(node.Values[0].Location, "rules below a rule")
+	}
+}
+
+// rules compiles the rules of a node, and the value of its default rule, nil if there is none.
+func (c *Compiler) rules(def *definition, node *ast.TreeNode, once bool) (out []alternatives, fallback expr) {
+	for _, rule := range node.Values {
+		if rule.Default {
+			fallback = newScope(c, def, rule.Location).constant(rule.Head.Value)
+		} else {
+			out = append(out, c.alternatives(def, rule, once))
+		}
+	}
+	return out, fallback
+}
+
+// constant compiles the value of a default rule.
+func (s scope) constant(t *ast.Term) expr {
+	if !isConstant(t) {
+		s.unsupported("a default that is not constant")
+	}
+	return always(t)
+}
+
+// alternatives compiles a rule with its else branches.
+func (c *Compiler) alternatives(def *definition, rule *ast.Rule, once bool) (out alternatives) {
+	for r := rule; r != nil; r = r.Else {
+		s := newScope(c, def, r.Location)
+		b := &branch{layout: s.layout}
+		for range r.Head.Args {
+			b.args = append(b.args, s.temporary())
+		}
+		b.run = s.arguments(r.Head.Args, b.args, func(s scope) step {
+			return s.expressions(r.Body, func(s scope) step { return s.result(r.Head.Value, once) })
+		})
+		out = append(out, b)
+	}
+	return out
+}
+
+// arguments compiles the patterns of a function's parameters.
+func (s scope) arguments(patterns []*ast.Term, slots []int, next then) step {
+	if len(patterns) == 0 {
+		return next(s)
+	}
+	return s.match(s.inner(patterns[0]), source{expr: s.slotValue(slots[0]), present: true}, func(s scope) step {
+		return s.arguments(patterns[1:], slots[1:], next)
+	})
+}
+
+// same reports whether a second value of a rule is the first one again. The numbers 1 and 1.0
+// are equal, but which of them OPA goes on with depends on who asks: that is left to OPA.
+func (m *machine) same(x, y opaque.Value) bool {
+	if x.Same(y) {
+		return true
+	}
+	a, b := m.force(x), m.force(y)
+	switch {
+	case a == nil || b == nil:
+		return false
+	case a == b:
+		return true
+	case !a.Equal(b):
+		return false
+	}
+	switch a.Value.(type) {
+	case ast.String, ast.Boolean, ast.Null:
+		return true
+	}
+	return a.String() == b.String()
+}
+
+// result compiles the end of a body: a second value has to be equal to the first.
+func (s scope) result(t *ast.Term, once bool) step {
+	e := s.head(t)
+	return func(f *frame) signal {
+		v := e(f)
+		switch {
+		case v.IsNone():
+			return fail
+		case f.result.IsNone():
+			f.result = v
+		case !f.m.same(f.result, v):
+			return f.m.giveUp(ErrUndecided)
+		}
+		if once {
+			return stop
+		}
+		return more
+	}
+}
+
+// head compiles a value in the head of a rule or a comprehension: all of its variables have values, so
+// it has none only if the evaluation has ended.
+func (s scope) head(t *ast.Term) expr {
+	if t == nil {
+		return always(ast.InternedTerm(true))
+	}
+	return s.part(t)
+}
+
+// evaluate evaluates a body with arguments. The second result is false if the evaluation has ended.
+func (b *branch) evaluate(m *machine, args []opaque.Value) (opaque.Value, bool) {
+	if m.interrupted() {
+		return opaque.Value{}, false
+	}
+	f := b.layout.enter(m)
+	for i, slot := range b.args {
+		f.vars[slot] = args[i]
+	}
+	got, result := b.run(f), f.result
+	b.layout.leave(f)
+	return result, m.goesOn(got)
+}
+
+// valueOf returns the value of some rules, of which all that have one must agree. The second
+// result is false if the evaluation has ended.
+func valueOf(rules []alternatives, m *machine, args []opaque.Value, once bool) (value opaque.Value, ok bool) {
+	for _, bodies := range rules {
+		for _, b := range bodies {
+			v, ok := b.evaluate(m, args)
+			if !ok {
+				return opaque.Value{}, false
+			}
+			if v.IsNone() {
+				continue
+			}
+			switch {
+			case value.IsNone():
+				value = v
+			case !m.same(value, v):
+				m.giveUp(ErrUndecided)
+				return opaque.Value{}, false
+			}
+			break
+		}
+		if once && !value.IsNone() {
+			break
+		}
+	}
+	return value, true
+}

@@ -1,0 +1,150 @@
+package evaluator
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// values compiles a term, and what follows for each of its values. Only a reference with
+// unbound variables has several. For a set that is the last collection of a reference, want is
+// the value that counts, if it is known before, as OPA has it.
+func (s scope) values(t *ast.Term, want expr, next thenValue) step {
+	if ref, ok := t.Value.(ast.Ref); ok {
+		return s.reference(ref, want, next)
+	}
+	return next(s, source{expr: s.value(t), constants: s.constantsOf(t)})
+}
+
+// value compiles a term that has one value at most.
+func (s scope) value(t *ast.Term) expr {
+	switch v := t.Value.(type) {
+	case ast.Null, ast.Boolean, ast.Number, ast.String:
+		return always(t)
+	case ast.Var:
+		return s.variable(v)
+	case ast.Ref:
+		var out expr
+		s.reference(v, nil, func(after scope, e source) step {
+			if len(after.bound) != len(s.bound) {
+				s.unsupported("a reference with several values within a term")
+			}
+			out = e.expr
+			return nil
+		})
+		return out
+	case *ast.ArrayComprehension:
+		return s.arrayComprehension(t, v)
+	case *ast.SetComprehension:
+		return s.setComprehension(t, v)
+	case *ast.ObjectComprehension:
+		return s.objectComprehension(t, v)
+	}
+	if !isComposite(t.Value) {
+		s.unsupported("a term of this kind")
+	}
+	if isConstant(t) {
+		return always(t)
+	}
+	return s.composite(t)
+}
+
+func (s scope) variable(v ast.Var) expr {
+	if !s.bound[v] {
+		s.unsupported("a variable without a value")
+	}
+	slot := s.slot(v)
+	return s.slotValue(slot)
+}
+
+// always returns a constant.
+func always(t *ast.Term) expr {
+	v := opaque.Constant(t)
+	return func(*frame) opaque.Value { return v }
+}
+
+func isComposite(v ast.Value) bool {
+	switch v.(type) {
+	case *ast.Array, ast.Object, ast.Set:
+		return true
+	}
+	return false
+}
+
+// isConstant reports whether nothing in a term has to be evaluated.
+func isConstant(t *ast.Term) bool { return ast.IsConstant(t.Value) }
+
+// composite compiles an array, object or set with variables in it.
+func (s scope) composite(t *ast.Term) expr {
+	switch v := t.Value.(type) {
+	case *ast.Array:
+		return s.array(v)
+	case ast.Object:
+		return s.object(v)
+	default:
+		return s.set(v.(ast.Set))
+	}
+}
+
+func (s scope) array(a *ast.Array) expr {
+	elements := make([]expr, a.Len())
+	for i := range elements {
+		elements[i] = s.part(a.Elem(i))
+	}
+	return collected(elements, ast.ArrayTerm)
+}
+
+// collected returns a collection that is made of the contents of its elements.
+func collected(elements []expr, of func(...*ast.Term) *ast.Term) expr {
+	return func(f *frame) opaque.Value {
+		values, terms := make([]opaque.Value, len(elements)), make([]*ast.Term, len(elements))
+		for i, e := range elements {
+			values[i] = e(f)
+			if terms[i] = f.m.force(values[i]); terms[i] == nil {
+				return opaque.Value{}
+			}
+		}
+		return f.m.asks.Made(of(terms...), values)
+	}
+}
+
+func (s scope) object(o ast.Object) expr {
+	var keys, values []expr
+	o.Foreach(func(k, v *ast.Term) {
+		keys, values = append(keys, s.part(k)), append(values, s.part(v))
+	})
+	return func(f *frame) opaque.Value {
+		out, parts := ast.NewObjectWithCapacity(len(keys)), make([]opaque.Value, 0, 2*len(keys))
+		for i := range keys {
+			key, value := keys[i](f), values[i](f)
+			k, v := f.m.force(key), f.m.force(value)
+			if k == nil || v == nil {
+				return opaque.Value{}
+			}
+			parts = append(parts, key, value)
+			out.Insert(k, v)
+		}
+		if out.Len() < len(keys) {
+			// Two keys are the same: what that means depends on where the object stands.
+			f.m.giveUp(ErrUndecided)
+			return opaque.Value{}
+		}
+		return f.m.asks.Made(ast.NewTerm(out), parts)
+	}
+}
+
+func (s scope) set(set ast.Set) expr {
+	var elements []expr
+	set.Foreach(func(t *ast.Term) { elements = append(elements, s.part(t)) })
+	return collected(elements, ast.SetTerm)
+}
+
+// part compiles a term within a composite one. The compiler of OPA has taken out what has to
+// be evaluated there: OPA's interpreter would leave it as it stands.
+func (s scope) part(t *ast.Term) expr {
+	switch t.Value.(type) {
+	case ast.Ref, ast.Call, *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
+		s.unsupported("a term within a term")
+	}
+	return s.value(t)
+}

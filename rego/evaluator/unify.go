@@ -1,0 +1,235 @@
+package evaluator
+
+import (
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// unify compiles a = b. The order in which the sides are evaluated is OPA's: references first,
+// then comprehensions, the left one before the right one.
+func (s scope) unify(a, b *ast.Term, next then) step {
+	switch {
+	case isReference(a):
+		return s.matching(a, b, next)
+	case isReference(b):
+		return s.matching(b, a, next)
+	case ast.IsComprehension(a.Value):
+		return s.matching(a, b, next)
+	case ast.IsComprehension(b.Value):
+		return s.matching(b, a, next)
+	case s.pattern(a) && s.pattern(b):
+		return s.patterns(a, b, next)
+	case s.pattern(a):
+		return s.matching(b, a, next)
+	}
+	return s.matching(a, b, next)
+}
+
+func isReference(t *ast.Term) bool {
+	_, ok := t.Value.(ast.Ref)
+	return ok
+}
+
+// pattern reports whether a term has variables without a value, which unification binds.
+func (s scope) pattern(t *ast.Term) bool {
+	switch v := t.Value.(type) {
+	case ast.Var:
+		return !s.bound[v]
+	case *ast.Array, ast.Object, ast.Set:
+		open := false
+		ast.WalkVars(t, func(v ast.Var) bool {
+			open = open || !s.bound[v]
+			return open
+		})
+		return open
+	}
+	return false
+}
+
+// matching compiles a term that is evaluated, and a pattern that each of its values has to match.
+func (s scope) matching(evaluated, pattern *ast.Term, next then) step {
+	var want expr
+	if !isReference(pattern) && !ast.IsComprehension(pattern.Value) && !s.pattern(pattern) {
+		want = s.value(pattern)
+	}
+	return s.values(evaluated, want, func(s scope, e source) step { return s.match(pattern, e, next) })
+}
+
+// patterns compiles the unification of two terms of which both have open variables: only
+// arrays, element by element.
+func (s scope) patterns(a, b *ast.Term, next then) step {
+	x, ok := a.Value.(*ast.Array)
+	y, okToo := b.Value.(*ast.Array)
+	if !ok || !okToo {
+		s.unsupported("a unification of this kind")
+	}
+	if x.Len() != y.Len() {
+		next(s)
+		return func(*frame) signal { return more }
+	}
+	return s.unifyElements(x, y, 0, next)
+}
+
+func (s scope) unifyElements(a, b *ast.Array, i int, next then) step {
+	if i == a.Len() {
+		return next(s)
+	}
+	return s.unify(a.Elem(i), b.Elem(i), func(s scope) step { return s.unifyElements(a, b, i+1, next) })
+}
+
+// match compiles what a value has to be, and binds what is open in it.
+func (s scope) match(pattern *ast.Term, e source, next then) step {
+	switch p := pattern.Value.(type) {
+	case ast.Var:
+		if !s.bound[p] {
+			return s.bind(p, e, next)
+		}
+	case ast.Ref:
+		return s.hold(e.expr, func(s scope, e source) step {
+			return s.reference(p, e.expr, func(s scope, other source) step { return s.equal(other, e, next) })
+		})
+	case *ast.Array:
+		if s.pattern(pattern) {
+			return s.matchArray(p, e.expr, next)
+		}
+	case ast.Object:
+		if s.pattern(pattern) {
+			return s.matchObject(p, e.expr, next)
+		}
+	case ast.Set:
+		if s.pattern(pattern) {
+			s.unsupported("a set with open variables")
+		}
+	}
+	return s.equal(e, source{expr: s.value(pattern), constants: s.constantsOf(pattern)}, next)
+}
+
+// bind compiles an assignment.
+func (s scope) bind(v ast.Var, e source, next then) step {
+	slot, bound := s.slot(v), s.binding(v).oneOf(v, e.constants)
+	if e.array != nil {
+		return bound.bindElement(v, e, next)
+	}
+	following := next(bound)
+	return func(f *frame) signal {
+		value := e.expr(f)
+		if value.IsNone() || !e.present && !f.m.present(value) {
+			return f.none()
+		}
+		f.vars[slot] = value
+		return following(f)
+	}
+}
+
+// bindElement compiles the assignment of an element of a constant array. What is looked up in
+// it later is known by its position.
+func (s scope) bindElement(v ast.Var, e source, next then) step {
+	slot := s.slot(v)
+	following := next(s.element(v, e.array))
+	return func(f *frame) signal {
+		f.positions[slot] = f.positions[e.slot]
+		f.vars[slot] = e.expr(f)
+		return following(f)
+	}
+}
+
+// slotValue returns the value at a slot.
+func (s scope) slotValue(slot int) expr { return func(f *frame) opaque.Value { return f.vars[slot] } }
+
+// hold compiles a term that is evaluated once, and used more than once by what follows.
+func (s scope) hold(e expr, next thenValue) step {
+	slot := s.temporary()
+	following := next(s, source{expr: s.slotValue(slot)})
+	return func(f *frame) signal {
+		value := e(f)
+		if !f.m.present(value) {
+			return f.none()
+		}
+		f.vars[slot] = value
+		return following(f)
+	}
+}
+
+// equal compiles a comparison.
+func (s scope) equal(a, b source, next then) step {
+	s.c.vocabulary.AddTexts(opaque.Equal, a.constants...)
+	s.c.vocabulary.AddTexts(opaque.Equal, b.constants...)
+	following := next(s)
+	return func(f *frame) signal {
+		x := a.expr(f)
+		if x.IsNone() {
+			return f.none()
+		}
+		if f.m.ask(opaque.Equal, x, b.expr(f)) != opaque.Yes {
+			return f.none()
+		}
+		return following(f)
+	}
+}
+
+// matchArray compiles an array with open variables.
+func (s scope) matchArray(pattern *ast.Array, e expr, next then) step {
+	slot, length := s.temporary(), opaque.Constant(ast.InternedTerm(pattern.Len()))
+	following := s.matchElements(pattern, slot, 0, next)
+	return func(f *frame) signal {
+		value := e(f)
+		if f.m.ask(opaque.HasLength, value, length) != opaque.Yes {
+			return f.none()
+		}
+		f.vars[slot] = value
+		return following(f)
+	}
+}
+
+func (s scope) matchElements(pattern *ast.Array, slot, i int, next then) step {
+	if i == pattern.Len() {
+		return next(s)
+	}
+	position := opaque.Constant(ast.InternedTerm(i))
+	element := func(f *frame) opaque.Value { return f.m.derive(opaque.GetKey, f.vars[slot], position) }
+	return s.match(s.inner(pattern.Elem(i)), source{expr: element, present: true}, func(s scope) step { return s.matchElements(pattern, slot, i+1, next) })
+}
+
+// matchObject compiles an object with open variables, of which none is in a key.
+func (s scope) matchObject(pattern ast.Object, e expr, next then) step {
+	slot := s.temporary()
+	following := s.matchFields(pattern, pattern.Keys(), slot, next)
+	return func(f *frame) signal {
+		value := e(f)
+		content := f.m.force(value)
+		if content == nil {
+			return f.none()
+		}
+		if o, ok := content.Value.(ast.Object); !ok || o.Len() != pattern.Len() {
+			return more
+		}
+		f.vars[slot] = value
+		return following(f)
+	}
+}
+
+func (s scope) matchFields(pattern ast.Object, keys []*ast.Term, slot int, next then) step {
+	if len(keys) == 0 {
+		return next(s)
+	}
+	if !isConstant(keys[0]) {
+		s.unsupported("an object with open variables, and one as a key")
+	}
+	key := opaque.Constant(keys[0])
+	return s.hold(func(f *frame) opaque.Value {
+		return f.m.derive(opaque.GetKey, f.vars[slot], key)
+	}, func(s scope, field source) step {
+		return s.match(s.inner(pattern.Get(keys[0])), field, func(s scope) step {
+			return s.matchFields(pattern, keys[1:], slot, next)
+		})
+	})
+}
+
+// inner returns a term within a pattern.
+func (s scope) inner(t *ast.Term) *ast.Term {
+	if _, ok := t.Value.(ast.Call); ok {
+		s.unsupported("a call within a pattern")
+	}
+	return t
+}
