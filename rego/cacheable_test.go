@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"understudy/rego"
+	"understudy/rego/evaluator"
 )
 
 // epoch is the second about which the random inputs are.
@@ -168,6 +170,7 @@ func (tr *trial) eval(t *testing.T, document any, now time.Time) rego.Result {
 		t.Fatal(err)
 	}
 	result, err := tr.program.Eval(context.Background(), "p/allow", in, now)
+	tr.holdsRecord(t, in, now, result, err)
 	if err != nil {
 		return rego.Result{Value: "conflict"}
 	}
@@ -231,7 +234,7 @@ func (tr *trial) holdsObserved(t *testing.T, r *rand.Rand) (pairs int, err error
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := rego.ValidFrom(c.now)
+		at := rego.ValidFrom(t.Context(), c.now)
 		c.key = string(rego.AppendObserved(nil, observed, in, &at))
 		c.result = tr.eval(t, c.document, c.now)
 		if at.Until > at.Now {
@@ -253,6 +256,18 @@ func (tr *trial) holdsObserved(t *testing.T, r *rand.Rand) (pairs int, err error
 		}
 	}
 	return pairs, nil
+}
+
+// holdsRecord holds the record of an evaluation against all others of the policy, and its value against
+// that without one.
+func (tr *trial) holdsRecord(t testing.TB, in rego.Input, now time.Time, want rego.Result, failed error) {
+	t.Helper()
+	got, unsupported, err := rego.EvalCompiled(tr.program, "p/allow", in, now)
+	switch {
+	case unsupported != nil, errors.Is(err, evaluator.ErrUndecided):
+	case (err == nil) != (failed == nil), err == nil && !same(got, want):
+		t.Fatalf("recorded, the value is %v (%v), and else %v (%v)", got, err, want, failed)
+	}
 }
 
 // TestObservationsAreSound is the same for what is observed: inputs of one key have one value.

@@ -23,6 +23,9 @@ const (
 	CauseClockUsed     = dependencies.ClockUsed
 	CauseImpure        = dependencies.Impure
 	CauseNotUnderstood = dependencies.NotUnderstood
+	// CauseInterpreted means: the rule has a form that our evaluator does not know, so that OPA's
+	// interpreter evaluates the path, which takes several times as long.
+	CauseInterpreted CauseKind = "interpreted"
 )
 
 // Causes returns the places of the modules that explain what evaluations of the source's

@@ -10,9 +10,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
 
-	"understudy/rego/candidates"
 	"understudy/rego/compile"
 	"understudy/rego/dependencies"
+	"understudy/rego/evaluator"
 )
 
 // Problem is one reason for which a Source does not compile.
@@ -26,9 +26,8 @@ type CompileError = compile.Error
 // looked at between the steps of the compilation; a step may take seconds (see package
 // rego/compile for what bounds it).
 //
-// The steps depend on each other: parse, refuse what would take too long, compile, find
-// what each path depends on, and only then rewrite loops, since the analysis reads the
-// modules as their author wrote them. The Program keeps source.Data without a copy.
+// The steps depend on each other: parse, refuse what would take too long, compile, find what each path
+// depends on, which instruments the modules, and make the closures by which paths are evaluated.
 func Compile(ctx context.Context, source Source) (*Program, error) {
 	p, err := load(ctx, source)
 	if err != nil {
@@ -66,8 +65,8 @@ func load(ctx context.Context, source Source) (*Program, error) {
 	return &Program{compiler: compiler, store: store, txn: txn}, nil
 }
 
-// prepare makes the query of each path, finds out what it reads, and instruments the
-// modules. Nothing may change the modules after it: evaluations read them without a
+// prepare makes the query of each path, finds out what it reads, instruments the modules, and
+// compiles what the evaluator knows. Nothing may change the modules after it: evaluations read them without a
 // lock.
 func (p *Program) prepare(ctx context.Context, source Source) error {
 	known, refs, err := p.analyse(ctx, source)
@@ -81,12 +80,35 @@ func (p *Program) prepare(ctx context.Context, source Source) error {
 		}
 		p.queries[path] = newQuery(ref, known)
 	}
-	candidates.Rewrite(ctx, p.compiler, known)
-	if ctx.Err() != nil {
-		return compile.Ended(ctx)
+	if err := p.compileQueries(ctx, known); err != nil {
+		return err
 	}
 	p.builtins = known.Builtins.All()
+	compile.Release(p.compiler)
 	return nil
+}
+
+// compileQueries compiles what the evaluator knows of each path.
+func (p *Program) compileQueries(ctx context.Context, known *dependencies.Analysis) error {
+	c, err := p.evaluators(ctx, known)
+	if err != nil {
+		return err
+	}
+	p.vocabulary = c.Vocabulary()
+	for path, q := range p.queries {
+		q.compiled, q.unsupported = c.Compile(q.ref)
+		p.queries[path] = q
+	}
+	return nil
+}
+
+// evaluators returns what compiles the paths of the program.
+func (p *Program) evaluators(ctx context.Context, known *dependencies.Analysis) (*evaluator.Compiler, error) {
+	data, err := p.store.Read(ctx, p.txn, storage.RootPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading the data: %w", err)
+	}
+	return evaluator.NewCompiler(p.compiler, data.(ast.Value), &known.Builtins), nil
 }
 
 // analyse finds out what the rules of a source depend on. It also returns
@@ -105,8 +127,8 @@ func (p *Program) analyse(ctx context.Context, source Source) (*dependencies.Ana
 }
 
 // usesLocalNames reports whether a module may name a variable as the compiler names its
-// own, which the analysis takes for unique. A text search is enough: it may say yes for
-// a comment or a string, and then the policy is only slower.
+// own: one name may be two variables of the author's text then. A text search is enough: it may say
+// yes for a comment or a string, and then the policy is only slower.
 func usesLocalNames(modules map[string]string) bool {
 	for _, text := range modules {
 		if strings.Contains(text, ast.LocalVarPrefix) {

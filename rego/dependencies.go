@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"context"
 	"time"
 
 	"understudy/rego/dependencies"
@@ -31,12 +32,13 @@ type Element = dependencies.Element
 type Observed = dependencies.Observed
 
 // Validity is when values are observed, and until when the same is observed of them: Now and
-// Until, in nanoseconds since 1970. If Until is not after Now, nothing may be kept.
+// Until, in nanoseconds since 1970. If Until is not after Now, nothing may be kept. That is so if its
+// Context is done. One is for the key of one request.
 type Validity = instrument.Validity
 
 // ValidFrom is a validity from a moment on that nothing bounds yet.
-func ValidFrom(now time.Time) Validity {
-	return Validity{Now: now.UnixNano(), Until: instrument.Forever}
+func ValidFrom(ctx context.Context, now time.Time) Validity {
+	return Validity{Context: ctx, Now: now.UnixNano(), Until: instrument.Forever}
 }
 
 // AppendObserved appends what is observed of an input document.

@@ -2,6 +2,8 @@ package rego_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ func TestWhatIsObservedOfATokenEnds(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, seconds := range []int64{600_000, 400_000, 600_001, 950_000, 899_999, begins, ends, 100_000, 700_000, ends + 1, begins - 1} {
-			at, alone := rego.ValidFrom(time.Unix(seconds, 0)), rego.ValidFrom(time.Unix(seconds, 0))
+			at, alone := rego.ValidFrom(t.Context(), time.Unix(seconds, 0)), rego.ValidFrom(t.Context(), time.Unix(seconds, 0))
 			got, want := string(warm.Text(nil, "Bearer "+token, &at)), string(reads.Observations().Text(nil, "Bearer "+token, &alone))
 			if got != want || at.Until != alone.Until {
 				t.Errorf("%s, at %d: got %q until %d, want %q until %d", name, seconds, got, at.Until, want, alone.Until)
@@ -59,7 +61,7 @@ func TestObservingAllocatesNothing(t *testing.T) {
 	for name, text := range map[string]string{"path": "/api/v1/orders/1", "token": signedToken(map[string]any{"exp": epoch + 10}, "s")} {
 		observed, buffer := p.Reads("p/allow").Child(name).Observations(), make([]byte, 0, 1024)
 		if n := testing.AllocsPerRun(100, func() {
-			at := rego.ValidFrom(time.Unix(epoch, 0))
+			at := rego.ValidFrom(t.Context(), time.Unix(epoch, 0))
 			buffer = observed.Text(buffer[:0], text, &at)
 		}); n > 0 {
 			t.Errorf("%s: %v allocations, want none", name, n)
@@ -71,12 +73,13 @@ func TestObservingAllocatesNothing(t *testing.T) {
 // they are not of the type that it mostly compares.
 func TestWhatIsNotFoundOutIsWritten(t *testing.T) {
 	for module, pair := range map[string][2]string{
-		`allow if input.a in {"x", 1}`:                        {`{"a": 1}`, `{"a": 2}`},
-		`allow if { startswith(input.a, "x"); input.b == 1 }`: {`{"a": "x", "b": 1}`, `{"a": "x", "b": 2}`},
-		`allow if ["x", _] = input.a`:                         {`{"a": ["x", 1]}`, `{"a": ["x", 1, 2]}`},
-		"f(x) if x = input.a\nallow if f(1)":                  {`{"a": 1}`, `{"a": 2}`},
-		`allow if { x = data.x; x = input.a }`:                {`{"a": 1}`, `{"a": 2}`},
-		`allow if { [x, x] = input.a }`:                       {`{"a": [1, 1]}`, `{"a": [1, 2]}`},
+		`allow if input.a in {"x", 1}`:                          {`{"a": 1}`, `{"a": 2}`},
+		`allow if { startswith(input.a, "x"); input.b == 1 }`:   {`{"a": "x", "b": 1}`, `{"a": "x", "b": 2}`},
+		`allow if ["x", _] = input.a`:                           {`{"a": ["x", 1]}`, `{"a": ["x", 1, 2]}`},
+		"f(x) if x = input.a\nallow if f(1)":                    {`{"a": 1}`, `{"a": 2}`},
+		`allow if { x = data.x; x = input.a }`:                  {`{"a": 1}`, `{"a": 2}`},
+		`allow if { [x, x] = input.a }`:                         {`{"a": [1, 1]}`, `{"a": [1, 2]}`},
+		"f if [_] = input.b\nallow if { [_] = input.a; not f }": {`{"a": [7], "b": "s"}`, `{"a": "s", "b": [7]}`},
 	} {
 		p, err := rego.Compile(context.Background(), rego.Source{
 			Modules: map[string]string{"m.rego": "package p\n" + module}, Data: map[string]any{"x": 1}, Paths: []string{"p/allow"},
@@ -87,7 +90,7 @@ func TestWhatIsNotFoundOutIsWritten(t *testing.T) {
 		var written [2]string
 		var defined [2]bool
 		for i, text := range pair {
-			at := rego.ValidFrom(time.Unix(epoch, 0))
+			at := rego.ValidFrom(t.Context(), time.Unix(epoch, 0))
 			written[i] = string(rego.AppendObserved(nil, p.Reads("p/allow").Observe(), input(t, text), &at))
 			result, err := p.Eval(context.Background(), "p/allow", input(t, text), time.Unix(epoch, 0))
 			if err != nil {
@@ -100,6 +103,47 @@ func TestWhatIsNotFoundOutIsWritten(t *testing.T) {
 		}
 		if written[0] == written[1] {
 			t.Errorf("%s: both of %q are written alike", module, pair)
+		}
+	}
+}
+
+// TestLongTextsAreWritten: two that are alike to the policy are written alike as long as it takes little time to
+// find that out, however the call with the long text comes about.
+func TestLongTextsAreWritten(t *testing.T) {
+	for condition, observed := range map[string]bool{
+		`regex.match("^x", input.a)`: false, `lower(input.a) == "x"`: false, `split(input.a, "/")[1] == "x"`: false, `substring(input.a, 0, 1) == "x"`: false,
+		`startswith(input.a, "x"); regex.match("^x", trim_prefix(input.a, "y"))`: false, `io.jwt.decode(trim_prefix(input.a, "y"))[1].sub == "x"`: false,
+		`startswith(input.a, "x"); endswith(input.a, "y"); input.a != "z"`: true, `contains(input.a, "y"); input.a < "y"`: true, `trim_prefix(input.a, "y") == "x"`: true,
+	} {
+		p, err := rego.Compile(context.Background(), rego.Source{Modules: map[string]string{"m.rego": "package p\nallow if { " + condition + " }"}, Paths: []string{"p/allow"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := map[string]bool{}
+		for _, text := range []string{"x", "w"} {
+			at := rego.ValidFrom(t.Context(), time.Unix(epoch, 0))
+			written[string(p.Reads("p/allow").Child("a").Observations().Text(nil, strings.Repeat("x", 20_000)+text, &at))] = true
+		}
+		if alike := len(written) == 1; alike != observed {
+			t.Errorf("%s: two long texts are written alike: %v, want %v", condition, alike, observed)
+		}
+	}
+}
+
+// TestACallThatEndsTheEvaluationIsNotObserved: of a token that is too large nothing is known, and not that it
+// has no claims.
+func TestACallThatEndsTheEvaluationIsNotObserved(t *testing.T) {
+	p, err := rego.Compile(context.Background(), rego.Source{
+		Modules: map[string]string{"m.rego": "package p\nbanned if io.jwt.decode(input.a)[1].banned\nallow if not banned"}, Paths: []string{"p/allow"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, kept := range map[string]bool{"no token": true, signedToken(map[string]any{"x": strings.Repeat("x", 70_000)}, "s"): false} {
+		at := rego.ValidFrom(t.Context(), time.Unix(epoch, 0))
+		rego.AppendObserved(nil, p.Reads("p/allow").Observe(), input(t, fmt.Sprintf(`{"a": %q}`, token)), &at)
+		if got := at.Until > at.Now; got != kept {
+			t.Errorf("a token of %d bytes: what is observed may be kept: %v, want %v", len(token), got, kept)
 		}
 	}
 }

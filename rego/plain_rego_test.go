@@ -144,7 +144,7 @@ func (c plainCase) checkKey(seen map[string][]seenPlain) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	at := rego.ValidFrom(c.now)
+	at := rego.ValidFrom(c.Context(), c.now)
 	key := string(rego.AppendObserved(nil, c.ours.Reads("p/allow").Observe(), in, &at))
 	if !c.ours.Cacheable("p/allow") || at.Until <= at.Now {
 		return

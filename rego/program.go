@@ -2,6 +2,7 @@ package rego
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"understudy/rego/bounds"
 	"understudy/rego/compile"
 	"understudy/rego/dependencies"
+	"understudy/rego/evaluator"
 	"understudy/rego/instrument"
+	"understudy/rego/opaque"
 )
 
 // Program is a compiled Source. It is immutable and safe for concurrent use: every
@@ -27,6 +30,8 @@ type Program struct {
 	builtins map[string]*topdown.Builtin
 	// queries :: path → how it is evaluated.
 	queries map[string]query
+	// vocabulary has what evaluations of the program can ask a request.
+	vocabulary *opaque.Vocabulary
 }
 
 // query is what is evaluated for a path.
@@ -37,6 +42,10 @@ type query struct {
 	ref  ast.Ref
 	// dependencies are what its value depends on.
 	dependencies dependencies.Dependencies
+	// compiled evaluates it; nil if it can reach forms that the evaluator does not know, which
+	// are unsupported.
+	compiled    *evaluator.Query
+	unsupported []*evaluator.Unsupported
 }
 
 // value is the variable of a query that gets the rule's value.
@@ -84,6 +93,19 @@ func (p *Program) Cacheable(path string) bool { return p.queries[path].dependenc
 // rules can be verified by a second evaluation.
 func (p *Program) Deterministic(path string) bool { return p.queries[path].dependencies.Deterministic }
 
+// Interpreted returns the forms for which the rule at path, one of Source.Paths, is evaluated by
+// OPA's interpreter alone, which takes several times as long: the rule can reach them, and our evaluator
+// does not know them. There are none if it is evaluated by ours.
+func (p *Program) Interpreted(path string) (out []Cause) {
+	for _, u := range p.queries[path].unsupported {
+		out = append(out, Cause{Kind: CauseInterpreted, What: u.Form, File: u.File, Row: u.Row})
+	}
+	return out
+}
+
+// Evaluates reports whether the rule at path, one of Source.Paths, is evaluated by our evaluator.
+func (p *Program) Evaluates(path string) bool { return p.queries[path].compiled != nil }
+
 // Has reports whether the rule at path can be evaluated: it is one of Source.Paths, or
 // one of Source.Optional that is there.
 func (p *Program) Has(path string) bool {
@@ -98,10 +120,19 @@ func (p *Program) Has(path string) bool {
 // does not allow, are returned as an
 // *EvalError.
 func (p *Program) Eval(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
-	v := &instrument.Validity{Context: ctx, Now: now.UnixNano(), Until: instrument.Forever}
-	if !p.Cacheable(path) {
-		v.Until = v.Now
+	a := p.AskDocument(ctx, input, now, false)
+	defer a.End()
+	result, err := a.Eval(path)
+	if !errors.Is(err, ErrUndecided) {
+		return result, err
 	}
+	return p.Interpret(ctx, path, input, now)
+}
+
+// Interpret is Eval by OPA, whatever the evaluator knows.
+func (p *Program) Interpret(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
+	at := now.UnixNano()
+	v := &instrument.Validity{Context: ctx, Now: at, Until: p.validAt(path, at)}
 	result, err := p.eval(v, path, input, now)
 	if err != nil {
 		return Result{}, err
@@ -110,8 +141,18 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 	return result, nil
 }
 
-// EvalPlain is Eval as OPA alone does it: no index of the data is used, and no cached
-// result about a token. It is what samples of live decisions are verified by, and what
+func stopped(path string) error { return fmt.Errorf("evaluating %s: %w", path, ErrStopped) }
+
+// validAt returns until when the value of a path is right before anything bounds it, in nanoseconds since 1970.
+func (p *Program) validAt(path string, now int64) int64 {
+	if p.Cacheable(path) {
+		return instrument.Forever
+	}
+	return now
+}
+
+// EvalPlain is Eval as OPA alone does it, without the evaluator and without cached results
+// about tokens. It is what samples of live decisions are verified by, and what
 // tests compare with. The result is valid for the moment now only.
 func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
 	result, err := p.eval(ctx, path, input, now)
@@ -144,7 +185,7 @@ func failed(ctx context.Context, path string, err error) error {
 	case topdown.IsCancel(err) && ctx.Err() != nil:
 		return compile.Ended(ctx)
 	case topdown.IsCancel(err):
-		return fmt.Errorf("evaluating %s: %w", path, ErrStopped)
+		return stopped(path)
 	}
 	return evalError(path, err)
 }

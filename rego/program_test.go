@@ -56,6 +56,7 @@ func TestEval(t *testing.T) {
 		"set":                   {rules: "x contains y if some y in [3, 1, 2]", want: "[1, 2, 3]"},
 		"object":                {rules: `x := {"allowed": true, "headers": {"a": ["b"]}}`, want: `{"allowed": true, "headers": {"a": ["b"]}}`},
 		"data":                  {rules: "x := data.roles[input.user]", input: `{"user": "u"}`, data: map[string]any{"roles": map[string]any{"u": []any{"admin", 1.5}}}, want: `["admin", 1.5]`},
+		"rego.v2":               {rules: `import rego.v2` + "\nx if input.a or (input.b and not {input.c; input.d})", input: `{"a": false, "b": true, "c": true, "d": false}`, want: "true"},
 		"error of a built-in":   {rules: `x := time.parse_rfc3339_ns("never")`},
 		"division by zero":      {rules: `x := 1 / input.zero`, input: `{"zero": 0}`},
 		"error, then a default": {rules: "default x := 7\nx := to_number(\"x\")", want: "7"},

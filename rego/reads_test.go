@@ -3,6 +3,7 @@ package rego_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"understudy/rego"
@@ -81,6 +82,9 @@ var readsCases = map[string]struct{ module, want string }{
 	"a name of the compiler's":                         {`allow if { __local0__ = input.a; __local0__.b }`, `*`},
 	"a call whose result is another path":              {`allow if substring(input.a, 0, 1, input.b)`, `{"a"*"b"*}`},
 	"a call whose result is known":                     {`allow if split(input.a, "/", ["x", input.b])`, `{"a"?{"\x01split\x00\x00\"/\""?{"\x000"{"\x02=x"*}"\x001"*"\x03"*}}"b"*}`},
+	"compared as the beginning of":                     {`allow if startswith("/x/y", input.a)`, `{"a"*}`},
+	"compared, with a result that is read":             {`allow if startswith(input.a, "/x", input.b)`, `{"a"?{"\x02^/x"*}"b"*}`},
+	"a rule beside one by a variable":                  {"q.r.m := input.a\nq.r[k] := input.b if some k in [\"m\", \"n\"]\nallow if q.r.m.c == 1", `{"a"*"b"*}`},
 	"a call that is negated":                           {`allow if not substring(input.a, 0, 1, input.b)`, `{"a"*"b"*}`},
 }
 
@@ -166,6 +170,24 @@ func TestConstantsHaveABudget(t *testing.T) {
 		}
 		if got := p.Reads("p/allow").Child("a").Observations() == nil; got != whole {
 			t.Errorf("with %d rules the path is read whole: %v, want %v", rules, got, whole)
+		}
+	}
+}
+
+// TestConstantsAreAllKnown compares a path with a list that is longer than what is looked at: its last text
+// might be the one that matters.
+func TestConstantsAreAllKnown(t *testing.T) {
+	for n, whole := range map[int]bool{3000: false, 5000: true} {
+		list := slices.Repeat([]any{"/a"}, n)
+		p, err := rego.Compile(context.Background(), rego.Source{
+			Modules: map[string]string{"m.rego": "package p\nallow if { some p in data.list; startswith(input.a, p) }"},
+			Data:    map[string]any{"list": append(list, "/b")}, Paths: []string{"p/allow"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Reads("p/allow").Child("a").Observations() == nil; got != whole {
+			t.Errorf("with %d texts the path is read whole: %v, want %v", n, got, whole)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
 )
 
 // Value is a part of an input document, for callers that make one piece by piece rather
@@ -99,4 +101,13 @@ func (v Value) Input() Input {
 		return Input{}
 	}
 	return Input{v.term.Value}
+}
+
+// Below returns what stands in the value at the keys of a path from one on; absent if nothing does.
+func (v Value) Below(p *Path, from int) Value {
+	if v.term == nil || from == len(p.Keys) {
+		return v
+	}
+	found, _ := opaque.Document{Root: v.term.Value}.At(&Path{Keys: p.Keys[from:]}) // which never fails
+	return Value{found}
 }

@@ -237,7 +237,7 @@ func declaredVersion(manifest *opabundle.Manifest, name string) (ast.RegoVersion
 		}
 	}
 	if version == ast.RegoV2 {
-		return version, refuse(name, "The manifest declares it to be Rego v2, and a policy is Rego v1.")
+		return version, refuse(name, "The manifest declares it to be Rego v2, and modules are stored without a manifest. Write `import rego.v2` into the module, and leave rego_version out of the manifest.")
 	}
 	return version, nil
 }

@@ -130,7 +130,7 @@ func TestBundleRefused(t *testing.T) {
 		"delta":             {map[string]string{"patch.json": "{}"}, "delta bundle"},
 		"v0":                {map[string]string{"b.rego": policyV1, "a.rego": v0}, "a.rego: This is Rego v0"},
 		"declared v0":       {map[string]string{"a.rego": v0, ".manifest": `{"rego_version": 0}`}, "a.rego: This is Rego v0"},
-		"declared v2":       {map[string]string{"a.rego": policyV1, ".manifest": `{"rego_version": 2}`}, "Rego v2"},
+		"declared v2":       {map[string]string{"a.rego": policyV1, ".manifest": `{"rego_version": 2}`}, "Write `import rego.v2` into the module"},
 		"declared nothing":  {map[string]string{"a.rego": policyV1, ".manifest": `{"rego_version": 7}`}, "unknown"},
 		"neither":           {map[string]string{"a.rego": "package a\np if {"}, "does not compile"},
 		"empty module":      {map[string]string{"a.rego": "# nothing\n"}, "The module is empty"},

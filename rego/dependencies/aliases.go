@@ -7,20 +7,20 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// unit is a rule with its else branches. Variables are known by name within it. The compiler
-// makes the names of declared ones unique; two others may share a name, such as in two
-// comprehensions.
+// unit is a rule with its else branches. Variables are known by name within it.
 //
-// An evaluation goes through the expressions in their order. So a variable whose first
-// expression is `x = term` has the term's value, and no other, wherever it is used.
+// An evaluation goes through the expressions of a body in their order, and through a closure
+// with what is bound outside. So a variable whose first expression is `x = term` has the term's
+// value, and no other, in the body of that expression and in closures there. If it stands
+// anywhere else, nothing is known of it: it may be set again there ([scopes]).
 type unit struct {
 	*Analysis
+	*scopes
 	// definitions :: declared variable → the term that its first expression sets it to.
 	definitions map[ast.Var]*ast.Term
 	// aliases are the variables that stand for a path: of the input, of what is made of it by
-	// calls (observations.go), or of the clock (clock.go). Whatever else may set one, or another
-	// variable of its name, is read whole: so values of another origin add nothing that is
-	// not known.
+	// calls (observations.go), or of the clock (clock.go). Whatever else may set one is read
+	// whole: so values of another origin add nothing that is not known.
 	aliases map[ast.Var]alias
 	// seen are the variables of the expressions before, while these are looked at.
 	seen map[ast.Var]bool
@@ -39,7 +39,7 @@ func (a *Analysis) unit(rule *ast.Rule) *unit {
 	if u, known := a.units[rule]; known {
 		return u
 	}
-	u := &unit{a, make(map[ast.Var]*ast.Term), make(map[ast.Var]alias), make(map[ast.Var]bool)}
+	u := &unit{a, scopesOf(rule), make(map[ast.Var]*ast.Term), make(map[ast.Var]alias), make(map[ast.Var]bool)}
 	a.units[rule] = u
 	visitor := ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {
@@ -81,7 +81,7 @@ func (u *unit) define(e *ast.Expr) {
 		if path, _ := u.path(value); path != nil {
 			u.match(t, path, e)
 		}
-		if v, ok := t.Value.(ast.Var); ok && strings.HasPrefix(string(v), ast.LocalVarPrefix) && u.isNew(t) && !u.isNew(value) {
+		if v, ok := t.Value.(ast.Var); ok && strings.HasPrefix(string(v), ast.LocalVarPrefix) && u.isNew(t) && !u.isNew(value) && u.serves(e, v) {
 			u.definitions[v] = value
 		}
 	}
@@ -98,7 +98,7 @@ func (u *unit) isNew(t *ast.Term) bool {
 func (u *unit) match(pattern *ast.Term, path []string, e *ast.Expr) {
 	switch p := pattern.Value.(type) {
 	case ast.Var:
-		if _, known := u.aliases[p]; !known && !u.seen[p] {
+		if _, known := u.aliases[p]; !known && !u.seen[p] && u.serves(e, p) {
 			u.aliases[p] = alias{path, e}
 		}
 	case *ast.Array:

@@ -21,8 +21,9 @@ import (
 // before the modules are evaluated for the first time, and is not safe for concurrent
 // use.
 //
-// It looks at compiled modules since there every expression is simple: calls are not
-// nested, every local variable has a unique name, and references are complete.
+// It looks at compiled modules, which are what is evaluated. Mostly expressions are simple there:
+// calls are not nested, and references are complete. What it takes for granted about that, and about
+// the evaluation, is listed in README.md with the test that holds it.
 type Analysis struct {
 	compiler *ast.Compiler
 	// opaque says that nothing is known of any rule.

@@ -68,26 +68,6 @@ func (u *unit) parts(values []ast.Value, key *ast.Term, known bool) (out []ast.V
 	return out, u.looks < mostLooks && len(out) < mostConstants
 }
 
-// Values returns the values of the data that a reference to them may lead to, and takes how
-// many were looked at off a budget. It reports false if that is not enough, if they are more
-// than a few thousand, or if a rule may be at the reference or below.
-func (a *Analysis) Values(ref ast.Ref, budget *int) ([]ast.Value, bool) {
-	u := &unit{Analysis: &Analysis{compiler: a.compiler, data: a.data, looks: mostLooks - *budget}}
-	values, ok := u.values(ast.NewTerm(ref))
-	*budget = mostLooks - u.looks
-	return values, ok
-}
-
-// Definition returns the reference whose value a declared variable of a rule has wherever it
-// is used; nil if there is none.
-func (a *Analysis) Definition(rule *ast.Rule, v ast.Var) ast.Ref {
-	if definition := a.unit(rule).definitions[v]; definition != nil {
-		ref, _ := definition.Value.(ast.Ref)
-		return ref
-	}
-	return nil
-}
-
 // texts returns the texts that a term may be. It may have other values beside them. If
 // elements is set, they are those in the collections that it may be. It reports false if
 // not all are known.

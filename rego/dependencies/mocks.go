@@ -20,10 +20,6 @@ func (a *Analysis) mocks(e *ast.Expr) {
 	}
 }
 
-// Mocked reports whether a built-in may be replaced by another in an evaluation: then an
-// expression might mean something else than it says, or fail with an error.
-func (a *Analysis) Mocked() bool { return a.mocked || a.replaced }
-
 // isDocument reports whether a term is a reference into the input or the data.
 func isDocument(t *ast.Term) bool {
 	ref, ok := t.Value.(ast.Ref)

@@ -94,6 +94,9 @@ var observable = map[string]bool{
 	"io.jwt.verify_es256": false, "io.jwt.verify_es384": false, "io.jwt.verify_es512": false,
 }
 
+// quick are those whose time grows with a text no faster than to write all of it.
+var quick = setOf("contains", "count", "lt", "lte", "gt", "gte", "trim_prefix", "trim_suffix")
+
 // WithoutCalls returns the set in which a value is read whole if calls are made with it.
 func (r *Reads) WithoutCalls() *Reads {
 	out := &Reads{whole: r.whole, exists: r.exists}

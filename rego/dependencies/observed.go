@@ -24,20 +24,30 @@ type Observed struct {
 	texts []*comparison
 	// others are all other observations.
 	others []observation
+	// costly is how many calls are made with the value, or with what others make of it, whose time
+	// grows with a text faster than to write the text.
+	costly int
 	// id is set if a built-in for tokens is called with the value, or with what a call makes of
 	// it: what is written of a text is cached under it.
 	id uint64
 }
 
+// mostObserved is how many bytes of text costly calls are made with for one request, each call with all
+// of its text: beyond that texts are written whole. The calls are made before it is known whether the
+// policy would make them, and whoever sends the request chooses the texts.
+const mostObserved = 16 << 10
+
 // observation writes what is found out about a value. It reports false for a value of another type
 // than that of which it is made: this is written whole, since the policy finds out less about
 // it, and it is rare. The value is written alike from now until another moment, both in
-// nanoseconds since 1970. No validity is given to a function that is a value: it would be on the
-// heap for each request.
-type observation func(b []byte, v ast.Value, now int64) (written []byte, until int64, ok bool)
+// nanoseconds since 1970; until now if the context is done. No validity is given to a function that
+// is a value: it would be on the heap for each request.
+type observation func(ctx context.Context, b []byte, v ast.Value, now int64) (written []byte, until int64, ok bool)
 
 // unknown is for what has to be written whole.
-func unknown(b []byte, _ ast.Value, _ int64) ([]byte, int64, bool) { return b, 0, false }
+func unknown(_ context.Context, b []byte, _ ast.Value, _ int64) ([]byte, int64, bool) {
+	return b, 0, false
+}
 
 // How a value begins that was written.
 const (
@@ -60,6 +70,10 @@ func (r *Reads) Observe() *Observed {
 		}
 		below, builtin := r.children[name].Observe(), builtinOf(name)
 		o.others = append(o.others, newObservation(name, below))
+		o.costly += below.costly
+		if builtin != "" && !quick[builtin] {
+			o.costly++
+		}
 		if instrument.IsToken(builtin) || builtin != "" && below.id != 0 {
 			o.id = observedIDs.Add(1)
 		}
@@ -107,9 +121,15 @@ func newObservation(name string, below *Observed) observation {
 	return unknown
 }
 
-// Text writes a text. The validity has the moment, and no context; it is noted there until
-// when the text is written alike.
+// Text writes a text. The validity has the moment and the context; it is noted there until when the
+// text is written alike, which is not after now if the context is done. What calls with the text cost
+// is noted there too: all texts of a request share a validity.
 func (o *Observed) Text(b []byte, text string, at *instrument.Validity) []byte {
+	cost := o.costly * len(text)
+	if at.Observed+cost > mostObserved {
+		return wholeText(b, text)
+	}
+	at.Observed += cost
 	switch {
 	case o.id != 0:
 		return o.cached(b, text, at)
@@ -121,27 +141,24 @@ func (o *Observed) Text(b []byte, text string, at *instrument.Validity) []byte {
 
 // Value is Text for a value of any type; nil is none.
 func (o *Observed) Value(b []byte, v ast.Value, at *instrument.Validity) []byte {
-	b, until := o.value(b, v, at.Now)
+	b, until := o.value(at.Context, b, v, at.Now)
 	at.Until = min(at.Until, until)
 	return b
 }
 
 // value writes a value, and returns until when it is written alike.
-func (o *Observed) value(b []byte, v ast.Value, now int64) (written []byte, until int64) {
+func (o *Observed) value(ctx context.Context, b []byte, v ast.Value, now int64) (written []byte, until int64) {
 	until = instrument.Forever
 	if v == nil {
 		return append(b, writtenAbsent), until
 	}
-	written = append(b, writtenObserved)
-	if len(o.texts) > 0 {
-		text, ok := v.(ast.String)
-		if !ok {
-			return whole(b, v), until
-		}
-		written = o.compare(written, string(text))
+	text, isText := v.(ast.String)
+	if !isText && len(o.texts) > 0 {
+		return whole(b, v), until
 	}
+	written = o.compare(append(b, writtenObserved), string(text))
 	for _, observation := range o.others {
-		next, end, ok := observation(written, v, now)
+		next, end, ok := observation(ctx, written, v, now)
 		if !ok {
 			return whole(b, v), instrument.Forever
 		}
@@ -152,13 +169,18 @@ func (o *Observed) value(b []byte, v ast.Value, now int64) (written []byte, unti
 
 // whole writes all of a value.
 func whole(b []byte, v ast.Value) []byte {
-	kind, text := writtenText, ""
-	if s, ok := v.(ast.String); ok {
-		text = string(s)
-	} else {
-		kind, text = writtenOther, v.String()
+	if text, ok := v.(ast.String); ok {
+		return wholeText(b, string(text))
 	}
-	return append(binary.AppendUvarint(append(b, kind), uint64(len(text))), text...)
+	return appendText(append(b, writtenOther), v.String())
+}
+
+// wholeText writes all of a text.
+func wholeText(b []byte, text string) []byte { return appendText(append(b, writtenText), text) }
+
+// appendText appends a text with its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // comparison says which of some texts another one is equal to, begins or ends with. Of two
@@ -212,18 +234,18 @@ func (c *comparison) of(text string) int {
 // partObservation is of what is at a place of a value, nil if nothing is; place reports whether the
 // value is of a type that has such places.
 func partObservation(of *Observed, place func(ast.Value) (*ast.Term, bool)) observation {
-	return func(b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
+	return func(ctx context.Context, b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
 		var part ast.Value
 		t, ok := place(v)
 		if t != nil {
 			part = t.Value
 		}
-		b, until := of.value(b, part, now)
+		b, until := of.value(ctx, b, part, now)
 		return b, until, ok
 	}
 }
 
-func lengthObservation(b []byte, v ast.Value, _ int64) ([]byte, int64, bool) {
+func lengthObservation(_ context.Context, b []byte, v ast.Value, _ int64) ([]byte, int64, bool) {
 	array, ok := v.(*ast.Array)
 	if !ok {
 		return b, 0, false
@@ -233,7 +255,7 @@ func lengthObservation(b []byte, v ast.Value, _ int64) ([]byte, int64, bool) {
 
 // observation writes whether the clock has passed the moment at which a comparison with a number
 // changes.
-func (f clockForm) observation(b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
+func (f clockForm) observation(_ context.Context, b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
 	n, _ := v.(ast.Number)
 	value, ok := n.Float64()
 	moment := (value - f.offset) / f.factor
@@ -263,9 +285,12 @@ func callObservation(name string, of *Observed) observation {
 	if !known || c.value < 0 {
 		return unknown
 	}
-	return func(b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
-		result, end := c.result(v, now)
-		b, until := of.value(b, result, now)
+	return func(ctx context.Context, b []byte, v ast.Value, now int64) ([]byte, int64, bool) {
+		if ctx.Err() != nil {
+			return b, now, true
+		}
+		result, end := c.result(ctx, v, now)
+		b, until := of.value(ctx, b, result, now)
 		return b, min(until, end), true
 	}
 }
@@ -280,7 +305,7 @@ type call struct {
 
 // result returns the result of the call with a value, and until when it is the same; nil if it has
 // none, as where Rego has it undefined.
-func (c *call) result(v ast.Value, now int64) (out ast.Value, until int64) {
+func (c *call) result(ctx context.Context, v ast.Value, now int64) (out ast.Value, until int64) {
 	defer func() {
 		if recover() != nil {
 			out, until = nil, now
@@ -288,7 +313,7 @@ func (c *call) result(v ast.Value, now int64) (out ast.Value, until int64) {
 	}()
 	operands := slices.Clone(c.operands)
 	operands[c.value] = ast.NewTerm(v)
-	at := &instrument.Validity{Context: context.Background(), Now: now, Until: instrument.Forever}
+	at := &instrument.Validity{Context: ctx, Now: now, Until: instrument.Forever}
 	bctx := topdown.BuiltinContext{Context: at, Time: ast.NumberTerm(json.Number(strconv.FormatInt(now, 10)))}
 	err := c.function(bctx, operands, func(t *ast.Term) error {
 		out = t.Value

@@ -50,7 +50,7 @@ func (o *Observed) cached(b []byte, text string, at *instrument.Validity) []byte
 		return append(b, hit.written...)
 	}
 	begin := len(b)
-	b, until := o.value(b, ast.String(text), at.Now)
+	b, until := o.value(at.Context, b, ast.String(text), at.Now)
 	at.Until = min(at.Until, until)
 	if until > at.Now {
 		key.text = strings.Clone(text) // it is a part of a request

@@ -98,20 +98,23 @@ func (w *walker) giveUp() {
 
 func (w *walker) walk(x any) { ast.NewGenericVisitor(w.visit).Walk(x) }
 
-// visit returns true for what it has looked at entirely.
+// visit returns true for what it has looked at entirely. A kind of term or expression that a new
+// version of OPA brings is not understood, and nor is a call in a term: the compiler makes an
+// expression of each.
 func (w *walker) visit(x any) bool {
 	switch x := x.(type) {
 	case *ast.Expr:
 		return w.expr(x)
-	case ast.Call:
-		// The compiler turns calls in terms into expressions; one that is left is not
-		// understood.
-		w.giveUp()
 	case ast.Ref:
 		w.ref(x)
 		return true
 	case ast.Var:
 		w.variable(x)
+	case *ast.Head, ast.Args, ast.Body, *ast.Every, *ast.Not, *ast.LogicalAnd, *ast.LogicalOr, // what has terms or expressions
+		*ast.Term, *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension, *ast.Array, ast.Object, ast.Set,
+		ast.Null, ast.Boolean, ast.Number, ast.String: // values
+	default:
+		w.giveUp()
 	}
 	return false
 }
@@ -125,10 +128,20 @@ func (w *walker) expr(e *ast.Expr) bool {
 		w.giveUp()
 		return false
 	}
-	terms, ok := e.Terms.([]*ast.Term)
-	if !ok || len(terms) == 0 {
+	switch terms := e.Terms.(type) {
+	case *ast.Term, *ast.Every, *ast.Not, *ast.LogicalAnd, *ast.LogicalOr:
 		return false
+	case []*ast.Term:
+		if len(terms) > 0 {
+			return w.call(e, terms)
+		}
 	}
+	w.giveUp() // nor does OPA's visitor know what is in it
+	return false
+}
+
+// call looks at a call of a function or built-in. It returns true for what it has looked at entirely.
+func (w *walker) call(e *ast.Expr, terms []*ast.Term) bool {
 	operator, ok := terms[0].Value.(ast.Ref)
 	if !ok {
 		w.giveUp()

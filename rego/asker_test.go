@@ -18,8 +18,6 @@ type asker struct {
 	ours *rego.Program
 	// opa :: path → how OPA is asked.
 	opa map[string]oparego.PreparedEvalQuery
-	// narrowed counts the loops that have an index.
-	narrowed int
 }
 
 // newAsker returns nil if the policy does not compile.
@@ -31,7 +29,7 @@ func newAsker(t *testing.T, modules map[string]string, data map[string]any) *ask
 		return nil
 	}
 	return &asker{
-		T: t, text: modules["p.rego"], ours: ours, narrowed: rego.Indexed(ours),
+		T: t, text: modules["p.rego"], ours: ours,
 		opa: prepareOPA(t, modules, data, "p/allow", "q/allow"),
 	}
 }
@@ -53,7 +51,7 @@ late := {"k": "a"} if input.k
 late := {"k": "b"} if input.k == input.m
 `
 
-// check asks about an input: by ours, by ours without an index, and by OPA.
+// check asks about an input: by the evaluator, by the interpreter in it, and by OPA.
 func (a *asker) check(in map[string]any) {
 	a.Helper()
 	now := time.Unix(epoch, 0)
@@ -73,10 +71,10 @@ func (a *asker) check(in map[string]any) {
 	}
 }
 
-// TestCandidatesAreSound is the proof by example that an index of the data never
-// changes a value, nor whether there is an error: for random policies, data and inputs.
-func TestCandidatesAreSound(t *testing.T) {
-	compiled, narrowed := 0, 0
+// TestRandomLoops holds loops over the data against OPA, errors too: for random policies, data and
+// inputs.
+func TestRandomLoops(t *testing.T) {
+	compiled := 0
 	outcomes := map[string]int{}
 	policies := 150
 	if testing.Short() {
@@ -89,15 +87,14 @@ func TestCandidatesAreSound(t *testing.T) {
 			continue
 		}
 		compiled++
-		narrowed += a.narrowed
 		for range 6 {
 			in := l.input()
 			a.check(in)
 			outcomes[plainly(a.opa["p/allow"], in, time.Unix(epoch, 0))]++
 		}
 	}
-	t.Logf("%d policies, %d loops with an index, %v", compiled, narrowed, outcomes)
-	if compiled < policies*4/5 || narrowed < policies/2 || len(outcomes) < 5 || outcomes["error"] < policies/3 || outcomes["yes"] < policies/5 {
+	t.Logf("%d policies, %v", compiled, outcomes)
+	if compiled < policies*4/5 || len(outcomes) < 5 || outcomes["error"] < policies/3 || outcomes["yes"] < policies/5 {
 		t.Error("the random policies show too little")
 	}
 }

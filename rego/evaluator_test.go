@@ -1,0 +1,250 @@
+package rego_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	oparego "github.com/open-policy-agent/opa/v1/rego"
+
+	"understudy/rego"
+	"understudy/rego/evaluator"
+)
+
+// comparison counts what came of asking the evaluator and OPA the same.
+type comparison struct {
+	*testing.T
+	policies, compiled, evaluated, defined, undecided int
+}
+
+// soak is how long TestTheEvaluatorIsRego goes on with policies that nobody has tried, beside its own.
+var soak = flag.Duration("soak", 0, "how long random policies are compared with OPA's")
+
+// TestTheEvaluatorIsRego asks the evaluator and OPA about random policies of every form.
+func TestTheEvaluatorIsRego(t *testing.T) {
+	policies := 6000
+	if testing.Short() {
+		policies = 600
+	}
+	c := &comparison{T: t}
+	for seed := range uint64(policies) {
+		c.policy(seed, formModule(seed))
+	}
+	for end := time.Now().Add(*soak); time.Now().Before(end); {
+		seed := rand.Uint64()
+		c.policy(seed, formModule(seed))
+	}
+	t.Logf("%d policies, %d compiled by OPA and ours, %d evaluations, %d with a value, %d that OPA alone decides",
+		c.policies, c.compiled, c.evaluated, c.defined, c.undecided)
+}
+
+// policy compares one policy for some inputs.
+func (c *comparison) policy(seed uint64, module string) {
+	c.policies++
+	modules := map[string]string{"p.rego": module}
+	ours, err := rego.Compile(context.Background(), rego.Source{Modules: modules, Data: formData, Paths: []string{"p/allow"}})
+	if err != nil {
+		return
+	}
+	if _, unsupported, _ := rego.EvalCompiled(ours, "p/allow", rego.Input{}, time.Time{}); unsupported != nil {
+		return
+	}
+	defer rego.Forget(ours)
+	c.compiled++
+	opa, r := prepareOPA(c.T, modules, formData, "p/allow")["p/allow"], rand.New(rand.NewPCG(seed, 3))
+	for range 12 {
+		if document := formInput(r); !c.same(ours, "p/allow", opa, document) {
+			c.Fatalf("seed %d:\n%s\ninput %v", seed, module, document)
+		}
+	}
+}
+
+// same asks both about an input, and reports whether they say the same, with an error for
+// an error: OPA may have another outcome only where ours leaves the evaluation to it.
+func (c *comparison) same(ours *rego.Program, path string, opa oparego.PreparedEvalQuery, document map[string]any) bool {
+	in, err := rego.NewInput(document)
+	if err != nil {
+		return true // a number that is too long
+	}
+	now := time.Unix(1_700_000_000, 0)
+	result, _, err := rego.EvalCompiled(ours, path, in, now)
+	c.evaluated++
+	want := plainly(opa, document, now)
+	switch got := outcome(result, err); {
+	case errors.Is(err, evaluator.ErrUndecided):
+		if want != "error" {
+			c.undecided++
+		}
+	case got != want:
+		c.Errorf("%s: got %s (%v), want %s", path, got, err, want)
+		return false
+	case want != "undefined" && want != "false":
+		c.defined++
+	}
+	return true
+}
+
+// TestCasesOfOPAAreEvaluatedAlike asks the policies of OPA's own test cases about inputs that
+// differ from theirs at some places. The cases that have a form which the evaluator does not know
+// are in a file by name, so that none comes to be one unseen.
+func TestCasesOfOPAAreEvaluatedAlike(t *testing.T) {
+	c, inputs := &comparison{T: t}, 12
+	if testing.Short() {
+		inputs = 3
+	}
+	var interpreted []string
+	for i, one := range casesOfOPA(t) {
+		path, ok := pathOfQuery(one.Query)
+		if !ok {
+			continue
+		}
+		modules, data := map[string]string{}, map[string]any{}
+		for i, text := range one.Modules {
+			modules[string(rune('a'+i))+".rego"] = text
+		}
+		if one.Data != nil {
+			data = *one.Data
+		}
+		ours, err := rego.Compile(context.Background(), rego.Source{Modules: modules, Data: data, Paths: []string{path}})
+		if err != nil {
+			continue // such as for the network
+		}
+		c.policies++
+		if _, unsupported, _ := rego.EvalCompiled(ours, path, rego.Input{}, time.Time{}); unsupported != nil {
+			interpreted = append(interpreted, one.Note+": "+unsupported[0].Form)
+			continue
+		}
+		c.compiled++
+		document := map[string]any{}
+		if one.Input != nil {
+			if object, ok := (*one.Input).(map[string]any); ok {
+				document = object
+			}
+		}
+		r, opa, pool := rand.New(rand.NewPCG(9, uint64(i))), prepareOPA(t, modules, data, path)[path], constantsIn(t, one)
+		for n := range inputs {
+			if !c.same(ours, path, opa, changed(r, document, pool, n%3).(map[string]any)) {
+				t.Errorf("%s: %v", one.Note, document)
+				break
+			}
+		}
+	}
+	t.Logf("%d cases, %d of them by the evaluator, %d evaluations, %d with a value, %d that OPA alone decides",
+		c.policies, c.compiled, c.evaluated, c.defined, c.undecided)
+	slices.Sort(interpreted)
+	want, err := os.ReadFile(filepath.Join("testdata", "interpreted.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(strings.TrimSpace(string(want)), "\n"), interpreted); diff != "" {
+		t.Errorf("cases that OPA's interpreter evaluates, -want +got:\n%s", diff)
+	}
+}
+
+// FuzzEvaluator asks the evaluator and OPA about random policies of every form.
+func FuzzEvaluator(f *testing.F) {
+	f.Add(uint64(0))
+	f.Fuzz(func(t *testing.T, seed uint64) { (&comparison{T: t}).policy(seed, formModule(seed)) })
+}
+
+// found :: name → a policy of which evaluations were wrong, or contradicted each other, and inputs in
+// their order.
+var found = map[string]struct {
+	module string
+	inputs []string
+}{
+	"a function of a number in two forms": {
+		`f(x) := json.marshal(x)
+allow if { f(1) == "1"; f(input.n) != "1" }`, []string{`{"n": 1}`, `{"n": 1.0}`, `{"n": 1e0}`, `{"n": 2}`, `{"n": -0}`, `{}`},
+	},
+	"a function of a number in a list": {
+		`f(x) := json.marshal([x])
+allow if { f(1) == "[1]"; f(input.n) == "[1]" }`, []string{`{"n": 1}`, `{"n": 1.0}`, `{"n": [1]}`},
+	},
+	"a function of two numbers of the request": {
+		`f(x) := json.marshal(x)
+allow if f(input.m) == f(input.n)`, []string{`{"n": 1, "m": 1}`, `{"n": 1.0, "m": 1}`, `{"n": 1, "m": 1.0}`, `{"n": {"a": 1.0}, "m": {"a": 1}}`},
+	},
+	"a function of elements": {
+		`f(x) := json.marshal(x)
+allow if { some x in input.l; some y in input.l; f(x) != f(y) }`, []string{`{"l": [1, 1.0]}`, `{"l": [1, 1]}`, `{"l": [1, 2]}`, `{"l": []}`},
+	},
+	"a key in two forms": {
+		`s[x] := json.marshal([x]) if { some x in [1, 2, input.n] }
+allow if { s[1] == "[1]"; s[input.n] == "[1]" }`, []string{`{"n": 1}`, `{"n": 1.0}`, `{"n": 2.0}`},
+	},
+	"a constant that is worked out once, with a function that is called later": {
+		`ok(x) if x == "admin"
+base if ok("admin")
+allow if { base; ok(input.sub) }`, []string{`{"sub": "a"}`, `{"sub": "b"}`, `{"sub": "admin"}`, `{"sub": "c"}`},
+	},
+	"a constant of a function that is called with a number in two forms": {
+		`f(x) := [x]
+r := f(1)
+allow if { r; not input.n; input.m }
+allow if { r; input.m; json.marshal(f(input.n)) == "[1]" }`, []string{`{"m": 1}`, `{"n": 1.0, "m": 2}`, `{"n": 1, "m": 1}`, `{"n": 1.0}`},
+	},
+	"constants in two forms": {
+		`f(x) := [x]
+r := f(1)
+q := f(1.0)
+allow if { input.m; json.marshal(r) == "[1]"; json.marshal(q) == "[1]" }
+allow if { not input.m; json.marshal(q) == "[1.0]"; json.marshal(r) == "[1.0]" }`, []string{`{"n": 1, "m": 1}`, `{"n": 1}`, `{"n": 1.0}`},
+	},
+	"a rule by keys that is constant, whole and then by key": {
+		`po[x] := x if { some x in [1.0, 2] }
+allow if { input.m; count(po) == 2; json.marshal(po[1]) == "1.0" }
+allow if { not input.m; json.marshal(po[1]) == "1" }`, []string{`{}`, `{"m": 1}`, `{}`},
+	},
+	"a constant of a rule by keys": {
+		`po[x] := [x] if { some x in [1.0, 2] }
+r := po[1]
+allow if { input.m; count(po) == 2; json.marshal(r) == "[1.0]" }
+allow if { not input.m; json.marshal(r) == "[1.0]" }`, []string{`{"m": 1}`, `{}`, `{"m": 1}`},
+	},
+	"a function of the clock": {
+		`f(x) := json.marshal(x)
+allow if { f(input.n) != "a"; f(time.now_ns() / 512000000000) == "3320312.5" }`, []string{`{"n": 3320312.5}`, `{"n": 1}`},
+	},
+	"a rule that is constant, behind a function that was called": {
+		`g(x) if x == "a"
+s contains "u" if g("a")
+allow if { input.m == "GET"; g("a"); x := s; x[input.x] }
+allow if { input.m == "POST"; x := s; x[input.x] }`,
+		[]string{`{"m": "GET", "x": "1"}`, `{"m": "POST", "x": "1"}`, `{"m": "GET", "x": "2"}`, `{"m": "GET", "x": "u"}`},
+	},
+}
+
+// TestWhatWasFound stays found.
+func TestWhatWasFound(t *testing.T) {
+	for name, tt := range found {
+		t.Run(name, func(t *testing.T) {
+			modules := map[string]string{"a.rego": "package p\n" + tt.module}
+			ours, err := rego.Compile(context.Background(), rego.Source{Modules: modules, Paths: []string{"p/allow"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, opa := &comparison{T: t}, prepareOPA(t, modules, map[string]any{}, "p/allow")["p/allow"]
+			for range 2 {
+				for _, text := range tt.inputs {
+					decoder := json.NewDecoder(strings.NewReader(text))
+					decoder.UseNumber()
+					document := map[string]any{}
+					if err := decoder.Decode(&document); err != nil {
+						t.Fatal(err)
+					}
+					c.same(ours, "p/allow", opa, document)
+				}
+			}
+		})
+	}
+}

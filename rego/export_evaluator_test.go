@@ -1,0 +1,86 @@
+package rego
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"understudy/rego/evaluator"
+)
+
+// walks :: program → what its records said.
+var walks sync.Map
+
+// walk is what the records of one program have said so far.
+type walk struct {
+	mu sync.Mutex
+	// next :: questions and answers so far → the next question, or the result.
+	next map[string]any
+}
+
+// EvalCompiled evaluates a path by the evaluator alone. It returns the forms for which a path
+// has no compiled query. The error says as well that a record breaks a promise: that the
+// evaluation is the same whether it is recorded, that the answers of a look-up are its own, and that
+// what follows after some answers is always the same.
+func EvalCompiled(p *Program, path string, input Input, now time.Time) (result Result, unsupported []*evaluator.Unsupported, err error) {
+	q := p.queries[path]
+	if q.compiled == nil {
+		return Result{}, q.unsupported, nil
+	}
+	ctx := context.Background()
+	plain := p.AskDocument(ctx, input, now, false)
+	result, err = plain.Eval(path)
+	plain.End()
+	a := p.AskDocument(ctx, input, now, true)
+	defer a.End()
+	recorded, recordedErr := a.Eval(path)
+	switch {
+	case !errors.Is(recordedErr, err) && (err == nil || recordedErr == nil || recordedErr.Error() != err.Error()):
+		return result, nil, fmt.Errorf("recording: %w, without: %w", recordedErr, err)
+	case err != nil:
+		return result, nil, err
+	case recorded.Defined != result.Defined || !reflect.DeepEqual(recorded.Value, result.Value):
+		return result, nil, fmt.Errorf("recording: %v, without: %v", recorded, result)
+	}
+	if broken := p.check(ctx, path, input, now, a.Record(), result); broken != nil {
+		return result, nil, broken
+	}
+	return result, nil, nil
+}
+
+// check holds a record against a look-up, and against the records before it.
+func (p *Program) check(ctx context.Context, path string, input Input, now time.Time, record Record, result Result) error {
+	if record.Once {
+		return nil
+	}
+	known, _ := walks.LoadOrStore(p, &walk{next: make(map[string]any)})
+	w := known.(*walk)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := path
+	follow := func(next any) error {
+		if before, ok := w.next[at]; ok && !reflect.DeepEqual(before, next) {
+			return fmt.Errorf("two things follow from one record: %v and %v", before, next)
+		}
+		w.next[at] = next
+		return nil
+	}
+	look := p.AskDocument(ctx, input, now, false)
+	defer look.End()
+	for _, entry := range record.Entries {
+		if answer, err := look.Answer(entry.Question); err != nil || answer != entry.Answer {
+			return fmt.Errorf("a look-up answers %v (%w), the evaluation %v", answer, err, entry.Answer)
+		}
+		if err := follow(fmt.Sprintf("%p", entry.Question)); err != nil {
+			return err
+		}
+		at = fmt.Sprint(at, entry.Answer)
+	}
+	return follow(Result{Defined: result.Defined, Value: result.Value})
+}
+
+// Forget forgets what the records of a program have said.
+func Forget(p *Program) { walks.Delete(p) }
