@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"understudy/authz"
+	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/servertest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
@@ -48,21 +49,23 @@ func (d twice) Check(ctx context.Context, r *authz.Request) authz.Decision {
 	return want
 }
 
-// question has what the policy reads of a request.
-func (d twice) question(ctx context.Context, r *authz.Request) wire.Question {
-	q := wire.Question{Facts: wire.FactsOf(r, false), Timeout: time.Hour}
+// question has the bytes of a request or, if none were sent, its input document.
+func (d twice) question(ctx context.Context, r *authz.Request) (q wire.Question) {
+	q = wire.Question{ID: r.ID, Time: r.Time, Timeout: time.Hour}
+	if r.Sent != nil {
+		q.Asked = wire.Check(r.Sent.CheckRequest(d.here.Reads()))
+		return q
+	}
+	document := wire.Document{Facts: wire.FactsOf(r)}
+	defer func() { q.Asked = document }()
 	reading := authz.NewBodyMemory(0).ReadOffPath(ctx, r)
 	defer reading.End()
 	input, err := r.InputOf(reading, d.here.Reads())
 	if bad := (*authz.BadRequest)(nil); errors.As(err, &bad) {
-		q.InputError = bad.Reason
-		return q
-	}
-	if err != nil {
+		document.InputError = bad.Reason
+	} else if err != nil {
 		d.t.Error(err)
-		return q
-	}
-	if q.Input, err = rego.AppendInput([]byte{}, input); err != nil {
+	} else if document.Input, err = rego.AppendInput([]byte{}, input); err != nil {
 		d.t.Error(err)
 	}
 	return q
@@ -71,7 +74,7 @@ func (d twice) question(ctx context.Context, r *authz.Request) wire.Question {
 // TestTheRehearsalProcessDecidesAlike has random policies decide random requests in this
 // process and in the rehearsal process, which knows no more of a request than is read.
 func TestTheRehearsalProcessDecidesAlike(t *testing.T) {
-	process := supervisortest.New(t)
+	process := supervisortest.Reading(t, checktest.HealthService(), 0)
 	policies, decisions := 60, make(map[authz.Failure]int)
 	for seed := range uint64(policies) {
 		policy := seededPolicy(t, seed)

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// folders are where requests of a real Envoy are, seen from extauthz and from the packages
-// in it: those of the repository, and all that were recorded, if they are beside it. The
+// folders are where requests of a real Envoy are, seen from extauthz, from the packages in it
+// and from those beside it: those of the repository, and all that were recorded, if they are beside it. The
 // same name is the same request in both.
 var folders = []string{
-	"testdata/envoy", "../testdata/envoy",
+	"testdata/envoy", "../testdata/envoy", "../extauthz/testdata/envoy",
 	"../../../shared/envoy/requests", "../../../../shared/envoy/requests",
 }
 

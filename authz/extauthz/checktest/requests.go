@@ -218,13 +218,17 @@ func HealthService() *descriptorpb.FileDescriptorSet {
 
 // Seeds are where fuzz tests begin: the requests of testdata, those of a real Envoy,
 // and random ones.
-func Seeds(f *testing.F) []*authv3.CheckRequest {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err == nil && len(files) == 0 {
-		files, err = filepath.Glob("../testdata/*.txtar")
+func Seeds(f testing.TB) []*authv3.CheckRequest {
+	var files []string
+	for _, folder := range []string{"testdata", "../testdata", "../extauthz/testdata"} {
+		found, err := filepath.Glob(folder + "/*.txtar")
+		if err != nil {
+			f.Fatal(err)
+		}
+		files = append(files, found...)
 	}
-	if err != nil || len(files) == 0 {
-		f.Fatalf("no files in testdata: %v", err)
+	if len(files) == 0 {
+		f.Fatal("no files in testdata")
 	}
 	var out []*authv3.CheckRequest
 	for _, file := range files {

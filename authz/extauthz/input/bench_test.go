@@ -74,7 +74,7 @@ func BenchmarkKey(b *testing.B) {
 			now, buffer, ok := time.Unix(1_700_000_000, 0), make([]byte, 0, 4096), false
 			b.ReportAllocs()
 			for b.Loop() {
-				buffer, ok = check.Key(policy.Reads(), now, buffer[:0])
+				buffer, ok = check.Key(b.Context(), policy.Reads(), now, buffer[:0])
 				_ = sha256.Sum256(buffer)
 			}
 			if !ok {

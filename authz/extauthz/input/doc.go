@@ -7,6 +7,9 @@
 // policy and for records, and the projection of the input document to what a policy reads,
 // with a key by which its decision is cached.
 //
+// Whoever has the bytes makes the same of them: the rehearsal process reads a request of those that
+// are sent to it (sent.go).
+//
 // The document has the form that policies for opa-envoy-plugin expect, so that they run
 // unchanged. It is not canonical protojson: names are in lowerCamelCase and only populated
 // fields are there, but times are seconds and nanos, 64-bit integers are numbers, enums are

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"context"
 	"time"
 
 	"understudy/rego"
@@ -15,14 +16,14 @@ func (r *Reader) Project(wire []byte, reads *rego.Reads) (input rego.Input, key 
 	}
 	p := newPlan("", document, reads)
 	input, err = c.input(nil, p)
-	at := rego.ValidFrom(time.Unix(1_700_000_000, 0))
+	at := rego.ValidFrom(context.Background(), time.Unix(1_700_000_000, 0))
 	return input, string(p.key(c, nil, &at)), true, err
 }
 
 // ProjectDecoded returns the input document that the full decode makes for a read set.
 func (r *Reader) ProjectDecoded(wire []byte, reads *rego.Reads) (rego.Input, error) {
 	c := &Check{}
-	if err := c.decode(wire, &r.Bodies); err != nil {
+	if err := c.decode(string(wire), &r.Bodies); err != nil {
 		return rego.Input{}, err
 	}
 	return c.input(nil, newPlan("", document, reads))
@@ -42,7 +43,7 @@ func Projecting(r *Reader, wire []byte, reads *rego.Reads) func() {
 	}
 	p, b := newPlan("", document, reads), make([]byte, 0, 4096)
 	return func() {
-		at := rego.ValidFrom(time.Unix(1_700_000_000, 0))
+		at := rego.ValidFrom(context.Background(), time.Unix(1_700_000_000, 0))
 		b = p.key(c, b[:0], &at)
 		if _, err := c.input(nil, p); err != nil {
 			panic(err)

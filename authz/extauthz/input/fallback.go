@@ -9,7 +9,7 @@ import (
 )
 
 // Fallback says why a request is decoded in full, which costs several times as much as the
-// lazy decoder; its decision is not cached then. It is never an error by itself: the full
+// lazy decoder. It is never an error by itself: the full
 // decode finds out. The zero value says that it is not decoded in full.
 type Fallback string
 
@@ -57,7 +57,7 @@ type Decodes struct {
 // full, by reason. The error is the provider's.
 func NewDecodes(provider metric.MeterProvider) (Decodes, error) {
 	counter, err := provider.Meter("understudy/extauthz").Int64Counter("understudy.full_decodes",
-		metric.WithDescription("CheckRequests that were decoded in full, by reason. A decision on one is cached only if the reason is whole_input."))
+		metric.WithDescription("CheckRequests that were decoded in full, by reason."))
 	if err != nil {
 		return Decodes{}, fmt.Errorf("making the metrics: %w", err)
 	}

@@ -228,7 +228,7 @@ func FuzzLazy(f *testing.F) {
 			if !ok || !okToo || err != nil || errToo != nil || key != other {
 				continue
 			}
-			at := rego.ValidFrom(time.Unix(1_700_000_000, 0))
+			at := rego.ValidFrom(context.Background(), time.Unix(1_700_000_000, 0))
 			observed := set.Observe()
 			if string(rego.AppendObserved(nil, observed, first, &at)) != string(rego.AppendObserved(nil, observed, second, &at)) {
 				t.Errorf("two requests share a key with %s (-a +b):\n%s", set, checktest.Difference(documentOf(t, first), documentOf(t, second)))

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"context"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -90,6 +91,50 @@ var (
 	})}
 )
 
+// bodyPlaces are where the document has the body: as it was read, and as it was sent.
+var bodyPlaces = [][]string{
+	{"parsed_body"}, {"truncated_body"}, {"attributes", "request", "http", "body"}, {"attributes", "request", "http", "rawBody"},
+}
+
+// withBodyOf returns the plan of the whole document, of whose body it has what another plan
+// takes.
+func withBodyOf(taken *plan) *plan {
+	p := everything
+	for _, path := range bodyPlaces {
+		p = p.with(path, taken.at(path))
+	}
+	return p
+}
+
+// at returns the place at a path below; nil if it is not read.
+func (p *plan) at(path []string) *plan {
+	for _, name := range path {
+		i := slices.IndexFunc(p.below, func(child *plan) bool { return child.name == name })
+		if i < 0 {
+			return nil
+		}
+		p = p.below[i]
+	}
+	return p
+}
+
+// with returns a copy with another place at a path, or without it if that is nil. There has to
+// be one.
+func (p *plan) with(path []string, place *plan) *plan {
+	out := *p
+	out.below = slices.Clone(p.below)
+	i := slices.IndexFunc(p.below, func(child *plan) bool { return child.name == path[0] })
+	switch {
+	case len(path) > 1:
+		out.below[i] = p.below[i].with(path[1:], place)
+	case place == nil:
+		out.below = slices.Delete(out.below, i, i+1)
+	default:
+		out.below[i] = place
+	}
+	return &out
+}
+
 // child returns the place of a name below; nil if it is not read.
 func (p *plan) child(name string) *plan {
 	if p.whole {
@@ -163,11 +208,11 @@ func planOf(set *authz.ReadSet) *plan {
 
 // Key is of authz.Projector. A request that was decoded in full has none: it is unusual, and
 // its decision is not cached.
-func (c *Check) Key(set *authz.ReadSet, now time.Time, b []byte) ([]byte, bool) {
+func (c *Check) Key(ctx context.Context, set *authz.ReadSet, now time.Time, b []byte) ([]byte, bool) {
 	if c.full {
 		return b, false
 	}
-	at := rego.ValidFrom(now)
+	at := rego.ValidFrom(ctx, now)
 	b = planOf(set).key(c, b, &at)
 	return b, at.Until > at.Now
 }

@@ -34,23 +34,9 @@ type Reader struct {
 type readRequest struct {
 	check   Check
 	request authz.Request
-	// wire is the CheckRequest, and reader who reads it.
-	wire   []byte
+	// wire is the CheckRequest, of which the check has parts, and reader who reads it.
+	wire   string
 	reader *Reader
-}
-
-// Reread is of [authz.Sent].
-func (a *readRequest) Reread() func() (*authz.Request, error) {
-	reader, wire := a.reader, a.wire
-	return func() (*authz.Request, error) {
-		q, _, err := reader.Read(wire)
-		return q, err
-	}
-}
-
-// BodySize is of [authz.Sent].
-func (a *readRequest) BodySize() int {
-	return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check).text)
 }
 
 // whole and bodiless make the input document, by the full decode.
@@ -58,7 +44,12 @@ func (a *readRequest) whole(reading *authz.Reading) (rego.Input, error) {
 	return a.document(reading, everything)
 }
 
-func (a *readRequest) bodiless() (rego.Input, error) { return a.document(nil, withoutBody) }
+func (a *readRequest) bodiless(reading *authz.Reading, set *authz.ReadSet) (rego.Input, error) {
+	if set == nil {
+		return a.document(reading, withoutBody)
+	}
+	return a.document(reading, withBodyOf(planOf(set)))
+}
 
 // document decodes the request in full, if that has not been done: who asks for the whole
 // input may ask in order to verify what the lazy decoder made of the request.
@@ -78,9 +69,12 @@ func (a *readRequest) document(reading *authz.Reading, p *plan) (rego.Input, err
 // the request taken apart. It is decoded in full only if the lazy decoder cannot read it,
 // and later if a policy, or a log, asks for all of it. The error is ErrNotACheck or
 // ErrEmpty.
-func (r *Reader) Read(wire []byte) (*authz.Request, *Check, error) {
+func (r *Reader) Read(wire []byte) (*authz.Request, *Check, error) { return r.ReadString(string(wire)) }
+
+// ReadString is Read without a copy of the wire.
+func (r *Reader) ReadString(wire string) (*authz.Request, *Check, error) {
 	a := &readRequest{wire: wire, reader: r}
-	if reason := a.check.readLazily(string(wire), &r.Bodies); reason != none {
+	if reason := a.check.readLazily(wire, &r.Bodies); reason != none {
 		r.Decodes.count(reason)
 		if err := a.check.decode(wire, &r.Bodies); err != nil {
 			return nil, nil, err
@@ -126,9 +120,9 @@ func (c *Check) readLazily(wire string, bodies *body.Parser) Fallback {
 // means, decodes the request and encodes it again, as every encoder does: without unknown
 // fields, with each message once. That is read as any other request, so that there is one
 // way to make a Check. The error is ErrNotACheck or ErrEmpty.
-func (c *Check) decode(wire []byte, bodies *body.Parser) error {
+func (c *Check) decode(wire string, bodies *body.Parser) error {
 	message := &authv3.CheckRequest{}
-	if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(wire, message) != nil {
+	if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(wire), message) != nil {
 		return ErrNotACheck
 	}
 	usual, err := proto.Marshal(message)
@@ -178,7 +172,7 @@ func (a *readRequest) facts() *authz.Request {
 		// Raw headers need not be UTF-8.
 		q.Method, q.Path, q.Host = validText(q.Method), validText(q.Path), validText(q.Host)
 	}
-	q.Projector, q.Source, q.WithoutBody = c, a.whole, a.bodiless
+	q.Projector, q.Source, q.WithoutBody, q.Parts = c, a.whole, a.bodiless, c.parts
 	q.RequestID = func() string { return c.Get(headerRequestID) }
 	return q
 }

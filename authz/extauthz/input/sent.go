@@ -1,0 +1,117 @@
+package input
+
+import (
+	"encoding/binary"
+	"strings"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"understudy/authz"
+)
+
+// A request can be made again of the bytes that were sent: later, or by another process.
+
+// Reread is of [authz.Sent].
+func (a *readRequest) Reread() func() (*authz.Request, error) {
+	reader, wire := a.reader, a.wire
+	return func() (*authz.Request, error) {
+		q, _, err := reader.ReadString(wire)
+		return q, err
+	}
+}
+
+// BodySize is of [authz.Sent].
+func (a *readRequest) BodySize() int {
+	return len(at.body.of(&a.check)) + len(at.rawBody.of(&a.check).text)
+}
+
+// leastLeftOut is the size of the smallest body that is left out of a request in which it is
+// not read, in bytes: to copy a smaller one takes less time than to leave it out.
+const leastLeftOut = 4 << 10
+
+// CheckRequest is of [authz.Sent]. What the lazy decoder does not read is always whole.
+func (a *readRequest) CheckRequest(set *authz.ReadSet) string {
+	if a.check.full || a.BodySize() < leastLeftOut || set == nil || planOf(set).takesBody() {
+		return a.wire
+	}
+	var b strings.Builder
+	b.Grow(sizeWithoutBody(a.wire, toBody))
+	writeWithoutBody(&b, a.wire, toBody)
+	return b.String()
+}
+
+// takesBody reports whether anything that is made of the body is read.
+func (p *plan) takesBody() bool {
+	for _, path := range bodyPlaces {
+		if p.at(path) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// toBody are the numbers of the fields of a CheckRequest that lead to the message which has the
+// body.
+var toBody = numbersOf((&authv3.CheckRequest{}).ProtoReflect().Descriptor(), "attributes", "request", "http")
+
+// numbersOf returns the numbers of fields of messages, each of which is in the one before.
+func numbersOf(message protoreflect.MessageDescriptor, names ...protoreflect.Name) (out []uint64) {
+	for _, name := range names {
+		f := message.Fields().ByName(name)
+		out = append(out, uint64(f.Number()))
+		message = f.Message()
+	}
+	return out
+}
+
+// isBody reports whether a field is the body, if it is in the message that has it: no path leads
+// further.
+func isBody(number uint64, path []uint64) bool {
+	return len(path) == 0 && (number == uint64(at.body.Number()) || number == uint64(at.rawBody.Number()))
+}
+
+// leads reports whether a field is the next message on a path.
+func leads(number uint64, path []uint64) bool { return len(path) > 0 && number == path[0] }
+
+// writeWithoutBody writes a valid message without the body, which is in the message that a path
+// leads to: of several, in each.
+func writeWithoutBody(b *strings.Builder, wire string, path []uint64) {
+	for len(wire) > 0 {
+		number, content, rest, ok := next(wire)
+		switch {
+		case !ok:
+			b.WriteString(wire)
+			return
+		case isBody(number, path):
+		case leads(number, path):
+			var start [2 * maxVarint]byte
+			size := sizeWithoutBody(content.text, path[1:])
+			b.Write(binary.AppendUvarint(binary.AppendUvarint(start[:0], number<<3|wireBytes), uint64(size)))
+			writeWithoutBody(b, content.text, path[1:])
+		default:
+			b.WriteString(wire[:len(wire)-len(rest)])
+		}
+		wire = rest
+	}
+}
+
+// sizeWithoutBody returns how many bytes writeWithoutBody writes.
+func sizeWithoutBody(wire string, path []uint64) (size int) {
+	for len(wire) > 0 {
+		number, content, rest, ok := next(wire)
+		switch {
+		case !ok:
+			return size + len(wire)
+		case isBody(number, path):
+		case leads(number, path):
+			below := sizeWithoutBody(content.text, path[1:])
+			var start [2 * maxVarint]byte
+			size += len(binary.AppendUvarint(binary.AppendUvarint(start[:0], number<<3|wireBytes), uint64(below))) + below
+		default:
+			size += len(wire) - len(rest)
+		}
+		wire = rest
+	}
+	return size
+}
