@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -36,6 +37,10 @@ type cached struct {
 // the canonical form. A larger one takes the room of several.
 const bytesPerDecision = 1 << 10
 
+// mostKept is the size of the largest decision that is kept, in the bytes of the canonical
+// form. A larger one may be too large to be verified.
+const mostKept = 512 << 10
+
 // New returns a cache of a number of decisions, of fewer if they are large, of a policy
 // that reads a set.
 func New(reads *authz.ReadSet, size int) (*Cache, error) {
@@ -50,12 +55,12 @@ func New(reads *authz.ReadSet, size int) (*Cache, error) {
 }
 
 // Find returns the decision on a request, at the request's time, if it is a hit. Nothing is
-// looked for if the request has no fingerprint.
-func (c *Cache) Find(r *authz.Request) (authz.Decision, Outcome) {
+// looked for if the request has no fingerprint, or the context is done before it is made.
+func (c *Cache) Find(ctx context.Context, r *authz.Request) (authz.Decision, Outcome) {
 	if c == nil {
 		return authz.Decision{}, NotCached
 	}
-	fingerprint, ok := r.Fingerprint(c.reads)
+	fingerprint, ok := r.Fingerprint(ctx, c.reads)
 	if !ok {
 		return authz.Decision{}, NotCached
 	}
@@ -80,11 +85,11 @@ func (c *Cache) FindAt(f authz.Fingerprint, now time.Time) (authz.Decision, bool
 
 // Keep keeps a decision on a request as long as it is valid, if it is one that can be kept.
 // It returns the decision as it will be found.
-func (c *Cache) Keep(r *authz.Request, d authz.Decision) authz.Decision {
+func (c *Cache) Keep(ctx context.Context, r *authz.Request, d authz.Decision) authz.Decision {
 	if c == nil {
 		return d
 	}
-	fingerprint, ok := r.Fingerprint(c.reads)
+	fingerprint, ok := r.Fingerprint(ctx, c.reads)
 	if !ok {
 		return d
 	}
@@ -100,6 +105,9 @@ func (c *Cache) KeepAt(f authz.Fingerprint, d authz.Decision, now time.Time) aut
 	until := d.ValidUntil().UnixNano()
 	d = d.WithValidUntil(time.Time{})
 	form, shareable := canonical(d)
+	if len(form) > mostKept {
+		return d
+	}
 	one := &d
 	if shareable && len(form) <= maxInternedSize {
 		one = c.interned.intern(d, form)

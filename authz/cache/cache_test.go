@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
@@ -47,40 +46,6 @@ func TestACacheIsBoundedInBytes(t *testing.T) {
 	}
 	if kept == 0 {
 		t.Error("nothing is kept")
-	}
-}
-
-// TestAnotherSizeForgetsNothing: a policy that gets its size again keeps what is cached.
-func TestAnotherSizeForgetsNothing(t *testing.T) {
-	const size = 400
-	compiled, err := authz.Compile(t.Context(), &adminpb.Policy{
-		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
-		Modules: map[string]string{"a.rego": "package envoy.authz\nallow if input.x"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewPolicy(compiled)
-	set := func(size int) {
-		t.Helper()
-		if err := p.SetSize(size); err != nil || !p.Caching() {
-			t.Fatalf("the error is %v, caching is %v", err, p.Caching())
-		}
-	}
-	set(size)
-	before, now := p.cache, time.Unix(1_700_000_000, 0)
-	for i := range uint64(size / 2) {
-		d := authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}
-		before.KeepAt(fingerprint(i), d.WithValidUntil(authz.Forever), now)
-	}
-	set(size / 4 * 3)
-	set(size)
-	if p.cache != before {
-		t.Fatal("the cache is another")
-	}
-	p.cache.decisions.CleanUp()
-	if kept := p.cache.decisions.EstimatedSize(); kept != size/2 {
-		t.Errorf("%d decisions are kept, want %d", kept, size/2)
 	}
 }
 

@@ -1,10 +1,9 @@
 // Package cache holds decisions that are known: it is a decorator in front of a compiled
 // policy, which does not know of it.
 //
-// A request is known by its fingerprint: the SHA-256 of what the policy can read of it, or
-// find out about it. A [Cache] maps fingerprints to decisions with their validity, and stores one
-// copy of each distinct decision, so that what a front makes of it is made once. A
-// [Policy] has a cache in front of an [authz.Policy]; where decisions come from elsewhere,
-// a Cache needs the read set alone. A cache never changes a decision: it is emptied by
-// being replaced, with its policy.
+// A [Policy] has a tree of questions in front of an [authz.Policy]: a request is asked what the
+// evaluations before it asked, and gets the decision of those that gave the same answers. Where decisions
+// are made elsewhere a [Cache] maps fingerprints to them, with their validity: the SHA-256 of what a
+// policy can read of a request. Both store one copy of each distinct decision, so that what a front makes
+// of it is made once. A cache never changes a decision: it is emptied by being replaced, with its policy.
 package cache
