@@ -37,8 +37,7 @@ type Candidate struct {
 
 // known is what is known of a policy that has compiled.
 type known struct {
-	reads    *authz.ReadSet
-	services bool
+	reads *authz.ReadSet
 	// cache is nil if decisions cannot be cached, or are not to be.
 	cache *cache.Cache
 }
@@ -69,7 +68,7 @@ func (c *Candidate) settle(cached int) {
 	}
 	// No calls of built-ins that the experiment chose are made in this process, not even to
 	// look for its decision.
-	k := &known{reads: authz.NewReadSet(facts.Reads.WithoutCalls()), services: facts.Services > 0}
+	k := &known{reads: authz.NewReadSet(facts.Reads.WithoutCalls())}
 	if facts.Cacheable && !facts.NoRules && !k.reads.Whole() && cached > 0 {
 		// The error is that of a size that is none.
 		k.cache, _ = cache.New(k.reads, cached)
@@ -126,6 +125,6 @@ func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.
 	case c.exempted.Cover(r):
 		return c.exempted.Decision(), true
 	}
-	d, outcome := c.Cache().Find(r)
+	d, outcome := c.Cache().Find(ctx, r)
 	return d, outcome == cache.Hit
 }

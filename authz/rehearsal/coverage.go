@@ -141,7 +141,7 @@ func (e *Experiment) Coverage() Coverage {
 	case c.ended || e.Candidate.remote == nil:
 		// Whatever was compared, nothing is known of the change.
 		out.Unexamined = max(1, out.Unexamined)
-	default:
+	case c.begun.Load(): // with the first request that both decide: until then there is nothing to examine
 		out.Pending = max(1, out.Pending)
 	}
 	return out

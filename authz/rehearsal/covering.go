@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,7 @@ func (s *Shadow) coverRequest(j *job, e *Experiment, urgent bool) {
 	if e.Candidate.unexamined.Load() {
 		p.end(s)
 	}
-	if key, keyed := j.coveredKey(e); p.wants(key, keyed) {
+	if key, keyed := j.coveredKey(s.work, e); p.wants(key, keyed) {
 		p.put(&covering{of: &comparing{s, *j, e}, key: key, keyed: keyed}, urgent)
 	} else if !urgent || !p.hasten(key, keyed) {
 		return
@@ -82,13 +83,13 @@ func (j *job) evaluated() bool {
 
 // coveredKey returns what both policies read of the request. keyed is false if they read the
 // whole, or it is not known yet what they read.
-func (j *job) coveredKey(e *Experiment) (key coveredKey, keyed bool) {
+func (j *job) coveredKey(ctx context.Context, e *Experiment) (key coveredKey, keyed bool) {
 	live, reads := j.live.Policy.Compiled(), e.Candidate.reads()
 	if reads == nil {
 		return key, false
 	}
-	if key.candidate, keyed = j.request.Fingerprint(reads); keyed && !live.NoOp() {
-		key.live, keyed = j.request.Fingerprint(live.Reads())
+	if key.candidate, keyed = j.request.Fingerprint(ctx, reads); keyed && !live.NoOp() {
+		key.live, keyed = j.request.Fingerprint(ctx, live.Reads())
 	}
 	return key, keyed
 }

@@ -8,7 +8,6 @@ import (
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 )
 
 // To examine a request is to have a policy evaluate it for something else than a decision to
@@ -31,7 +30,7 @@ func examine[T any](
 				q, ok = wire.Question{}, false
 			}
 		}()
-		q, err := c.examination(reads)
+		q, err := questionOf(c.shadow.config, c.job.request, reads)
 		if err != nil {
 			finish(none, err)
 		}
@@ -40,15 +39,6 @@ func examine[T any](
 	if err := ask(prepare, finish); err != nil {
 		finish(none, err)
 	}
-}
-
-// examination is the request with all that a side reads of it.
-func (c *comparing) examination(reads *authz.ReadSet) (wire.Question, error) {
-	request, config := c.job.request, c.shadow.config
-	// The facts of services are for a live policy that is to decide again.
-	q := wire.Question{Facts: wire.FactsOf(request, c.job.live.Policy.Compiled().Services() > 0), Timeout: config.Limits.Timeout}
-	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, reads) })
-	return q, err
 }
 
 // reserve takes the memory of a request of so many bytes, if there is any.

@@ -47,7 +47,7 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 		t.Fatal(err)
 	}
 	r := &rehearsed{shadow: s, reader: reader, log: out}
-	r.live = &Version{Name: "policies/web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: live}
+	r.live = &Version{Name: "policies/web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: packed(t, live)}
 	if err := r.live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,18 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	r.experiment = NewExperiment(Version{Name: "policies/web/experiments/next", Etag: "2", Source: candidate}, c)
+	r.experiment = NewExperiment(Version{Name: "policies/web/experiments/next", Etag: "2"}, c)
 	return r
+}
+
+// packed is a policy as a live version has it.
+func packed(t testing.TB, p *adminpb.Policy) *authz.Packed {
+	t.Helper()
+	out, err := authz.Pack(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // comparing is the comparison of a request that is to be made.

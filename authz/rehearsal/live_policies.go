@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"understudy/authz/cache"
 	"understudy/authz/rehearsal/supervisor"
@@ -11,6 +12,11 @@ import (
 // maxLivePolicies is how many live policies are kept compiled in the rehearsal process: each
 // takes some of its memory.
 const maxLivePolicies = 16
+
+// suspension is for how long a live policy is not asked that has ended the rehearsal process
+// again and again: what does that may be requests, and who sends them must not keep its
+// decisions from being verified for good.
+const suspension = 10 * time.Minute
 
 // LivePolicies are the live policies that the rehearsal process has compiled, those asked
 // last first: for their decisions to be verified, and compared with those of experiments in
@@ -35,8 +41,9 @@ func NewLivePolicies(process *supervisor.Supervisor) *LivePolicies {
 	return &LivePolicies{process: process}
 }
 
-// of returns the live policy in the rehearsal process; nil if there is no process, or no
-// more. Another version of the policy takes the place of the one before.
+// of returns the live policy in the rehearsal process; nil if there is no process, no
+// more, or the policy cannot be unpacked. Another version of the policy takes the place of the
+// one before.
 func (p *LivePolicies) of(live *Version) *supervisor.Candidate {
 	if p.process == nil {
 		return nil
@@ -52,7 +59,11 @@ func (p *LivePolicies) of(live *Version) *supervisor.Candidate {
 	case i >= 0 && p.known[i].policy == live.Policy:
 		one = p.known[i]
 	default:
-		one.candidate = p.process.NewCandidate(live.Source, supervisor.Options{Name: live.Name + " (live)"})
+		source, err := live.Source.Policy()
+		if err != nil {
+			return nil
+		}
+		one.candidate = p.process.NewCandidate(source, supervisor.Options{Name: live.Name + " (live)", Suspension: suspension})
 		if i >= 0 {
 			p.known[i].candidate.Close()
 		}

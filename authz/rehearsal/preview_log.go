@@ -2,7 +2,6 @@ package rehearsal
 
 import (
 	"errors"
-	"hash/maphash"
 	"math"
 	"strconv"
 	"strings"
@@ -37,16 +36,9 @@ func ParsePreviewLog(s string) (PreviewLog, error) {
 	return PreviewLog{skipped: 1 - rate}, nil
 }
 
-// seed makes the choice of requests another one in each process, so that nobody can
-// ask for IDs that are not recorded.
-var seed = maphash.MakeSeed()
-
 // keeps reports whether a comparison on the request of a decision ID is recorded.
 func (l PreviewLog) keeps(d authz.Difference, decisionID string) bool {
-	if d != authz.Unchanged || l.skipped == 0 {
-		return true
-	}
-	return l.skipped < 1 && float64(maphash.String(seed, decisionID)) >= l.skipped*math.MaxUint64
+	return d != authz.Unchanged || authz.Sampled(decisionID, 1-l.skipped)
 }
 
 // sampled reports whether a record stands for others, and the part that it is.

@@ -52,8 +52,7 @@ func (c *comparing) prepare() (q wire.Question, ok bool) {
 		c.done(authz.Decision{}, supervisor.ErrChanged)
 		return q, false
 	}
-	q = wire.Question{Facts: wire.FactsOf(request, k.services), Timeout: config.Limits.Timeout}
-	err := encodeInput(config, request, &q, func(reading *authz.Reading) (rego.Input, error) { return request.InputOf(reading, k.reads) })
+	q, err := questionOf(config, request, k.reads)
 	if err != nil {
 		c.done(authz.Unreadable(err), nil)
 		return q, false
@@ -61,29 +60,44 @@ func (c *comparing) prepare() (q wire.Question, ok bool) {
 	return q, true
 }
 
-// encodeInput sets the input of a question, within the bounds of reading off the request
-// path. A request that has none is asked about as such.
-func encodeInput(
-	config Config, r *authz.Request, q *wire.Question, source func(*authz.Reading) (rego.Input, error),
-) error {
+// questionOf makes the question about a request for who reads a set of it: of the bytes that Envoy
+// sent, as they are, or of the input document if there are none. The error is why there is no
+// document now, as that of a Source.
+func questionOf(config Config, r *authz.Request, reads *authz.ReadSet) (q wire.Question, err error) {
+	q = wire.Question{ID: r.ID, Time: r.Time, Timeout: config.Limits.Timeout}
+	if sent := sentBytes(r, reads); sent != "" {
+		q.Asked = wire.Check(sent)
+		return q, nil
+	}
+	q.Asked, err = documentOf(config, r)
+	return q, err
+}
+
+// sentBytes is the CheckRequest of which a request was made, for who reads a set of it; empty if
+// there is none.
+func sentBytes(r *authz.Request, reads *authz.ReadSet) string {
+	if r.Sent == nil {
+		return ""
+	}
+	return r.Sent.CheckRequest(reads)
+}
+
+// documentOf makes the input document of a request, within the bounds of reading off the request
+// path. A request that can have none crosses as such.
+func documentOf(config Config, r *authz.Request) (wire.Document, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), config.Limits.Timeout)
 	defer cancel()
 	reading := config.Bodies.ReadOffPath(ctx, r)
 	defer reading.End()
-	input, err := source(reading)
-	var bad *authz.BadRequest
+	out := wire.Document{Facts: wire.FactsOf(r)}
+	input, err := r.Input(reading)
 	switch {
-	case errors.As(err, &bad):
-		q.InputError = bad.Reason
-		return nil
-	case err != nil && authz.Unreadable(err).Failure == authz.FailureRequest:
-		q.InputError = authz.Unreadable(err).Reason
-		return nil
-	case err != nil:
-		return err
+	case err == nil:
+		out.Input, err = rego.AppendInput(make([]byte, 0, 1024), input)
+	case authz.Unreadable(err).Failure == authz.FailureRequest:
+		out.InputError, err = authz.Unreadable(err).Reason, nil
 	}
-	q.Input, err = rego.AppendInput(make([]byte, 0, 1024), input)
-	return err
+	return out, err
 }
 
 // call answers a call of an external service: as the live policy was answered, if it asked
@@ -138,7 +152,7 @@ func (c *comparing) done(d authz.Decision, err error) {
 	case c.job.replay != nil && d.Failure == authz.FailureNotCalled:
 		c.drop(DropNotAsked)
 	default:
-		c.compare(c.experiment.Candidate.Cache().Keep(c.job.request, d))
+		c.compare(c.experiment.Candidate.Cache().Keep(c.shadow.work, c.job.request, d))
 	}
 }
 
@@ -162,6 +176,7 @@ func (c *comparing) compare(d authz.Decision) {
 	if c.job.replay != nil {
 		return // records are of requests as they happen
 	}
+	c.job.report(&c.shadow.config, compared)
 	c.shadow.record(c.job.ctx, &c.job, compared)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/cache"
@@ -30,6 +29,10 @@ type Config struct {
 	Live *LivePolicies
 	// Node is the sidecar whose requests are rehearsed.
 	Node authz.Node
+	// Differing is called once for each request on which an experiment decides otherwise than
+	// the live policy, with the span of its check: off the request path, by several goroutines.
+	// Nil is called never. What is replayed is not reported.
+	Differing func(trace.SpanContext, *Version, *authz.Request, authz.Decision)
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *Recorder
 	// Bodies bounds what reading requests again may cost.
@@ -77,8 +80,8 @@ type Version struct {
 	// Policy is nil if it did not compile, and for an experiment: this process compiles live
 	// policies alone.
 	Policy *cache.Policy
-	// Source is the message that was compiled.
-	Source *adminpb.Policy
+	// Source is what was compiled, of a live policy. That of an experiment is its candidate's.
+	Source *authz.Packed
 }
 
 // Experiment is an ACTIVE experiment of a live policy. It is safe for concurrent use.
@@ -144,6 +147,8 @@ type job struct {
 	// pattern is that of the request, by patterns; nil if nothing is counted.
 	pattern  *evidence.Pattern
 	patterns *evidence.Patterns
+	// differs says that Config.Differing was called; nil if there is no need to.
+	differs *atomic.Bool
 	// counted says that the comparison was made; it is set in a copy for one experiment.
 	counted bool
 	// held is the part of a job that waits for the rehearsal process; nil while none does.
@@ -190,10 +195,21 @@ func New(config Config) (*Shadow, error) {
 // Offer hands over a request that the live policy has decided, to be decided by the
 // experiments, which must not be modified. It never waits.
 func (s *Shadow) Offer(ctx context.Context, live *Version, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
-	s.pool.Offer(job{
+	j := job{
 		trace: trace.SpanContextFromContext(ctx), live: live, experiments: experiments, request: request, decision: decision,
 		bytes: request.Held(),
-	})
+	}
+	if s.config.Differing != nil {
+		j.differs = new(atomic.Bool)
+	}
+	s.pool.Offer(j)
+}
+
+// report calls Config.Differing if the comparison is the first of its request that differs.
+func (j *job) report(config *Config, c *comparison) {
+	if c.difference != authz.Unchanged && j.differs != nil && j.differs.CompareAndSwap(false, true) {
+		config.Differing(j.trace, j.live, j.request, j.decision)
+	}
 }
 
 // drainTime bounds how long the rehearsal process is waited for at shutdown.

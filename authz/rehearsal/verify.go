@@ -2,19 +2,15 @@ package rehearsal
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
+	"time"
 
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 )
 
 // verifyEvery is how many decisions by shortcut there are, on average, for one that is
@@ -23,9 +19,10 @@ import (
 const verifyEvery = 1024
 
 // Verifier decides some live requests again, from the whole input, without a cache, a
-// projection or an index of the data. If that gives another decision, a shortcut is wrong:
-// that is counted and logged, and the policy takes none any more. It is a check of
-// ourselves that a test cannot replace. It is safe for concurrent use.
+// projection or an index of the data. If that gives another decision, or none, a shortcut is
+// wrong: that is counted and logged, and the policy takes none any more. It is a check of
+// ourselves that a test cannot replace, and nothing that a request has in it may prevent it:
+// what does is counted by its reason. It is safe for concurrent use.
 type Verifier struct {
 	config Config
 	// dice draws the decisions that are verified.
@@ -34,11 +31,20 @@ type Verifier struct {
 	// policies are the live policies in the rehearsal process.
 	policies *LivePolicies
 
-	// verifications counts the decisions that were to be decided again; mismatches those
-	// that were not the same.
-	verifications, mismatches metric.Int64Counter
-	options                   diagnostics.Options
+	// timeout bounds a second decision.
+	timeout time.Duration
+	counts  *verifications
 }
+
+const (
+	// verifyQueue is how many decisions may wait to be verified. With the next the oldest
+	// one is not: who sends what takes long to verify keeps nothing else from being chosen.
+	verifyQueue = 256
+	// verifyTime bounds a second decision. It is much longer than a live one may take, and than
+	// that of an experiment: it is made without any index, on a process of low priority, and
+	// one that ends too early verifies nothing.
+	verifyTime = 5 * time.Second
+)
 
 // verification is one live decision that is to be decided again.
 type verification struct {
@@ -49,58 +55,24 @@ type verification struct {
 	bytes int
 }
 
-// verified says what became of a decision that was to be decided again. It is a metric
-// label.
-type verified string
-
-const (
-	// verifyDone: both decisions are there and were compared.
-	verifyDone verified = "done"
-	// verifyShed: there was no room for it off the request path.
-	verifyShed verified = "shed"
-	// verifyFailed: the second decision could not be made, which says nothing about the
-	// first.
-	verifyFailed verified = "failed"
-)
-
-func (v verified) Attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{attribute.String("outcome", string(v))}
-}
-
-// NewVerifier returns a verifier that does nothing until Run. Of the limits, a verification
-// has the timeout of an experiment, and one worker. The error is that of the meters.
+// NewVerifier returns a verifier that does nothing until Run. It has one worker. The error is
+// that of the meters.
 func NewVerifier(config Config) (*Verifier, error) {
 	config.Limits = config.Limits.withDefaults()
-	v := &Verifier{config: config, dice: rand.Uint64, policies: config.live()}
+	v := &Verifier{
+		config: config, dice: rand.Uint64, policies: config.live(), timeout: max(verifyTime, config.Limits.Timeout),
+	}
+	most := config.Limits.QueueBytes
 	v.pool = background.NewPool(background.Jobs[verification]{
-		Workers: 1, Queue: config.Limits.Queue, Bytes: config.Limits.QueueBytes,
-		Size: func(j verification) int { return j.bytes },
+		Workers: 1, Queue: verifyQueue, Bytes: most, ShedOldest: true,
+		// One always fits, however much its sender made of it.
+		Size: func(j verification) int { return min(j.bytes, most) },
 		Do:   v.verify,
-		Shed: func(verification, background.DropReason) { v.count(verifyShed) },
+		Shed: func(_ verification, why background.DropReason) { v.counts.add(verifyShed, verifyReason(why)) },
 	})
-	return v, v.measure(config.Output.Meters)
-}
-
-// measure makes the counters, visible from the beginning.
-func (v *Verifier) measure(provider metric.MeterProvider) error {
-	meter := provider.Meter("understudy/authz")
-	var errs [2]error
-	v.mismatches, errs[0] = meter.Int64Counter("understudy.verification.mismatches",
-		metric.WithDescription("Decisions by shortcut that the whole input does not give. Any is a bug."))
-	v.verifications, errs[1] = meter.Int64Counter("understudy.verifications",
-		metric.WithDescription("Live decisions that were to be decided again from the whole input, by outcome: done, shed or failed."))
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
-	}
-	for _, outcome := range []verified{verifyDone, verifyShed, verifyFailed} {
-		v.verifications.Add(context.Background(), 0, diagnostics.Option(&v.options, outcome))
-	}
-	v.mismatches.Add(context.Background(), 0)
-	return nil
-}
-
-func (v *Verifier) count(outcome verified) {
-	v.verifications.Add(context.Background(), 1, diagnostics.Option(&v.options, outcome))
+	var err error
+	v.counts, err = newVerifications(config.Output.Meters)
+	return v, err
 }
 
 // Offer hands over a live decision; one in verifyEvery is verified, unless a second one
@@ -127,7 +99,7 @@ func (v *Verifier) Run(ctx context.Context) {
 	v.pool.Run(ctx)
 }
 
-// verify decides a request again, in the time that an experiment has.
+// verify decides a request again.
 func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verification) {
 	defer v.survive(j)
 	again, err := v.again(ctx, j)
@@ -135,25 +107,28 @@ func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verifica
 		v.config.Output.Panics.ReportRehearsal(context.Background(),
 			slog.String("of", j.live.Name), slog.String("decision_id", j.request.ID))
 	}
-	if err != nil || !again.Failure.Lasting() {
-		v.count(verifyFailed)
-		return
+	outcome, reason := outcomeOf(again, err)
+	v.counts.add(outcome, reason)
+	if reason == reasonUndecided || outcome == verifyDone && !authz.SameDecision(j.decision, again) {
+		j.live.Policy.Compiled().Distrust()
+		v.counts.mismatches.Add(context.Background(), 1)
+		v.logMismatch(ctx, j, again)
 	}
-	v.count(verifyDone)
-	if authz.SameDecision(j.decision, again) {
-		return
-	}
-	j.live.Policy.Compiled().Distrust()
-	v.mismatches.Add(context.Background(), 1)
-	v.logMismatch(ctx, j, again)
 }
 
 // again returns the decision of the rehearsal process on the whole input.
 func (v *Verifier) again(ctx context.Context, j verification) (authz.Decision, error) {
-	ask := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
-		return v.policies.of(j.live).Decide(supervisor.Question{Prepare: prepare, Done: done})
+	candidate := v.policies.of(j.live)
+	question := func() (wire.Question, error) {
+		if err := candidate.Compiled(); err != nil {
+			return wire.Question{}, err
+		}
+		return v.question(j)
 	}
-	return await(ctx, func() (wire.Question, error) { return v.question(j) }, ask)
+	ask := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
+		return candidate.Decide(supervisor.Question{Prepare: prepare, Done: done})
+	}
+	return await(ctx, question, ask)
 }
 
 // await asks the rehearsal process a question and waits for the answer, until ctx is done.
@@ -185,24 +160,10 @@ func await[T any](
 	}
 }
 
-// question is the request with its whole input, of which no shortcut is taken.
-func (v *Verifier) question(j verification) (q wire.Question, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			v.report(cause, j)
-			err = errPanicked
-		}
-	}()
-	q = wire.Question{Facts: wire.FactsOf(j.request, false), Timeout: v.config.Limits.Timeout, Plain: true}
-	return q, encodeInput(v.config, j.request, &q, j.request.Input)
-}
-
-var errPanicked = errors.New("reading the request panicked")
-
 // survive is deferred: what panics costs a verification, not the process.
 func (v *Verifier) survive(j verification) {
 	if cause := recover(); cause != nil {
-		v.count(verifyFailed)
+		v.counts.add(verifyFailed, reasonPanic)
 		v.report(cause, j)
 	}
 }
@@ -237,16 +198,6 @@ func (v *Verifier) logMismatch(ctx context.Context, j verification, again authz.
 
 // blame asks the rehearsal process which rule it is. That is none if it does not say.
 func (v *Verifier) blame(ctx context.Context, j verification) wire.Blamed {
-	question := func() (wire.Question, error) {
-		q, err := v.question(j)
-		narrow := q
-		if err == nil {
-			set := j.live.Policy.Compiled().Reads()
-			err = encodeInput(v.config, j.request, &narrow, func(r *authz.Reading) (rego.Input, error) { return j.request.InputOf(r, set) })
-		}
-		q.Narrow = narrow.Input
-		return q, err
-	}
-	blamed, _ := await(ctx, question, v.policies.of(j.live).Blame)
+	blamed, _ := await(ctx, func() (wire.Question, error) { return v.question(j) }, v.policies.of(j.live).Blame)
 	return blamed
 }

@@ -23,7 +23,18 @@ import (
 // whole.
 func readAs(document map[string]any, now time.Time) *authz.Request {
 	input := func() (rego.Input, error) { return rego.NewInput(document) }
-	return &authz.Request{ID: "id", Operation: authz.OperationCheck, Time: now, Source: func(*authz.Reading) (rego.Input, error) { return input() }, Projector: projectorOf{document["x"], input}}
+	return &authz.Request{
+		ID: "id", Operation: authz.OperationCheck, Time: now, Source: func(*authz.Reading) (rego.Input, error) { return input() },
+		Projector: projectorOf{document["x"], input}, Parts: partsOf(document),
+	}
+}
+
+// partsOf makes the parts of a request of a document.
+func partsOf(document map[string]any) func(*authz.Reading) (rego.Request, error) {
+	return func(*authz.Reading) (rego.Request, error) {
+		input, err := rego.NewInput(document)
+		return rego.RequestOf(input), err
+	}
 }
 
 // projectorOf makes the same input for every set.
@@ -32,7 +43,7 @@ type projectorOf struct {
 	input func() (rego.Input, error)
 }
 
-func (p projectorOf) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
+func (p projectorOf) Key(_ context.Context, _ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	text, _ := p.x.(string)
 	return append(b, text...), true
 }
@@ -70,7 +81,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := &Version{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: policy}
+	live := &Version{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: packed(t, policy)}
 	if err := live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +140,14 @@ func counted(t *testing.T, reader *sdkmetric.ManualReader, name, value string) (
 func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
 	v, live, reader := verifying(t, `input.x == "a"`)
 	now := time.Unix(1_700_000_000, 0)
-	ask := func() *authz.Request { return readAs(map[string]any{"x": "b"}, now) }
-	other := ask() // it has the same key, and is projected to something else
-	other.Projector = projectorOf{"b", func() (rego.Input, error) { return rego.NewInput(map[string]any{"x": "a"}) }}
-	decide(t, live, other)
-
-	d := decide(t, live, ask())
-	if d.Verdict != authz.Allow {
+	ask := func() *authz.Request {
+		r := readAs(map[string]any{"x": "b"}, now)
+		r.Parts = partsOf(map[string]any{"x": "a"})
+		return r
+	}
+	decide(t, live, ask())
+	d, outcome := live.Policy.Find(t.Context(), ask())
+	if d.Verdict != authz.Allow || outcome != cache.Hit {
 		t.Fatalf("got %+v; want the one that is cached", d)
 	}
 	v.verify(t.Context(), nil, verification{live: live, request: ask(), decision: d})
@@ -211,7 +223,7 @@ func TestWhatIsVerified(t *testing.T) {
 // evaluation that has not ended proves nothing.
 func TestVerifyingEndsInTime(t *testing.T) {
 	v, live, reader := verifying(t, `count([1 | some a in numbers.range(1, 100000); some b in numbers.range(1, 100000); a == b]) == 1`)
-	v.config.Limits.Timeout = time.Millisecond
+	v.timeout = time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r := readAs(nil, time.Unix(1_700_000_000, 0))
@@ -222,8 +234,8 @@ func TestVerifyingEndsInTime(t *testing.T) {
 	if n := mismatches(t, reader); n != 0 {
 		t.Errorf("%d mismatches are counted, want none", n)
 	}
-	if n := counted(t, reader, "understudy.verifications", "failed"); n != 1 {
-		t.Errorf("%d failed verifications are counted, want 1", n)
+	if n := counted(t, reader, "understudy.verifications", "deadline"); n != 1 {
+		t.Errorf("%d verifications that ended too late are counted, want 1", n)
 	}
 }
 
@@ -246,26 +258,30 @@ func TestTrafficThatRepeatsItselfHidesNothing(t *testing.T) {
 	}
 }
 
-// TestAMismatchLeadsToTheRule has one rule of two read too little, so that it sees
-// another input than the whole one.
+// TestAMismatchLeadsToTheRule has one rule of two decide otherwise each time, as it would by a
+// shortcut that is wrong.
 func TestAMismatchLeadsToTheRule(t *testing.T) {
-	policy := allowing("true")
-	policy.Modules["b.rego"] = "package b\nallow if input.y == 1"
-	policy.Rules = append(policy.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
 	for name, tt := range map[string]struct {
-		shortcut map[string]any
-		want     []string
+		second string
+		want   []string
 	}{
-		"a wrong projection": {map[string]any{"y": 1}, []string{"rule=second", "path=b/allow", "shortcut=evaluation", "again_by=second"}},
-		"a wrong cache":      {map[string]any{}, []string{`rule=""`, `shortcut="decision cache"`, "again_by=second"}},
+		"a wrong evaluation": {
+			`allow := {"allowed": true, "headers": {"x": sprintf("%d", [rand.intn(input.attributes.request.http.path, 1000000000)])}}`,
+			[]string{"rule=second", "path=b/allow", "shortcut=evaluation", "again=ALLOW"},
+		},
+		"a wrong cache": {
+			`allow if input.attributes.request.http.method == "PUT"`,
+			[]string{`rule=""`, `shortcut="decision cache"`, "again_by=second"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			policy := allowing("true")
+			policy.Modules["b.rego"] = "package b\n" + tt.second
+			policy.Rules = append(policy.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
 			var out bytes.Buffer
 			v, live, reader := verifyingPolicy(t, policy, slog.New(slog.NewTextHandler(&out, nil)))
-			r := readAs(map[string]any{}, time.Unix(1_700_000_000, 0))
-			r.Projector = projectorOf{"", func() (rego.Input, error) { return rego.NewInput(tt.shortcut) }}
 			d := authz.Decision{Verdict: authz.Allow, Plain: true, Value: true}
-			v.verify(t.Context(), nil, verification{live: live, request: r, decision: d})
+			v.verify(t.Context(), nil, verification{live: live, request: sent{method: "GET", path: "/a"}.request(t), decision: d})
 			if n := mismatches(t, reader); n != 1 {
 				t.Errorf("%d mismatches are counted, want 1", n)
 			}
@@ -285,7 +301,7 @@ func TestAVerificationThatIsShedIsCounted(t *testing.T) {
 	cancel()
 	v.Run(ended) // what is offered after the end is shed
 	v.Offer(live, readAs(nil, time.Unix(0, 0)), authz.Decision{})
-	if n := counted(t, reader, "understudy.verifications", "shed"); n != 1 {
+	if n := counted(t, reader, "understudy.verifications", "shutdown"); n != 1 {
 		t.Errorf("%d shed verifications are counted, want 1", n)
 	}
 }

@@ -18,11 +18,14 @@ type Options struct {
 	// Bound applies the bounds of the parent to the process, which then collects garbage as they
 	// need it. Nil applies none.
 	Bound func(wire.Hello)
+	// Confine takes from the process what it needs no more, before it reads the first policy. What
+	// fails is told the parent, and the process goes on. Nil confines nothing, and tells nothing.
+	Confine func() error
 	// Exit ends the process. Nil closes the stream.
 	Exit func()
-	// Before is called before each evaluation, in its goroutine, with the facts of the
-	// request: for tests. Nil does nothing.
-	Before func(context.Context, wire.Facts)
+	// Before is called before each decision, in its goroutine, with the question: for tests.
+	// Nil does nothing.
+	Before func(context.Context, wire.Question)
 }
 
 // Serve does what a parent asks over a stream, until that ends or is closed. A clean end of
@@ -52,10 +55,12 @@ type child struct {
 	conn    *wire.Conn
 	options Options
 	hello   wire.Hello
-	lanes   map[uint64]*lane
-	calls   *calls
-	watch   *watch
-	running sync.WaitGroup
+	// requests is how all lanes read what they are asked about.
+	requests *requests
+	lanes    map[uint64]*lane
+	calls    *calls
+	watch    *watch
+	running  sync.WaitGroup
 	// ending says that the process ends by itself.
 	ending atomic.Bool
 }
@@ -78,9 +83,24 @@ func (c *child) greet() error {
 	if c.options.Bound != nil {
 		c.options.Bound(c.hello)
 	}
+	ready := c.confine()
+	if c.requests, err = newRequests(c.hello); err != nil {
+		return err
+	}
 	c.watch = newWatch(c)
 	c.running.Go(c.watch.run)
-	return c.conn.Send(wire.Frame{Kind: wire.KindReady})
+	return c.conn.Send(wire.Frame{Kind: wire.KindReady, Payload: wire.Marshal(ready)})
+}
+
+// confine confines the process, and returns what is to be told of that.
+func (c *child) confine() (told wire.Ready) {
+	if c.options.Confine == nil {
+		return told
+	}
+	if err := c.options.Confine(); err != nil {
+		told.Unconfined = err.Error()
+	}
+	return told
 }
 
 // take does what one frame says, or hands it to its lane.

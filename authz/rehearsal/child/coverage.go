@@ -84,8 +84,13 @@ func (l *lane) covered(w *work, q wire.Question, about []byte) (seen []coverage.
 	if l.policy == nil {
 		return nil, errNotCompiled
 	}
+	r, reading, err := l.child.requests.read(w.ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer reading.End()
 	tracer := coverage.NewTracer(targets)
-	if err := l.policy.Cover(w.ctx, request(q, q.Input), tracer); err != nil {
+	if err := l.policy.Cover(w.ctx, reading, r, tracer); err != nil {
 		return nil, err
 	}
 	return tracer.Seen(), nil

@@ -6,6 +6,8 @@
 // what is asked of it in order; so an evaluation that takes long delays no other lane, and
 // the parent knows what each lane was doing when the process died.
 //
+// Before it reads the first policy it is confined (package sandbox), and says so if that fails.
+//
 // It watches itself: it ends, saying why, when it uses more memory than it may, when an
 // evaluation goes on although it was cancelled, and when a compilation takes too long. None
 // of these can be ended in any other way in a process of Go.

@@ -7,7 +7,6 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 )
 
 // question reads the question of a piece of work, which has its time from now on.
@@ -49,9 +48,17 @@ func (l *lane) decide(w *work, q wire.Question) (d authz.Decision) {
 		}
 	}()
 	if l.child.options.Before != nil {
-		l.child.options.Before(w.ctx, q.Facts)
+		l.child.options.Before(w.ctx, q)
 	}
-	return l.policy.Decide(w.ctx, request(q, q.Input), authz.Conditions{Shadow: true, Plain: q.Plain, Services: services{l, w.frame}})
+	r, reading, err := l.child.requests.read(w.ctx, q)
+	if err != nil {
+		return authz.Unreadable(err)
+	}
+	defer reading.End()
+	if _, ok := q.Asked.(wire.Check); ok && q.Plain {
+		l.wholly(w.ctx, r, reading)
+	}
+	return l.policy.Decide(w.ctx, r, authz.Conditions{Shadow: true, Plain: q.Plain, Reading: reading, Services: services{l, w.frame}})
 }
 
 // encode returns the payload of a decision, which is good until the next one.
@@ -67,27 +74,4 @@ func (l *lane) encode(d authz.Decision) []byte {
 	}
 	l.buffer = payload
 	return payload
-}
-
-// request returns the request of a question with one of its inputs.
-func request(q wire.Question, input []byte) *authz.Request {
-	r := q.Facts.Request()
-	r.Source = func(*authz.Reading) (rego.Input, error) {
-		if q.Input == nil {
-			return rego.Input{}, &authz.BadRequest{Reason: q.InputError}
-		}
-		return rego.ParseInput(input)
-	}
-	return r
-}
-
-// blame finds the rule whose shortcut is wrong.
-func (l *lane) blame(w *work) {
-	q, cancel, err := l.question(w)
-	defer cancel()
-	var out wire.Blamed
-	if err == nil && l.policy != nil {
-		out.Rule, out.Path = l.policy.Blame(w.ctx, request(q, q.Input), request(q, q.Narrow))
-	}
-	l.answer(w.frame, wire.KindBlamed, wire.Marshal(out))
 }

@@ -11,6 +11,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/background"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego/regotest"
 )
@@ -108,7 +109,7 @@ func (l *lane) do(f wire.Frame) {
 
 // begin makes it known what is under way.
 func (l *lane) begin(w *work) {
-	w.begun = processorTime()
+	w.begun = background.ProcessorTime()
 	l.work.Store(w)
 	l.child.watch.begin()
 }

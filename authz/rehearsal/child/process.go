@@ -7,12 +7,24 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
+
+	"understudy/authz/rehearsal/sandbox"
+	"understudy/rego"
 )
 
-// Main is the whole process, on the stream that the parent has handed over. It returns the
-// exit code. It takes no signal that a terminal sends to all of a group: it ends with its
+// Main is the whole process. It returns the exit code.
+func Main(build string) int { return Run(ProcessOptions(build)) }
+
+// ProcessOptions are the options of a process of its own.
+func ProcessOptions(build string) Options {
+	return Options{Build: build, Bound: Bound, Confine: confine, Exit: func() { os.Exit(exitEnding) }}
+}
+
+// Run is a process with these options, on the stream that the parent has handed over. It returns
+// the exit code. It takes no signal that a terminal sends to all of a group: it ends with its
 // stream.
-func Main(build string) int {
+func Run(options Options) int {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	// Of a crash, the parent wants the first line.
 	debug.SetTraceback("none")
@@ -24,11 +36,18 @@ func Main(build string) int {
 	if err != nil {
 		return exitFailure
 	}
-	if err := Serve(stream, Options{Build: build, Bound: Bound, Exit: func() { os.Exit(exitEnding) }}); err != nil {
+	if err := Serve(stream, options); err != nil {
 		_, _ = io.WriteString(os.Stderr, "understudy rehearse: "+err.Error()+"\n")
 		return exitFailure
 	}
 	return 0
+}
+
+// confine is the sandbox. What is read of a file only when it is needed is read before.
+func confine() error {
+	_, _ = time.Now().Local().Zone()
+	rego.LoadTimeZones()
+	return sandbox.Enter()
 }
 
 // The exit codes. A child that has said why it ends has another one than one that fails.

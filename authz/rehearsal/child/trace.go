@@ -49,5 +49,10 @@ func (l *lane) traced(w *work, q wire.Question, path string) (t explain.Trace, e
 	if l.policy == nil {
 		return explain.Trace{}, errNotCompiled
 	}
-	return l.policy.Trace(w.ctx, request(q, q.Input), path)
+	r, reading, err := l.child.requests.read(w.ctx, q)
+	if err != nil {
+		return explain.Trace{}, err
+	}
+	defer reading.End()
+	return l.policy.Trace(w.ctx, reading, r, path)
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"understudy/authz/background"
 	"understudy/authz/rehearsal/wire"
 )
 
@@ -110,7 +111,7 @@ func (w *watch) look(lanes bool) {
 func (w *watch) lookAtLanes() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, busy := processorTime(), time.Duration(max(1, w.busy.Load()))
+	now, busy := background.ProcessorTime(), time.Duration(max(1, w.busy.Load()))
 	for l := range w.lanes {
 		under := l.work.Load()
 		if under == nil {

@@ -26,7 +26,8 @@ type Process struct {
 	state string
 }
 
-// Start starts the process.
+// Start starts the process, which has no privileges. From then on no process of the same user can
+// read the memory of this one.
 func Start() (*Process, error) {
 	cmd := exec.CommandContext(context.Background(), executable(), Argument)
 	// A binary that is several programs chooses by its name.
@@ -34,12 +35,16 @@ func Start() (*Process, error) {
 	cmd.Dir = string(os.PathSeparator)
 	cmd.Env = environment()
 	keepFiles()
+	keepMemory()
 	p := &Process{cmd: cmd, stderr: &head{}, ended: make(chan struct{})}
 	cmd.Stderr = p.stderr
 	// Nobody else has its standard error: this is for a system on which that is not so.
 	cmd.WaitDelay = time.Second
-	var err error
-	if p.ReadWriteCloser, err = start(cmd); err != nil {
+	err := unprivileged(func() (err error) {
+		p.ReadWriteCloser, err = start(cmd)
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("starting the rehearsal process: %w", err)
 	}
 	go p.wait()
@@ -51,7 +56,9 @@ func Start() (*Process, error) {
 // gets its part of the processor; nobody waits for this process.
 const Collector = "GODEBUG=gcstoptheworld=1"
 
-// environment has what compiling and evaluating depend on, and no more: it may have secrets.
+// environment has what compiling and evaluating depend on, and no more: it may have secrets. With
+// GOCOVERDIR, a binary that counts coverage does not complain that it is missing; a process that
+// is confined writes no counters.
 func environment() []string {
 	collector := Collector
 	if value := os.Getenv("GODEBUG"); value != "" {

@@ -20,6 +20,8 @@ func (sent) Reread() func() (*authz.Request, error) {
 
 func (s sent) BodySize() int { return int(s) }
 
+func (sent) CheckRequest(*authz.ReadSet) string { return "" }
+
 // sample is one with a clock and draws of the test's own.
 func sample(most int) (*Requests, *time.Time) {
 	now := time.Unix(1_800_000_000, 0)

@@ -34,7 +34,7 @@ func BenchmarkCrossing(b *testing.B) {
 					if err != nil {
 						panic(err)
 					}
-					return wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: "id"}, Timeout: time.Hour, Input: encoded}, true
+					return wire.Question{ID: "id", Time: time.Unix(1, 0), Timeout: time.Hour, Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded}}, true
 				},
 				Done: func(authz.Decision, error) { done() },
 			})

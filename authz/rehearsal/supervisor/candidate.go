@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"sync"
+	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -28,6 +29,9 @@ type Options struct {
 	Name string
 	// Keeps says that the process stays while the candidate is there.
 	Keeps bool
+	// Suspension is for how long it is not asked after it has ended the process again and again.
+	// Zero means until it is closed.
+	Suspension time.Duration
 	// Queue is the number of questions that may wait. Zero means 4096.
 	Queue int
 }
@@ -41,7 +45,8 @@ func (s *Supervisor) NewCandidate(p *adminpb.Policy, options Options) *Candidate
 		return c
 	}
 	l, err := s.newLane(&lane{
-		name: options.Name, source: source, compiled: c.compiled, keeps: options.Keeps, room: cmp.Or(options.Queue, defaultQueue),
+		name: options.Name, source: source, compiled: c.compiled, keeps: options.Keeps, suspension: options.Suspension,
+		room: cmp.Or(options.Queue, defaultQueue),
 	})
 	if err != nil {
 		c.resolve(authz.Facts{}, err)
@@ -57,6 +62,12 @@ func (c *Candidate) Ready() <-chan struct{} { return c.ready }
 // Facts returns what is known of the policy, once it is ready. The error is that of a policy
 // that does not compile.
 func (c *Candidate) Facts() (authz.Facts, error) { return c.facts, c.err }
+
+// Compiled waits until it is known whether the policy compiles, and returns why it does not.
+func (c *Candidate) Compiled() error {
+	<-c.ready
+	return c.err
+}
 
 func (c *Candidate) resolve(facts authz.Facts, err error) {
 	c.settle.Do(func() {
@@ -128,7 +139,8 @@ func (c *Candidate) Decide(q Question) error {
 }
 
 // Blame asks the candidate which rule decides otherwise by shortcut than without, without
-// waiting. done is called as that of a Question; the rule is empty if there is none.
+// waiting. done is called as that of a Question; the rule is empty if there is none, or the
+// request is not asked about by its bytes.
 func (c *Candidate) Blame(prepare func() (wire.Question, bool), done func(wire.Blamed, error)) error {
 	return c.offer(&task{
 		kind:    wire.KindBlame,
@@ -155,20 +167,31 @@ func encode(about []byte, prepare func() (wire.Question, bool), failed func(erro
 	if !ok {
 		return nil, false
 	}
-	payload, err := make([]byte, 0, 512+len(about)+len(question.Input)), error(nil)
+	payload, err := make([]byte, 0, 512+len(about)+size(question.Asked)), error(nil)
 	if about != nil {
 		payload, err = wire.AppendAbout(payload, about, question)
 	} else {
 		payload, err = wire.AppendQuestion(payload, question)
 	}
 	if err == nil && len(payload) > wire.MaxQuestion {
-		err = fmt.Errorf("what it reads of the request has %d bytes; an experiment may read %d", len(payload), wire.MaxQuestion)
+		err = fmt.Errorf("the request has %d bytes; an experiment may read %d", len(payload), wire.MaxQuestion)
 	}
 	if err != nil {
 		failed(err)
 		return nil, false
 	}
 	return payload, true
+}
+
+// size is how many bytes a request takes, but for what all of them have.
+func size(asked wire.Asked) int {
+	switch asked := asked.(type) {
+	case wire.Check:
+		return len(asked)
+	case wire.Document:
+		return len(asked.Input)
+	}
+	return 0
 }
 
 // Close ends the candidate: what waits for it is ended with ErrChanged before Close returns,

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"understudy/authz"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego/coverage"
@@ -22,7 +23,11 @@ func TestCoverageOfAnotherProcess(t *testing.T) {
 		err     error
 	}
 	diffed := make(chan outcome, 1)
-	if err := c.Changes(before, after, func(changes coverage.Changes, err error) { diffed <- outcome{changes, err} }); err != nil {
+	live, err := authz.Pack(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Changes(live, after, func(changes coverage.Changes, err error) { diffed <- outcome{changes, err} }); err != nil {
 		t.Fatal(err)
 	}
 	got := <-diffed
@@ -62,7 +67,7 @@ func TestCoverageEndsInTime(t *testing.T) {
 		t.Error("an evaluation without an end was covered")
 	}
 	err = c.Cover(supervisor.Targets(nil), func() (wire.Question, bool) {
-		return wire.Question{Input: make([]byte, wire.MaxQuestion), Timeout: time.Minute}, true
+		return wire.Question{Asked: wire.Document{Input: make([]byte, wire.MaxQuestion)}, Timeout: time.Minute}, true
 	},
 		func(_ []coverage.Seen, err error) { failed <- err })
 	if err != nil {

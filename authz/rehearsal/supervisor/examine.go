@@ -7,6 +7,7 @@ import (
 	"time"
 
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego/coverage"
 	"understudy/rego/explain"
@@ -91,21 +92,32 @@ const diffTime = 10 * time.Second
 
 // Changes asks which rules only one of the policies has, of which the candidate's is the
 // second, without waiting and behind all decisions. done is called as that of a Question.
-func (c *Candidate) Changes(live, candidate *adminpb.Policy, done func(coverage.Changes, error)) error {
+func (c *Candidate) Changes(live *authz.Packed, candidate *adminpb.Policy, done func(coverage.Changes, error)) error {
 	prepare := func() ([]byte, bool) {
-		l, err := marshal(live)
-		if err == nil {
-			var own []byte
-			if own, err = marshal(candidate); err == nil {
-				return wire.Marshal(wire.DiffRequest{Live: l, Candidate: own, Timeout: diffTime}), true
-			}
+		request, err := diffOf(live, candidate)
+		if err != nil {
+			done(coverage.Changes{}, fmt.Errorf("encoding the policies: %w", err))
+			return nil, false
 		}
-		done(coverage.Changes{}, fmt.Errorf("encoding the policies: %w", err))
-		return nil, false
+		return wire.Marshal(request), true
 	}
 	return c.offer(&task{kind: wire.KindDiff, last: true, prepare: prepare, done: func(answer []byte, err error) {
 		var diffed wire.Diffed
 		err = readAnswer(answer, err, &diffed, &diffed.Failed)
 		done(diffed.Changes, err)
 	}})
+}
+
+// diffOf is the question what differs between two policies.
+func diffOf(live *authz.Packed, candidate *adminpb.Policy) (wire.DiffRequest, error) {
+	request := wire.DiffRequest{Timeout: diffTime}
+	policy, err := live.Policy()
+	if err != nil {
+		return request, err
+	}
+	if request.Live, err = marshal(policy); err != nil {
+		return request, err
+	}
+	request.Candidate, err = marshal(candidate)
+	return request, err
 }

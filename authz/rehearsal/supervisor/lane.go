@@ -31,6 +31,8 @@ type lane struct {
 	compiled func(payload []byte, err error)
 	// keeps says that the process stays while the lane is there.
 	keeps bool
+	// suspension is how long the lane is suspended if it is; zero for good.
+	suspension time.Duration
 	// changed is signalled when the lane may go on.
 	changed *sync.Cond
 
@@ -80,7 +82,7 @@ func (l *lane) offer(t *task) error {
 		return ErrShutdown
 	case l.closed:
 		return ErrChanged
-	case l.suspended != nil:
+	case l.isSuspended():
 		return l.suspended
 	case len(l.queue) >= l.room:
 		return ErrQueueFull
@@ -95,6 +97,14 @@ func (l *lane) offer(t *task) error {
 	}
 	l.changed.Signal()
 	return nil
+}
+
+// isSuspended reports whether the lane is suspended, still. The mutex is held.
+func (l *lane) isSuspended() bool {
+	if l.suspended != nil && l.suspension > 0 && time.Since(l.charges[len(l.charges)-1]) > l.suspension {
+		l.suspended, l.charges = nil, nil
+	}
+	return l.suspended != nil
 }
 
 // end ends the lane: what waits or is under way is finished with an error before it returns,

@@ -67,6 +67,7 @@ func (n *session) greet() error {
 	config := n.s.config
 	hello := wire.Hello{
 		Build: config.Build, Memory: config.Memory, CompileTime: config.CompileTime * detector, StuckTime: config.StuckTime * detector,
+		Descriptors: config.Descriptors, BodyMemory: config.BodyMemory,
 	}
 	if err := n.conn.Send(wire.Frame{Kind: wire.KindHello, Payload: wire.Marshal(hello)}); err != nil {
 		return err
@@ -75,10 +76,19 @@ func (n *session) greet() error {
 	if err != nil {
 		return err
 	}
+	var ready wire.Ready
 	if f.Kind != wire.KindReady {
 		return wire.ErrFrame
 	}
+	if err := wire.Unmarshal(f.Payload, &ready); err != nil {
+		return err
+	}
 	s := n.s
+	if ready.Unconfined != "" {
+		s.unconfined.Do(func() {
+			s.log.Info("the rehearsal process runs without a sandbox: a fault in the evaluation of an experiment would have the rights of this user", "reason", ready.Unconfined)
+		})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.watch.started()

@@ -32,6 +32,13 @@ type Config struct {
 	// StuckTime bounds how long an evaluation goes on after it was cancelled, in processor
 	// time of the child. Zero means 2 s.
 	StuckTime time.Duration
+	// Descriptors is the marshalled descriptor set by which the child reads the bodies of gRPC
+	// requests. Empty means that it reads none.
+	Descriptors []byte
+	// BodyMemory is how much memory reading bodies may take for live decisions, in bytes. The
+	// child takes half of it at most, and a quarter of Memory. Zero is the default of
+	// [authz.NewBodyMemory].
+	BodyMemory int64
 	// Idle is after what time a child ends that nobody needs. Zero means three minutes.
 	Idle time.Duration
 	// Logger gets deaths and suspensions. Nil means that nothing is logged.
@@ -93,6 +100,8 @@ type Supervisor struct {
 	// closing is closed by Close, and closed when all has ended.
 	closing, closed chan struct{}
 	lanesRunning    sync.WaitGroup
+	// unconfined has it said once that the children are not confined.
+	unconfined sync.Once
 
 	mu       sync.Mutex
 	lanes    map[uint64]*lane

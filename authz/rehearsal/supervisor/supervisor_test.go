@@ -113,8 +113,8 @@ func ask(c *supervisor.Candidate, x string, timeout time.Duration) <-chan asked 
 				panic(err)
 			}
 			return wire.Question{
-				Facts:   wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: x},
-				Timeout: timeout, Input: encoded,
+				ID: x, Time: time.Unix(1, 0), Timeout: timeout,
+				Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded},
 			}, true
 		},
 		Done: func(d authz.Decision, err error) { out <- asked{d, err} },
@@ -411,8 +411,8 @@ func TestStuckIsCharged(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	s, err := supervisor.New(supervisor.Config{StuckTime: time.Millisecond, Start: supervisortest.StartWith(child.Options{
-		Before: func(_ context.Context, f wire.Facts) {
-			for f.ID == "stuck" {
+		Before: func(_ context.Context, q wire.Question) {
+			for q.ID == "stuck" {
 				select {
 				case <-release:
 					return

@@ -34,7 +34,7 @@ func aboutX(x string, timeout time.Duration) func() (wire.Question, bool) {
 		if err != nil {
 			panic(err)
 		}
-		return wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0), Operation: authz.OperationCheck, ID: x}, Timeout: timeout, Input: encoded}, true
+		return wire.Question{ID: x, Time: time.Unix(1, 0), Timeout: timeout, Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: encoded}}, true
 	}
 }
 
@@ -96,7 +96,7 @@ func TestDecisionsGoBeforeTraces(t *testing.T) {
 	hold := make(chan struct{})
 	s, err := supervisor.New(supervisor.Config{
 		Memory: 1 << 40, StuckTime: time.Hour,
-		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.Facts) { <-hold }}),
+		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.Question) { <-hold }}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -267,8 +267,11 @@ func (s *Supervisor) report(e end, v verdict) {
 	s.log.Warn("the rehearsal process ended and is started again; live decisions are not affected", about...)
 	if v.suspended {
 		s.metrics.suspended(context.Background())
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "an experiment ended the rehearsal process again and again, and is not evaluated any "+
-			"more, until its content changes or it is started again; its records are errors",
-			slog.String("resource", v.guilty.name), slog.String("reason", v.guilt.Error()))
+		what := "an experiment ended the rehearsal process again and again, and is not evaluated any " +
+			"more, until its content changes or it is started again; its records are errors"
+		if v.guilty.suspension > 0 {
+			what = "a live policy ended the rehearsal process again and again; for a while its decisions are not verified"
+		}
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, what, slog.String("resource", v.guilty.name), slog.String("reason", v.guilt.Error()))
 	}
 }

@@ -23,6 +23,18 @@ type Hello struct {
 	// StuckTime bounds how long an evaluation goes on after it was cancelled, in processor
 	// time of the child.
 	StuckTime time.Duration
+	// Descriptors is the marshalled descriptor set by which the bodies of gRPC requests are
+	// read; empty if they are not.
+	Descriptors []byte
+	// BodyMemory is how much memory reading bodies may take for live decisions, in bytes; zero
+	// is the default.
+	BodyMemory int64
+}
+
+// Ready is what the child says of itself before it reads anything but Hello.
+type Ready struct {
+	// Unconfined is why the child could not be confined; empty if it is.
+	Unconfined string `json:",omitempty"`
 }
 
 // Compiled is what became of a policy.

@@ -4,6 +4,9 @@
 // sent for each request are compact; those of rare ones are JSON or protobuf. Both ends are
 // the same binary, so that nothing here has versions; [Hello] makes sure of it.
 //
+// A request crosses as the bytes that Envoy sent, and is read on the other side; one of another
+// front crosses as its input document.
+//
 // A frame belongs to a lane, which is one compiled policy in the child. What is sent in a
 // lane is done and answered in order, one after the other; lanes do not wait for each other.
 package wire

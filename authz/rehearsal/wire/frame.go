@@ -26,7 +26,7 @@ const (
 	// answered by KindDecided.
 	KindEvaluate
 	// KindBlame finds the rule that decides otherwise by shortcut than without. It has a
-	// Question with both inputs and is answered by KindBlamed.
+	// Question about a Check and is answered by KindBlamed.
 	KindBlame
 	// KindAnswer answers a KindCall.
 	KindAnswer
@@ -47,7 +47,7 @@ const (
 
 // The frames from the child to the parent.
 const (
-	// KindReady answers KindHello.
+	// KindReady answers KindHello. It has a Ready.
 	KindReady Kind = iota + 65
 	// KindCompiled has a Compiled.
 	KindCompiled

@@ -94,18 +94,20 @@ func TestNestingIsBoundedAlike(t *testing.T) {
 }
 
 var questions = []wire.Question{
-	{Facts: wire.Facts{Time: time.Unix(1, 2), Operation: authz.OperationCheck, ID: "x"}, Input: []byte{}, Narrow: []byte{}},
-	{
+	{Time: time.Unix(1, 2), ID: "x", Asked: wire.Document{Facts: wire.Facts{Operation: authz.OperationCheck}, Input: []byte{}}},
+	{Time: time.Unix(1, 2), ID: "x", Timeout: time.Minute, Asked: wire.Check("a CheckRequest")},
+	{Plain: true, Time: time.Unix(0, 0), Asked: wire.Check("")},
+	{Time: time.Unix(1, 2), Timeout: time.Second, Plain: true, Asked: wire.Document{
 		Facts: wire.Facts{
-			Time: time.Unix(1, 2), Operation: authz.OperationCheckCreate, Method: "check-create", Host: "h", Principal: "p", Path: "/",
+			Operation: authz.OperationCheckCreate, Method: "check-create", Host: "h", Principal: "p", Path: "/",
 			Project: authz.Project{ID: "i", Name: "n", Domain: "d"},
 			Reservation: &authz.Reservation{
 				Lease: map[string]any{"n": json.Number("10000000000000001")}, Start: time.Unix(3, 0).UTC(), Project: "q", Invalid: "why",
 			},
 		},
-		Timeout: time.Second, Plain: true, Input: []byte("input"), Narrow: []byte("narrow"),
-	},
-	{Facts: wire.Facts{Time: time.Unix(0, 0)}, InputError: "The body does not parse.", Narrow: []byte{}},
+		Input: []byte("input"),
+	}},
+	{Time: time.Unix(0, 0), Asked: wire.Document{InputError: "The body does not parse."}},
 }
 
 func TestQuestionIsExact(t *testing.T) {
@@ -232,7 +234,7 @@ func TestFramesKeepTheirOrder(t *testing.T) {
 
 // TestAbout puts what is asked for before a question, and takes it off again.
 func TestAbout(t *testing.T) {
-	want := wire.Question{Facts: wire.Facts{Time: time.Unix(1, 0).Local(), Operation: authz.OperationCheck, ID: "id"}, Timeout: time.Second, Narrow: []byte{}, Input: []byte("in")}
+	want := wire.Question{ID: "id", Time: time.Unix(1, 0).Local(), Timeout: time.Second, Asked: wire.Check("in")}
 	payload, err := wire.AppendAbout(nil, []byte(`{"Path":"a"}`), want)
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +244,7 @@ func TestAbout(t *testing.T) {
 		t.Errorf("got %s, %+v, %v; want what was put in", about, got, err)
 	}
 	for n := range payload {
-		if _, q, err := wire.ParseAbout(payload[:n]); err == nil && len(q.Input) == len(want.Input) {
+		if _, q, err := wire.ParseAbout(payload[:n]); err == nil && q.Asked == want.Asked {
 			t.Errorf("the first %d bytes are taken for the whole", n)
 		}
 	}

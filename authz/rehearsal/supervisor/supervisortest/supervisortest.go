@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/supervisor"
 )
@@ -33,7 +36,20 @@ func StartWith(options child.Options) func() (supervisor.Child, error) {
 // tests of that process against what it happens to do.
 func New(t testing.TB) *supervisor.Supervisor {
 	t.Helper()
-	s, err := supervisor.New(supervisor.Config{Start: Start, Memory: 1 << 40, CompileTime: time.Hour, StuckTime: time.Hour})
+	return Reading(t, nil, 0)
+}
+
+// Reading is New of children that read the bodies of gRPC requests by a descriptor set, which
+// may be nil, with so much memory for bodies, as a [supervisor.Config] has it.
+func Reading(t testing.TB, set *descriptorpb.FileDescriptorSet, bodyMemory int64) *supervisor.Supervisor {
+	t.Helper()
+	descriptors, err := proto.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := supervisor.New(supervisor.Config{
+		Start: Start, Memory: 1 << 40, CompileTime: time.Hour, StuckTime: time.Hour, Descriptors: descriptors, BodyMemory: bodyMemory,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,289 @@
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/protobuf/proto"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/extauthz/checktest"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/authz/rehearsal/wire"
+	"understudy/rego/coverage"
+	"understudy/rego/explain"
+)
+
+// posting is a POST of JSON, as bytes.
+func posting(t testing.TB, content string) string {
+	t.Helper()
+	sent, err := proto.Marshal(checktest.HTTP(&authv3.AttributeContext_HttpRequest{
+		Method: "POST", Path: "/orders", Host: "shop", Headers: map[string]string{"content-type": "application/json"}, Body: content,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(sent)
+}
+
+// TestTheProcessBoundsWhatItReads: of bodies, by the bound of live decisions and what is left of
+// it for work off the request path, so that each request fails as it would have in this process.
+func TestTheProcessBoundsWhatItReads(t *testing.T) {
+	const limit = 100 << 10
+	process := supervisortest.Reading(t, nil, limit)
+	c := newCrossing(t, process, seeing{term: "input.parsed_body"}.policy())
+	failures := make(map[authz.Failure]int)
+	for round := range 3 { // what was taken is given back
+		for values := 1; values < 300; values += 37 {
+			sent := posting(t, "["+strings.Repeat("1,", values)+"1]")
+			r := c.read(t, sent)
+			reading := authz.NewBodyMemory(limit).ReadOffPath(t.Context(), r)
+			want := c.live.Decide(t.Context(), r, authz.Conditions{Shadow: true, Reading: reading})
+			got, _ := c.there(t, c.read(t, sent))
+			if failures[got.Failure]++; !authz.SameDecision(want, got) {
+				t.Errorf("round %d, %d values: got %+v, want %+v", round, values, got, want)
+			}
+		}
+	}
+	for _, failure := range []authz.Failure{"", authz.FailureOverloaded, authz.FailureRequest} {
+		if failures[failure] == 0 {
+			t.Errorf("no decision is of the kind %q: %v", failure, failures)
+		}
+	}
+}
+
+// TestALiveDecisionIsVerifiedWithAllTheMemory that it had, and an examination gets what is left for
+// comparisons.
+func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
+	c := newCrossing(t, supervisortest.Reading(t, nil, 12<<20), seeing{term: "count(input.parsed_body)"}.policy())
+	for values, most := range map[int]authz.Failure{10: "", 16_000: authz.FailureOverloaded, 30_000: authz.FailureRequest} {
+		got, q := c.there(t, c.read(t, posting(t, "["+strings.Repeat("1,", values-1)+"1]")))
+		q.Plain = true
+		again := c.answer(t, q)
+		if want := strings.ReplaceAll(string(most), string(authz.FailureOverloaded), ""); got.Failure != most || string(again.Failure) != want {
+			t.Errorf("%d values: a comparison fails with %q, a verification with %q; want %q and %q", values, got.Failure, again.Failure, most, want)
+		}
+		q.Plain = false
+		prepare, examined := func() (wire.Question, bool) { return q, true }, make(chan error, 2)
+		err := errors.Join(
+			c.remote.Trace("envoy/authz/allow", prepare, func(_ explain.Trace, err error) { examined <- err }),
+			c.remote.Cover(supervisor.Targets(nil), prepare, func(_ []coverage.Seen, err error) { examined <- err }),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if traced, covered := <-examined, <-examined; (traced == nil) != (most == "") || (covered == nil) != (most == "") {
+			t.Errorf("%d values: examinations end with %v and %v", values, traced, covered)
+		}
+	}
+}
+
+// TestWhatThereIsNoMemoryForIsDropped, as before the bytes crossed: it is no difference.
+func TestWhatThereIsNoMemoryForIsDropped(t *testing.T) {
+	p := allowing("input.parsed_body[0] == 1")
+	r := rehearse(t, supervisortest.Reading(t, nil, 100<<10), p, p)
+	for i, values := range []int{1, 150} {
+		c := r.comparing(t, newCrossing(t, r.shadow.config.Process, p).read(t, posting(t, "["+strings.Repeat("1,", values)+"1]")))
+		r.shadow.one(&c.job, r.experiment)
+		r.shadow.underWay.Wait()
+		if n := r.experiment.Candidate.tally.dropped[DropBodyMemory]; n != int64(i) {
+			t.Errorf("of %d values: %d comparisons are dropped for memory, want %d", values, n, i)
+		}
+		if n := counted(t, r.reader, "understudy.preview.comparisons", "UNCHANGED"); n != 1 {
+			t.Errorf("of %d values: %d comparisons are made, want 1", values, n)
+		}
+	}
+}
+
+// TestBytesThatAreNoCheckAreDenied: the front never sends such, and nothing allows them.
+func TestBytesThatAreNoCheckAreDenied(t *testing.T) {
+	c := newCrossing(t, supervisortest.New(t), allowing("true"))
+	for _, sent := range []wire.Check{"", "\x0a", "\x0a\x05x", wire.Check(strings.Repeat("\xff", 100))} {
+		d := c.answer(t, wire.Question{ID: "id", Time: moment, Timeout: time.Hour, Asked: sent})
+		if d.Failure != authz.FailureRequest || d.Verdict != authz.Deny {
+			t.Errorf("%q: got %+v, want BAD_REQUEST", sent, d)
+		}
+	}
+}
+
+// calling notes what a service is asked.
+type calling struct{ asked []string }
+
+func (c *calling) Call(_ context.Context, to *url.URL, body []byte, _ bool) authz.ServiceReply {
+	c.asked = append(c.asked, to.String(), string(body))
+	return authz.ServiceReply{Outcome: authz.ServiceDenies, Message: "no"}
+}
+
+func (*calling) Reused(context.Context) {}
+
+// TestServicesAreAskedTheSame: method, host, path, principal and attributes of a request are in
+// its bytes; so is the project, by which it may be exempt.
+func TestServicesAreAskedTheSame(t *testing.T) {
+	p := &adminpb.Policy{ExemptedProjects: []string{"free"}, Rules: []*adminpb.PolicyRule{{
+		RuleId: "s", Filter: &adminpb.PolicyRule_ExternalService{ExternalService: &adminpb.ExternalServiceFilter{EndpointUrl: "https://usage.example.com"}},
+	}}}
+	c := newCrossing(t, supervisortest.New(t), p)
+	for project, calls := range map[string]int{"free": 0, "other": 1} {
+		request := checktest.Istio()
+		request.Attributes.ContextExtensions = map[string]string{"project_id": project}
+		sent, err := proto.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, here := c.read(t, string(sent)), &calling{}
+		want := c.live.Decide(t.Context(), r, authz.Conditions{Shadow: true, Services: here})
+		there, answers := &calling{}, make(chan authz.Decision, 1)
+		q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}, r, c.live.Reads())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.remote.Decide(supervisor.Question{
+			Prepare: func() (wire.Question, bool) { return q, true },
+			Call: func(call wire.Call) wire.Answer {
+				return answerCall(call, func(to *url.URL) authz.ServiceReply { return there.Call(t.Context(), to, call.Body, false) })
+			},
+			Done: func(d authz.Decision, _ error) { answers <- d },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answers; !authz.SameDecision(want, got) {
+			t.Errorf("%s: got %+v, want %+v", project, got, want)
+		}
+		if len(here.asked) != 2*calls || !slices.Equal(here.asked, there.asked) {
+			t.Errorf("%s: the service is asked %q, want %q", project, there.asked, here.asked)
+		}
+	}
+}
+
+// TestBytesAreExamined: causes, coverage and noise come of the bytes, and a body that neither
+// policy reads prevents none of them, however bad it is.
+func TestBytesAreExamined(t *testing.T) {
+	for name, content := range map[string]string{"small": "{", "large": strings.Repeat("{", 5000), "too many values": strings.Repeat("[1,", 60_000)} {
+		t.Run(name, func(t *testing.T) {
+			method := func(is string) *adminpb.Policy {
+				return allowing(`input.attributes.request.http.method == "` + is + `"`)
+			}
+			r := rehearse(t, supervisortest.New(t), method("POST"), method("GET"))
+			r.shadow.coverPause = func(time.Duration, bool) time.Duration { return 0 }
+			r.shadow.dice = func() uint64 { return 0 }
+			r.know(t)
+			request := newCrossing(t, r.shadow.config.Process, method("GET")).read(t, posting(t, content))
+			c := r.comparing(t, request)
+			if request.Sent == nil || c.job.decision.Verdict != authz.Allow {
+				t.Fatalf("the live policy decides %+v", c.job.decision)
+			}
+			want := []explain.Expression{{File: "a.rego", Line: 2, Text: `input.attributes.request.http.method == "GET"`}}
+			if got := r.explained(t, c, denied(authz.FailureUndefined)); !slices.Equal(got, want) {
+				t.Errorf("got the causes %v, want %v", got, want)
+			}
+			r.shadow.sample(&c.job)
+			r.shadow.cover(&c.job, r.experiment)
+			r.shadow.underWay.Wait()
+			if got := r.experiment.Noise(); got.Sampled != 1 || got.Differed != 0 {
+				t.Errorf("got the noise %+v, want that both decisions are the same", got)
+			}
+			covered := r.experiment.Coverage()
+			if !slices.ContainsFunc(covered.Rules, func(rule coverage.Rule) bool { return rule.SeenTrue }) {
+				t.Errorf("got the coverage %+v, want that the rule of the live policy was true", covered)
+			}
+			if request.Held() != request.Size {
+				t.Errorf("the request holds %d bytes and has %d: something of it was parsed here", request.Held(), request.Size)
+			}
+		})
+	}
+}
+
+// TestNothingIsParsedHere: a comparison of a policy that reads the body takes none of the memory
+// for bodies in this process, and what waits holds what was sent alone.
+func TestNothingIsParsedHere(t *testing.T) {
+	c := newCrossing(t, supervisortest.New(t), seeing{term: "input.parsed_body"}.policy())
+	sent := posting(t, `{"a": [1, 2, 3]}`)
+	r := c.read(t, sent)
+	full := authz.NewBodyMemory(1) // no body can be read
+	q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: full}, r, c.live.Reads())
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := wire.AppendQuestion(nil, q)
+	if err != nil || !bytes.HasSuffix(payload, []byte(sent)) || len(payload) > len(sent)+64 {
+		t.Errorf("got %d bytes and %v; want the %d that were sent, and little more", len(payload), err, len(sent))
+	}
+	if r.Held() != len(sent) {
+		t.Errorf("the request holds %d bytes, want the %d that were sent", r.Held(), len(sent))
+	}
+}
+
+// TestABlameByBytes: of the rules of a policy the one is named that decides in two ways, and none
+// where all decide in one, whatever body the request has.
+func TestABlameByBytes(t *testing.T) {
+	policy := func(second string) *adminpb.Policy {
+		p := allowing(`input.attributes.request.http.method == "POST"`)
+		p.Modules["b.rego"] = "package b\nallow if " + second
+		p.Rules = append(p.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
+		return p
+	}
+	process := supervisortest.New(t)
+	for _, tt := range []struct{ second, want string }{
+		{`rand.intn(input.attributes.request.http.path, 2) == 1`, "second"},
+		{`input.attributes.request.http.path == "/orders"`, ""},
+		{"not input.parsed_body.secret", ""},
+	} {
+		c := newCrossing(t, process, policy(tt.second))
+		blamed := make(map[string]int)
+		for i := range 60 {
+			content := []string{"{}", "{", "[" + strings.Repeat("1,", 60_000) + "1]"}[i%3]
+			q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}}, c.read(t, posting(t, content)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Plain = true
+			answers := make(chan wire.Blamed, 1)
+			err = c.remote.Blame(func() (wire.Question, bool) { return q, true }, func(b wire.Blamed, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- b
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			blamed[(<-answers).Rule]++
+		}
+		if len(blamed) > 2 || tt.want != "" && blamed[tt.want] == 0 || blamed["main"] != 0 || tt.want == "" && blamed[""] != 60 {
+			t.Errorf("%s: blamed are %v, want %q alone", tt.second, blamed, tt.want)
+		}
+	}
+}
+
+// TestTheWholeOfBytesIsVerified: a live decision is made again of the whole input that the bytes
+// have, by a policy that can tell; and of a large body that it does not read nothing crosses.
+func TestTheWholeOfBytesIsVerified(t *testing.T) {
+	v, live, _ := verifying(t, pathOnly)
+	for name, tt := range map[string]struct {
+		s     sent
+		whole bool
+	}{
+		"a small body": {sent{method: "POST", path: "/pub/1", body: "{}"}, true},
+		"a large body": {sent{method: "POST", path: "/pub/1", body: strings.Repeat("x", 5<<20)}, false},
+	} {
+		r := tt.s.request(t)
+		q, err := v.question(verification{live: live, request: r, decision: decide(t, live, r)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check, ok := q.Asked.(wire.Check)
+		if !ok || !q.Plain || (len(check) == r.Size) != tt.whole || len(check) > r.Size {
+			t.Errorf("%s: %d bytes of %d cross as %T, plainly %v", name, len(check), r.Size, q.Asked, q.Plain)
+		}
+	}
+}
