@@ -110,8 +110,18 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 		reads = reads.Union(f.reads())
 	}
 	policy.reads = NewReadSet(reads)
+	for _, place := range bodyPlaces {
+		if reads.Child(place) != nil {
+			policy.required = append(policy.required, place)
+		}
+	}
 	return policy, nil
 }
+
+// bodyPlaces are where the input has what is read of the body. A body that a rule may read has to parse,
+// as opa-envoy-plugin has it, whether this request's evaluation asks for it or not: so no answer depends
+// on what is cached.
+var bodyPlaces = []string{"parsed_body", "truncated_body"}
 
 // checkRules checks the chain as such.
 func checkRules(rules []*adminpb.PolicyRule) []Violation {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"understudy/authz/diagnostics"
+	"understudy/rego"
 )
 
 // Conditions are those under which a policy decides a request. The zero value bounds and
@@ -15,22 +16,25 @@ type Conditions struct {
 	Name string
 	// Shadow says that an experiment decides, off the request path. It has no effects.
 	Shadow bool
-	// Plain says that no shortcut is taken: the whole input is made, and no index of the
-	// data is used.
+	// Plain says that no shortcut is taken: OPA alone decides, by the whole input.
 	Plain bool
 	// Default is the decision on a check of Envoy's where there is no policy, or one
 	// without rules. A reservation is allowed there.
 	Default Verdict
-	// Timeout bounds the decision. Zero means that its context alone does.
+	// Timeout bounds the decision, without the time for which a Pacer lets it wait. Zero
+	// means that its context alone does.
 	Timeout time.Duration
 	// Reading bounds what reading the request may cost. If it is nil, Bodies does; if that
 	// is nil too, nothing does.
 	Reading *Reading
 	Bodies  *BodyMemory
-	// Pacer bounds what long evaluations cost the short ones; nil bounds nothing.
+	// Pacer says when the decision may go on; nil means always.
 	Pacer Pacer
 	// Services calls external services. If it is nil, none is called.
 	Services Services
+	// Learned is called with what was learned of the request and the decision that was made of it, and returns
+	// that decision. Nil means that nothing is written down. The record is right until it returns.
+	Learned func(rego.Record, Decision) Decision
 	// NotifyFailed is called with a rule that could not be notified of the end of a
 	// reservation, and the decision that it failed in; nil if nobody is to know.
 	NotifyFailed func(ctx context.Context, r *Request, rule string, d Decision)
@@ -38,18 +42,23 @@ type Conditions struct {
 	Panics *diagnostics.Panics
 }
 
-// Pacer makes long evaluations give way to short ones. It is safe for concurrent use.
+// Pacer bounds how many decisions are evaluated at a time. It is safe for concurrent use.
 type Pacer interface {
-	// Pace returns how one decision takes part in that, and the context by which it is
-	// evaluated.
-	Pace(ctx context.Context) (context.Context, Pace)
+	// Pace returns how the decision on a request takes part in that, and the context by which
+	// it is evaluated. That ends when the decision has taken timeout, zero for no bound: the
+	// time for which it waited for others is not counted.
+	Pace(ctx context.Context, r *Request, timeout time.Duration) (context.Context, Pace)
 }
 
-// Pace is how one decision takes part in pacing. It belongs to the goroutine that makes
-// the decision.
+// Pace is how one decision takes part. It belongs to the goroutine that makes the decision.
 type Pace interface {
+	// Enter returns when a rule may be evaluated, or with the error of the decision's context.
+	Enter() error
 	// Leave is called when a rule has been evaluated. A later rule may follow.
 	Leave()
+	// Outside is called before the decision waits for somebody else. It returns the context to
+	// wait with, and what is called afterwards. That time is counted.
+	Outside() (context.Context, context.CancelFunc)
 	// TimedOut is called when an evaluation ran out of time, or was stopped by who paces
 	// it. It returns which failure that is, and why.
 	TimedOut() (Failure, string)
@@ -59,10 +68,32 @@ type Pace interface {
 type question struct {
 	Conditions
 	request *Request
-	// input makes what the chain reads of the input document.
+	// asks is how the request is asked for; nil if it is there as a document alone, which input
+	// makes.
+	asks  *rego.Asking
 	input inputSource
+	// required are places of the input that have to be readable, whether they are asked for or not.
+	required []string
+	// unreadable is why the request cannot be asked for; nil if it can.
+	unreadable error
 	// pace is nil if nothing is paced.
 	pace Pace
+}
+
+// enter waits until a rule may be evaluated.
+func (q question) enter() error {
+	if q.pace == nil {
+		return nil
+	}
+	return q.pace.Enter()
+}
+
+// outside is called before somebody else is waited for, with the context of the decision.
+func (q question) outside(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.pace == nil {
+		return ctx, func() {}
+	}
+	return q.pace.Outside()
 }
 
 // leave says that a rule has been evaluated.

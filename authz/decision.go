@@ -240,8 +240,8 @@ const (
 	FailureError Failure = "EVALUATION_ERROR"
 	// FailureDeadline: the evaluation ran out of time.
 	FailureDeadline Failure = "DEADLINE_EXCEEDED"
-	// FailureOverloaded: so much is under way that the request could not be read; or its
-	// evaluation was a long one, and the time was over while others had the processors.
+	// FailureOverloaded: so much is under way that the request could not be read, or was not
+	// evaluated for as long as the caller waits.
 	FailureOverloaded Failure = "OVERLOADED"
 	// FailureCanceled: the caller left before there was a decision. Nobody is denied, and
 	// nothing has failed.

@@ -3,10 +3,11 @@
 // A [Policy] is a chain of filters, compiled from what the control plane stores. It
 // decides a [Request] under [Conditions]: each filter in order, the first denial ends the
 // chain, and the outcome is a [Decision], complete enough to be compared with another one.
-// What a policy can read of a request is known when it is compiled (its [ReadSet]), and a
-// request is projected to that for an evaluation. What the policy can find out about it may
-// be less: the [Fingerprint] of that names all requests that are decided alike. A [Feed] is the seam to the control plane: the state of the
-// policies of a [Location], and the changes.
+// An evaluation asks the request for what it needs, part by part, and what it learned is the
+// record by which live decisions are known. What a policy can read of a request is known when
+// it is compiled (its [ReadSet]); the [Fingerprint] of that names requests that are decided
+// alike, where a decision has no record. A [Feed] is the seam to the control plane: the state
+// of the policies of a [Location], and the changes.
 //
 // Nothing here starts a goroutine, opens a file or a connection; whatever goes wrong is a
 // denial. Around it: package cache is a decorator in front of a policy, sidecar follows a

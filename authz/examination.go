@@ -27,9 +27,9 @@ func sourceOf(p *adminpb.Policy) coverage.Source {
 
 // Cover evaluates the Rego rules of the chain, up to the first that denies, and has a tracer
 // watch. Rules of other kinds are taken to pass. Like [Policy.Trace], it is for work off the
-// request path; the error is as there.
-func (p *Policy) Cover(ctx context.Context, r *Request, tracer *coverage.Tracer) error {
-	input, err := r.Input(nil)
+// request path; reading and the error are as there.
+func (p *Policy) Cover(ctx context.Context, reading *Reading, r *Request, tracer *coverage.Tracer) error {
+	input, err := r.InputOf(reading, p.reads)
 	if err != nil {
 		return err
 	}
@@ -51,13 +51,14 @@ func (p *Policy) Cover(ctx context.Context, r *Request, tracer *coverage.Tracer)
 
 // Trace evaluates the Rego rule at path, one that the chain asks, and returns what happened
 // to the rules on the way. It is for explanations, off the request path: it takes several
-// times as long as a decision. The chain's other rules are not asked. The error is that of
-// reading the request or of the evaluation, and quotes neither.
-func (p *Policy) Trace(ctx context.Context, r *Request, path string) (explain.Trace, error) {
+// times as long as a decision. The chain's other rules are not asked. reading bounds what
+// reading the request may cost; nil does not. The error is that of reading the request or of
+// the evaluation, and quotes neither.
+func (p *Policy) Trace(ctx context.Context, reading *Reading, r *Request, path string) (explain.Trace, error) {
 	if p.program == nil {
 		return explain.Trace{}, nil
 	}
-	input, err := r.Input(nil)
+	input, err := r.InputOf(reading, p.reads)
 	if err != nil {
 		return explain.Trace{}, err
 	}

@@ -79,8 +79,9 @@ type Feed interface {
 	// published of the same tally before, unless that has a higher serial. One whose
 	// experiment is gone, or that was settled, is not stored but named in the answer, with
 	// what of it was settled: a node that lives goes on from there with another tally. All
-	// others are stored, or none is, but for those in Failed. An experiment is gone if there is no record under its
-	// name; or, for a tally that is new to the store, none whose value has the UID in it.
+	// others are stored, but for those in Failed; after an error, some may be, and the same is
+	// published again. An experiment is gone if there is no record under its name; or, for a
+	// tally that is new to the store, none whose value has the UID in it.
 	Publish(ctx context.Context, node string, evidence []PublishedEvidence) (Publication, error)
 }
 

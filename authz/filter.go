@@ -22,6 +22,8 @@ type filter interface {
 	// cacheable reports whether the decision is a function of what is read, up to the
 	// moment that it says.
 	cacheable() bool
+	// recordable reports whether the decision on Envoy's checks follows from what is asked of the request.
+	recordable() bool
 	// deterministic reports whether the decision is always the same about the same
 	// request.
 	deterministic() bool

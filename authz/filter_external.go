@@ -123,6 +123,8 @@ func (f externalFilter) cacheable() bool { return f.endpoints == nil }
 
 func (f externalFilter) deterministic() bool { return f.cacheable() }
 
+func (f externalFilter) recordable() bool { return f.cacheable() }
+
 func (f externalFilter) check(ctx context.Context, q question) Decision {
 	// A service that is notified of an end may refund it: an experiment must not.
 	if f.endpoints == nil || q.Shadow && q.request.Operation == OperationOnEnd {
@@ -136,6 +138,8 @@ func (f externalFilter) check(ctx context.Context, q question) Decision {
 	if err != nil {
 		return Unreadable(err)
 	}
+	ctx, cancel := q.outside(ctx)
+	defer cancel()
 	return f.decision(q.ask(ctx, to, body))
 }
 

@@ -46,6 +46,8 @@ func (lengthFilter) cacheable() bool { return true }
 
 func (lengthFilter) deterministic() bool { return true }
 
+func (lengthFilter) recordable() bool { return true }
+
 func (f lengthFilter) check(_ context.Context, q question) Decision {
 	operation, lease := q.request.Operation, q.request.Reservation
 	if f.limit == 0 || operation != OperationCheckCreate && operation != OperationCheckUpdate {

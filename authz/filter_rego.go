@@ -55,19 +55,60 @@ func (f regoFilter) cacheable() bool { return f.program.Cacheable(f.path) }
 func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
 
 func (f regoFilter) check(ctx context.Context, q question) Decision {
-	document, err := q.input(q.Reading)
+	if err := q.enter(); err != nil {
+		return f.decision(rego.Result{}, err, q.pace)
+	}
+	if q.asks != nil {
+		result, err := f.ask(ctx, q)
+		if unreadable, ok := errors.AsType[*rego.SourceError](err); ok {
+			return Unreadable(unreadable.Err)
+		}
+		if !errors.Is(err, rego.ErrUndecided) {
+			d := f.decision(result, err, q.pace)
+			d.validUntil = result.ValidUntil
+			return d
+		}
+	}
+	document, err := f.document(q)
 	if err != nil {
 		return Unreadable(err)
 	}
 	eval := f.program.Eval
-	if q.Plain {
+	switch {
+	case q.Plain:
 		eval = f.program.EvalPlain
+	case q.asks != nil:
+		eval = f.program.Interpret
 	}
 	result, err := eval(ctx, f.path, document, q.request.Time)
 	d := f.decision(result, err, q.pace)
 	d.validUntil = result.ValidUntil
 	return d
 }
+
+// document returns the whole input, without what is read of the body if no rule reads that.
+func (f regoFilter) document(q question) (rego.Input, error) {
+	if q.unreadable != nil {
+		return rego.Input{}, q.unreadable
+	}
+	if q.asks == nil || q.request.WithoutBody == nil || len(q.required) > 0 {
+		return q.input(q.Reading)
+	}
+	return q.request.WithoutBody(q.Reading, nil)
+}
+
+// ask evaluates the rule by what it asks the request.
+func (f regoFilter) ask(ctx context.Context, q question) (rego.Result, error) {
+	q.asks.Under(ctx)
+	for _, place := range q.required {
+		if err := q.asks.Require(place); err != nil {
+			return rego.Result{}, err
+		}
+	}
+	return q.asks.Eval(f.path)
+}
+
+func (f regoFilter) recordable() bool { return f.program.Evaluates(f.path) }
 
 // decision reads the outcome of an evaluation.
 func (f regoFilter) decision(result rego.Result, err error, p Pace) Decision {

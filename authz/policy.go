@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,8 @@ type Policy struct {
 	rules []rule
 	// reads is what the chain can read of its input.
 	reads *ReadSet
+	// required are the places of what is read of the body, as far as a rule may read them.
+	required []string
 	// cacheable says that the chain's decision is a function of that.
 	cacheable bool
 	// deterministic says that the chain always decides alike about the same request.
@@ -48,14 +51,14 @@ func (p *Policy) NoOp() bool { return p == nil || len(p.rules) == 0 }
 // project that the policy exempts is allowed, and so is the end of a reservation, whatever
 // the rules say. It never panics: a panic in a filter is a failure.
 func (p *Policy) Decide(ctx context.Context, r *Request, c Conditions) Decision {
-	if c.Timeout > 0 {
+	q := question{Conditions: c, request: r, input: r.Input}
+	switch {
+	case c.Pacer != nil:
+		ctx, q.pace = c.Pacer.Pace(ctx, r, c.Timeout)
+	case c.Timeout > 0:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
-	}
-	q := question{Conditions: c, request: r, input: r.Input}
-	if c.Pacer != nil {
-		ctx, q.pace = c.Pacer.Pace(ctx)
 	}
 	if q.Reading == nil && c.Bodies != nil {
 		q.Reading = c.Bodies.Read(ctx, r)
@@ -69,12 +72,37 @@ func (p *Policy) Decide(ctx context.Context, r *Request, c Conditions) Decision 
 	case p.Exempts(r):
 		return p.exempted.Decision()
 	}
-	if q.Plain = q.Plain || p.Distrusted(); !q.Plain {
-		if projection := r.project(p.reads); projection != nil {
-			q.input = projection.document
-		}
+	if q.Plain = q.Plain || p.Distrusted(); q.Plain || r.Parts == nil {
+		return p.run(ctx, q)
 	}
-	return p.run(ctx, q)
+	q.required = p.required
+	asks, err := p.Ask(ctx, r, q.Reading, c.Learned != nil)
+	if err != nil {
+		q.unreadable = err
+		return p.run(ctx, q)
+	}
+	defer asks.End()
+	q.asks = asks
+	d := p.run(ctx, q)
+	if c.Learned != nil {
+		d = c.Learned(asks.Record(), d)
+	}
+	return d
+}
+
+// Ask begins to ask a request that has Parts, within what reading it may cost. What is learned is written
+// down if it is for a record.
+func (p *Policy) Ask(ctx context.Context, r *Request, reading *Reading, record bool) (*rego.Asking, error) {
+	parts, err := r.Parts(reading)
+	if err != nil {
+		return nil, err
+	}
+	return p.program.Ask(ctx, parts, r.Time, record), nil
+}
+
+// Recordable reports whether the chain's decision follows from what evaluations ask the request.
+func (p *Policy) Recordable() bool {
+	return !p.NoOp() && !slices.ContainsFunc(p.rules, func(r rule) bool { return !r.filter.recordable() })
 }
 
 // run asks each filter in order.
@@ -91,7 +119,7 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 	for _, rule := range p.rules {
 		asked = rule.id
 		d := rule.filter.check(ctx, q)
-		q.leave() // the next rule may wait for a service
+		q.leave()
 		d.rulePath = rule.path
 		if passed.validUntil.Before(d.validUntil) {
 			d.validUntil = passed.validUntil

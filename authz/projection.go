@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"sync"
@@ -15,38 +16,53 @@ import (
 type Projector interface {
 	// Key appends to b a text that two requests at one moment share only if a policy of the
 	// set cannot tell their inputs apart. The same request always has the same at that
-	// moment. It reports false if there is none: decisions on the request are not cached then.
-	Key(set *ReadSet, now time.Time, b []byte) ([]byte, bool)
+	// moment. It reports false if there is none, or the context is done before it is made:
+	// decisions on the request are not cached then.
+	Key(ctx context.Context, set *ReadSet, now time.Time, b []byte) ([]byte, bool)
 	// Input makes the input document with no more of it than the set names. The error
 	// is as that of a Request's Source.
 	Input(reading *Reading, set *ReadSet) (rego.Input, error)
 }
 
 // Fingerprint is the SHA-256 of what a policy reads of a request, or finds out about it at
-// the request's time: requests of one fingerprint are decided alike. A caller, who chooses the input, cannot make two requests
-// share one.
+// the request's time: requests of one fingerprint are decided alike. A caller, who chooses the
+// input, cannot make two requests share one.
 type Fingerprint [sha256.Size]byte
 
+// mostKeyed is the size of the largest request that has a fingerprint, in bytes. The document of
+// a larger one may be too large to verify by it what is cached.
+const mostKeyed = 4 << 20
+
 // Fingerprint returns the fingerprint of what a set takes of the request. It reports false
-// if there is none: the set takes the whole, the request is a reservation, or its front
-// knows no text for it.
-func (r *Request) Fingerprint(set *ReadSet) (Fingerprint, bool) {
+// if there is none: the set takes the whole, the request is a reservation or larger than 4 MiB, its
+// front knows no text for it, or the context is done before it is made. It is made once for all who
+// ask.
+func (r *Request) Fingerprint(ctx context.Context, set *ReadSet) (Fingerprint, bool) {
+	if r.Size > mostKeyed {
+		return Fingerprint{}, false
+	}
 	p := r.project(set)
 	if p == nil {
 		return Fingerprint{}, false
 	}
+	r.projecting.Lock()
+	defer r.projecting.Unlock()
+	if !p.sought {
+		p.seek(ctx, r.Time)
+	}
 	return p.fingerprint, p.keyed
 }
 
-// projection is what one read set takes of a request. It is safe for concurrent use.
+// projection is what one read set takes of a request. Its input is safe for concurrent use.
 type projection struct {
-	set         *ReadSet
-	projector   Projector
-	fingerprint Fingerprint
-	// keyed says that there is a fingerprint.
-	keyed bool
+	set       *ReadSet
+	projector Projector
+	input     madeInput
 
-	input madeInput
+	// The request's projecting guards what follows.
+	fingerprint Fingerprint
+	// keyed says that there is a fingerprint, and sought that it is known whether there is.
+	keyed, sought bool
 }
 
 // maxKeptKey is the size of the largest buffer that is kept, in bytes: a body may be in
@@ -72,7 +88,7 @@ func (r *Request) project(set *ReadSet) *projection {
 	if r.projected == nil {
 		r.projected = r.room[:0]
 	}
-	p := newProjection(r.Projector, set, r.Time)
+	p := &projection{set: set, projector: r.Projector}
 	r.projected = append(r.projected, p)
 	return p
 }
@@ -82,17 +98,17 @@ func (r *Request) projects(set *ReadSet) bool {
 	return r.Projector != nil && r.Reservation == nil && set != nil && !set.Whole()
 }
 
-func newProjection(projector Projector, set *ReadSet, now time.Time) *projection {
-	p := &projection{set: set, projector: projector}
+// seek makes the fingerprint. That there was no time for it is not kept: the next one may have more.
+func (p *projection) seek(ctx context.Context, now time.Time) {
 	buffer := keys.Get().(*[]byte)
-	*buffer, p.keyed = projector.Key(set, now, (*buffer)[:0])
+	*buffer, p.keyed = p.projector.Key(ctx, p.set, now, (*buffer)[:0])
 	if p.keyed {
 		p.fingerprint = sha256.Sum256(*buffer)
 	}
+	p.sought = p.keyed || ctx.Err() == nil
 	if cap(*buffer) <= maxKeptKey {
 		keys.Put(buffer)
 	}
-	return p
 }
 
 // InputOf returns the input document with no more of it than a set takes, or the whole if

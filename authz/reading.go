@@ -7,20 +7,32 @@ import (
 	"sync/atomic"
 )
 
-// defaultBodyMemory is how much memory what is read of bodies may take, in bytes.
-const defaultBodyMemory = 64 << 20
+// DefaultBodyMemory is how much memory what is read of bodies may take unless it is said
+// otherwise, in bytes.
+const DefaultBodyMemory = 64 << 20
 
 // BodyMemory bounds the memory that what is read of bodies takes, in all requests that
 // are under way: a body of a megabyte may become a hundred. It is safe for concurrent
 // use.
 type BodyMemory struct {
 	limit int64
-	taken atomic.Int64
+	// offPath is how much of it work off the request path may take.
+	offPath int64
+	taken   atomic.Int64
 }
 
 // NewBodyMemory returns a bound, in bytes; zero means 64 MiB.
 func NewBodyMemory(limit int64) *BodyMemory {
-	return &BodyMemory{limit: cmp.Or(limit, defaultBodyMemory)}
+	limit = cmp.Or(limit, DefaultBodyMemory)
+	return &BodyMemory{limit: limit, offPath: limit / 2}
+}
+
+// OffPath sets how much of it work off the request path may take, in bytes: half, unless this is
+// called, before the first use. What is too large for the whole bound is refused as that,
+// whoever asks.
+func (m *BodyMemory) OffPath(bytes int64) *BodyMemory {
+	m.offPath = bytes
+	return m
 }
 
 // Taken is how much is taken, in bytes, as it is estimated.
@@ -63,10 +75,11 @@ func (m *BodyMemory) Read(ctx context.Context, r *Request) *Reading {
 	return &Reading{ctx: ctx, memory: m, limit: m.limit, most: m.limit, request: r}
 }
 
-// ReadOffPath returns the reading of a work off the request path: half of the memory is
-// out of its reach, so that it never costs a live decision its body. It ends with End.
+// ReadOffPath returns the reading of a work off the request path: half of the memory, or what
+// OffPath leaves, is out of its reach, so that it never costs a live decision its body. It
+// ends with End.
 func (m *BodyMemory) ReadOffPath(ctx context.Context, r *Request) *Reading {
-	return &Reading{ctx: ctx, memory: m, limit: m.limit / 2, most: m.limit / 2, request: r}
+	return &Reading{ctx: ctx, memory: m, limit: m.offPath, most: m.offPath, request: r}
 }
 
 // AtMost bounds what the reading may take, in bytes, further.

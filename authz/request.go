@@ -57,16 +57,19 @@ type Request struct {
 	// Size is about the memory that the request holds, in bytes, as far as its sender
 	// chose it: what waits for a preview is bounded by it too.
 	Size int
-	// Source makes the input document. It is called at most once, and not at all
-	// for a request that no policy needs to read. A *BadRequest error is answered
-	// with 400.
+	// Source makes the input document, anew at each call. Policies share the one of Input. A
+	// *BadRequest error is answered with 400.
 	Source func(*Reading) (rego.Input, error)
-	// WithoutBody makes the input document without what is read of the body, for logs. Nil
-	// means that there is no other than that of Source.
-	WithoutBody func() (rego.Input, error)
+	// WithoutBody makes the input document without what is read of the body. With a set it is
+	// without the body as it was sent as well, and with what the set names of either. Nil means
+	// that there is no other than that of Source.
+	WithoutBody func(reading *Reading, set *ReadSet) (rego.Input, error)
 	// Projector makes what a policy reads of the input document, without the rest. It
 	// is nil if there is only the whole.
 	Projector Projector
+	// Parts makes the request as it is asked for part by part, within what reading may cost; nil if it is
+	// there as a document alone.
+	Parts func(*Reading) (rego.Request, error)
 	// RequestID returns the ID that a proxy or the client has given the request, as it
 	// stands in x-request-id. Nil means that there is none.
 	RequestID func() string
@@ -115,6 +118,10 @@ type Sent interface {
 	Reread() func() (*Request, error)
 	// BodySize is the size of the body as it was sent, in bytes.
 	BodySize() int
+	// CheckRequest is the CheckRequest that was sent, as its bytes, of which another reader makes
+	// the same request; empty if it was none. A large body may be left out if a set takes
+	// nothing of it: nil is the set of everything.
+	CheckRequest(set *ReadSet) string
 }
 
 // Kept is what it takes to decide a request once more, later and by another policy: at its

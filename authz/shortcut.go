@@ -11,7 +11,7 @@ import (
 )
 
 // A shortcut decides a request without evaluating all of the policy on all of the input:
-// by the projection of the input, by an index of the data, or by a decision that is cached.
+// by our evaluator and not OPA, which asks for parts of it, or by a decision that is cached.
 // It may never change a decision. That is verified on live traffic (package rehearsal), and
 // ends for a policy where it fails.
 
@@ -38,6 +38,22 @@ func (p *Policy) Unverified() string {
 	return ""
 }
 
+// Interpreted returns the forms of Rego for which rules of the policy are evaluated by OPA's interpreter
+// alone, each once: it takes several times as long, and our evaluator does not know them.
+func (p *Policy) Interpreted() (out []rego.Cause) {
+	if p.NoOp() {
+		return nil
+	}
+	for _, r := range p.rules {
+		for _, cause := range p.program.Interpreted(r.path) {
+			if !slices.Contains(out, cause) {
+				out = append(out, cause)
+			}
+		}
+	}
+	return out
+}
+
 // SameDecision compares all that a client, an upstream and a record can tell.
 func SameDecision(a, b Decision) bool {
 	return a.Failure == b.Failure && a.Verdict == b.Verdict && a.Rule == b.Rule && a.Reason == b.Reason &&
@@ -61,10 +77,8 @@ func (p *Policy) Blame(ctx context.Context, whole, narrow *Request) (rule, path 
 
 // Cost is what is known of the cost of a policy's decisions without asking it.
 type Cost struct {
-	// Cacheable says that decisions are cached, as far as a request has a fingerprint.
+	// Cacheable says that decisions are cached: they follow from what evaluations ask a request.
 	Cacheable bool
-	// Whole says that the whole request is read, so that no decision is cached.
-	Whole bool
 	// NoRules says that there are none: the default decision.
 	NoRules bool
 	// Services is the number of rules that call an external service.
@@ -83,12 +97,13 @@ func ExplainCost(ctx context.Context, p *adminpb.Policy) (Cost, error) {
 	if compiled.NoOp() {
 		return Cost{NoRules: true}, nil
 	}
-	cost := Cost{Cacheable: compiled.Cacheable(), Whole: compiled.reads.Whole(), Services: compiled.services}
+	cost := Cost{Cacheable: compiled.Recordable(), Services: compiled.services}
 	cost.Causes, err = rego.Causes(ctx, rego.Source{
 		Modules: p.GetModules(), Data: rego.FromStruct(p.GetData()), Paths: regoPaths(p.GetRules()),
 	})
 	if err != nil {
 		return Cost{}, fmt.Errorf("explaining the policy: %w", err)
 	}
+	cost.Causes = append(cost.Causes, compiled.Interpreted()...)
 	return cost, nil
 }

@@ -33,7 +33,7 @@ func (r DropReason) Attributes() []attribute.KeyValue {
 // drainTime bounds how long what waits at shutdown is still done.
 const drainTime = 2 * time.Second
 
-// Jobs says what a [Pool] does and what that may cost. All fields are required.
+// Jobs says what a [Pool] does and what that may cost. All fields but ShedOldest are required.
 type Jobs[T any] struct {
 	// Workers is the number of jobs that are done at the same time.
 	Workers int
@@ -41,6 +41,9 @@ type Jobs[T any] struct {
 	Queue int
 	// Bytes bounds the size of all that is queued or being done, in bytes.
 	Bytes int
+	// ShedOldest says that the job which has waited longest makes room for a new one, and not
+	// that the new one is shed.
+	ShedOldest bool
 	// Size is the size of a job, in bytes; the same at each call.
 	Size func(T) int
 	// Do does a job. Its context ends when the time to drain at shutdown is over. A job
@@ -70,14 +73,38 @@ func (p *Pool[T]) Offer(job T) {
 		p.jobs.Shed(job, DropShutdown)
 		return
 	}
-	if p.bytes.Add(int64(p.jobs.Size(job))) > int64(p.jobs.Bytes) {
-		p.refuse(job, DropQueueBytes)
-		return
+	for p.bytes.Add(int64(p.jobs.Size(job))) > int64(p.jobs.Bytes) {
+		if !p.makeRoom(DropQueueBytes) {
+			p.refuse(job, DropQueueBytes)
+			return
+		}
+		p.bytes.Add(-int64(p.jobs.Size(job)))
+	}
+	for {
+		select {
+		case p.queue <- job:
+			return
+		default:
+		}
+		if !p.makeRoom(DropQueueFull) {
+			p.refuse(job, DropQueueFull)
+			return
+		}
+	}
+}
+
+// makeRoom sheds the job that has waited longest. It reports false if none waits, or none is
+// to be shed for another one.
+func (p *Pool[T]) makeRoom(why DropReason) bool {
+	if !p.jobs.ShedOldest {
+		return false
 	}
 	select {
-	case p.queue <- job:
+	case oldest := <-p.queue:
+		p.refuse(oldest, why)
+		return true
 	default:
-		p.refuse(job, DropQueueFull)
+		return false
 	}
 }
 

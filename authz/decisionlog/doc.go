@@ -7,4 +7,7 @@
 // credentials of the request are hidden, also where a policy repeats them; then the event
 // is cut to its size and written. An event of which it is not known what has to be masked
 // is written without input, result and labels.
+//
+// A log may be a sample of what is allowed: each event then says why it is there and what it
+// stands for. What is denied, and what an experiment decides otherwise, is always there.
 package decisionlog

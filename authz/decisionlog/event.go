@@ -15,9 +15,9 @@ import (
 )
 
 // event is one entry of the decision log, in the shape of OPA's EventV1, which those
-// who read OPA's logs can read. Four things are our own: the ID of the request, the labels of
-// the policy, a bundle is a policy and its revision the etag, and an error has the code of the
-// failure.
+// who read OPA's logs can read. Five things are our own: the ID of the request, the labels of
+// the policy, a bundle is a policy and its revision the etag, an error has the code of the
+// failure, and why the event is in a log that is a sample.
 type event struct {
 	Labels     map[string]string `json:"labels"`
 	DecisionID string            `json:"decision_id"`
@@ -43,6 +43,8 @@ type event struct {
 	Error     *eventError      `json:"error,omitempty"`
 	Timestamp time.Time        `json:"timestamp"`
 	Metrics   map[string]int64 `json:"metrics,omitempty"`
+	// Sampling is not OPA's: nil if all decisions are logged.
+	Sampling *sampling `json:"sampling,omitempty"`
 }
 
 type bundle struct {
@@ -65,7 +67,12 @@ func (l *Log) newEvent(d Decided, reading *authz.Reading) *event {
 		Path:       d.Decision.RulePath(),
 		Result:     d.result(),
 		Timestamp:  d.Request.Time.UTC(),
-		Metrics:    map[string]int64{"timer_server_handler_ns": d.took.Nanoseconds()},
+	}
+	if d.took > 0 {
+		e.Metrics = map[string]int64{"timer_server_handler_ns": d.took.Nanoseconds()}
+	}
+	if d.keptBy != "" {
+		e.Sampling = &sampling{l.sample.rate, d.keptBy}
 	}
 	e.addInput(d.Request, reading)
 	e.addLabels(d.Decision.Labels)
@@ -92,7 +99,7 @@ func traceIDs(span trace.SpanContext) (traceID, spanID string) {
 func (e *event) addInput(r *authz.Request, reading *authz.Reading) {
 	input, err := r.Input(reading)
 	if err != nil && r.WithoutBody != nil {
-		if input, err = r.WithoutBody(); err == nil {
+		if input, err = r.WithoutBody(nil, nil); err == nil {
 			e.Erased = append(e.Erased, parsedBody)
 		}
 	}

@@ -35,6 +35,10 @@ type Config struct {
 	Labels map[string]string
 	// Show names headers that are logged although they carry credentials.
 	Show []string
+	// Sample is the part of the allowed decisions that chance keeps, from 0 to 1; nil means all.
+	// Denials are always logged, and so is what an experiment decides otherwise, as far as
+	// Differing is called.
+	Sample *float64
 	// Workers make events at the same time. Zero means a quarter of the processors.
 	Workers int
 	// Queue is the number of decisions that may wait for a worker; more are shed.
@@ -79,7 +83,10 @@ type Decided struct {
 	Decision authz.Decision
 
 	trace trace.SpanContext
-	took  time.Duration
+	// took is how long the check took; 0 if that is not known.
+	took time.Duration
+	// keptBy is empty if the log is no sample.
+	keptBy keptBy
 	// bytes is about the memory that the request holds.
 	bytes int
 }
@@ -98,6 +105,7 @@ type Log struct {
 	logger      log.Logger
 	out         diagnostics.Output
 	bodies      *authz.BodyMemory
+	sample      *sample
 	pool        *background.Pool[Decided]
 	// events counts what became of the decisions that were worked at; drops those
 	// that were not.
@@ -139,6 +147,7 @@ func New(c Config, node authz.Node, bodies *authz.BodyMemory, out diagnostics.Ou
 		logger:      c.Provider.Logger("understudy/authz"),
 		out:         out,
 		bodies:      bodies,
+		sample:      newSample(c),
 	}
 	maps.Copy(l.labels, c.Labels)
 	l.labels["id"], l.labels["location"] = node.ID, string(node.Location)
@@ -161,6 +170,9 @@ func (l *Log) measure(provider metric.MeterProvider) (err error) {
 	l.events, err = meter.Int64Counter("understudy.decision_log.events",
 		metric.WithDescription("Decisions that the decision log has worked at, by outcome."))
 	if err != nil {
+		return err
+	}
+	if err := l.sample.measure(meter); err != nil {
 		return err
 	}
 	l.drops, err = meter.Int64Counter("understudy.decision_log.dropped",
@@ -189,10 +201,30 @@ func (l *Log) dropped(why background.DropReason, n int64) {
 // is off. The time that the check took ends here: what the log does itself is not in
 // it.
 func (l *Log) Offer(ctx context.Context, begin time.Time, d Decided) {
-	if l != nil {
-		d.trace, d.took, d.bytes = trace.SpanContextFromContext(ctx), time.Since(begin), d.Request.Held()
-		l.pool.Offer(d)
+	if l == nil {
+		return
 	}
+	if l.sample != nil {
+		if d.keptBy = l.sample.choose(d); d.keptBy == leftOut {
+			return
+		}
+	}
+	d.trace, d.took, d.bytes = trace.SpanContextFromContext(ctx), time.Since(begin), d.Request.Held()
+	l.pool.Offer(d)
+}
+
+// Samples reports whether decisions are left out, so that Differing has to be called.
+func (l *Log) Samples() bool { return l != nil && l.sample != nil }
+
+// Differing hands a decision over on which an experiment decides otherwise, once for each
+// decision. It is logged if chance had left it out.
+func (l *Log) Differing(span trace.SpanContext, d Decided) {
+	if !l.Samples() || !l.sample.missed(d) {
+		return
+	}
+	l.sample.difference.Add(1)
+	d.keptBy, d.trace, d.bytes = keptByDifference, span, d.Request.Held()
+	l.pool.Offer(d)
 }
 
 // Run makes the events until ctx is done, then those that wait, for a bounded time.
@@ -282,6 +314,12 @@ func (l *Log) write(ctx context.Context, d Decided, requestID, text string) {
 		attribute.String("understudy.location", string(l.node.Location)),
 		attribute.String("understudy.node", l.node.ID),
 	)
+	if d.keptBy != "" {
+		r.AddAttributes(
+			attribute.String("understudy.decision_log.kept_by", string(d.keptBy)),
+			attribute.Float64("understudy.decision_log.sample_rate", l.sample.rate),
+		)
+	}
 	if requestID != "" {
 		r.AddAttributes(attribute.String(authz.AttributeRequestID, requestID))
 	}

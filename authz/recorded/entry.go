@@ -34,6 +34,9 @@ type Entry struct {
 	Bundles Document
 	// Revision is that of OPA's oldest logs, which know no bundles.
 	Revision string
+	// Sampling is what an event of a log that is a sample says of that; nil if the log has every
+	// decision, or does not say.
+	Sampling Document
 }
 
 // addMember takes what a member of an event says. What it does not know changes nothing: of
@@ -64,6 +67,8 @@ func (e *Entry) addMember(name []byte, value Document) {
 		e.Masked = known(value)
 	case "bundles":
 		e.Bundles = known(value)
+	case "sampling":
+		e.Sampling = known(value)
 	}
 }
 

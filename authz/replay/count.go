@@ -20,8 +20,6 @@ const (
 	// tallied is how many entries one tally counts before it is merged: a tally is small, and
 	// the sum is not.
 	tallied = 8192
-	// maxWitness is the largest input that is kept for a witness, in bytes.
-	maxWitness = 64 << 10
 )
 
 // groupKey names a group of differences.
@@ -43,7 +41,7 @@ type counting struct {
 	missing  map[missingKey]*lacking
 	drift    map[DriftGroup]*DriftGroup
 	causes   map[groupKey][]*evidencepb.Cause
-	witness  map[groupKey]bool
+	witness  *witnesses
 }
 
 // missingKey names a field that a side reads.
@@ -62,7 +60,7 @@ func newCounting(r *replay) *counting {
 	c := &counting{
 		replay: r, patterns: evidence.NewPatterns(), sum: &evidencepb.Evidence{}, skipped: make(map[string]int64),
 		missing: make(map[missingKey]*lacking), drift: make(map[DriftGroup]*DriftGroup),
-		causes: make(map[groupKey][]*evidencepb.Cause), witness: make(map[groupKey]bool),
+		causes: make(map[groupKey][]*evidencepb.Cause), witness: newWitnesses(),
 	}
 	c.renew()
 	return c
@@ -93,6 +91,9 @@ func (c *counting) add(ctx context.Context, b *batch) error {
 // judgement counts an entry.
 func (c *counting) judgement(ctx context.Context, j *judgement) {
 	c.out.Entries++
+	if j.entry.Sampling != nil {
+		c.out.Sampled++
+	}
 	if j.skipped != "" {
 		c.skip(j)
 		return
@@ -114,7 +115,9 @@ func (c *counting) judgement(ctx context.Context, j *judgement) {
 		if explain {
 			c.tally.Explain(c.LiveEtag, compared, c.explained(ctx, key, j))
 		}
-		c.keep(key, j)
+		if c.Witnesses {
+			c.witness.keep(key, j)
+		}
 	}
 	c.drifted(pattern, j)
 	if c.inTally++; c.inTally >= tallied {
@@ -172,7 +175,7 @@ func (c *counting) explained(ctx context.Context, key groupKey, j *judgement) []
 		if of.made.RulePath() == "" {
 			continue
 		}
-		trace, err := of.side.compiled.Trace(ctx, j.request, of.made.RulePath())
+		trace, err := of.side.compiled.Trace(ctx, nil, j.request, of.made.RulePath())
 		if err != nil {
 			return nil
 		}
@@ -184,19 +187,6 @@ func (c *counting) explained(ctx context.Context, key groupKey, j *judgement) []
 	}
 	c.causes[key] = causes
 	return causes
-}
-
-// keep keeps an entry as the witness of its group, if it is the first of a kind that has one.
-func (c *counting) keep(key groupKey, j *judgement) {
-	decided := j.difference == authz.NewlyDenied || j.difference == authz.NewlyAllowed || j.difference == authz.ResponseChanged
-	if !c.Witnesses || !decided || j.entry.Input == nil || len(j.entry.Input) > maxWitness || c.witness[key] || len(c.witness) >= maxGroups {
-		return
-	}
-	c.witness[key] = true
-	c.out.Witnesses = append(c.out.Witnesses, Witness{
-		Difference: j.difference, Method: key.method, Path: key.path, Input: slices.Clone(j.entry.Input),
-		Time: j.request.Time, DecisionID: j.request.ID, Live: j.live, Candidate: j.candidate,
-	})
 }
 
 // drifted counts what an entry says of the replay.
@@ -236,7 +226,7 @@ func (c *counting) result() *Result {
 	c.tally.SetCoverage(c.LiveEtag, c.coverage.rules(), more, c.coverage.changes.Data)
 	c.merge()
 	out := &c.out
-	out.Evidence = c.sum
+	out.Evidence, out.Witnesses, out.Unwitnessed = c.sum, c.witness.kept, c.witness.left()
 	for _, p := range out.Evidence.Pairs {
 		if !out.First.IsZero() {
 			// The time that the recording covers is the time of the comparison.

@@ -57,13 +57,13 @@ func (s *covered) cover(ctx context.Context, r *authz.Request) {
 	if s.side.compiled.Exempts(r) {
 		return
 	}
-	key, keyed := r.Fingerprint(s.side.compiled.Reads())
+	key, keyed := r.Fingerprint(ctx, s.side.compiled.Reads())
 	if keyed && !s.take(key) {
 		return
 	}
 	pending, at := s.pending()
 	tracer := coverage.NewTracer(pending)
-	if s.side.compiled.Cover(ctx, r, tracer) != nil {
+	if s.side.compiled.Cover(ctx, nil, r, tracer) != nil {
 		return
 	}
 	s.add(at, tracer.Seen())

@@ -41,7 +41,7 @@ func requestOf(e *recorded.Entry, checks *input.Reader) (r *authz.Request, has f
 		has = hasAll // what it says nothing of is not there
 	} else {
 		in := recordedInput{e.Input}
-		r = &authz.Request{Operation: authz.OperationCheck, Source: in.whole, Projector: in, Size: len(e.Input)}
+		r = &authz.Request{Operation: authz.OperationCheck, Source: in.whole, Projector: in, Parts: in.parts, Size: len(e.Input)}
 		has = addFacts(r, e.Input)
 	}
 	r.ID, r.Time = e.DecisionID, e.Time

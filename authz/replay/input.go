@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -21,7 +22,7 @@ var errInput = errors.New("the recorded input document cannot be read")
 type recordedInput struct{ document recorded.Document }
 
 // Key is of authz.Projector.
-func (in recordedInput) Key(set *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
+func (in recordedInput) Key(_ context.Context, set *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	return appendProjection(b, in.document, set.Reads), true
 }
 
@@ -30,21 +31,67 @@ func (in recordedInput) Input(_ *authz.Reading, set *authz.ReadSet) (rego.Input,
 	return inputOf(appendProjection(nil, in.document, set.Reads))
 }
 
+// parts is of [authz.Request]: what is asked for is made of the text.
+func (in recordedInput) parts(*authz.Reading) (rego.Request, error) {
+	return recordedParts(in), nil
+}
+
+// recordedParts is an input document as it was recorded, as evaluations ask for it. Of a name that comes
+// twice the last one counts.
+type recordedParts struct{ document recorded.Document }
+
+// At is of [rego.Request].
+func (p recordedParts) At(path *rego.Path) (rego.Value, error) {
+	at := p.document
+	for i := range path.Keys {
+		name, isName := path.Name(i)
+		if !isName {
+			return below(at, path, i)
+		}
+		if at = at.At(name); at == nil {
+			return rego.Value{}, nil
+		}
+	}
+	return below(at, path, len(path.Keys))
+}
+
+// below returns what stands in a document at the keys of a path from one on.
+func below(d recorded.Document, path *rego.Path, from int) (rego.Value, error) {
+	value, err := recordedValue(d)
+	if err != nil {
+		return rego.Value{}, err
+	}
+	return value.Below(path, from), nil
+}
+
+// Sealed is of [rego.Request]: nothing is.
+func (recordedParts) Sealed(*rego.Path) bool { return false }
+
+// Seal is of [rego.Request].
+func (recordedParts) Seal(_ *rego.Path, b []byte) []byte { return b }
+
 // whole returns the input document.
 func (in recordedInput) whole(*authz.Reading) (rego.Input, error) { return inputOf(in.document) }
 
 func inputOf(text recorded.Document) (rego.Input, error) {
+	value, err := recordedValue(text)
+	return value.Input(), err
+}
+
+// recordedValue makes a value of a document.
+func recordedValue(text recorded.Document) (rego.Value, error) {
 	value, plain := valueOf(text)
-	if !plain {
-		document, err := text.Value()
-		if err != nil {
-			return rego.Input{}, errInput
-		}
-		if value, err = rego.ValueOf(document); err != nil {
-			return rego.Input{}, errInput
-		}
+	if plain {
+		return value, nil
 	}
-	return value.Input(), nil
+	document, err := text.Value()
+	if err != nil {
+		return rego.Value{}, errInput
+	}
+	if value, err = rego.ValueOf(document); err != nil {
+		return rego.Value{}, errInput
+	}
+	return value, nil
 }
 
 // valueOf makes a value of a document without anything in between. It reports false for one

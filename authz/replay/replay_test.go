@@ -257,3 +257,40 @@ func (r *repeating) Read(p []byte) (int, error) {
 	r.rest = r.rest[n:]
 	return n, nil
 }
+
+// TestWitnesses: of each group there is one, whatever form its entries have, or a reason why there
+// is none.
+func TestWitnesses(t *testing.T) {
+	check := func(path, more string) string {
+		return `{"attributes":{"request":{"http":{"method":"GET","path":"` + path + `","headers":{"a":"` + more + `"}}}}}`
+	}
+	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(ordersGET), Witnesses: true, Files: files(
+		check("/users/1", ""), entryOf(t, 1, envoy("GET", "/teams/1", nil), true, nil), check("/orders/1", ""),
+		check("/large", strings.Repeat("x", 70<<10)),
+	)}
+	got := run(t, o)
+	var inputs []string
+	for _, w := range got.Witnesses {
+		inputs = append(inputs, w.Path)
+		var document struct {
+			ParsedPath []string `json:"parsed_path"`
+		}
+		if err := json.Unmarshal(w.Input, &document); err != nil || len(document.ParsedPath) != 2 {
+			t.Errorf("%s: the input is %s (%v); want a whole document", w.Path, w.Input, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"/users/*", "/teams/*"}, inputs); diff != "" {
+		t.Errorf("witnesses (-want +got):\n%s", diff)
+	}
+	if len(got.Unwitnessed) != 1 || got.Unwitnessed[0].Path != "/large" || !strings.Contains(got.Unwitnessed[0].Reason, "more than the 65536 of a test") {
+		t.Errorf("without a witness: %+v; want /large, since it is too large", got.Unwitnessed)
+	}
+	o.Candidate = policyOf("allow := 7 if input.parsed_path[0] == \"teams\"\n" + anyGET)
+	if got := run(t, o); len(got.Unwitnessed) != 1 || got.Unwitnessed[0].DecisionID != "d1" || !strings.HasPrefix(got.Unwitnessed[0].Reason, "one of the policies fails there") {
+		t.Errorf("without a witness: %+v; want the group in which the candidate fails", got.Unwitnessed)
+	}
+	o.Witnesses = false
+	if got := run(t, o); len(got.Witnesses)+len(got.Unwitnessed) > 0 {
+		t.Error("there are witnesses, though none were asked for")
+	}
+}

@@ -15,6 +15,9 @@ type Result struct {
 	// Entries is how many decisions were read, and Compared how many of them were decided by
 	// both policies.
 	Entries, Compared int64
+	// Sampled is how many of the entries say that their log is a sample of what was allowed:
+	// shares of them are none of the traffic.
+	Sampled int64
 	// Skipped are the other entries, by why; the largest number first.
 	Skipped []Skipped
 	// Missing are the fields for which entries were not compared, the largest number first. An
@@ -31,8 +34,10 @@ type Result struct {
 	// Unstable are the policies that may decide otherwise about the same request at the same
 	// time: by chance, say.
 	Unstable []Side
-	// Witnesses are entries of the groups that differ; none if they were not asked for.
-	Witnesses []Witness
+	// Witnesses are entries of the groups that differ, and Unwitnessed the groups without one;
+	// none if they were not asked for.
+	Witnesses   []Witness
+	Unwitnessed []Unwitnessed
 }
 
 // Skipped is a reason for which entries were not compared.
@@ -83,17 +88,4 @@ type DriftGroup struct {
 	Entries  int64  `json:"entries,omitempty"`
 	// DecisionID is that of the first of them.
 	DecisionID string `json:"decisionId,omitempty"`
-}
-
-// Witness is an entry that the two policies decide differently: the first of its group.
-type Witness struct {
-	Difference   authz.Difference
-	Method, Path string
-	// Input is the input document, Time the clock of the policies.
-	Input []byte
-	Time  time.Time
-	// DecisionID is that of the log.
-	DecisionID string
-	// Live and Candidate are the decisions.
-	Live, Candidate authz.Decision
 }

@@ -1,6 +1,7 @@
 package sidecar_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -33,7 +34,7 @@ func newCaching(t *testing.T, live *adminpb.Policy, experiments ...*adminpb.Poli
 // ask asks about a document at a moment.
 func (r caching) ask(t testing.TB, document map[string]any, now time.Time) authz.Decision {
 	ask := request("GET", document)
-	ask.Time, ask.Projector = now, projected(document)
+	ask.Time, ask.Projector, ask.Parts = now, projected(document), projected(document).parts
 	return r.Check(t.Context(), ask)
 }
 
@@ -48,7 +49,7 @@ func (r caching) lookups(t testing.TB) (hits, misses int64) {
 // projected is the projection of a GET request that has no more than a document.
 type projected map[string]any
 
-func (p projected) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
+func (p projected) Key(_ context.Context, _ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		panic(err)
@@ -62,6 +63,43 @@ func (p projected) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
 		document[name] = value
 	}
 	return rego.NewInput(document)
+}
+
+// parts is of [authz.Request].
+func (p projected) parts(*authz.Reading) (rego.Request, error) {
+	input, err := p.Input(nil, nil)
+	return rego.RequestOf(input), err
+}
+
+// late is a request of which a part takes all the time that a decision has, and is none that was asked for
+// before.
+type late struct {
+	rego.Request
+	timeout time.Duration
+}
+
+func (l late) At(*rego.Path) (rego.Value, error) {
+	time.Sleep(l.timeout)
+	return rego.String("PUT"), nil
+}
+
+// TestLookingForADecisionTakesOfItsTime: what is left of the time is for the evaluation.
+func TestLookingForADecisionTakesOfItsTime(t *testing.T) {
+	t.Parallel()
+	const timeout = 50 * time.Millisecond
+	feed := newFeed()
+	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
+	s, _ := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout = timeout })
+	<-s.Ready()
+	r := request("GET", nil)
+	r.Parts = projected{}.parts
+	s.Check(t.Context(), r)
+	r.Parts = func(*authz.Reading) (rego.Request, error) {
+		return late{rego.RequestOf(rego.Input{}), timeout}, nil
+	}
+	if d := s.Check(t.Context(), r); d.Failure != authz.FailureDeadline || d.Verdict != authz.Deny {
+		t.Errorf("got %+v; want it to have run out of time", d)
+	}
 }
 
 // TestACachedDecisionNeverOutlivesItsPolicy changes a policy while requests are

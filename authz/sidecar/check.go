@@ -60,17 +60,30 @@ func (s *Sidecar) decide(ctx context.Context, e *entry, r *authz.Request) (authz
 	if e.broken {
 		return authz.Failed(authz.FailureNotReady, "The policy could not be loaded."), wayNotReady
 	}
-	d, outcome := e.live.Policy.Find(r)
-	if outcome == cache.Hit {
-		return d, wayHit
-	}
-	if outcome == cache.Miss {
-		e.costs.misses.Add(1)
+	begin := time.Now()
+	search := e.live.Policy.Search(ctx, r)
+	if search.Outcome == cache.Hit {
+		return search.Decision, wayHit
 	}
 	conditions := s.conditions
-	conditions.Name, conditions.Timeout = e.live.Name, s.timeout(e.live.Policy.Compiled(), r)
-	d = e.live.Policy.Evaluate(ctx, r, conditions)
-	return d, wayOf(d, outcome)
+	conditions.Name, conditions.Pacer = e.live.Name, e.pacer
+	if timeout := s.timeout(e.live.Policy.Compiled(), r); timeout > 0 {
+		conditions.Timeout = timeout - time.Since(begin) // it was looked for in this time, too
+		if conditions.Timeout <= 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, conditions.Timeout) // which is over
+			defer cancel()
+			conditions.Timeout = timeout
+		}
+	}
+	d, found := e.live.Policy.EvaluateShared(ctx, r, conditions, search)
+	if found {
+		return d, wayHit
+	}
+	if search.Outcome == cache.Miss {
+		e.costs.misses.Add(1)
+	}
+	return d, wayOf(d, search.Outcome)
 }
 
 // timeout bounds a live evaluation. Who asks about a reservation waits for the external

@@ -33,8 +33,8 @@ type Config struct {
 	// Default is the decision on a check of Envoy's where there is no policy, or one
 	// without rules. A reservation is allowed there.
 	Default authz.Verdict
-	// DecisionTimeout bounds a live evaluation beside the deadline of the call.
-	// Zero means no further bound.
+	// DecisionTimeout bounds a live decision, from when it is looked for, beside the deadline of the
+	// call, and without the time for which it waits for others. Zero means no further bound.
 	DecisionTimeout time.Duration
 	// Rehearsal compiles and evaluates experiments, and live decisions again, in another
 	// process. Nil means that neither is done. It has to outlive the sidecar.

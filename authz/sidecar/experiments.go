@@ -74,9 +74,9 @@ func (c *candidates) closeExcept(snap *snapshot) {
 // addExperiment adds an experiment to an entry. One that was there before, and was not
 // started again since, stays what it is if its content does.
 func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperiment, sequence int64) {
-	v := rehearsal.Version{Name: experiment.Name, Etag: experiment.Etag, Source: experiment.Policy}
+	v := rehearsal.Version{Name: experiment.Name, Etag: experiment.Etag}
 	if i := slices.IndexFunc(old.experiments, func(before *rehearsal.Experiment) bool {
-		return before.Name == v.Name && sameContent(before.Source, v.Source) && proto.Equal(old.started(v.Name), e.started(v.Name))
+		return before.Name == v.Name && sameContent(before.Candidate.Source(), experiment.Policy) && proto.Equal(old.started(v.Name), e.started(v.Name))
 	}); i >= 0 {
 		next := rehearsal.NewExperiment(v, old.experiments[i].Candidate)
 		next.Evidence = s.tally(experiment, old.experiments[i])
@@ -88,7 +88,7 @@ func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperim
 		}
 		return
 	}
-	c := s.shadow.NewCandidate(v.Name, v.Source, s.config.Cache/4)
+	c := s.shadow.NewCandidate(v.Name, experiment.Policy, s.config.Cache/4)
 	s.candidates.add(c)
 	next := rehearsal.NewExperiment(v, c)
 	next.Evidence = s.tally(experiment, nil)
@@ -136,7 +136,7 @@ func (e *entry) started(name string) proto.Message {
 // experiment returns the experiment of a resource name as the store has it; nil if there is
 // none.
 func (e *entry) experiment(name string) *adminpb.PolicyExperiment {
-	for _, experiment := range e.state.Experiments {
+	for _, experiment := range e.previewed {
 		if experiment.Name == name {
 			return experiment
 		}

@@ -1,6 +1,7 @@
 package sidecar_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -146,7 +147,7 @@ func TestAnEndIsNeverToldInShadow(t *testing.T) {
 // shortReads is a Projector of a request that has more than what it projects.
 type shortReads struct{}
 
-func (shortReads) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
+func (shortReads) Key(_ context.Context, _ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
 	return append(b, "same"...), true
 }
 

@@ -126,7 +126,8 @@ func (s *Sidecar) loadOnce(ctx context.Context, lose func(error)) (*snapshot, au
 }
 
 // keepReadable puts what is known of policies that cannot be decoded into a snapshot that
-// does not have them: a sidecar that starts decides by its snapshot file.
+// does not have them: a sidecar that starts decides by its snapshot file. In one that has
+// started, what decides of a policy stays in its entry.
 func (s *Sidecar) keepReadable(ctx context.Context, on *snapshot, known, update authz.Update) {
 	readable := make(map[authz.PolicyName]authz.PolicyState)
 	for name, state := range update.Policies {

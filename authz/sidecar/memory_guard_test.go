@@ -42,7 +42,7 @@ allow if { input.x == "modest"; count([1 | some a in numbers.range(1, 300); some
 			}
 		}
 	}
-	if n := len(s.conditions.Pacer.(pacer).memory.long); n != 0 {
+	if n := len(s.memory.long); n != 0 {
 		t.Errorf("%d evaluations are watched in the end", n)
 	}
 }

@@ -20,7 +20,8 @@ type metrics struct {
 	failures metric.Int64Counter
 	unsaved  metric.Int64Counter
 	// labelsIgnored counts the decisions with labels that are none.
-	labelsIgnored metric.Int64Counter
+	contradictions metric.Int64Counter
+	labelsIgnored  metric.Int64Counter
 	// notifyFailures counts the rules that could not be notified of the end of a reservation.
 	notifyFailures metric.Int64Counter
 	// observing says that nobody enforces the decisions.
@@ -82,7 +83,7 @@ func (m *metrics) options(l checkLabels) *checkOptions {
 func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{observing: s.config.Observing}
-	var errs [9]error
+	var errs [10]error
 	m.checks, errs[0] = meter.Int64Counter("understudy.checks",
 		metric.WithDescription("Requests decided, by policy, result and failure. The result CANCELLED is that of callers who left before there was one."))
 	m.duration, errs[1] = meter.Float64Histogram("understudy.check.duration", metric.WithUnit("s"),
@@ -99,12 +100,15 @@ func newMetrics(provider metric.MeterProvider, s *Sidecar) (*metrics, error) {
 	errs[7] = observeBodyMemory(meter, s.bodies)
 	m.labelsIgnored, errs[8] = meter.Int64Counter("understudy.labels.ignored",
 		metric.WithDescription("Live decisions of which labels were ignored, because they are none or too many, by policy."))
+	m.contradictions, errs[9] = meter.Int64Counter("understudy.decision_cache.contradictions",
+		metric.WithDescription("Policies whose evaluations contradicted each other: decisions of theirs are not cached any more, and OPA alone makes them."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	// An alert on a rise needs the zero.
 	m.failures.Add(context.Background(), 0)
 	m.unsaved.Add(context.Background(), 0)
+	m.contradictions.Add(context.Background(), 0)
 	return m, nil
 }
 
@@ -165,6 +169,12 @@ func observePolicies(meter metric.Meter, s *Sidecar) error {
 	if err != nil {
 		return err
 	}
+	interpreted, err := meter.Int64ObservableGauge("understudy.policies.interpreted",
+		metric.WithDescription("1 for each live policy of which OPA's interpreter evaluates a rule, because that has a form which the "+
+			"evaluator does not know: understudy explain-cost names it."))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		snap := s.current.Load()
 		if snap == nil {
@@ -179,9 +189,12 @@ func observePolicies(meter metric.Meter, s *Sidecar) error {
 			if why := live.Compiled().Unverified(); why != "" {
 				o.ObserveInt64(excluded, 1, metric.WithAttributes(policy, attribute.String("reason", why)))
 			}
+			if len(live.Compiled().Interpreted()) > 0 {
+				o.ObserveInt64(interpreted, 1, metric.WithAttributes(policy))
+			}
 		}
 		return nil
-	}, lookups, excluded)
+	}, lookups, excluded, interpreted)
 	return err
 }
 

@@ -28,11 +28,11 @@ import (
 // proofTime bounds the question whether a policy was deleted.
 const proofTime = 5 * time.Second
 
-// lastKnown returns what this sidecar decides by or, before it does, what the snapshot
-// file holds.
+// lastKnown returns the names of what this sidecar decides by or, before it does, what the
+// snapshot file holds.
 func (s *Sidecar) lastKnown() authz.Update {
 	if snap := s.current.Load(); snap != nil {
-		return snap.update()
+		return snap.names()
 	}
 	saved, _, ok := s.readSaved()
 	if !ok {

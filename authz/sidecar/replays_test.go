@@ -23,6 +23,8 @@ func (a anew) Reread() func() (*authz.Request, error) {
 
 func (anew) BodySize() int { return 0 }
 
+func (anew) CheckRequest(*authz.ReadSet) string { return "" }
+
 // rereadable returns a request of its own ID that can be made again.
 func rereadable(id string, make anew) *authz.Request {
 	r := make()

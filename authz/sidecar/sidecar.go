@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"understudy/authz"
 	"understudy/authz/decisionlog"
@@ -34,7 +37,7 @@ type Sidecar struct {
 	bodies    *authz.BodyMemory
 	// services calls the services that rules ask.
 	services services
-	// conditions are those of a live decision, but for its name and its timeout.
+	// conditions are those of a live decision, but for its name, its timeout and its turn.
 	conditions authz.Conditions
 	started    time.Time
 
@@ -57,8 +60,9 @@ type Sidecar struct {
 	pace      publisher.Pace
 
 	missingPolicies *missingPolicyLog
-	// places bounds the live evaluations that are long.
-	places places
+	// turns say which live evaluations go on, and memory ends those that take too much of it.
+	turns  *turns
+	memory *memoryGuard
 
 	mu sync.Mutex
 	// reload ends the present wait for changes, so that everything is loaded again.
@@ -84,7 +88,7 @@ func New(config Config) (*Sidecar, error) {
 		ready:           make(chan struct{}),
 		beat:            make(chan struct{}, 1),
 		missingPolicies: newMissingPolicyLog(),
-		places:          newPlaces(),
+		turns:           newTurns(runtime.GOMAXPROCS(0)),
 		ledger:          evidence.NewLedger(),
 		replays:         newReplays(config.RecentRequests),
 	}
@@ -98,12 +102,11 @@ func New(config Config) (*Sidecar, error) {
 	if s.services.client, err = extservice.New(config.External, config.Meters, config.Logger); err != nil {
 		return nil, fmt.Errorf("making the client of external services: %w", err)
 	}
-	memory, err := newMemoryGuard(config.Logger, config.Meters)
-	if err != nil {
+	if s.memory, err = newMemoryGuard(config.Logger, config.Meters); err != nil {
 		return nil, err
 	}
 	s.conditions = authz.Conditions{
-		Default: config.Default, Bodies: s.bodies, Pacer: pacer{s.places, memory}, Services: s.services, NotifyFailed: s.notifyFailed, Panics: s.panics,
+		Default: config.Default, Bodies: s.bodies, Services: s.services, NotifyFailed: s.notifyFailed, Panics: s.panics,
 	}
 	return s, s.prepare()
 }
@@ -115,16 +118,26 @@ func (s *Sidecar) prepare() (err error) {
 	config := rehearsal.Config{
 		Process: c.Rehearsal, Live: rehearsal.NewLivePolicies(c.Rehearsal), Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
 	}
+	if s.decisions, err = decisionlog.New(c.DecisionLog, c.node(), s.bodies, output); err != nil {
+		return fmt.Errorf("making the decision log: %w", err)
+	}
+	if s.decisions.Samples() {
+		config.Differing = s.logDiffering
+	}
 	if s.shadow, err = rehearsal.New(config); err != nil {
 		return fmt.Errorf("making the shadow: %w", err)
 	}
 	if s.verifier, err = rehearsal.NewVerifier(config); err != nil {
 		return fmt.Errorf("making the verifier: %w", err)
 	}
-	if s.decisions, err = decisionlog.New(c.DecisionLog, c.node(), s.bodies, output); err != nil {
-		return fmt.Errorf("making the decision log: %w", err)
-	}
 	return nil
+}
+
+// logDiffering has the decision log, which is a sample, take a decision that it may have left out.
+func (s *Sidecar) logDiffering(span trace.SpanContext, live *rehearsal.Version, r *authz.Request, d authz.Decision) {
+	s.decisions.Differing(span, decisionlog.Decided{
+		Policy: authz.PolicyName(live.Name), Etag: live.Etag, Compiled: live.Policy.Compiled(), Request: r, Decision: d,
+	})
 }
 
 // Run follows the location's policies until ctx is done; then it finishes the
@@ -143,7 +156,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.candidates.closeExcept(nil)
 	s.settling.Wait()
 	s.services.client.Close()
-	s.places.close()
+	s.turns.close()
 	s.finish(context.WithoutCancel(ctx))
 	return s.leave(context.WithoutCancel(ctx))
 }

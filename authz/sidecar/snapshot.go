@@ -38,11 +38,14 @@ type entry struct {
 	// stay until a later change of the policy can be applied. They are part of the snapshot
 	// so that no report has the change without its failure.
 	failures []failure
-	// state is what a sidecar that starts without the store decides by: the policy that
-	// decides now and the experiments, or that the policy could never be read.
-	state authz.PolicyState
+	// previewed are the ACTIVE experiments as the store has them. Together with the source of
+	// live they are what a sidecar that starts without the store decides by; without a source
+	// the policy could never be read.
+	previewed []*adminpb.PolicyExperiment
 	// costs are those of the live policy, in all its versions since it was created.
 	costs *costs
+	// pacer has the decisions of the policy take turns with those of others.
+	pacer *pacer
 }
 
 // failure is a resource that this sidecar could not apply.
@@ -70,30 +73,36 @@ func (s *Sidecar) with(ctx context.Context, on *snapshot, update authz.Update) *
 	return next
 }
 
-// update returns what the snapshot was compiled from.
-func (s *snapshot) update() authz.Update {
+// names returns what the snapshot has: its cursor, and the names of its policies without what
+// is in them.
+func (s *snapshot) names() authz.Update {
 	u := authz.Update{Cursor: s.cursor, Policies: make(map[authz.PolicyName]authz.PolicyState, len(s.policies))}
-	for name, e := range s.policies {
-		u.Policies[name] = e.state
+	for name := range s.policies {
+		u.Policies[name] = authz.PolicyState{}
 	}
 	return u
+}
+
+// saved returns what a sidecar that starts without the store decides by.
+func (s *snapshot) saved() map[authz.PolicyName]savedPolicy {
+	out := make(map[authz.PolicyName]savedPolicy, len(s.policies))
+	for name, e := range s.policies {
+		out[name] = savedPolicy{e.live.Source, e.previewed}
+	}
+	return out
 }
 
 // newEntry makes the entry of a policy that is there, on top of the one before, which
 // is nil if there was none. sequence is that of the change.
 func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state authz.PolicyState, old *entry, sequence int64) *entry {
 	if old == nil {
-		old = &entry{broken: true, costs: &costs{}}
+		old = &entry{broken: true, costs: &costs{}, pacer: &pacer{turns: s.turns, memory: s.memory}}
 	}
-	e := &entry{name: name, state: state, costs: old.costs}
+	e := &entry{name: name, previewed: state.Experiments, costs: old.costs, pacer: old.pacer}
 	for _, u := range state.Undecodable {
 		e.failures = append(e.failures, failure{u.Resource, u.Sequence, fmt.Errorf("the stored record cannot be decoded: %w", u.Err)})
 	}
-	if state.Policy == nil {
-		// What was read last decides on.
-		e.state.Policy = old.state.Policy
-	}
-	e.compileLive(ctx, old, sequence)
+	e.compileLive(ctx, old, state.Policy, sequence)
 	for _, experiment := range state.Experiments {
 		s.addExperiment(e, old, experiment, sequence)
 	}
@@ -101,60 +110,50 @@ func (s *Sidecar) newEntry(ctx context.Context, name authz.PolicyName, state aut
 }
 
 // compileLive sets what the entry decides by: its policy, or if that does not compile
-// what decided before.
-func (e *entry) compileLive(ctx context.Context, old *entry, sequence int64) {
-	if e.state.Policy == nil {
+// what decided before. One that cannot be read is nil: what was read last decides on.
+func (e *entry) compileLive(ctx context.Context, old *entry, policy *adminpb.Policy, sequence int64) {
+	if policy == nil && old.live.Source == nil {
 		e.broken, e.live.Name = true, string(e.name)
 		return
 	}
-	e.state.Undecodable = nil
-	live, err := old.compile(ctx, string(e.name), e.state.Policy.Etag, e.state.Policy)
+	live, err := old.compile(ctx, string(e.name), policy)
 	if err != nil {
 		e.failures = append(e.failures, failure{string(e.name), sequence, err})
 		e.broken = old.broken
 	}
-	if err == nil || e.broken {
-		e.live = live
-	} else {
-		e.live, e.state.Policy = old.live, old.state.Policy
+	if e.live = live; err != nil && !e.broken {
+		e.live = old.live
 	}
 }
 
-// compile compiles a live policy. What the entry has compiled already, under whichever etag,
-// is not compiled again. An experiment that is committed brings its cache along: its
-// decisions are those of the same content.
-func (e *entry) compile(ctx context.Context, name, etag string, source *adminpb.Policy) (rehearsal.Version, error) {
-	v := rehearsal.Version{Name: name, Etag: etag, Source: source}
-	if v.Policy = e.compiled(source); v.Policy != nil {
+// compile compiles a live policy, or if that is nil the last one. What the entry has compiled
+// already, under whichever etag, is not compiled again.
+func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy) (v rehearsal.Version, err error) {
+	v.Name = name
+	if source == nil {
+		if source, err = e.live.Source.Policy(); err != nil {
+			return v, err
+		}
+	}
+	v.Etag = source.Etag
+	if v.Source, err = authz.Pack(source); err != nil {
+		return v, err
+	}
+	if v.Policy = e.compiled(v.Source); v.Policy != nil {
 		return v, nil
 	}
-	var (
-		compiled *authz.Policy
-		err      error
-	)
+	var compiled *authz.Policy
 	background.Run(proto.Size(source), func() { compiled, err = authz.Compile(ctx, source) })
 	if err == nil {
 		v.Policy = cache.NewPolicy(compiled)
-		v.Policy.Adopt(e.rehearsed(source))
 	}
 	return v, err
 }
 
 // compiled returns the live policy of a content; nil if it is not that of the entry.
-func (e *entry) compiled(source *adminpb.Policy) *cache.Policy {
-	if e.live.Policy != nil && sameContent(e.live.Source, source) {
+func (e *entry) compiled(source *authz.Packed) *cache.Policy {
+	if e.live.Policy != nil && e.live.Source.SameContent(source) {
 		return e.live.Policy
-	}
-	return nil
-}
-
-// rehearsed returns the decisions that are cached of an experiment of a content; nil if
-// there are none.
-func (e *entry) rehearsed(source *adminpb.Policy) *cache.Cache {
-	for _, experiment := range e.experiments {
-		if sameContent(experiment.Source, source) {
-			return experiment.Candidate.Cache()
-		}
 	}
 	return nil
 }
@@ -171,8 +170,18 @@ func (s *Sidecar) resizeCaches(next *snapshot) {
 		return
 	}
 	for _, e := range next.policies {
+		if e.live.Policy != nil && !e.live.Policy.Caching() { // it is used by nobody yet
+			e.live.Policy.Contradicted = func(c *cache.Contradiction) { s.contradicted(e.live.Name, c) }
+		}
 		s.resizeCache(e.live.Policy, s.config.Cache)
 	}
+}
+
+// contradicted reports that evaluations of a policy contradicted each other.
+func (s *Sidecar) contradicted(policy string, c *cache.Contradiction) {
+	s.metrics.contradictions.Add(context.Background(), 1)
+	s.log.Error("evaluations of a policy contradict each other: its decisions are made by OPA alone until the next change of it. Report it as a fault of Understudy, with the policy",
+		"policy", policy, "before", c.Before, "now", c.Now)
 }
 
 func (s *Sidecar) resizeCache(p *cache.Policy, size int) {

@@ -37,17 +37,24 @@ var errNeverRead = errors.New("it could not be read before the snapshot file was
 // deterministic marshals maps in the order of their keys.
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// encodeUpdate makes the content of a snapshot file.
-func encodeUpdate(location authz.Location, update authz.Update) ([]byte, error) {
+// savedPolicy is what a snapshot file has of one policy.
+type savedPolicy struct {
+	// live is nil if it could never be read.
+	live        *authz.Packed
+	experiments []*adminpb.PolicyExperiment
+}
+
+// encodeSnapshot makes the content of a snapshot file.
+func encodeSnapshot(location authz.Location, cursor authz.Cursor, policies map[authz.PolicyName]savedPolicy) ([]byte, error) {
 	var b []byte
 	b = appendBytes(b, []byte(location))
-	b = binary.AppendUvarint(b, uint64(update.Cursor.Sequence))
-	b = appendBytes(b, []byte(update.Cursor.Nonce))
-	readable, unreadable := partition(update.Policies)
+	b = binary.AppendUvarint(b, uint64(cursor.Sequence))
+	b = appendBytes(b, []byte(cursor.Nonce))
+	readable, unreadable := partition(policies)
 	b = binary.AppendUvarint(b, uint64(len(readable)))
 	for _, name := range readable {
 		var err error
-		if b, err = appendState(b, update.Policies[name]); err != nil {
+		if b, err = appendPolicy(b, policies[name]); err != nil {
 			return nil, fmt.Errorf("encoding %s: %w", name, err)
 		}
 	}
@@ -62,9 +69,9 @@ func encodeUpdate(location authz.Location, update authz.Update) ([]byte, error) 
 
 // partition returns the names of policies that there is something to decide by, and of
 // those that could never be read, both in order.
-func partition(policies map[authz.PolicyName]authz.PolicyState) (readable, unreadable []authz.PolicyName) {
+func partition(policies map[authz.PolicyName]savedPolicy) (readable, unreadable []authz.PolicyName) {
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		if policies[name].Policy != nil {
+		if policies[name].live != nil {
 			readable = append(readable, name)
 		} else {
 			unreadable = append(unreadable, name)
@@ -73,13 +80,11 @@ func partition(policies map[authz.PolicyName]authz.PolicyState) (readable, unrea
 	return readable, unreadable
 }
 
-func appendState(b []byte, state authz.PolicyState) ([]byte, error) {
-	b, err := appendMessage(b, state.Policy)
-	if err != nil {
-		return nil, err
-	}
-	b = binary.AppendUvarint(b, uint64(len(state.Experiments)))
-	for _, e := range state.Experiments {
+func appendPolicy(b []byte, p savedPolicy) ([]byte, error) {
+	b = appendBytes(b, p.live.Bytes())
+	b = binary.AppendUvarint(b, uint64(len(p.experiments)))
+	for _, e := range p.experiments {
+		var err error
 		if b, err = appendMessage(b, e); err != nil {
 			return nil, err
 		}

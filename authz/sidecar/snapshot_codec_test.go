@@ -36,7 +36,18 @@ func saved() authz.Update {
 
 func encoded(t testing.TB, update authz.Update) []byte {
 	t.Helper()
-	content, err := encodeUpdate(testLocation, update)
+	policies := make(map[authz.PolicyName]savedPolicy)
+	for name, state := range update.Policies {
+		saved := savedPolicy{experiments: state.Experiments}
+		if state.Policy != nil {
+			var err error
+			if saved.live, err = authz.Pack(state.Policy); err != nil {
+				t.Fatal(err)
+			}
+		}
+		policies[name] = saved
+	}
+	content, err := encodeSnapshot(testLocation, update.Cursor, policies)
 	if err != nil {
 		t.Fatal(err)
 	}

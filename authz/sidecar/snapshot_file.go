@@ -21,7 +21,7 @@ func (s *Sidecar) save() {
 	if s.config.SnapshotFile == "" || snap == nil {
 		return
 	}
-	content, err := encodeUpdate(s.config.Location, snap.update())
+	content, err := encodeSnapshot(s.config.Location, snap.cursor, snap.saved())
 	if err == nil {
 		err = replaceFile(s.config.SnapshotFile, content)
 	}

@@ -3,12 +3,9 @@ package sidecar
 import (
 	"strings"
 	"testing"
-	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/cache"
-	"understudy/rego"
 )
 
 const web = authz.PolicyName("projects/p1/locations/l1/policies/web")
@@ -51,33 +48,11 @@ func TestNothingIsCompiledTwice(t *testing.T) {
 	if annotated.live.Etag != "2" || annotated.experiments[0].Etag != "e2" {
 		t.Error("an etag is an old one")
 	}
-	begin.experiments[0].Candidate.Cache().Keep(projected("a"), authz.Decision{Reason: "known"}.WithValidUntil(authz.Forever))
 	s, committed := apply(s, state(allowing("3", candidate)))
-	if d, outcome := committed.live.Policy.Find(projected("a")); outcome != cache.Hit || d.Reason != "known" {
-		t.Errorf("of a committed experiment, %+v is cached, want what it has decided", d)
-	}
 	_, changed := apply(s, state(allowing("4", "input.x")))
 	if changed.live.Policy == committed.live.Policy {
 		t.Error("another content was not compiled")
 	}
-}
-
-// keyed is a projection that is its own key.
-type keyed string
-
-func (k keyed) Key(_ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
-	return append(b, k...), true
-}
-
-func (k keyed) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
-	return rego.NewInput(map[string]any{"x": string(k)})
-}
-
-// projected is a request of which policies read one text.
-func projected(x string) *authz.Request {
-	r := documentRequest(map[string]any{"x": x}, time.Unix(1, 0))
-	r.Projector = keyed(x)
-	return r
 }
 
 // TestLargePoliciesCompileAlike compiles one in the background, and one that does not
@@ -86,7 +61,7 @@ func TestLargePoliciesCompileAlike(t *testing.T) {
 	compiled := func(condition string) error {
 		p := allowing("1", condition)
 		p.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", 64<<10)
-		_, err := (&entry{}).compile(t.Context(), "p", "1", p)
+		_, err := (&entry{}).compile(t.Context(), "p", p)
 		return err
 	}
 	if err := compiled(`input.x == "a"`); err != nil {

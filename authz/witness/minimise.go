@@ -63,48 +63,73 @@ func (s *subject) decide(ctx context.Context, p *authz.Policy) authz.Decision {
 	return p.Decide(ctx, r, authz.Conditions{Shadow: true, Timeout: decisionTime})
 }
 
-// minimise takes out of the document what can be, again and again, until nothing more can:
-// whole parts first, since most of a request matters to nobody.
+// minimise takes out of the document what can be, but for its route, again and again, until
+// nothing more can: whole parts first, since most of a request matters to nobody.
 func (s *subject) minimise(ctx context.Context) {
+	r := reduction{route: routeOf(s.document), holds: func() bool { return s.holds(ctx) }}
 	for before := -1; before != size(s.document) && s.tries < maxTries; {
 		before = size(s.document)
-		s.reduce(s.document, func(v any) { s.document = v }, func() bool { return s.holds(ctx) })
+		r.reduce(s.document, nil, func(v any) { s.document = v })
 	}
 }
 
-// reduce takes out of a value of the document what makes no difference; put sets the value, and
-// holds reports whether the difference is there.
+// reduction makes a value smaller as long as the difference is there.
+type reduction struct {
+	// route are the places that stay as they are.
+	route [][]string
+	// holds reports whether the difference is there.
+	holds func() bool
+}
+
+// reduce takes out of the value at a place of the document what makes no difference; put sets
+// the value.
 //
 // That it stays without a part is not enough: without the path, a policy that forbids one path
 // forbids as well, and the test would show nothing of what was found. A part makes no
 // difference only if it could also be another one.
-func (s *subject) reduce(value any, put func(any), holds func() bool) {
+func (r reduction) reduce(value any, place []string, put func(any)) {
+	whole, part := ofRoute(r.route, place)
+	if whole {
+		return
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			old := v[name]
-			set := func(changed any) { v[name] = changed }
-			if indifferent(old, set, holds) {
-				if delete(v, name); holds() {
-					continue
-				}
-			}
-			v[name] = old
-			s.reduce(old, set, holds)
+			r.member(v, name, append(slices.Clip(place), name))
 		}
 	case []any:
-		// From the end, since rules name elements by their place.
-		for len(v) > 0 && indifferent(v[len(v)-1], func(changed any) { v[len(v)-1] = changed }, holds) {
-			put(v[: len(v)-1 : len(v)-1])
-			if !holds() {
-				put(v)
-				break
-			}
-			v = v[: len(v)-1 : len(v)-1]
+		if !part {
+			r.elements(v, place, put)
 		}
-		for i := range v {
-			s.reduce(v[i], func(changed any) { v[i] = changed }, holds)
+	}
+}
+
+// member takes a member out of an object, or else what makes no difference of its value.
+func (r reduction) member(of map[string]any, name string, place []string) {
+	old := of[name]
+	set := func(changed any) { of[name] = changed }
+	if _, part := ofRoute(r.route, place); !part && indifferent(old, set, r.holds) {
+		if delete(of, name); r.holds() {
+			return
 		}
+	}
+	of[name] = old
+	r.reduce(old, place, set)
+}
+
+// elements takes elements off the end of an array, since rules name them by their place, and then
+// what makes no difference of the others.
+func (r reduction) elements(v []any, place []string, put func(any)) {
+	for len(v) > 0 && indifferent(v[len(v)-1], func(changed any) { v[len(v)-1] = changed }, r.holds) {
+		put(v[: len(v)-1 : len(v)-1])
+		if !r.holds() {
+			put(v)
+			break
+		}
+		v = v[: len(v)-1 : len(v)-1]
+	}
+	for i := range v {
+		r.reduce(v[i], place, func(changed any) { v[i] = changed })
 	}
 }
 

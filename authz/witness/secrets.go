@@ -149,7 +149,7 @@ func minted(value any) any {
 // them, mostly. A text that could be another one becomes a word.
 func (s *subject) minimiseClaims(ctx context.Context, t *token) {
 	holds := func() bool { return s.holdsMinted(ctx) }
-	s.reduce(t.claims, func(any) {}, holds)
+	reduction{holds: holds}.reduce(t.claims, nil, func(any) {})
 	claims, _ := t.claims.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
 		old := claims[name]

@@ -72,6 +72,8 @@ const claimsOf = "claims := io.jwt.decode(substring(input.attributes.request.htt
 // TestMake makes tests that pass with one policy and fail with the other, and have no more of
 // a request than the difference is about.
 func TestMake(t *testing.T) {
+	// Of the route nothing is left out; the user is none of it.
+	const route = `{"attributes": {"request": {"http": {"method": "GET", "path": "/users/example"}}}, "parsed_path": ["users", "example"]}`
 	const get = "default allow := false\nallow if input.attributes.request.http.method == \"GET\"\n"
 	for name, c := range map[string]struct {
 		live, candidate string
@@ -81,15 +83,23 @@ func TestMake(t *testing.T) {
 	}{
 		"newly denied": {
 			get, "default allow := false\nallow if {\n\tinput.attributes.request.http.method == \"GET\"\n\tinput.parsed_path[0] != \"users\"\n}\n", map[string]any{},
-			[]string{"test_newly_denied_get_users if {", "not data.envoy.authz.allow with input as {", `"parsed_path": ["users"]`}, "accept",
+			[]string{"test_denied_get_users if {", "not data.envoy.authz.allow with input as " + route, "the live policy allows it, and the candidate denies it"}, "accept",
 		},
 		"newly allowed": {
 			"default allow := false\n", get, map[string]any{},
-			[]string{"data.envoy.authz.allow with input as {\"attributes\": {\"request\": {\"http\": {\"method\": \"GET\"}}}}"}, "users/7",
+			[]string{"test_allowed_get_users if {", "\tdata.envoy.authz.allow with input as " + route + "\n"}, "users/7",
 		},
 		"a response": {
 			"allow := {\"allowed\": true, \"headers\": {\"x-role\": \"a\"}}", "allow := {\"allowed\": true, \"headers\": {\"x-role\": \"b\"}}", map[string]any{},
-			[]string{"x-role", "with input as {}"}, "users/7",
+			[]string{"test_answer_get_users if {", "x-role", "with input as " + route}, "users/7",
+		},
+		"a response of another type": {
+			"default allow := {\"allowed\": false, \"headers\": {\"x-role\": \"a\"}}", "default allow := {\"allowed\": false, \"body\": \"b\"}", map[string]any{},
+			[]string{"test_answer_get_users if {", "json.unmarshal(json.marshal(data.envoy.authz.allow)) == ", "with input as " + route}, "users/7",
+		},
+		"a verdict of another type": {
+			"default allow := true", "default allow := {\"allowed\": false}", map[string]any{},
+			[]string{"test_denied_get_users if {", "json.unmarshal(json.marshal(data.envoy.authz.allow)) == {\"allowed\": false} with input as " + route}, "users/7",
 		},
 		"the clock": {
 			"default allow := true", "default allow := false\nallow if time.now_ns() > 1800000000000000000", map[string]any{},
@@ -103,6 +113,10 @@ func TestMake(t *testing.T) {
 		"a credential": {
 			"default allow := true", "default allow := false\nallow if not input.attributes.request.http.headers[\"x-api-key\"]", map[string]any{"x-api-key": "geheim"},
 			[]string{`"x-api-key": "example"`}, "geheim",
+		},
+		"a segment that matters": {
+			get, "default allow := false\nallow if {\n\tinput.attributes.request.http.method == \"GET\"\n\tinput.parsed_path[1] != \"7\"\n}\n", map[string]any{},
+			[]string{"test_denied_get_users if {", `"path": "/users/7"`, `"parsed_path": ["users", "7"]`}, "accept",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,5 +168,28 @@ func TestLeftOut(t *testing.T) {
 	got, err := witness.Make(t.Context(), witness.Options{Live: live, Candidate: candidate, For: replay.Candidate, File: "x"}, []replay.Witness{w})
 	if err != nil || got.Count != 0 || len(got.Left) != 1 || strings.Contains(got.Left[0], "geheim") || !strings.Contains(got.Left[0], "headers.x-api-key") {
 		t.Errorf("%d tests, left out %q, error %v; want none, and why", got.Count, got.Left, err)
+	}
+}
+
+// TestStatesTheLivePolicy: a test for the live policy asks for its answers, and its name says so.
+func TestStatesTheLivePolicy(t *testing.T) {
+	live := policyOf("default allow := true")
+	candidate := policyOf("default allow := true\nallow := false if startswith(input.attributes.request.http.path, \"/v1/payments\")")
+	document := input(map[string]any{})
+	document["attributes"].(map[string]any)["request"].(map[string]any)["http"].(map[string]any)["path"] = "/v1/payments/4711/refunds?token=geheim"
+	document["parsed_path"] = []any{"v1", "payments", "4711", "refunds"}
+	w := witnessOf(t, live, candidate, document)
+	w.Path, w.DecisionID = "/v1/payments/*/refunds", ""
+	got, err := witness.Make(t.Context(), witness.Options{Live: live, Candidate: candidate, For: replay.Live, File: "x"}, []replay.Witness{w})
+	if err != nil || got.Count != 1 {
+		t.Fatalf("%d tests, left out %q, error %v; want one", got.Count, got.Left, err)
+	}
+	for _, want := range []string{
+		"They state what the live policy answers.", "# GET /v1/payments/*/refunds: the live policy allows it, and the candidate denies it\ntest_allowed_get_v1_payments_refunds if {",
+		"\tdata.envoy.authz.allow with input as", `"path": "/v1/payments/example/refunds"`, `"parsed_path": ["v1", "payments", "example", "refunds"]`,
+	} {
+		if !strings.Contains(got.Module, want) {
+			t.Errorf("%q is not in\n%s", want, got.Module)
+		}
 	}
 }

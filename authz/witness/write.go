@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,9 @@ type Tests struct {
 // test is one rule.
 type test struct {
 	name, text, about string
+	// untyped is the text for policies of which one has a value of another type: OPA's compiler would
+	// refuse the text with that.
+	untyped string
 }
 
 // Make makes tests of witnesses. The error is that of ctx, or of a policy that does not compile.
@@ -56,22 +60,44 @@ func Make(ctx context.Context, o Options, witnesses []replay.Witness) (Tests, er
 	var out Tests
 	var tests []test
 	for _, w := range witnesses {
-		about := fmt.Sprintf("%s %s (%s)", w.Method, w.Path, w.DecisionID)
 		t, why := o.one(ctx, &subject{live: live, candidate: candidate, of: w})
 		if why != "" {
-			out.Left = append(out.Left, about+": "+why)
+			out.Left = append(out.Left, Label(w.Method, w.Path, w.DecisionID)+": "+why)
 			continue
 		}
-		t.about = about
-		t.name = unused(tests, nameOf(w))
+		t.about = Label(w.Method, w.Path, w.DecisionID) + ": " + findings[w.Difference]
+		t.name = unused(tests, o.nameOf(w))
 		tests = append(tests, t)
 	}
-	if tests, err = o.proven(ctx, tests, &out); err != nil || len(tests) == 0 {
+	proven, err := o.proven(ctx, slices.Clone(tests), &out)
+	if _, refused := errors.AsType[*authz.CompileError](err); refused {
+		for i := range tests {
+			tests[i].text = tests[i].untyped
+		}
+		proven, err = o.proven(ctx, tests, &out)
+	}
+	if tests = proven; err != nil || len(tests) == 0 {
 		return out, err
 	}
 	out.Count = len(tests)
-	out.Module, err = rego.Format(o.File, moduleOf(tests))
+	out.Module, err = rego.Format(o.File, o.moduleOf(tests))
 	return out, err
+}
+
+// findings say what a replay has found of a request.
+var findings = map[authz.Difference]string{
+	authz.NewlyDenied:     "the live policy allows it, and the candidate denies it",
+	authz.NewlyAllowed:    "the live policy denies it, and the candidate allows it",
+	authz.ResponseChanged: "the candidate answers it in another way than the live policy",
+}
+
+// Label names a group of requests by its route and, if it has one, the ID of a decision on it.
+func Label(method, path, decisionID string) string {
+	text := strings.TrimSpace(method + " " + path)
+	if decisionID != "" {
+		text += " (" + decisionID + ")"
+	}
+	return text
 }
 
 // one makes the test of a witness, or says why there is none.
@@ -84,50 +110,54 @@ func (o Options) one(ctx context.Context, s *subject) (test, string) {
 		return test{}, "it cannot be repeated"
 	}
 	s.minimise(ctx)
+	s.anonymise(ctx)
 	if where, ok := s.clean(ctx); !ok {
 		return test{}, "the difference needs the real input." + where + ", which is a credential"
 	}
 	if !s.holdsMinted(ctx) {
 		return test{}, "it took too many attempts"
 	}
-	assertion, ok := o.assertion(s)
+	assertion, untyped, ok := o.assertion(s)
 	if !ok {
 		return test{}, "no single rule shows the difference"
 	}
-	var body strings.Builder
-	fmt.Fprintf(&body, "\t%s with input as %s", assertion, literal(s.document))
+	with := " with input as " + literal(s.document)
 	if s.clock {
-		fmt.Fprintf(&body, "\n\t\twith time.now_ns as %d", s.of.Time.UnixNano())
+		with += fmt.Sprintf("\n\t\twith time.now_ns as %d", s.of.Time.UnixNano())
 	}
-	return test{text: body.String()}, ""
+	return test{text: "\t" + assertion + with, untyped: "\t" + untyped + with}, ""
 }
 
-// assertion is what the rule that decides the difference has to be. It is that of the side that
-// denies: the other one allows there.
-func (o Options) assertion(s *subject) (string, bool) {
+// assertion is what the rule that decides the difference has to be, and the same for a rule whose type is
+// not known. It is that of the side that denies: the other one allows there.
+func (o Options) assertion(s *subject) (typed, untyped string, ok bool) {
 	path := s.candidateMade.RulePath()
 	if s.liveMade.Verdict == authz.Deny && s.candidateMade.Verdict == authz.Allow {
 		path = s.liveMade.RulePath()
 	}
 	if path == "" {
-		return "", false
+		return "", "", false
 	}
 	of := s.candidateMade
 	if o.For == replay.Live {
 		of = s.liveMade
 	}
 	ref := "data." + strings.ReplaceAll(path, "/", ".")
-	if s.of.Difference != authz.ResponseChanged {
-		if of.Verdict == authz.Deny {
-			return "not " + granted(ref, s), true
-		}
-		return granted(ref, s), true
-	}
 	value, err := json.Marshal(of.Value)
 	if err != nil || len(value) > maxValue {
-		return "", false
+		return "", "", false
 	}
-	return ref + " == " + string(value), true
+	untyped = "json.unmarshal(json.marshal(" + ref + ")) == " + string(value)
+	if of.Value == nil {
+		untyped = "not json.marshal(" + ref + ")"
+	}
+	switch {
+	case s.of.Difference == authz.ResponseChanged:
+		return ref + " == " + string(value), untyped, true
+	case of.Verdict == authz.Deny:
+		return "not " + granted(ref, s), untyped, true
+	}
+	return granted(ref, s), untyped, true
 }
 
 // maxValue bounds a value that a test compares with, in bytes.
@@ -191,7 +221,7 @@ func (o Options) proven(ctx context.Context, tests []test, out *Tests) ([]test, 
 		if with.Modules == nil {
 			with.Modules = make(map[string]string)
 		}
-		with.Modules[moduleName] = moduleOf(tests)
+		with.Modules[moduleName] = o.moduleOf(tests)
 		report, err := authz.RunTests(ctx, with, regotest.Options{})
 		if err != nil {
 			return nil, err
@@ -225,9 +255,10 @@ func (o Options) outcome(side replay.Side) regotest.Outcome {
 const moduleName = "understudy_replay_test.rego"
 
 // moduleOf is the text of a module.
-func moduleOf(tests []test) string {
+func (o Options) moduleOf(tests []test) string {
 	var out strings.Builder
-	out.WriteString("# Requests on which a change of the policy made a difference, as `understudy replay --tests`\n# found them in recorded traffic: minimised, and without credentials.\npackage understudy.replay_test\n\n")
+	out.WriteString("# Requests on which a change of the policy makes a difference, as `understudy replay --tests`\n# found them in recorded traffic: minimised, and without credentials.\n")
+	fmt.Fprintf(&out, "# They state what %s answers.\npackage understudy.replay_test\n\n", called(o.For))
 	for _, t := range tests {
 		fmt.Fprintf(&out, "# %s\n%s if {\n%s\n}\n\n", strings.ReplaceAll(t.about, "\n", " "), t.name, t.text)
 	}
@@ -238,9 +269,28 @@ func moduleOf(tests []test) string {
 	return out.String()
 }
 
-// nameOf is the name of a witness's test: test_newly_denied_get_users.
-func nameOf(w replay.Witness) string {
-	text := strings.ToLower(string(w.Difference) + "_" + w.Method + "_" + w.Path)
+// called names a side in a sentence.
+func called(side replay.Side) string {
+	if side == replay.Live {
+		return "the live policy"
+	}
+	return "the " + string(side)
+}
+
+// nameOf is the name of a witness's test, which says what it states: test_allowed_get_users.
+func (o Options) nameOf(w replay.Witness) string {
+	of := w.Candidate
+	if o.For == replay.Live {
+		of = w.Live
+	}
+	states := "allowed"
+	switch {
+	case w.Difference == authz.ResponseChanged:
+		states = "answer"
+	case of.Verdict == authz.Deny:
+		states = "denied"
+	}
+	text := strings.ToLower(states + "_" + w.Method + "_" + w.Path)
 	var out strings.Builder
 	for _, c := range text {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {

@@ -1,0 +1,6 @@
+package background
+
+import "time"
+
+// begun is about when the process began.
+var begun = time.Now()

@@ -1,0 +1,112 @@
+package sidecar
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+)
+
+// treasury is a policy of about 50 kB as they are in the world: routes with what they need,
+// roles with what they may, and 500 users in the data. No two are equal.
+func treasury(b *testing.B, name authz.PolicyName, version int) *adminpb.Policy {
+	b.Helper()
+	users := make(map[string]any)
+	roles := []any{"viewer", "analyst", "approver", "auditor", "admin", "ops", "support"}
+	for i := range 500 {
+		users[fmt.Sprintf("u%04d", i)] = map[string]any{
+			"tenant": fmt.Sprintf("tenant-%d", (i*7+version)%12), "roles": roles[i%5 : i%5+1+i%3], "active": i%20 != 0,
+		}
+	}
+	permissions := make(map[string]any)
+	var routes strings.Builder
+	routes.WriteString("package treasury.routes\n\nimport rego.v1\n\n")
+	for i, resource := range strings.Fields("payments accounts settings reports users limits audit transfers cards rates") {
+		for _, role := range roles {
+			held, _ := permissions[role.(string)].([]any)
+			permissions[role.(string)] = append(held, resource+".read", fmt.Sprintf("%s.write%d", resource, i%3))
+		}
+		for _, method := range []string{"GET", "POST"} {
+			fmt.Fprintf(&routes, "# %s of %s\nneed := \"%s.%s\" if {\n\tinput.attributes.request.http.method == %q\n\tinput.parsed_path[0] == \"v1\"\n"+
+				"\tinput.parsed_path[1] == %q\n\tcount(input.parsed_path) == %d\n\tnot startswith(input.attributes.request.http.path, \"/v1/internal/%d\")\n}\n\n",
+				method, resource, resource, strings.ToLower(method), method, resource, 2+i%2, i)
+		}
+	}
+	data, err := structpb.NewStruct(map[string]any{"users": users, "permissions": permissions})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &adminpb.Policy{
+		Name: string(name), Etag: fmt.Sprint(version), Rules: []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Data: data,
+		Modules: map[string]string{
+			"routes.rego": routes.String(),
+			"authz.rego": fmt.Sprintf("package envoy.authz\n\nimport rego.v1\n\nimport data.treasury.routes\n\n# version %d\ndefault allow := false\n\n"+
+				"user := data.users[input.attributes.request.http.headers[\"x-user\"]]\n\nallow if {\n\tuser.active\n\tsome role in user.roles\n"+
+				"\troutes.need in data.permissions[role]\n\tlower(input.attributes.request.http.headers[\"x-tenant\"]) == user.tenant\n}\n", version),
+		},
+	}
+}
+
+// BenchmarkMemory is what a followed policy of 50 kB keeps in memory: its content, and what it
+// was compiled to.
+func BenchmarkMemory(b *testing.B) {
+	const policies = 20
+	stored := make(map[authz.PolicyName][]byte)
+	for i := range policies {
+		name := authz.PolicyName(fmt.Sprintf("projects/p1/locations/l1/policies/p%d", i))
+		value, err := proto.Marshal(treasury(b, name, i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		stored[name] = value
+	}
+	s, err := New(Config{Feed: nobody{}, Location: "projects/p1/locations/l1", Node: "n"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		before := live()
+		snap := s.with(b.Context(), &snapshot{}, decoded(b, stored))
+		// A sidecar loads everything again whenever its store comes back.
+		snap = s.with(b.Context(), snap, decoded(b, stored))
+		b.ReportMetric(float64(live()-before)/policies, "B/policy")
+		for name, e := range snap.policies {
+			if e.broken {
+				b.Fatalf("%s does not compile: %v", name, e.failures)
+			}
+		}
+	}
+	for _, value := range stored {
+		b.ReportMetric(float64(len(value)), "stored-B/policy")
+	}
+}
+
+// decoded is an update as a store makes it.
+func decoded(b *testing.B, stored map[authz.PolicyName][]byte) authz.Update {
+	b.Helper()
+	update := authz.Update{Policies: make(map[authz.PolicyName]authz.PolicyState)}
+	for name, value := range stored {
+		p := &adminpb.Policy{}
+		if err := proto.Unmarshal(value, p); err != nil {
+			b.Fatal(err)
+		}
+		update.Policies[name] = authz.PolicyState{Policy: p}
+	}
+	return update
+}
+
+// live is what is in use of the heap.
+func live() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
