@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
 // MaxMember is the size of the largest member of a binding, in bytes.
@@ -16,7 +18,7 @@ const MaxMember = 512
 const groupPrefix = "group:"
 
 // members are the forms of a member, as errors show them.
-const members = "spiffe://DOMAIN/PATH, cert:NAME, oidc:ISSUER#SUBJECT, group:NAME, token:NAME, chef:NAME or " + AllAuthenticated
+const members = "spiffe://DOMAIN/PATH, cert:NAME, oidc:ISSUER#SUBJECT, group:ISSUER#NAME, token:NAME, chef:NAME or " + AllAuthenticated
 
 // CheckMember returns an error that says which rule a member of a binding breaks and how to
 // fix it; nil if it is one. It quotes nothing.
@@ -34,16 +36,21 @@ func CheckMember(member string) error {
 	kind, name, _ := strings.Cut(member, ":")
 	switch kind {
 	case "spiffe":
-		domain, path, _ := strings.Cut(strings.TrimPrefix(name, "//"), "/")
-		if !strings.HasPrefix(name, "//") || domain == "" || path == "" {
-			return errors.New("a SPIFFE ID is spiffe://DOMAIN/PATH")
+		if id, err := spiffeid.FromString(member); err != nil || id.Path() == "" {
+			return errors.New("a SPIFFE ID is spiffe://DOMAIN/PATH, without a user, port, query, fragment or escape; " +
+				"the domain has a-z 0-9 . - _, and segments of the path, none of which is . or .., have letters, digits and . - _ in them")
 		}
 	case "oidc":
 		issuer, subject, _ := strings.Cut(name, "#")
 		if issuer == "" || subject == "" {
 			return errors.New("it is oidc:ISSUER#SUBJECT, with the issuer's URL and the claim sub")
 		}
-	case "cert", "token", "chef", "group":
+	case "group":
+		issuer, group, _ := strings.Cut(name, "#")
+		if issuer == "" || group == "" {
+			return errors.New("it is group:ISSUER#NAME, with the issuer's URL, for a group belongs to its issuer")
+		}
+	case "cert", "token", "chef":
 		if name == "" {
 			return errors.New("the name is missing: it is " + kind + ":NAME")
 		}

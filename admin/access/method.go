@@ -43,7 +43,7 @@ var needs = map[string]Need{
 	preview + "DeletePolicy":                 {Permission: PoliciesDelete, Field: "name"},
 	preview + "UndeletePolicy":               {Permission: PoliciesUndelete, Field: "name"},
 	preview + "RollbackPolicy":               {Permission: PoliciesRollback, Field: "name"},
-	preview + "PromotePolicies":              {Permission: PoliciesPromote, Field: "parent"}, // and on the next location: admin
+	preview + "PromotePolicies":              {Permission: PoliciesPromote, Field: "parent"}, // and on destination, which admin asks for
 	preview + "GetPolicyExperiment":          {Permission: ExperimentsGet, Field: "name"},
 	preview + "ListPolicyExperiments":        {Permission: ExperimentsList, Field: "parent"},
 	preview + "CreatePolicyExperiment":       {Permission: ExperimentsCreate, Field: "parent"},

@@ -11,11 +11,21 @@ type Principal struct {
 	// Member is its name in bindings: spiffe://…, cert:NAME, oidc:ISSUER#SUB, token:NAME
 	// or chef:NAME. It is empty for nobody in particular.
 	Member string
-	// Groups are the groups that the issuer says it is in, without the prefix group:.
+	// Groups are those that its issuer says it is in, as GroupOf writes them.
 	Groups []string
+	// Display is a name for people that the issuer gives it, as DisplayName writes it; empty if
+	// there is none. Many may have the same: nothing is ever decided by it.
+	Display string
 	// Method is how it was authenticated.
 	Method Method
 }
+
+// GroupOf is a group of an issuer, as a binding names it behind group:. A group belongs to its
+// issuer: one of the same name at another issuer is another group.
+func GroupOf(issuer, name string) string { return issuer + "#" + name }
+
+// MemberOfGroup is the member of bindings that stands for all principals of a group.
+func MemberOfGroup(group string) string { return groupPrefix + group }
 
 // Method is a way to authenticate.
 type Method string
@@ -59,6 +69,13 @@ type Authenticator interface {
 	// error is UNAUTHENTICATED if there are no credentials, or bad ones, and UNAVAILABLE if
 	// that cannot be found out now.
 	Authenticate(r *http.Request) (Principal, error)
+}
+
+// Revocations say which principals are refused, whatever bindings say. Implementations are safe
+// for concurrent use.
+type Revocations interface {
+	// Revoked reports whether a principal is refused.
+	Revoked(p Principal) bool
 }
 
 // Challenge is the header WWW-Authenticate of a 401 (RFC 6750).

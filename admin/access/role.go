@@ -37,8 +37,10 @@ func makeRoles() map[Role][]Permission {
 	committer := with(viewer, ExperimentsCommit, PoliciesRollback, PoliciesPromote)
 	editor := with(experimenter, ExperimentsCommit, PoliciesRollback, PoliciesPromote,
 		PoliciesCreate, PoliciesUpdate, PoliciesDelete, PoliciesUndelete, RevisionsCreate, RevisionsDelete,
-		ConfigUpdate, OperationsCancel, OperationsDelete)
-	owner := with(editor, PoliciesGetIAMPolicy, PoliciesSetIAMPolicy, LocationsGetIAMPolicy, LocationsSetIAMPolicy,
+		ConfigUpdate, OperationsCancel)
+	// An operation says who has made a change, and keeps the report of a commit: whoever makes
+	// changes does not delete that.
+	owner := with(editor, OperationsDelete, PoliciesGetIAMPolicy, PoliciesSetIAMPolicy, LocationsGetIAMPolicy, LocationsSetIAMPolicy,
 		ProjectsGetIAMPolicy, ProjectsSetIAMPolicy)
 	return map[Role][]Permission{
 		RoleViewer: with(viewer), RoleExperimenter: experimenter, RoleCommitter: committer, RoleEditor: editor, RoleOwner: owner,

@@ -20,7 +20,7 @@ func TestExperimentersNeverChangeWhatIsEnforced(t *testing.T) {
 		}
 	}
 	for _, p := range RoleOwner.Permissions() {
-		if RoleEditor.Has(p) != (p != PoliciesGetIAMPolicy && p != PoliciesSetIAMPolicy && p != LocationsGetIAMPolicy &&
+		if RoleEditor.Has(p) != (p != OperationsDelete && p != PoliciesGetIAMPolicy && p != PoliciesSetIAMPolicy && p != LocationsGetIAMPolicy &&
 			p != LocationsSetIAMPolicy && p != ProjectsGetIAMPolicy && p != ProjectsSetIAMPolicy) {
 			t.Errorf("editor has %s: %v", p, RoleEditor.Has(p))
 		}

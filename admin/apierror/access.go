@@ -22,10 +22,10 @@ func PermissionDenied(permission, resource string) error {
 		Facts{"permission": permission, "resource": resource})
 }
 
-// IssuerUnavailable is UNAVAILABLE: the issuer of a token is away, so that it cannot be
-// verified now.
+// IssuerUnavailable is UNAVAILABLE: the key of a token is not known, and its issuer cannot be asked
+// for it now.
 func IssuerUnavailable(issuer string) error {
 	return New(codes.Unavailable, ReasonIssuerUnavailable,
-		fmt.Sprintf("The issuer '%s' cannot be asked for its keys, so its tokens cannot be verified now. Try again later; the server's log says why.", issuer),
+		fmt.Sprintf("The issuer '%s' cannot be asked for its keys now, so this token cannot be verified. Try again in some seconds; if the issuer is away, the server's log says why.", issuer),
 		Facts{"issuer": issuer})
 }

@@ -33,6 +33,8 @@ const (
 	ReasonExperimentLimit     Reason = "EXPERIMENT_LIMIT"
 	ReasonRequirementsNotMet  Reason = "REQUIREMENTS_NOT_MET"
 	ReasonNoNextLocation      Reason = "NO_NEXT_LOCATION"
+	ReasonNotNextLocation     Reason = "NOT_NEXT_LOCATION"
+	ReasonRevisionNotLive     Reason = "REVISION_NOT_LIVE"
 	ReasonRevisionActive      Reason = "REVISION_ACTIVE"
 	ReasonNoOpLock            Reason = "NO_OP_LOCK"
 	ReasonNodeFailed          Reason = "NODE_FAILED"

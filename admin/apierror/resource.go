@@ -57,6 +57,23 @@ func MissingAborted(about Resource, given string) error {
 		Facts{"resource": about.String(), "etag": given})
 }
 
+// ExistsAborted is ABORTED of a call that expects that a resource is not there, since it
+// gives no etag of it.
+func ExistsAborted(about Resource, current string) error {
+	return New(codes.Aborted, ReasonEtagMismatch,
+		fmt.Sprintf("No etag was given of '%s', which exists and has '%s'. Read it, and give the etag of what you have seen.", about, current),
+		Facts{"resource": about.String(), "currentEtag": current})
+}
+
+// RevisionNotLive is ABORTED of a policy of which another revision is live than the caller
+// expects.
+func RevisionNotLive(about Resource, given, current string) error {
+	given = Shown(given)
+	return New(codes.Aborted, ReasonRevisionNotLive,
+		fmt.Sprintf("The revision '%s' is not live: that of '%s' is '%s'. Read the policy again.", given, about, current),
+		Facts{"resource": about.String(), "revision": given, "currentRevision": current})
+}
+
 // ConcurrentChange is ABORTED of a call that lost too many races.
 func ConcurrentChange(about Resource) error {
 	return New(codes.Aborted, ReasonConcurrentChange,
@@ -78,7 +95,7 @@ func Precondition(about Resource, why Reason, description string) error {
 const maxNamedUnmet = 3
 
 // RequirementsNotMet is FAILED_PRECONDITION of an experiment whose report does not show what a
-// commit requires. There is a violation for each requirement that is not met, of which there
+// commit requires, or a promotion of its content. There is a violation for each requirement that is not met, of which there
 // has to be one; its subject is the requirement.
 func RequirementsNotMet(about Resource, unmet []*adminpb.Report_RequirementResult) error {
 	failure := &errdetails.PreconditionFailure{}
@@ -100,7 +117,7 @@ func RequirementsNotMet(about Resource, unmet []*adminpb.Report_RequirementResul
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return New(codes.FailedPrecondition, ReasonRequirementsNotMet,
-		fmt.Sprintf("Resource '%s': its report does not show what the commit requires: %s. Nothing was changed; its report has the details.",
+		fmt.Sprintf("Resource '%s': its report does not show what is required: %s. Nothing was changed; its report has the details.",
 			about, text),
 		Facts{"resource": about.String(), "requirements": text, "count": strconv.Itoa(len(unmet))}, failure)
 }

@@ -27,12 +27,16 @@ type Entry struct {
 	who      access.Principal
 
 	mu sync.Mutex
-	// reserved says that the event has its place, validateOnly that nothing is to be changed.
-	reserved, validateOnly bool
+	// reserved is how many events have their place, made says that something has changed, or
+	// may have, and validateOnly that nothing is to be changed.
+	reserved           int
+	made, validateOnly bool
 	// ended says that the event was written, or that there is no place for it.
 	ended                            bool
 	resource                         string
 	etagBefore, etagAfter, operation string
+	bindings                         []BindingDelta
+	fields                           []FieldChange
 }
 
 // entryKey is the key of the Entry in a context.
@@ -47,27 +51,35 @@ func FromContext(ctx context.Context) *Entry {
 // ErrNoPlace says that a change was not made since the queue has no place for its event.
 var ErrNoPlace = errors.New("there is no place for the event of a change")
 
-// Reserve takes a place for the event of a call that is about to change something, unless it
-// has one. The error is ErrNoPlace if there has to be one, and is none: then nothing may be
-// changed.
+// Reserve takes the places for the events of a call that is about to change something, as far
+// as it has none. The error is ErrNoPlace if there have to be some, and are none: then nothing
+// may be changed.
 func (e *Entry) Reserve() error {
 	if e == nil || !e.recorder.required {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.reserved {
-		return nil
-	}
 	if e.ended {
 		return ErrNoPlace
 	}
-	if e.reserved = e.recorder.places.Reserve(false); e.reserved {
+	missing := e.events() - e.reserved
+	if missing <= 0 {
 		return nil
 	}
-	e.ended = true // it is counted as refused, and cannot be written
-	e.recorder.counts.add(e.ctx, refused)
+	if e.recorder.places.Reserve(missing, false) {
+		e.reserved += missing
+		return nil
+	}
+	e.recorder.places.Release(e.reserved, false)
+	e.reserved, e.ended = 0, true // it is counted as refused, and cannot be written
+	e.recorder.counts.add(e.ctx, refused, 1)
 	return ErrNoPlace
+}
+
+// Made says that the call has changed something, or that nobody knows whether it has.
+func (e *Entry) Made() {
+	e.note(func() { e.made = true })
 }
 
 // ValidateOnly says that the call only validates (AIP-163), so nothing is to be changed.
@@ -89,6 +101,16 @@ func (e *Entry) Changed(before, after string) {
 // Operation names the operation of the call.
 func (e *Entry) Operation(name string) {
 	e.note(func() { e.operation = name })
+}
+
+// Bindings says what the change that is about to be made gives to whom, and takes from whom.
+func (e *Entry) Bindings(deltas []BindingDelta) {
+	e.note(func() { e.bindings = deltas })
+}
+
+// Fields says which fields of a configuration the change that is about to be made sets.
+func (e *Entry) Fields(changes []FieldChange) {
+	e.note(func() { e.fields = changes })
 }
 
 // note keeps something that is known of the call.

@@ -18,7 +18,7 @@ const (
 	dropped fate = "dropped"
 	// refused: there was no place, and the call was not made.
 	refused fate = "refused"
-	// folded: a later event about requests of nobody known counts it.
+	// folded: a later event about calls like it counts it.
 	folded fate = "folded"
 )
 
@@ -31,7 +31,7 @@ type counts struct {
 // newCounts returns counts of zero.
 func newCounts(meters metric.MeterProvider) (*counts, error) {
 	events, err := meters.Meter("understudy/admin").Int64Counter("understudy.audit.events", metric.WithUnit("{event}"),
-		metric.WithDescription("Events of the audit log, by outcome: written, dropped (the queue was full), refused (so the call was not made), folded (into a later event about requests without credentials)."))
+		metric.WithDescription("Events of the audit log, by outcome: written, dropped (the queue was full), refused (so the call was not made), folded (into a later event: refused credentials, and calls that change nothing and are alike)."))
 	if err != nil {
 		return nil, err
 	}
@@ -43,5 +43,5 @@ func newCounts(meters metric.MeterProvider) (*counts, error) {
 	return c, nil
 }
 
-// add counts an event.
-func (c *counts) add(ctx context.Context, f fate) { c.events.Add(ctx, 1, c.fates[f]) }
+// add counts events.
+func (c *counts) add(ctx context.Context, f fate, n int) { c.events.Add(ctx, int64(n), c.fates[f]) }

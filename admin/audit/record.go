@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"time"
@@ -23,6 +24,8 @@ const Event = "understudy.admin.audit"
 const (
 	// AttributePrincipal is the member that made the call, as bindings name it.
 	AttributePrincipal = "understudy.principal"
+	// AttributePrincipalDisplay is a name of it for people, which is nobody's identity.
+	AttributePrincipalDisplay = "understudy.principal_display"
 	// AttributeAuthentication is how it was known: a method of access, or none.
 	AttributeAuthentication = "understudy.audit.authentication"
 	AttributeAPI            = "understudy.audit.api"
@@ -36,38 +39,79 @@ const (
 	AttributeReason       = "understudy.audit.reason"
 	AttributeOperation    = "understudy.audit.operation"
 	AttributeValidateOnly = "understudy.audit.validate_only"
-	// AttributeRequests is how many requests of nobody known the event stands for.
+	// AttributeRequests is how many calls the event stands for, if those are several, or it is
+	// about requests of nobody known.
 	AttributeRequests = "understudy.audit.requests"
-	AttributeNode     = "understudy.node"
-	AttributeClient   = "client.address"
+	// AttributeBindingDeltas and AttributeChanges are lists: of action, role and member, and of
+	// field, before and after.
+	AttributeBindingDeltas = "understudy.audit.binding_deltas"
+	AttributeChanges       = "understudy.audit.changes"
+	// AttributePart is the number of an event of several about one call, from 1, and
+	// AttributeParts how many there are.
+	AttributePart   = "understudy.audit.part"
+	AttributeParts  = "understudy.audit.parts"
+	AttributeNode   = "understudy.node"
+	AttributeClient = "client.address"
 )
 
 // unauthenticated is the value of AttributeAuthentication where nobody was known.
 const unauthenticated = "none"
 
-// recordOf makes the event of a call.
-func (r *Recorder) recordOf(e *Entry, err error) log.Record {
-	outcome, reason := outcomeOf(err)
+// othersMethod is the method of the event about calls of many principals, methods and outcomes.
+const othersMethod = "others"
+
+// result is what a call ended with.
+type result struct {
+	outcome outcome
+	reason  string
+}
+
+// part is which of the events about calls that are alike, or about one call, an event is.
+type part struct {
+	// calls is how many calls the event stands for; 0 is one.
+	calls int64
+	// number is that of the event, from 1, if there are several of one call.
+	number, of int
+}
+
+// recordOf makes an event of a call.
+func (r *Recorder) recordOf(e *Entry, ended result, p part) log.Record {
 	resource := shownResource(e.resource)
 	out := &builder{}
 	out.text(AttributePrincipal, e.who.Member)
+	out.text(AttributePrincipalDisplay, e.who.Display)
 	out.text(AttributeAuthentication, authenticationOf(e.who))
 	out.text(AttributeMethod, e.call.Method)
 	out.text(AttributeResource, resource)
 	out.text(AttributeEtagBefore, e.etagBefore)
 	out.text(AttributeEtagAfter, e.etagAfter)
-	out.text(AttributeOutcome, outcome.name())
-	out.text(AttributeReason, reason)
+	out.text(AttributeOutcome, ended.outcome.name())
+	out.text(AttributeReason, ended.reason)
 	out.text(AttributeOperation, e.operation)
 	if e.validateOnly {
 		out.attributes = append(out.attributes, attribute.Bool(AttributeValidateOnly, true))
+	}
+	if p.calls > 1 {
+		out.attributes = append(out.attributes, attribute.Int64(AttributeRequests, p.calls))
+	}
+	if e.made {
+		out.made(e, p)
 	}
 	from, _ := e.ctx.Value(originKey{}).(origin)
 	who := e.who.Member
 	if who == "" {
 		who = "somebody"
 	}
-	return r.finish(out, from, outcome, diagnostics.Bounded(who)+": "+e.call.Method+" "+resource+": "+outcome.name())
+	return r.finish(out, from, ended.outcome, diagnostics.Bounded(who)+": "+e.call.Method+" "+resource+": "+ended.outcome.name())
+}
+
+// recordOfOthers makes the event of n calls that changed nothing, of keys for which there is no
+// room.
+func (r *Recorder) recordOfOthers(n int64) log.Record {
+	out := &builder{}
+	out.text(AttributeMethod, othersMethod)
+	out.attributes = append(out.attributes, attribute.Int64(AttributeRequests, n))
+	return r.finish(out, origin{}, outcome(codes.PermissionDenied), fmt.Sprintf("%d other calls changed nothing: there were too many principals, methods and outcomes at a time", n))
 }
 
 // recordOfStranger makes the event of n requests of nobody known, of which one is given.
@@ -99,6 +143,25 @@ func (r *Recorder) finish(b *builder, from origin, o outcome, text string) log.R
 
 // builder collects attributes.
 type builder struct{ attributes []attribute.KeyValue }
+
+// made adds what a call has changed, as far as it belongs into this event.
+func (b *builder) made(e *Entry, p part) {
+	b.fields(e.fields)
+	from := (p.number - 1) * maxDeltas
+	b.deltas(e.bindings[from:min(len(e.bindings), from+maxDeltas)])
+	if p.of > 1 {
+		b.attributes = append(b.attributes, attribute.Int(AttributePart, p.number), attribute.Int(AttributeParts, p.of))
+	}
+}
+
+// texts is a map of bounded texts, of which those are left out that are empty.
+func texts(keysAndValues ...string) attribute.Value {
+	b := &builder{}
+	for i := 0; i < len(keysAndValues); i += 2 {
+		b.text(keysAndValues[i], keysAndValues[i+1])
+	}
+	return attribute.MapValue(b.attributes...)
+}
 
 // text adds a bounded attribute, unless it is empty.
 func (b *builder) text(key, value string) {
@@ -133,16 +196,16 @@ func (o outcome) severity() (log.Severity, string) {
 	}
 }
 
-// outcomeOf returns the code of an error, and the reason of its ErrorInfo. Its text is not for
+// resultOf returns the code of an error, and the reason of its ErrorInfo. Its text is not for
 // records: it may repeat what the caller sent.
-func outcomeOf(err error) (outcome, string) {
+func resultOf(err error) result {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return outcome(st.Code()), info.GetReason()
+			return result{outcome(st.Code()), info.GetReason()}
 		}
 	}
-	return outcome(st.Code()), ""
+	return result{outcome: outcome(st.Code())}
 }
 
 // codesOf :: status of HTTP → the code that it is of, where an edge refuses a request itself.

@@ -18,12 +18,14 @@ import (
 // Places are those of the bounded queue in which events wait. Implementations are safe for
 // concurrent use.
 type Places interface {
-	// Reserve takes a place, and reports whether there was one. A minor event finds one as
-	// long as the queue is less than half full: what anybody may cause takes no place of what
-	// has to be recorded.
-	Reserve(minor bool) bool
+	// Reserve takes n places, and reports whether there were so many; otherwise it takes none.
+	// Minor events have places of their own: what anybody may cause takes no place of what has
+	// to be recorded.
+	Reserve(n int, minor bool) bool
+	// Release gives n places back that were reserved.
+	Release(n int, minor bool)
 	// Reserved returns a context with which an event takes a place that was reserved.
-	Reserved(ctx context.Context) context.Context
+	Reserved(ctx context.Context, minor bool) context.Context
 }
 
 // Config is what a Recorder needs.
@@ -49,8 +51,9 @@ type Recorder struct {
 	node     string
 	trace    propagation.TextMapPropagator
 	counts   *counts
-	// unknown are the requests of nobody known.
+	// unknown are the requests of nobody known, minors the calls that change nothing.
 	unknown diagnostics.Occurrences
+	minors  minors
 }
 
 // New returns a Recorder.
@@ -121,7 +124,42 @@ func (r *Recorder) Begin(ctx context.Context, c Call) (context.Context, *Entry) 
 
 // write writes the event of a call.
 func (r *Recorder) write(e *Entry, err error) {
-	r.emit(e.ctx, r.recordOf(e, err), e.reserved, false)
+	result := resultOf(err)
+	if e.made || e.reserved > 0 {
+		r.writeChange(e, result)
+		return
+	}
+	n, others := r.minors.note(time.Now(), minorKey{e.who.Member, e.call.Method, result.outcome})
+	switch {
+	case n == 0:
+		r.counts.add(e.ctx, folded, 1)
+	case others:
+		r.emitMinor(e.ctx, r.recordOfOthers(n))
+	default:
+		r.emitMinor(e.ctx, r.recordOf(e, result, part{calls: n}))
+	}
+}
+
+// writeChange writes the events of a call that has changed something: one, and of many changes
+// of bindings several, all of which find a place or none.
+func (r *Recorder) writeChange(e *Entry, result result) {
+	n := 1
+	if e.made {
+		n = e.events()
+	}
+	if missing := n - e.reserved; missing > 0 && r.places.Reserve(missing, false) {
+		e.reserved = n
+	}
+	if e.reserved < n {
+		r.places.Release(e.reserved, false)
+		r.counts.add(e.ctx, dropped, n)
+		return
+	}
+	r.counts.add(e.ctx, written, n)
+	for i := range n {
+		r.logger.Emit(r.places.Reserved(e.ctx, false), r.recordOf(e, result, part{number: i + 1, of: n}))
+	}
+	r.places.Release(e.reserved-n, false)
 }
 
 // Unauthenticated counts a request of which nobody knows who sends it, and writes an event
@@ -131,22 +169,19 @@ func (r *Recorder) Unauthenticated(request *http.Request) {
 		return
 	}
 	ctx := request.Context()
-	if n := r.unknown.Note(time.Now(), strangerEvery); n > 0 {
-		r.emit(ctx, r.recordOfStranger(request, n), false, true)
+	if n := r.unknown.Note(time.Now(), minorEvery); n > 0 {
+		r.emitMinor(ctx, r.recordOfStranger(request, n))
 		return
 	}
-	r.counts.add(ctx, folded)
+	r.counts.add(ctx, folded, 1)
 }
 
-// emit puts an event into the queue, or drops it.
-func (r *Recorder) emit(ctx context.Context, event log.Record, reserved, minor bool) {
-	if reserved || r.places.Reserve(minor) {
-		r.counts.add(ctx, written)
-		r.logger.Emit(r.places.Reserved(ctx), event)
+// emitMinor puts an event about what changed nothing into the queue, or drops it.
+func (r *Recorder) emitMinor(ctx context.Context, event log.Record) {
+	if !r.places.Reserve(1, true) {
+		r.counts.add(ctx, dropped, 1)
 		return
 	}
-	r.counts.add(ctx, dropped)
+	r.counts.add(ctx, written, 1)
+	r.logger.Emit(r.places.Reserved(ctx, true), event)
 }
-
-// strangerEvery is the time that one event about strangers stands for.
-const strangerEvery = time.Second

@@ -14,6 +14,7 @@ import (
 	"understudy/admin/access"
 	"understudy/admin/apierror"
 	"understudy/admin/authentication/oidc"
+	"understudy/admin/authentication/revocation"
 	"understudy/admin/authentication/tokens"
 )
 
@@ -23,8 +24,10 @@ type Config struct {
 	Certificates bool
 	// Tokens are those of token files; nil takes none.
 	Tokens *tokens.Files
-	// Issuer makes ID tokens; nil takes none.
-	Issuer *oidc.Issuer
+	// Issuers make ID tokens; none takes none.
+	Issuers oidc.Issuers
+	// Revoked are refused whatever their credentials are; nil refuses nobody.
+	Revoked *revocation.List
 	// Signatures says that the Policyfile API takes requests that are signed, which it
 	// verifies itself. If that is the only way, the other APIs take nobody.
 	Signatures bool
@@ -36,7 +39,8 @@ type Config struct {
 type Authenticator struct {
 	certificates bool
 	tokens       *tokens.Files
-	issuer       *oidc.Issuer
+	issuers      oidc.Issuers
+	revoked      *revocation.List
 	metrics      *metrics
 	// takes says which credentials this server takes, for errors.
 	takes string
@@ -51,30 +55,33 @@ type Identity struct {
 
 // New returns an authenticator.
 func New(c Config) (*Authenticator, error) {
-	if !c.Certificates && !c.Signatures && c.Tokens == nil && c.Issuer == nil {
+	if !c.Certificates && !c.Signatures && c.Tokens == nil && len(c.Issuers) == 0 {
 		return nil, errors.New("authentication: Config has no way to authenticate")
+	}
+	if err := c.Issuers.Check(); err != nil {
+		return nil, fmt.Errorf("authentication: Config.Issuers: %w", err)
 	}
 	m, err := newMetrics(c)
 	if err != nil {
 		return nil, fmt.Errorf("authentication: making the metrics: %w", err)
 	}
 	return &Authenticator{
-		certificates: c.Certificates, tokens: c.Tokens, issuer: c.Issuer, metrics: m, takes: takes(c),
+		certificates: c.Certificates, tokens: c.Tokens, issuers: c.Issuers, revoked: c.Revoked, metrics: m, takes: takes(c),
 	}, nil
 }
 
 // takes says which credentials are taken.
 func takes(c Config) string {
 	var ways []string
-	if c.Tokens != nil || c.Issuer != nil {
-		from := "a token file"
-		switch {
-		case c.Tokens != nil && c.Issuer != nil:
-			from = "a token file or of the issuer " + c.Issuer.URL()
-		case c.Issuer != nil:
-			from = "the issuer " + c.Issuer.URL()
-		}
-		ways = append(ways, "a token of "+from+", sent as 'Authorization: Bearer TOKEN'")
+	var from []string
+	if c.Tokens != nil {
+		from = append(from, "a token file")
+	}
+	for _, url := range c.Issuers.URLs() {
+		from = append(from, "the issuer "+url)
+	}
+	if len(from) > 0 {
+		ways = append(ways, "a token of "+strings.Join(from, " or of ")+", sent as 'Authorization: Bearer TOKEN'")
 	}
 	if c.Certificates {
 		ways = append(ways, "a client certificate")
@@ -97,10 +104,14 @@ func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 	if err == nil && access.CheckMember(identity.Member) != nil {
 		err = unfitName
 	}
+	if err == nil && a.revoked.Refuses(r.Context(), identity.Principal) {
+		err = revoked
+	}
 	a.metrics.add(r.Context(), method, err)
 	if err != nil {
 		return Identity{}, a.failure(err)
 	}
+	access.Known(r.Context())
 	return identity, nil
 }
 
@@ -109,6 +120,15 @@ func (a *Authenticator) IdentifyToken(r *http.Request, token string) (Identity, 
 	with := r.Clone(r.Context())
 	with.Header.Set("Authorization", "Bearer "+token)
 	return a.Identify(with)
+}
+
+// Admit returns an error if a principal is revoked that was found in another way than by
+// Identify.
+func (a *Authenticator) Admit(ctx context.Context, p access.Principal) error {
+	if !a.revoked.Refuses(ctx, p) {
+		return nil
+	}
+	return a.failure(revoked)
 }
 
 // CountSignature counts the verification of a signature, which the Policyfile API does itself.
@@ -138,55 +158,71 @@ func (a *Authenticator) identify(r *http.Request) (Identity, access.Method, erro
 // issuer to that. Both kinds are verified in full, so that the order decides nothing.
 func (a *Authenticator) identifyToken(ctx context.Context, token string) (Identity, access.Method, error) {
 	if a.tokens != nil {
-		if name, found := a.tokens.Find(token); found {
-			p := access.Principal{Member: "token:" + name, Method: access.MethodToken}
-			return Identity{Principal: p}, access.MethodToken, nil
+		switch bearer, err := a.tokens.Find(token); {
+		case err == nil:
+			p := access.Principal{Member: "token:" + bearer.Name, Method: access.MethodToken}
+			return Identity{Principal: p, Expires: bearer.Expires}, access.MethodToken, nil
+		case errors.Is(err, tokens.ErrExpired):
+			return Identity{}, access.MethodToken, expiredToken
 		}
 	}
-	if a.issuer != nil && oidc.LooksLikeToken(token) {
-		claims, err := a.issuer.Verify(ctx, token)
+	if len(a.issuers) > 0 && oidc.LooksLikeToken(token) {
+		claims, err := a.issuers.Verify(ctx, token)
 		if err != nil {
 			return Identity{}, access.MethodOIDC, err
 		}
-		p := access.Principal{Member: claims.Member(), Groups: claims.Groups, Method: access.MethodOIDC}
-		return Identity{Principal: p, Expires: claims.Expires}, access.MethodOIDC, nil
+		return identityOf(claims), access.MethodOIDC, nil
 	}
 	method := access.MethodToken
 	if a.tokens == nil {
 		method = access.MethodOIDC
 	}
-	if a.tokens == nil && a.issuer == nil {
+	if a.tokens == nil && len(a.issuers) == 0 {
 		method = ""
 	}
 	return Identity{}, method, unknownToken
 }
 
+// identityOf is who a token of an issuer is for. The groups are those of this issuer.
+func identityOf(c oidc.Claims) Identity {
+	p := access.Principal{Member: c.Member(), Display: access.DisplayName(c.Display), Method: access.MethodOIDC}
+	for _, name := range c.Groups {
+		p.Groups = append(p.Groups, access.GroupOf(c.Issuer, name))
+	}
+	return Identity{Principal: p, Expires: c.Expires}
+}
+
 // failure is what a caller gets for an error of identify.
 func (a *Authenticator) failure(err error) error {
-	if errors.Is(err, oidc.ErrUnavailable) {
-		return apierror.IssuerUnavailable(a.issuer.URL())
+	var away *oidc.Unavailable
+	if errors.As(err, &away) {
+		return apierror.IssuerUnavailable(away.Issuer)
 	}
 	var refused *oidc.Refusal
 	if errors.As(err, &refused) {
 		return apierror.Unauthenticated(refused.Text + " " + a.takes)
 	}
 	var bad refusal
+	if errors.As(err, &bad) && bad.outcome == outcomeRevoked {
+		return apierror.Unauthenticated(bad.text)
+	}
 	if errors.As(err, &bad) {
 		return apierror.Unauthenticated(bad.text + " " + a.takes)
 	}
 	return apierror.Internal()
 }
 
-// Run reads the token files again as they change, and keeps the issuer's keys fresh, until
+// Run reads the token files and that of revoked principals again as they change, and keeps the issuers' keys fresh, until
 // ctx is done. every is how often files are looked at.
 func (a *Authenticator) Run(ctx context.Context, every time.Duration) error {
 	var parts sync.WaitGroup
 	if a.tokens != nil {
 		parts.Go(func() { a.tokens.Follow(ctx, every) })
 	}
-	if a.issuer != nil {
-		parts.Go(func() { a.issuer.Follow(ctx) })
+	if a.revoked != nil {
+		parts.Go(func() { a.revoked.Follow(ctx, every) })
 	}
+	parts.Go(func() { a.issuers.Follow(ctx) })
 	parts.Wait()
 	return nil
 }

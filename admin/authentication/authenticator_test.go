@@ -53,7 +53,7 @@ func newKnown(t testing.TB, change func(*authentication.Config)) *known {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := authentication.Config{Certificates: true, Tokens: files, Issuer: issuer}
+	c := authentication.Config{Certificates: true, Tokens: files, Issuers: oidc.Issuers{issuer}}
 	if change != nil {
 		change(&c)
 	}
@@ -101,7 +101,7 @@ func TestPrincipals(t *testing.T) {
 	}{
 		"a token":                    {request(nil, "Bearer "+k.token), access.Principal{Member: "token:ci", Method: access.MethodToken}},
 		"a scheme in lower case":     {request(nil, "bearer  "+k.token+" "), access.Principal{Member: "token:ci", Method: access.MethodToken}},
-		"a token of the issuer":      {request(nil, "Bearer "+jwt), access.Principal{Member: "oidc:" + k.issuer.URL + "#ann", Groups: []string{"ops"}, Method: access.MethodOIDC}},
+		"a token of the issuer":      {request(nil, "Bearer "+jwt), access.Principal{Member: "oidc:" + k.issuer.URL + "#ann", Groups: []string{k.issuer.URL + "#ops"}, Method: access.MethodOIDC}},
 		"a SPIFFE ID":                {request(spiffe), access.Principal{Member: "spiffe://example.org/ns/ci/sa/deploy", Method: access.MethodCertificate}},
 		"a DNS name":                 {request(certificate("x", []string{"A.example.com", "b"})), access.Principal{Member: "cert:a.example.com", Method: access.MethodCertificate}},
 		"a common name":              {request(certificate("Ann Smith", nil)), access.Principal{Member: "cert:Ann Smith", Method: access.MethodCertificate}},
@@ -155,6 +155,13 @@ func TestRefusals(t *testing.T) {
 		"a certificate that has expired":     {request(old), "has expired since"},
 		"no name at all":                     {request(certificate("", nil)), "neither a SPIFFE ID nor"},
 		"two SPIFFE IDs":                     {request(certificate("x", nil, "spiffe://a/b", "spiffe://a/c")), "another URI"},
+		"a SPIFFE ID with a user":            {request(certificate("x", nil, "spiffe://evil@example.org/ops")), "by its standard"},
+		"a SPIFFE ID with a port":            {request(certificate("x", nil, "spiffe://example.org:80/ops")), "by its standard"},
+		"a SPIFFE ID with a query":           {request(certificate("x", nil, "spiffe://example.org/ops?x=1")), "by its standard"},
+		"a SPIFFE ID with a fragment":        {request(certificate("x", nil, "spiffe://example.org/ops#x")), "by its standard"},
+		"a SPIFFE ID with a dot segment":     {request(certificate("x", nil, "spiffe://example.org/a/../ops")), "by its standard"},
+		"a SPIFFE ID with an escape":         {request(certificate("x", nil, "spiffe://example.org/%6fps")), "by its standard"},
+		"a SPIFFE ID of another case":        {request(certificate("x", nil, "spiffe://EXAMPLE.org/ops")), "by its standard"},
 		"a SPIFFE ID without a path":         {request(certificate("x", nil, "spiffe://a")), "member of a binding"},
 	} {
 		p, err := k.Authenticate(c.r)
@@ -162,7 +169,7 @@ func TestRefusals(t *testing.T) {
 		if status.Code(err) != codes.Unauthenticated || p.Known() || !strings.Contains(text, c.want) {
 			t.Errorf("%s: got %+v, %v, want UNAUTHENTICATED with %q", name, p, err, c.want)
 		}
-		for _, way := range []string{"a token file or of the issuer " + k.issuer.URL, "a client certificate"} {
+		for _, way := range []string{"a token of a token file or of the issuer " + k.issuer.URL, "a client certificate"} {
 			if !strings.Contains(text, way) {
 				t.Errorf("%s: the text does not name %s: %s", name, way, text)
 			}
@@ -186,8 +193,8 @@ func TestWaysThatAreOff(t *testing.T) {
 	}{
 		"no certificates":    {func(c *authentication.Config) { c.Certificates = false }, request(certificate("ann", nil))},
 		"no tokens":          {func(c *authentication.Config) { c.Tokens = nil }, request(nil, "Bearer "+all.token)},
-		"no issuer":          {func(c *authentication.Config) { c.Issuer = nil }, request(nil, "Bearer "+jwt)},
-		"certificates alone": {func(c *authentication.Config) { c.Issuer, c.Tokens = nil, nil }, request(certificate("ann", nil), "Bearer "+all.token)},
+		"no issuer":          {func(c *authentication.Config) { c.Issuers = nil }, request(nil, "Bearer "+jwt)},
+		"certificates alone": {func(c *authentication.Config) { c.Issuers, c.Tokens = nil, nil }, request(certificate("ann", nil), "Bearer "+all.token)},
 	} {
 		if p, err := newKnown(t, c.change).Authenticate(c.r); status.Code(err) != codes.Unauthenticated {
 			t.Errorf("%s: got %+v, %v", name, p, err)
@@ -226,7 +233,7 @@ func TestWhoAmI(t *testing.T) {
 	}
 	code, _, body := get(k.Authenticator, request(nil, "Bearer "+k.issuer.Token(map[string]any{"groups": []string{"ops"}, "exp": 4102444800})))
 	var got authentication.WhoAmI
-	if err := json.Unmarshal([]byte(body), &got); code != 200 || err != nil || got.Expires == nil || got.Expires.Format(time.RFC3339) != "2100-01-01T00:00:00Z" || !reflect.DeepEqual(got.Groups, []string{"ops"}) {
+	if err := json.Unmarshal([]byte(body), &got); code != 200 || err != nil || got.Expires == nil || got.Expires.Format(time.RFC3339) != "2100-01-01T00:00:00Z" || !reflect.DeepEqual(got.Groups, []string{"group:" + k.issuer.URL + "#ops"}) {
 		t.Errorf("a token of the issuer: %d %s", code, body)
 	}
 	code, header, body := get(k.Authenticator, request(nil))

@@ -13,7 +13,7 @@ var (
 	manyURIs           = refusal{outcomeMalformed, "The client certificate has a SPIFFE ID and another URI beside it; it has to have one (X509-SVID, section 2)."}
 	noName             = refusal{outcomeMalformed, "The client certificate has neither a SPIFFE ID nor a DNS name nor a common name."}
 	expiredCertificate = refusal{outcomeExpired, "The client certificate has expired since the connection was made: get a new one and connect anew."}
-	unfitName          = refusal{outcomeMalformed, "The name in the credentials is longer than 512 bytes, or not of the form that a member of a binding has."}
+	unfitName          = refusal{outcomeMalformed, "The name in the credentials is longer than 512 bytes, or not of the form that a member of a binding has; a SPIFFE ID has to be one by its standard."}
 )
 
 // ofCertificate returns who has a certificate that TLS has verified: its SPIFFE ID, else

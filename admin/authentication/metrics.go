@@ -22,6 +22,7 @@ const (
 	outcomeUnknown     outcome = "unknown"
 	outcomeMalformed   outcome = "malformed"
 	outcomeExpired     outcome = "expired"
+	outcomeRevoked     outcome = "revoked"
 	outcomeUnavailable outcome = "unavailable"
 )
 
@@ -49,13 +50,16 @@ func newMetrics(c Config) (*metrics, error) {
 // observeFailures makes the counter of what could not be read again.
 func observeFailures(meter metric.Meter, c Config) error {
 	_, err := meter.Int64ObservableCounter("understudy.authentication.refresh_failures",
-		metric.WithDescription("How often the token files (source token_file) or the keys of the issuer (issuer) could not be read; those before stay."),
+		metric.WithDescription("How often the token files (source token_file), the file of revoked principals (revoked_file) or the keys of an issuer (source issuer, with its URL as issuer) could not be read; those before stay."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			if c.Tokens != nil {
 				o.Observe(c.Tokens.Failures(), metric.WithAttributes(attribute.String("source", "token_file")))
 			}
-			if c.Issuer != nil {
-				o.Observe(c.Issuer.Failures(), metric.WithAttributes(attribute.String("source", "issuer")))
+			if c.Revoked != nil {
+				o.Observe(c.Revoked.Failures(), metric.WithAttributes(attribute.String("source", "revoked_file")))
+			}
+			for _, i := range c.Issuers {
+				o.Observe(i.Failures(), metric.WithAttributes(attribute.String("source", "issuer"), attribute.String("issuer", i.URL())))
 			}
 			return nil
 		}))

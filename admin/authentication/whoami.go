@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"understudy/admin/access"
 	"understudy/admin/rest"
 )
 
@@ -15,7 +16,9 @@ const WhoAmIPath = "/whoami"
 type WhoAmI struct {
 	// Principal is the member of bindings; empty if the server has no authentication.
 	Principal string `json:"principal"`
-	// Groups are without the prefix group:.
+	// Display is a name for people; absent if the credentials have none. It is nobody's identity.
+	Display string `json:"display,omitempty"`
+	// Groups are members too, such as group:https://login.example.com#ops.
 	Groups []string `json:"groups"`
 	// Method is certificate, oidc or token; none if the server has no authentication.
 	Method string `json:"method"`
@@ -38,9 +41,9 @@ func whoIs(a *Authenticator, r *http.Request) (WhoAmI, error) {
 	if err != nil {
 		return WhoAmI{}, err
 	}
-	answer := WhoAmI{Principal: identity.Member, Groups: identity.Groups, Method: string(identity.Method)}
-	if answer.Groups == nil {
-		answer.Groups = []string{}
+	answer := WhoAmI{Principal: identity.Member, Display: identity.Display, Groups: []string{}, Method: string(identity.Method)}
+	for _, group := range identity.Groups {
+		answer.Groups = append(answer.Groups, access.MemberOfGroup(group))
 	}
 	if !identity.Expires.IsZero() {
 		expires := identity.Expires.UTC()

@@ -18,6 +18,8 @@ type AuthorizerConfig struct {
 	// Owners are members who may everything, whatever is bound, so that nobody is locked
 	// out.
 	Owners []string
+	// Revoked are refused everything, owners too. Nil means nobody.
+	Revoked access.Revocations
 	// Logger gets the causes of errors, which callers do not see. Nil means none.
 	Logger *slog.Logger
 }
@@ -26,9 +28,10 @@ type AuthorizerConfig struct {
 // each check reads the bindings of the resource and of what it is in, at one instant. It is
 // safe for concurrent use.
 type Authorizer struct {
-	store  admin.Store
-	owners []string
-	log    *slog.Logger
+	store   admin.Store
+	owners  []string
+	revoked access.Revocations
+	log     *slog.Logger
 }
 
 var _ access.Authorizer = (*Authorizer)(nil)
@@ -38,7 +41,7 @@ func NewAuthorizer(c AuthorizerConfig) (*Authorizer, error) {
 	if c.Store == nil {
 		return nil, errors.New("iam: AuthorizerConfig.Store is required")
 	}
-	a := &Authorizer{store: c.Store, owners: slices.Clone(c.Owners), log: c.Logger}
+	a := &Authorizer{store: c.Store, owners: slices.Clone(c.Owners), revoked: c.Revoked, log: c.Logger}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -65,6 +68,9 @@ func (a *Authorizer) Permitted(
 	ctx context.Context, resource string, permissions []access.Permission,
 ) ([]access.Permission, error) {
 	who := access.FromContext(ctx)
+	if a.revoked != nil && a.revoked.Revoked(who) {
+		return nil, nil // a call may have begun before
+	}
 	if slices.ContainsFunc(a.owners, who.Is) {
 		return slices.Clone(permissions), nil
 	}

@@ -21,13 +21,14 @@ import (
 	"understudy/admin"
 	"understudy/admin/access"
 	"understudy/admin/iam"
+	adminpb "understudy/admin/v1"
 )
 
 // Bindings hold for the resource and all below it, for groups and for everybody with
 // credentials, and end with the call that takes them away.
 func TestBindingsAreInherited(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store stores) {
-		s := serve(t, store, owner, "group:admins")
+		s := serve(t, store, owner, "group:https://idp#admins")
 		s.createPolicy()
 		s.must("token:x,staff,admins", "GET", s.policy, "")
 		for _, at := range []struct {
@@ -38,7 +39,7 @@ func TestBindingsAreInherited(t *testing.T) {
 			{s.l, map[string]int{s.policy: 200, s.l + "/policies": 200, s.p + "/locations/-/policies": 403, s.p + "/locations/l2/policies": 403, s.l + "/policies/-/revisions": 200}},
 			{s.policy, map[string]int{s.policy: 200, s.l + "/policies": 403, s.p + "/locations/-/policies": 403, s.l + "/config": 403, s.policy + "/revisions": 200, s.l + "/policies/-/revisions": 403}},
 		} {
-			for _, member := range []string{"token:reader", "group:readers", access.AllAuthenticated} {
+			for _, member := range []string{"token:reader", "group:https://idp#readers", access.AllAuthenticated} {
 				s.bind(at.resource, "viewer", member)
 				for path, want := range at.sees {
 					s.want(want, "token:reader,others,readers", "GET", path, "")
@@ -51,8 +52,8 @@ func TestBindingsAreInherited(t *testing.T) {
 			}
 		}
 		// Members are compared as they stand there.
-		s.bind(s.p, "viewer", "token:reader", "group:readers")
-		for _, who := range []string{"token:reade", "token:reader2", "chef:reader", "token:Reader", "group:readers", "token:x,reader", "token:x,Readers", "token:x,"} {
+		s.bind(s.p, "viewer", "token:reader", "group:https://idp#readers")
+		for _, who := range []string{"token:reade", "token:reader2", "chef:reader", "token:Reader", "group:https://idp#readers", "token:x,https://other#readers", "token:x,reader", "token:x,Readers", "token:x,"} {
 			s.want(403, who, "GET", s.policy, "")
 		}
 	})
@@ -148,23 +149,38 @@ func TestPromotionNeedsBothLocations(t *testing.T) {
 		s.createPolicy()
 		to := s.p + "/locations/l2"
 		s.must(owner, "PATCH", s.l+"/config", `{"nextLocation":"`+to+`"}`)
-		promote := func(status int) answer {
-			t.Helper()
-			return s.want(status, "token:c", "POST", s.l+"/policies:promote", "{}")
+		request := func(destination, policies string) string {
+			return `{"destination":"` + destination + `","policies":[` + policies + `]}`
 		}
-		promote(403)
+		web := `{"revision":"` + s.must(owner, "GET", s.policy, "").value["revision"].(string) + `"}`
+		promote := func(status int, body string) answer {
+			t.Helper()
+			return s.want(status, "token:c", "POST", s.l+"/policies:promote", body)
+		}
+		promote(403, request(to, web))
 		s.bind(to, "committer", "token:c")
-		if got := promote(403); !strings.Contains(got.body, "resource '"+s.l+"'") {
+		if got := promote(403, request(to, web)); !strings.Contains(got.body, "resource '"+s.l+"'") {
 			t.Errorf("got %s, want it to name %s", got.body, s.l)
 		}
 		s.bind(s.l, "committer", "token:c")
-		promote(200)
+		promote(200, request(to, web))
 		s.setBindings(to, nil)
-		first := promote(403)
-		for _, body := range []string{`{"names":["nonsense"]}`, `{"names":["` + s.l + `/policies/gone"]}`, `{"validateOnly":true}`} {
-			if got := s.want(403, "token:c", "POST", s.l+"/policies:promote", body); got.body != first.body || !strings.Contains(got.body, to) {
+		first := promote(403, request(to, web))
+		for _, body := range []string{request(to, `{"revision":"nonsense"}`), request(to, `{"revision":"`+s.l+`/policies/gone/revisions/x"}`), request(to, "")} {
+			if got := promote(403, body); got.body != first.body || !strings.Contains(got.body, to) {
 				t.Errorf("%s: got %s, want %s about %s", body, got.body, first.body, to)
 			}
+		}
+		// Nor is anything said of a location that is not the next one, or cannot be.
+		for _, other := range []string{s.p + "/locations/l3", s.p + "/locations/b d", "nonsense"} {
+			if got := promote(403, request(other, web)); strings.ReplaceAll(got.body, other, to) != first.body {
+				t.Errorf("to %s: got %s, want %s", other, got.body, first.body)
+			}
+		}
+		// By gRPC, too.
+		_, err := adminpb.NewPolicyPreviewClient(s.dial("token:c")).PromotePolicies(t.Context(), &adminpb.PromotePoliciesRequest{Parent: s.l, Destination: to})
+		if status.Code(err) != codes.PermissionDenied {
+			t.Errorf("by gRPC: got %v, want PERMISSION_DENIED", err)
 		}
 	})
 }
@@ -211,12 +227,12 @@ func TestBindingsAreMerged(t *testing.T) {
 	s := serve(t, newStore(t), owner)
 	s.must(owner, "POST", s.p+":setIamPolicy", `{"policy":{"version":3,"bindings":[`+
 		`{"role":"roles/understudy.viewer","members":["token:b","token:a"]},{"role":"roles/understudy.editor","members":[]},`+
-		`{"role":"roles/understudy.committer","members":["token:c"]},{"role":"roles/understudy.viewer","members":["token:a","group:g"]}]}}`)
+		`{"role":"roles/understudy.committer","members":["token:c"]},{"role":"roles/understudy.viewer","members":["token:a","group:https://idp#g"]}]}}`)
 	got := s.must(owner, "GET", s.p+":getIamPolicy", "")
 	delete(got.value, "etag")
 	text, err := json.Marshal(got.value)
 	const want = `{"bindings":[{"members":["token:c"],"role":"roles/understudy.committer"},` +
-		`{"members":["group:g","token:a","token:b"],"role":"roles/understudy.viewer"}],"version":1}`
+		`{"members":["group:https://idp#g","token:a","token:b"],"role":"roles/understudy.viewer"}],"version":1}`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, want %s (%v)", text, want, err)
 	}
@@ -295,6 +311,18 @@ func TestTestIamPermissions(t *testing.T) {
 		text, err := json.Marshal(s.must(c.who, "POST", c.resource+":testIamPermissions", asked).value["permissions"])
 		if err != nil || string(text) != c.want {
 			t.Errorf("%s on %s: got %s, want %s (%v)", c.who, c.resource, text, c.want, err)
+		}
+	}
+	// What is asked of another level says nothing here, not even to an owner of everything.
+	levels := `{"permissions":["understudy.projects.setIamPolicy","understudy.locations.setIamPolicy","understudy.config.update","understudy.policies.setIamPolicy"]}`
+	for resource, want := range map[string]string{
+		s.policy: `["understudy.policies.setIamPolicy"]`,
+		s.l:      `["understudy.locations.setIamPolicy","understudy.config.update","understudy.policies.setIamPolicy"]`,
+		s.p:      `["understudy.projects.setIamPolicy","understudy.locations.setIamPolicy","understudy.config.update","understudy.policies.setIamPolicy"]`,
+	} {
+		text, err := json.Marshal(s.must(owner, "POST", resource+":testIamPermissions", levels).value["permissions"])
+		if err != nil || string(text) != want {
+			t.Errorf("of all levels on %s: got %s, want %s (%v)", resource, text, want, err)
 		}
 	}
 	for _, wrong := range []string{"understudy.policies.*", "storage.buckets.get", ""} {
@@ -465,7 +493,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 // same.
 func FuzzSetIamPolicy(f *testing.F) {
 	for _, seed := range []string{
-		`{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:a","group:b"]}],"etag":"AAAA","version":1}}`,
+		`{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:a","group:https://idp#b"]}],"etag":"AAAA","version":1}}`,
 		`{"policy":{"bindings":[{"role":"roles/understudy.owner","members":["spiffe://d/p","oidc:https://i#s","cert:x y","chef:c","allAuthenticated"]}]}}`,
 		`{"policy":{},"updateMask":"bindings"}`, `{"policy":{"bindings":[{"condition":{}}]}}`, `[`,
 	} {

@@ -1,6 +1,7 @@
 package iam_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,6 +42,31 @@ func TestOperationsOfAPolicyOfOnesOwn(t *testing.T) {
 		s.bind(s.l, "viewer", ann)
 		mayRead(true, own, other)
 	})
+}
+
+// An operation says who has made a change, and keeps the report of a commit: who makes changes
+// cannot delete it, be it of a commit, a promotion, a rollback or anything else.
+func TestOwnersAloneDeleteOperations(t *testing.T) {
+	s := serve(t, newStore(t), owner)
+	s.createPolicy()
+	const ed = "token:ed"
+	s.bind(s.p, "editor", ed)
+	next, first := s.p+"/locations/l2", s.must(ed, "GET", s.policy, "").value["revision"].(string)
+	s.must(ed, "PATCH", s.l+"/config", `{"nextLocation":"`+next+`"}`)
+	e := s.must(ed, "POST", s.policy+"/experiments?policyExperimentId=e1", `{"policy":{"name":"`+s.policy+`","displayName":"other",`+content[1:]+`}`)
+	etag, err := json.Marshal(e.value["response"].(map[string]any)["etag"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range [][2]string{
+		{s.policy + "/experiments/e1:commit", `{"etag":` + string(etag) + `}`}, {first + ":rollback", "{}"},
+		{s.l + "/policies:promote", `{"destination":"` + next + `","policies":[{"revision":"` + first + `"}]}`},
+	} {
+		name := s.must(ed, "POST", call[0], call[1]).value["name"].(string)
+		s.want(http.StatusForbidden, ed, "DELETE", name, "")
+		s.must(ed, "GET", name, "")
+		s.must(owner, "DELETE", name, "")
+	}
 }
 
 // reads reads an operation and waits for it, by REST and by gRPC. Who may not gets the error

@@ -90,7 +90,7 @@ func parseBindings(given []*iampb.Binding) ([]*iampb.Binding, error) {
 		}
 		if count += len(b.GetMembers()); count > maxMembers {
 			return nil, apierror.Invalid(apierror.ReasonInvalidField, field+".members",
-				fmt.Sprintf("The bindings have more than %d members. Bind groups in their place, as group:NAME.", maxMembers))
+				fmt.Sprintf("The bindings have more than %d members. Bind groups in their place, as group:ISSUER#NAME.", maxMembers))
 		}
 		members[b.GetRole()] = append(members[b.GetRole()], b.GetMembers()...)
 	}

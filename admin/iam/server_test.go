@@ -64,7 +64,7 @@ func closed[S stores](t testing.TB, store S, err error) S {
 }
 
 // tokens is an authenticator whose tokens are the members that they stand for, with
-// groups behind commas.
+// groups of the issuer https://idp behind commas, or whole ones.
 type tokens struct{}
 
 // Authenticate implements access.Authenticator.
@@ -74,7 +74,14 @@ func (tokens) Authenticate(r *http.Request) (access.Principal, error) {
 		return access.Principal{}, apierror.Unauthenticated("The request has no credentials.")
 	}
 	who := strings.Split(token, ",")
-	return access.Principal{Member: who[0], Groups: who[1:], Method: access.MethodToken}, nil
+	p := access.Principal{Member: who[0], Method: access.MethodToken}
+	for _, group := range who[1:] {
+		if !strings.Contains(group, "#") {
+			group = access.GroupOf("https://idp", group)
+		}
+		p.Groups = append(p.Groups, group)
+	}
+	return p, nil
 }
 
 // server is the API on a store, over real HTTP.

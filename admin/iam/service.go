@@ -103,6 +103,7 @@ func (s *Service) SetIamPolicy(ctx context.Context, r *iampb.SetIamPolicyRequest
 		if err != nil {
 			return admin.Txn{}, err
 		}
+		audit.FromContext(ctx).Bindings(deltas(b.policy, answer))
 		return s.replacement(owner, b, answer)
 	})
 	if err != nil && !errors.Is(err, errSame) {
@@ -151,7 +152,7 @@ func (s *Service) replacement(owner admin.Record, b bindings, policy *iampb.Poli
 }
 
 // TestIamPermissions returns those of the permissions that the caller has on a project, a
-// location or a policy. On what is not there, it has none.
+// location or a policy, and that apply there. On what is not there, it has none.
 func (s *Service) TestIamPermissions(
 	ctx context.Context, r *iampb.TestIamPermissionsRequest,
 ) (*iampb.TestIamPermissionsResponse, error) {
@@ -174,6 +175,9 @@ func (s *Service) TestIamPermissions(
 		}
 	}
 	for _, p := range granted {
+		if !p.AppliesTo(string(resource)) {
+			continue
+		}
 		response.Permissions = append(response.Permissions, string(p))
 	}
 	return response, nil

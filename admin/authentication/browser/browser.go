@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"understudy/admin/access"
@@ -18,10 +22,10 @@ import (
 	"understudy/authz/diagnostics"
 )
 
-// The paths that Login answers.
+// The paths that Login answers. Behind CallbackPath is the name of an issuer.
 const (
 	LoginPath    = "/ui/login"
-	CallbackPath = "/ui/callback"
+	CallbackPath = "/ui/callback/"
 	LogoutPath   = "/ui/logout"
 )
 
@@ -29,9 +33,9 @@ const (
 type Config struct {
 	// Authenticator verifies tokens. Required.
 	Authenticator *authentication.Authenticator
-	// Issuer is where browsers log in, as Client; nil means that tokens are pasted only.
-	Issuer *oidc.Issuer
-	Client oidc.Client
+	// Issuers are where browsers log in. Where none of them knows this server as its client,
+	// tokens are pasted only.
+	Issuers oidc.Issuers
 	// Guard says by which names HTTP may ask.
 	Guard rest.Guard
 	// URL is where browsers reach the server; nil means the Host that was asked.
@@ -76,21 +80,22 @@ func New(c Config) (*Login, error) {
 	}, nil
 }
 
-// ServeHTTP answers LoginPath, CallbackPath and LogoutPath.
+// ServeHTTP answers LoginPath, LogoutPath and what is below CallbackPath.
 func (l *Login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	if err := l.config.Guard.Check(r); err != nil {
 		l.show(w, r, http.StatusForbidden, "Refused", problem(status.Convert(err).Message()))
 		return
 	}
-	switch r.Method + " " + r.URL.Path {
-	case "GET " + LoginPath:
+	from, back := strings.CutPrefix(r.URL.Path, CallbackPath)
+	switch call := r.Method + " " + r.URL.Path; {
+	case call == "GET "+LoginPath:
 		l.begin(w, r)
-	case "POST " + LoginPath:
+	case call == "POST "+LoginPath:
 		l.paste(w, r)
-	case "GET " + CallbackPath:
-		l.comeBack(w, r)
-	case "POST " + LogoutPath:
+	case back && r.Method == http.MethodGet:
+		l.comeBack(w, r, from)
+	case call == "POST "+LogoutPath:
 		l.end(w, r)
 	default:
 		l.show(w, r, http.StatusNotFound, "Not found", problem("There is no such page, or not by this method."))
@@ -126,16 +131,26 @@ func URL(r *http.Request) string {
 	return LoginPath + "?" + url.Values{"return": {r.URL.RequestURI()}}.Encode()
 }
 
-// begin shows the ways to log in, or leads to the issuer if that was chosen.
+// issuer returns where browsers log in, by its name; nil if that is none.
+func (l *Login) issuer(name string) *oidc.Issuer {
+	at := slices.IndexFunc(l.config.Issuers, func(i *oidc.Issuer) bool { return i.LogsIn() && i.Name() == name })
+	if at < 0 {
+		return nil
+	}
+	return l.config.Issuers[at]
+}
+
+// begin shows the ways to log in, or leads to the issuer if one was chosen.
 func (l *Login) begin(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	back := returnPath(q.Get("return"))
-	if l.config.Issuer == nil || q.Get("with") != "issuer" {
+	issuer := l.issuer(q.Get("with"))
+	if issuer == nil {
 		l.show(w, r, http.StatusOK, "Log in", l.form(back, ""))
 		return
 	}
-	attempt := newAttempt(l.base(r) + CallbackPath)
-	target, err := l.config.Issuer.AuthCodeURL(r.Context(), l.config.Client, attempt)
+	attempt := newAttempt(l.base(r) + CallbackPath + issuer.Name())
+	target, err := issuer.AuthCodeURL(r.Context(), attempt)
 	if err != nil {
 		l.refused(w, r, back, err)
 		return
@@ -152,14 +167,11 @@ const maxForm = 64 << 10
 func (l *Login) paste(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		l.show(w, r, http.StatusBadRequest, "Log in", l.form("/ui/", "The form cannot be read."))
+		l.show(w, r, http.StatusBadRequest, "Log in", l.form("/ui/", unreadable(err)))
 		return
 	}
 	back, token := returnPath(r.PostForm.Get("return")), trimmed(r.PostForm.Get("token"))
-	identity, err := l.config.Authenticator.IdentifyToken(r, token)
-	if err == nil {
-		err = l.keep(w, r, token, identity.Expires)
-	}
+	err := l.admit(w, r, token)
 	if large := (*tooLarge)(nil); errors.As(err, &large) {
 		l.show(w, r, http.StatusBadRequest, "Log in", l.form(back, large.Error()))
 		return
@@ -172,24 +184,34 @@ func (l *Login) paste(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// comeBack takes the browser from the issuer. The page that it shows leads on: the browser
-// sends the session only where a page of this site leads.
-func (l *Login) comeBack(w http.ResponseWriter, r *http.Request) {
+// unreadable says why a form cannot be read. Nobody is known yet, so the port may read less of it
+// than maxForm.
+func unreadable(err error) string {
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return fmt.Sprintf("The form cannot be read: it has more than %d bytes, and a browser keeps a token of %d. Have the issuer put less into it, such as only the groups that are used here.", large.Limit, maxCookie)
+	}
+	return "The form cannot be read."
+}
+
+// comeBack takes the browser from the issuer of a name. The page that it shows leads on: the
+// browser sends the session only where a page of this site leads.
+func (l *Login) comeBack(w http.ResponseWriter, r *http.Request, name string) {
 	attempt, back, ok := l.recall(w, r)
 	q := r.URL.Query()
+	redirect := l.base(r) + CallbackPath + name
+	issuer := l.issuer(name)
 	switch {
-	case l.config.Issuer == nil || !ok || !equal(attempt.State, q.Get("state")):
+	case issuer == nil || !ok || !equal(attempt.State, q.Get("state")) || attempt.Redirect != redirect || !sentBy(issuer, q):
 		l.show(w, r, http.StatusBadRequest, "Log in", l.form("/ui/", "No such login was begun in this browser, or it took longer than ten minutes. Begin anew."))
 		return
 	case q.Get("code") == "":
-		l.failures.Log(r.Context(), slog.LevelWarn, "the issuer refuses a login", slog.String("error", diagnostics.Bounded(q.Get("error"))))
+		l.failures.Log(r.Context(), slog.LevelWarn, "the issuer refuses a login", slog.String("issuer", issuer.URL()), slog.String("error", diagnostics.Bounded(q.Get("error"))))
 		l.show(w, r, http.StatusUnauthorized, "Log in", l.form(back, "The issuer did not log you in."))
 		return
 	}
-	attempt.Redirect = l.base(r) + CallbackPath
-	token, claims, err := l.exchange(r.Context(), attempt, q.Get("code"))
+	token, err := l.exchange(r.Context(), issuer, attempt, q.Get("code"))
 	if err == nil {
-		err = l.keep(w, r, token, claims.Expires)
+		err = l.admit(w, r, token)
 	}
 	if err != nil {
 		l.refused(w, r, back, err)
@@ -199,18 +221,34 @@ func (l *Login) comeBack(w http.ResponseWriter, r *http.Request) {
 	l.show(w, r, http.StatusOK, "Logged in", onward(back))
 }
 
+// sentBy reports whether the answer of a login is that of an issuer, as far as it says whose it
+// is (RFC 9207).
+func sentBy(issuer *oidc.Issuer, answer url.Values) bool {
+	return !answer.Has("iss") || answer.Get("iss") == issuer.URL()
+}
+
 // errBusy says that maxExchanges codes are being exchanged.
 var errBusy = errors.New("too many logins at once")
 
 // exchange gets the token of a code, if there is a place; it waits for none.
-func (l *Login) exchange(ctx context.Context, a oidc.Attempt, code string) (string, oidc.Claims, error) {
+func (l *Login) exchange(ctx context.Context, issuer *oidc.Issuer, a oidc.Attempt, code string) (token string, err error) {
 	select {
 	case l.exchanges <- struct{}{}:
 		defer func() { <-l.exchanges }()
-		return l.config.Issuer.Exchange(ctx, l.config.Client, a, code)
+		token, _, err = issuer.Exchange(ctx, a, code)
+		return token, err
 	default:
-		return "", oidc.Claims{}, errBusy
+		return "", errBusy
 	}
+}
+
+// admit gives the browser its session, if the bearer of the token is let in.
+func (l *Login) admit(w http.ResponseWriter, r *http.Request, token string) error {
+	identity, err := l.config.Authenticator.IdentifyToken(r, token)
+	if err != nil {
+		return err
+	}
+	return l.keep(w, r, token, identity.Expires)
 }
 
 // refused shows why the token of the issuer is not taken.
@@ -218,15 +256,18 @@ func (l *Login) refused(w http.ResponseWriter, r *http.Request, back string, err
 	code, text := http.StatusUnauthorized, "The login failed; the server's log says why."
 	var refusal *oidc.Refusal
 	var large *tooLarge
+	var away *oidc.Unavailable
 	switch {
-	case errors.Is(err, oidc.ErrUnavailable):
-		code, text = http.StatusServiceUnavailable, issuerAway
+	case errors.As(err, &away):
+		code, text = http.StatusServiceUnavailable, oidc.NameOf(away.Issuer)+issuerAway
 	case errors.Is(err, errBusy):
 		code, text = http.StatusServiceUnavailable, tooManyLogins
 	case errors.As(err, &refusal):
 		text = refusal.Text
 	case errors.As(err, &large):
 		text = large.Error()
+	case status.Code(err) == codes.Unauthenticated:
+		text = status.Convert(err).Message()
 	default:
 		l.failures.Log(r.Context(), slog.LevelWarn, "a login fails", slog.String("error", diagnostics.Bounded(err.Error())))
 	}

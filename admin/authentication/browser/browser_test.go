@@ -17,6 +17,7 @@ import (
 	"understudy/admin/authentication/browser"
 	"understudy/admin/authentication/oidc"
 	"understudy/admin/authentication/oidc/oidctest"
+	"understudy/admin/authentication/revocation"
 	"understudy/admin/authentication/tokens"
 	"understudy/admin/rest"
 	"understudy/authz/diagnostics/logtest"
@@ -32,8 +33,15 @@ type site struct {
 
 func newSite(t *testing.T, tls bool) *site { return newSiteBehind(t, tls, nil) }
 
-// newSiteBehind is a site that browsers reach at a URL, if that is not nil.
-func newSiteBehind(t *testing.T, tls bool, front *url.URL) *site {
+// newSiteBehind is a site that browsers reach at a URL, if that is not nil, with issuers beside
+// its own.
+func newSiteBehind(t *testing.T, tls bool, front *url.URL, others ...*oidctest.Issuer) *site {
+	t.Helper()
+	return newSiteRevoking(t, tls, front, nil, others...)
+}
+
+// newSiteRevoking is a site that refuses whoever is on a list.
+func newSiteRevoking(t *testing.T, tls bool, front *url.URL, revoked *revocation.List, others ...*oidctest.Issuer) *site {
 	t.Helper()
 	s := &site{issuer: oidctest.New(t), logs: &logtest.Buffer{}}
 	token, line, err := tokens.New("ci")
@@ -49,16 +57,20 @@ func newSiteBehind(t *testing.T, tls bool, front *url.URL) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	issuer, err := oidc.New(oidc.Config{URL: s.issuer.URL, Audiences: []string{"understudy"}})
-	if err != nil {
-		t.Fatal(err)
+	issuers := oidc.Issuers{}
+	for _, i := range append([]*oidctest.Issuer{s.issuer}, others...) {
+		issuer, err := oidc.New(oidc.Config{URL: i.URL, Audiences: []string{"understudy"}, Client: &oidc.Client{ID: "understudy", Scopes: []string{"openid"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		issuers = append(issuers, issuer)
 	}
-	a, err := authentication.New(authentication.Config{Tokens: files, Issuer: issuer})
+	a, err := authentication.New(authentication.Config{Tokens: files, Issuers: issuers, Revoked: revoked})
 	if err != nil {
 		t.Fatal(err)
 	}
 	login, err := browser.New(browser.Config{
-		Authenticator: a, Issuer: issuer, Client: oidc.Client{ID: "understudy", Scopes: []string{"openid"}}, Guard: rest.Guard{Hosts: []string{}}, URL: front,
+		Authenticator: a, Issuers: issuers, Guard: rest.Guard{Hosts: []string{}}, URL: front,
 		Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	})
 	if err != nil {
@@ -66,7 +78,7 @@ func newSiteBehind(t *testing.T, tls bool, front *url.URL) *site {
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p, err := login.Authenticate(r); {
-		case r.URL.Path == browser.LoginPath, r.URL.Path == browser.CallbackPath, r.URL.Path == browser.LogoutPath:
+		case r.URL.Path == browser.LoginPath, strings.HasPrefix(r.URL.Path, browser.CallbackPath), r.URL.Path == browser.LogoutPath:
 			login.ServeHTTP(w, r)
 		case err == nil:
 			_, _ = fmt.Fprintf(w, "%s looks at %s", p.Member, r.URL.RequestURI())
@@ -173,7 +185,14 @@ func (a *agent) request(method, target string, crossSite bool, form url.Values) 
 	return shown{response.StatusCode, r.URL, response.Header, string(body)}
 }
 
-var issuerLink = regexp.MustCompile(`href="([^"]*with=issuer[^"]*)"`)
+var issuerLink = regexp.MustCompile(`href="([^"]*with=[^"]*)"`)
+
+// name is that of the issuer in the addresses of its logins.
+func (s *site) name() string { return oidc.NameOf(s.issuer.URL) }
+
+// loginURL is where a login at the issuer begins, callback where it comes back to.
+func (s *site) loginURL() string { return s.URL + browser.LoginPath + "?with=" + s.name() }
+func (s *site) callback() string { return s.URL + browser.CallbackPath + s.name() }
 
 // TestALoginAtTheIssuer from a page, over the login and the issuer, back to the page.
 func TestALoginAtTheIssuer(t *testing.T) {
@@ -227,7 +246,7 @@ func TestPastedTokens(t *testing.T) {
 		"none":                   {"", 401, "none at all"},
 		"markup":                 {"<script>", 401, "characters"},
 		"too large for a cookie": {s.issuer.Token(map[string]any{"x": strings.Repeat("x", 5000)}), 400, "keeps 3800 in a cookie"},
-		"too large for anything": {strings.Repeat("x", 100_000), 400, "cannot be read"},
+		"too large for anything": {strings.Repeat("x", 100_000), 400, "cannot be read: it has more than 65536 bytes, and a browser keeps a token of 3800"},
 	} {
 		a := s.agent(t)
 		p := a.open("POST", s.URL+browser.LoginPath, false, url.Values{"token": {c.token}, "return": {"/ui/x"}})
@@ -269,6 +288,7 @@ func TestReturnPaths(t *testing.T) {
 		"/ui":                                "/ui/",
 		"/v1/projects":                       "/ui/",
 		"/ui/logout":                         "/ui/",
+		"/ui/callback/x?code=y":              "/ui/",
 		"/ui/login?return=/ui/login":         "/ui/",
 		"javascript:alert(1)":                "/ui/",
 		"/ui/" + strings.Repeat("a", 10_000): "/ui/",
@@ -284,7 +304,7 @@ func TestReturnPaths(t *testing.T) {
 func TestForeignCallbacks(t *testing.T) {
 	s := newSite(t, true)
 	begin := func(a *agent) *url.URL {
-		p := a.request("GET", s.URL+browser.LoginPath+"?with=issuer", false, nil)
+		p := a.request("GET", s.loginURL(), false, nil)
 		u, err := url.Parse(p.header.Get("Location"))
 		if err != nil || p.status != 303 {
 			t.Fatalf("%d %v", p.status, err)
@@ -322,18 +342,23 @@ func TestForeignCallbacks(t *testing.T) {
 	if p := victim.open("GET", begin(victim).String(), false, nil); p.status != 401 || len(victim.cookies) != 0 || !strings.Contains(p.body, "nonce") {
 		t.Errorf("a token of another login: %d, %d cookies\n%s", p.status, len(victim.cookies), p.body)
 	}
+	// A token that could be read as another one's.
+	s.issuer.SetClaims(map[string]any{"SUB": "root"})
+	if p := victim.open("GET", begin(victim).String(), false, nil); p.status != 401 || len(victim.cookies) != 0 || !strings.Contains(p.body, "&#39;sub&#39;") {
+		t.Errorf("a token with a second subject: %d, %d cookies\n%s", p.status, len(victim.cookies), p.body)
+	}
 	s.issuer.SetClaims(nil)
 	// The user says no.
 	no := begin(victim)
-	if p := victim.open("GET", s.URL+browser.CallbackPath+"?error=access_denied&state="+no.Query().Get("state"), true, nil); p.status != 401 {
+	if p := victim.open("GET", s.callback()+"?error=access_denied&state="+no.Query().Get("state"), true, nil); p.status != 401 {
 		t.Errorf("a login that the issuer refuses: %d", p.status)
 	}
-	if p := victim.open("GET", s.URL+browser.CallbackPath+"?code=x&state="+no.Query().Get("state"), true, nil); p.status != 400 {
+	if p := victim.open("GET", s.callback()+"?code=x&state="+no.Query().Get("state"), true, nil); p.status != 400 {
 		t.Errorf("a login that has ended is taken again: %d", p.status)
 	}
 	for name, value := range map[string]string{"garbage": "e30", "no JSON": "!!"} {
 		victim.cookies = map[string]*http.Cookie{"__Host-understudy-login": {Name: "__Host-understudy-login", Value: value, Path: "/"}}
-		if p := victim.open("GET", s.URL+browser.CallbackPath+"?code=x&state=", false, nil); p.status != 400 {
+		if p := victim.open("GET", s.callback()+"?code=x&state=", false, nil); p.status != 400 {
 			t.Errorf("a cookie with %s: %d", name, p.status)
 		}
 	}
@@ -342,7 +367,7 @@ func TestForeignCallbacks(t *testing.T) {
 func TestTheIssuerIsAway(t *testing.T) {
 	s := newSite(t, true)
 	s.issuer.SetDown(true)
-	if p := s.agent(t).open("GET", s.URL+browser.LoginPath+"?with=issuer", false, nil); p.status != 503 || !strings.Contains(p.body, "cannot be reached") {
+	if p := s.agent(t).open("GET", s.loginURL(), false, nil); p.status != 503 || !strings.Contains(p.body, "cannot be reached") {
 		t.Errorf("got %d\n%s", p.status, p.body)
 	}
 }
@@ -356,7 +381,7 @@ func TestPagesAreProtected(t *testing.T) {
 		p.header.Get("Cache-Control") != "no-store" || strings.Contains(p.body, "<script") {
 		t.Errorf("got %v\n%s", p.header, p.body)
 	}
-	for _, c := range [][2]string{{"GET", browser.LogoutPath}, {"PUT", browser.LoginPath}, {"POST", browser.CallbackPath}} {
+	for _, c := range [][2]string{{"GET", browser.LogoutPath}, {"PUT", browser.LoginPath}, {"POST", browser.CallbackPath + "x"}} {
 		if p := s.agent(t).open(c[0], s.URL+c[1], false, nil); p.status != 404 {
 			t.Errorf("%v: %d", c, p.status)
 		}
@@ -391,9 +416,9 @@ func TestTwoSessions(t *testing.T) {
 func TestBehindAProxy(t *testing.T) {
 	s := newSiteBehind(t, false, &url.URL{Scheme: "https", Host: "understudy.example.com"})
 	a := s.agent(t)
-	p := a.request("GET", s.URL+browser.LoginPath+"?with=issuer", false, nil)
+	p := a.request("GET", s.loginURL(), false, nil)
 	at, err := url.Parse(p.header.Get("Location"))
-	if err != nil || at.Query().Get("redirect_uri") != "https://understudy.example.com"+browser.CallbackPath {
+	if err != nil || at.Query().Get("redirect_uri") != "https://understudy.example.com"+browser.CallbackPath+s.name() {
 		t.Errorf("the issuer sends the browser to %s, %v", at, err)
 	}
 	a.request("POST", s.URL+browser.LoginPath, false, url.Values{"token": {s.token}})
@@ -402,17 +427,39 @@ func TestBehindAProxy(t *testing.T) {
 	}
 }
 
+// TestRevokedPrincipalsGetNoSession, by a token and by a login, and are told why.
+func TestRevokedPrincipalsGetNoSession(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "revoked")
+	if err := os.WriteFile(file, []byte("allAuthenticated\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := revocation.Open(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSiteRevoking(t, true, nil, list)
+	a := s.agent(t)
+	for name, p := range map[string]shown{
+		"a token": a.open("POST", s.URL+browser.LoginPath, false, url.Values{"token": {s.token}}),
+		"a login": a.open("GET", s.loginURL(), false, nil),
+	} {
+		if p.status != 401 || !strings.Contains(p.body, "is revoked on this server") || len(a.cookies) != 0 {
+			t.Errorf("%s: %d, %d cookies\n%s", name, p.status, len(a.cookies), p.body)
+		}
+	}
+}
+
 // TestFailuresAreLoggedInBounds: nobody needs an account to fail.
 func TestFailuresAreLoggedInBounds(t *testing.T) {
 	s := newSite(t, true)
 	a := s.agent(t)
 	for range 50 {
-		p := a.request("GET", s.URL+browser.LoginPath+"?with=issuer", false, nil)
+		p := a.request("GET", s.loginURL(), false, nil)
 		at, err := url.Parse(p.header.Get("Location"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.open("GET", s.URL+browser.CallbackPath+"?error=no%0Aaccess&state="+at.Query().Get("state"), true, nil)
+		a.open("GET", s.callback()+"?error=no%0Aaccess&state="+at.Query().Get("state"), true, nil)
 	}
 	got := strings.Count(s.logs.String(), "\n")
 	if got == 0 || got > 20 {

@@ -2,11 +2,11 @@ package browser_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"understudy/admin/authentication/browser"
 	"understudy/admin/authentication/oidc/oidctest"
 )
 
@@ -21,11 +21,11 @@ func TestCallbacksAtOnce(t *testing.T) {
 		<-answer
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 	})
-	cookie := base64.RawURLEncoding.EncodeToString([]byte(`{"s":"mine","n":"mine","v":"mine","r":"/ui/"}`))
+	cookie := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"s":"mine","n":"mine","v":"mine","u":%q,"r":"/ui/"}`, s.callback()))
 	callback := func(ended chan<- shown) {
 		a := s.agent(t)
 		a.cookies["understudy-login"] = &http.Cookie{Name: "understudy-login", Value: cookie, Path: "/ui/"}
-		ended <- a.open("GET", s.URL+browser.CallbackPath+"?code=x&state=mine", false, nil)
+		ended <- a.open("GET", s.callback()+"?code=x&state=mine", false, nil)
 	}
 	waiting, refused := make(chan shown, places), make(chan shown, places)
 	for range places {

@@ -86,6 +86,8 @@ type remembered struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
 	Verifier string `json:"v"`
+	// Redirect has the name of the issuer.
+	Redirect string `json:"u"`
 	Return   string `json:"r"`
 }
 
@@ -98,7 +100,7 @@ func newAttempt(redirect string) oidc.Attempt {
 // remember gives the browser what it has to bring back. The cookie is Lax: it comes with a
 // page of the issuer's that leads here.
 func (l *Login) remember(w http.ResponseWriter, r *http.Request, a oidc.Attempt, back string) {
-	text, _ := json.Marshal(remembered{a.State, a.Nonce, a.Verifier, back})
+	text, _ := json.Marshal(remembered{a.State, a.Nonce, a.Verifier, a.Redirect, back})
 	name := l.named(r, loginCookie)
 	http.SetCookie(w, l.cookie(r, name, base64.RawURLEncoding.EncodeToString(text), http.SameSiteLaxMode, loginTime))
 }
@@ -116,7 +118,7 @@ func (l *Login) recall(w http.ResponseWriter, r *http.Request) (a oidc.Attempt, 
 	if err != nil || json.Unmarshal(text, &from) != nil || from.State == "" || from.Nonce == "" || from.Verifier == "" {
 		return a, "", false
 	}
-	return oidc.Attempt{State: from.State, Nonce: from.Nonce, Verifier: from.Verifier}, returnPath(from.Return), true
+	return oidc.Attempt{State: from.State, Nonce: from.Nonce, Verifier: from.Verifier, Redirect: from.Redirect}, returnPath(from.Return), true
 }
 
 // equal compares in constant time.

@@ -3,6 +3,7 @@ package browser
 import (
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"understudy/admin/access"
@@ -26,8 +27,8 @@ type Layout func(w http.ResponseWriter, r *http.Request, p Page)
 // policy is the Content-Security-Policy of a page without scripts and styles.
 const policy = "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// issuerAway is what a browser is told while the issuer cannot be asked.
-const issuerAway = "The issuer cannot be reached now. Try again later, or paste a token."
+// issuerAway is what a browser is told while an issuer cannot be asked, behind its name.
+const issuerAway = " cannot be reached now. Try again later, or log in in another way."
 
 // tooManyLogins is what a browser is told that comes back while maxExchanges others do.
 const tooManyLogins = "Too many logins are completed at the moment. Log in again in a few seconds, or paste a token."
@@ -48,7 +49,7 @@ var (
 {{.Body}}</main></body></html>
 `))
 	form = template.Must(template.New("form").Parse(`{{with .Problem}}<p class="problem" role="alert">{{.}}</p>
-{{end}}{{with .Issuer}}<p><a href="{{.}}">Log in with the issuer</a></p>
+{{end}}{{range .Issuers}}<p><a href="{{.URL}}">Log in with {{.Name}}</a></p>
 {{end}}<form class="login" method="post" action="` + LoginPath + `">
 <input type="hidden" name="return" value="{{.Return}}">
 <label for="token">Token</label> <input id="token" name="token" type="password" autocomplete="off" required aria-describedby="about-token">
@@ -75,14 +76,23 @@ func plain(w http.ResponseWriter, _ *http.Request, p Page) {
 	_ = frame.Execute(w, p)
 }
 
-// form is how to log in. The way to the issuer is a link and no form, because browsers
+// choice is an issuer that a browser can log in at.
+type choice struct{ Name, URL string }
+
+// form is how to log in. The way to an issuer is a link and no form, because browsers
 // hold a form's redirects to form-action too.
 func (l *Login) form(back, problem string) template.HTML {
-	issuer := ""
-	if l.config.Issuer != nil {
-		issuer = LoginPath + "?with=issuer&return=" + template.URLQueryEscaper(back)
+	var issuers []choice
+	for _, i := range l.config.Issuers {
+		if i.LogsIn() {
+			q := url.Values{"with": {i.Name()}, "return": {back}}
+			issuers = append(issuers, choice{i.Name(), LoginPath + "?" + q.Encode()})
+		}
 	}
-	return html(form, struct{ Problem, Issuer, Return string }{problem, issuer, back})
+	return html(form, struct {
+		Problem, Return string
+		Issuers         []choice
+	}{problem, back, issuers})
 }
 
 // problem is a page's only content: what is wrong.

@@ -23,7 +23,7 @@ func returnPath(text string) string {
 	case err != nil || len(text) > maxReturn || strings.ContainsFunc(text, unfit) || !below(text),
 		u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "",
 		strings.Contains(u.Path, "//"), strings.Contains(u.Path, "/."), strings.Contains(u.Path, `\`),
-		u.Path == LoginPath || u.Path == CallbackPath || u.Path == LogoutPath:
+		u.Path == LoginPath || strings.HasPrefix(u.Path, CallbackPath) || u.Path == LogoutPath:
 		return home
 	}
 	return text

@@ -1,8 +1,7 @@
 package oidc
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -14,7 +13,11 @@ import (
 type Claims struct {
 	// Issuer and Subject are the names of the principal.
 	Issuer, Subject string
-	Groups          []string
+	// Groups are as the issuer names them.
+	Groups []string
+	// Display is what its bearer is called, as the issuer says it: text for people, which many may
+	// share and some may choose. Empty if there is none.
+	Display string
 	// Nonce is that of the login that made the token; empty if it had none.
 	Nonce string
 	// Expires is when the token ends.
@@ -24,76 +27,62 @@ type Claims struct {
 // Member is the principal's name in bindings.
 func (c Claims) Member() string { return "oidc:" + c.Issuer + "#" + c.Subject }
 
-// unverified are the claims of a token that decide before its signature is verified: to
-// refuse it, never to take it.
-type unverified struct {
-	Issuer string `json:"iss"`
-}
-
-// peek reads the issuer of a token whose signature was not verified.
-func peek(token string) (u unverified, ok bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return u, false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	return u, err == nil && json.Unmarshal(payload, &u) == nil
-}
-
-// further are claims that go-oidc does not look at, or not as strictly.
-type further struct {
-	NotBefore *float64        `json:"nbf"`
-	Events    json.RawMessage `json:"events"`
-}
-
-// tooEarly reports whether a token is not good yet.
-func (f further) tooEarly(now time.Time) bool {
-	return f.NotBefore != nil && float64(now.Add(leeway).Unix()) < *f.NotBefore
-}
-
-// claimsOf reads the claims of a token that was verified. The refusal is nil if they are
-// those of a principal.
-func claimsOf(token *oidc.IDToken, issuer, groupsClaim string) (Claims, *Refusal) {
-	if token.Subject == "" || len(token.Subject) > 255 || strings.ContainsFunc(token.Subject, unprintable) {
-		return Claims{}, badSubject
-	}
-	groups, ok := groupsOf(token, groupsClaim)
-	if !ok {
-		return Claims{}, &Refusal{"malformed", "The claim '" + groupsClaim + "' of the token is neither a text nor a list of texts."}
-	}
-	return Claims{Issuer: issuer, Subject: token.Subject, Groups: groups, Nonce: token.Nonce, Expires: token.Expiry}, nil
-}
-
-// groupsOf returns the texts of a claim, none if it is not there. Groups that nobody could
-// write in a binding are left out.
-func groupsOf(token *oidc.IDToken, claim string) (groups []string, ok bool) {
-	var all map[string]json.RawMessage
-	if claim == "" || token.Claims(&all) != nil {
-		return nil, claim == ""
-	}
-	raw, found := all[claim]
-	if !found || string(raw) == "null" {
-		return nil, true
-	}
-	var list []string
-	var one string
+// claims checks what go-oidc leaves to its caller, and returns what the token says.
+func (i *Issuer) claims(verified *oidc.IDToken, d document) (Claims, error) {
+	expires, ends := d.time("exp")
+	audiences, _ := d.texts("aud")
+	groups, grouped := d.texts(i.config.GroupsClaim)
+	_, event := d["events"]
+	subject := d.text("sub")
 	switch {
-	case json.Unmarshal(raw, &list) == nil:
-	case json.Unmarshal(raw, &one) == nil:
-		list = []string{one}
-	default:
-		return nil, false
+	case d.tooEarly(time.Now()):
+		return Claims{}, early
+	case event:
+		return Claims{}, securityEvent
+	case !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(i.config.Audiences, a) }):
+		return Claims{}, i.otherAudience()
+	case subject == "" || len(subject) > maxSubject || strings.ContainsFunc(subject, unprintable):
+		return Claims{}, badSubject
+	case !grouped:
+		return Claims{}, badGroups(i.config.GroupsClaim)
+	case !ends || !d.agrees(verified):
+		return Claims{}, badClaims
 	}
-	for _, group := range list {
-		if group != "" && len(group) <= maxGroup && !strings.ContainsFunc(group, unprintable) {
-			groups = append(groups, group)
+	return Claims{
+		Issuer: i.config.URL, Subject: subject, Groups: slices.DeleteFunc(groups, unfitGroup), Display: d.display(i.config.DisplayClaims),
+		Nonce: d.text("nonce"), Expires: expires,
+	}, nil
+}
+
+// display is the first of some claims that has a text. An e-mail address that the issuer has not
+// verified may be anybody's, and is passed over (OpenID Connect Core, section 5.1).
+func (d document) display(claims []string) string {
+	for _, name := range claims {
+		verified := d["email_verified"] == true || d["email_verified"] == "true" // some issuers write a text
+		if text := d.text(name); text != "" && (name != "email" || verified) {
+			return text
 		}
 	}
-	return groups, true
+	return ""
 }
 
-// maxGroup bounds the name of a group, in bytes.
-const maxGroup = 256
+// tooEarly reports whether a token is not good yet, or does not say when.
+func (d document) tooEarly(now time.Time) bool {
+	begin, ok := d.time("nbf")
+	return d["nbf"] != nil && (!ok || now.Add(leeway).Before(begin))
+}
+
+const (
+	// maxSubject bounds a subject, in bytes (OpenID Connect Core, section 2).
+	maxSubject = 255
+	// maxGroup bounds the name of a group, in bytes.
+	maxGroup = 256
+)
+
+// unfitGroup reports whether nobody could write a group in a binding.
+func unfitGroup(group string) bool {
+	return group == "" || len(group) > maxGroup || strings.ContainsFunc(group, unprintable)
+}
 
 // unprintable reports whether no name has the character.
 func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }

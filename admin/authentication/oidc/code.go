@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 
 	"golang.org/x/oauth2"
 )
@@ -30,9 +31,33 @@ type Attempt struct {
 	Redirect string
 }
 
-// AuthCodeURL is where a browser logs in. The error is ErrUnavailable, or that of the secret.
-func (i *Issuer) AuthCodeURL(ctx context.Context, c Client, a Attempt) (string, error) {
-	config, err := i.oauth(ctx, c, a.Redirect)
+// errNoClient is the error of a login at an issuer that does not know this server.
+var errNoClient = errors.New("this server is no client of the issuer")
+
+// namePattern is the name of an issuer that can be a part of a path as it stands, without one
+// that proxies could read as another one.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
+
+// CheckLogin returns an error if browsers cannot log in at an issuer, since its name is to be
+// in the address that they come back to.
+func CheckLogin(issuer string) error {
+	if !namePattern.MatchString(NameOf(issuer)) {
+		return errors.New("browsers cannot log in at an issuer with a path of other characters than letters, digits and ._~-")
+	}
+	return nil
+}
+
+// Name is the issuer for people, and in the address that its logins come back to. Each issuer
+// has an address of its own, so that a code of one never goes to another one (mix-up, RFC 9700,
+// section 4.4.2).
+func (i *Issuer) Name() string { return NameOf(i.config.URL) }
+
+// LogsIn reports whether browsers log in at the issuer.
+func (i *Issuer) LogsIn() bool { return i.config.Client != nil }
+
+// AuthCodeURL is where a browser logs in. The error is an *Unavailable, or that of the secret.
+func (i *Issuer) AuthCodeURL(ctx context.Context, a Attempt) (string, error) {
+	config, err := i.oauth(ctx, a.Redirect)
 	if err != nil {
 		return "", err
 	}
@@ -40,16 +65,16 @@ func (i *Issuer) AuthCodeURL(ctx context.Context, c Client, a Attempt) (string, 
 }
 
 // Exchange gets the ID token for a code, which is verified, and made for this login. The
-// error is ErrUnavailable, a *Refusal, that of the secret, or says what the issuer answered
+// error is an *Unavailable, a *Refusal, that of the secret, or says what the issuer answered
 // and quotes nothing of it but its code of the error.
-func (i *Issuer) Exchange(ctx context.Context, c Client, a Attempt, code string) (token string, claims Claims, err error) {
-	config, err := i.oauth(ctx, c, a.Redirect)
+func (i *Issuer) Exchange(ctx context.Context, a Attempt, code string) (token string, claims Claims, err error) {
+	config, err := i.oauth(ctx, a.Redirect)
 	if err != nil {
 		return "", Claims{}, err
 	}
 	answer, err := config.Exchange(context.WithValue(ctx, oauth2.HTTPClient, i.client), code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
-		return "", Claims{}, exchangeError(err)
+		return "", Claims{}, i.exchangeError(err)
 	}
 	token, ok := answer.Extra("id_token").(string)
 	if !ok {
@@ -64,13 +89,17 @@ func (i *Issuer) Exchange(ctx context.Context, c Client, a Attempt, code string)
 	return token, claims, nil
 }
 
-// oauth is the configuration of a client, at the endpoints that the issuer names.
-func (i *Issuer) oauth(ctx context.Context, c Client, redirect string) (*oauth2.Config, error) {
+// oauth is the configuration of the client, at the endpoints that the issuer names.
+func (i *Issuer) oauth(ctx context.Context, redirect string) (*oauth2.Config, error) {
+	c := i.config.Client
+	if c == nil {
+		return nil, errNoClient
+	}
 	known := i.current.Load()
 	if known == nil {
 		var err error
 		if known, err = i.fetch(ctx); err != nil {
-			return nil, ErrUnavailable
+			return nil, i.away()
 		}
 	}
 	secret := ""
@@ -86,13 +115,13 @@ func (i *Issuer) oauth(ctx context.Context, c Client, redirect string) (*oauth2.
 }
 
 // exchangeError is the error of an exchange without the body of the answer.
-func exchangeError(err error) error {
+func (i *Issuer) exchangeError(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {
-		return ErrUnavailable
+		return i.away()
 	}
 	if refused.Response.StatusCode >= http.StatusInternalServerError {
-		return ErrUnavailable
+		return i.away()
 	}
 	return fmt.Errorf("the issuer answers the code with %d %.60q", refused.Response.StatusCode, refused.ErrorCode)
 }

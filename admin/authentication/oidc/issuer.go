@@ -32,10 +32,6 @@ const (
 	betweenFetches = 5 * time.Second
 )
 
-// ErrUnavailable says that a token cannot be verified now: the issuer is away, and the key
-// of the token is not known.
-var ErrUnavailable = errors.New("the issuer is away")
-
 // Config is an issuer, and which of its tokens are taken.
 type Config struct {
 	// URL is the issuer: https, or http on a loopback address. Required.
@@ -44,6 +40,10 @@ type Config struct {
 	Audiences []string
 	// GroupsClaim is the claim with the groups; empty means that there are none.
 	GroupsClaim string
+	// DisplayClaims are the claims of which the first one that is there is the name for people.
+	DisplayClaims []string
+	// Client is what this server is to the issuer; nil if no browser logs in there.
+	Client *Client
 	// Authorities are those of the issuer's certificate; nil means those of the system.
 	Authorities *x509.CertPool
 	// Logger gets failures to read the issuer's keys. Nil means none.
@@ -52,8 +52,10 @@ type Config struct {
 
 // Issuer verifies tokens. It is safe for concurrent use.
 type Issuer struct {
-	config   Config
-	client   *http.Client
+	config Config
+	client *http.Client
+	// names are the claims of which a token has no lookalike.
+	names    []string
 	failures *diagnostics.LimitedLog
 	// spacing is betweenFetches, but in tests.
 	spacing time.Duration
@@ -89,14 +91,19 @@ func New(c Config) (*Issuer, error) {
 	if err := CheckURL(c.URL); err != nil {
 		return nil, fmt.Errorf("oidc: Config.URL: %w", err)
 	}
-	if len(c.Audiences) == 0 {
-		return nil, errors.New("oidc: Config.Audiences is required")
+	if len(c.Audiences) == 0 || slices.Contains(c.Audiences, "") {
+		return nil, errors.New("oidc: Config.Audiences are required, and none is empty")
+	}
+	if c.Client != nil {
+		if err := CheckLogin(c.URL); err != nil {
+			return nil, fmt.Errorf("oidc: Config.URL: %w", err)
+		}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Issuer{
-		config: c, client: newClient(c.Authorities), spacing: betweenFetches,
+		config: c, client: newClient(c.Authorities), names: slices.Concat(registered, []string{c.GroupsClaim}, c.DisplayClaims), spacing: betweenFetches,
 		failures: diagnostics.NewLimitedLog(c.Logger, 1, time.Minute),
 	}, nil
 }
@@ -111,42 +118,53 @@ func (i *Issuer) Failures() int64 { return i.failed.Load() }
 // section 3.1): three parts.
 func LooksLikeToken(text string) bool { return strings.Count(text, ".") == 2 }
 
-// Verify returns what a token says. The error is a *Refusal or ErrUnavailable.
+// Verify returns what a token says. The error is a *Refusal or an *Unavailable.
+func (i *Issuer) Verify(ctx context.Context, token string) (Claims, error) {
+	return Issuers{i}.Verify(ctx, token)
+}
+
+// away is the error of a token that cannot be verified now.
+func (i *Issuer) away() error { return &Unavailable{i.config.URL} }
+
+// verifyOwn is Verify of a token that names this issuer.
 //
 // A token of a key that is not known has the keys read again, as OpenID Connect Core,
-// section 10.1.1 wants it, but not more often than every few seconds.
-func (i *Issuer) Verify(ctx context.Context, token string) (Claims, error) {
-	if len(token) > maxToken {
-		return Claims{}, oversized
-	}
-	// Tokens of others are refused without a question to the issuer.
-	if u, ok := peek(token); !ok {
-		return Claims{}, malformed
-	} else if u.Issuer != i.config.URL {
-		return Claims{}, otherIssuer
-	}
+// section 10.1.1 wants it, but not more often than every few seconds. Until they are, it cannot be
+// known whether the issuer has such a key by now: that is an *Unavailable.
+func (i *Issuer) verifyOwn(ctx context.Context, token string) (Claims, error) {
 	known := i.current.Load()
 	if known == nil {
 		var err error
 		if known, err = i.fetch(ctx); err != nil {
-			return Claims{}, ErrUnavailable
+			return Claims{}, i.away()
 		}
 	}
 	claims, err := i.verify(ctx, known, token)
 	if !outdated(err) {
 		return claims, err
 	}
+	began := time.Now()
 	fresh, fetchErr := i.fetch(ctx)
 	switch {
 	case fetchErr == nil && fresh != known:
 		claims, err = i.verify(ctx, fresh, token)
 	case fetchErr != nil && errors.Is(err, errUnknownKey):
-		return Claims{}, ErrUnavailable
+		return Claims{}, i.away()
 	}
-	if errors.Is(err, errUnknownKey) {
+	switch {
+	case errors.Is(err, errUnknownKey) && !i.askedSince(began):
+		return Claims{}, i.away()
+	case errors.Is(err, errUnknownKey):
 		return Claims{}, unknownKey
 	}
 	return claims, err
+}
+
+// askedSince reports whether an attempt to read the keys ended after a time.
+func (i *Issuer) askedSince(t time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.last.After(t)
 }
 
 // outdated reports whether a token is refused perhaps because the keys are old ones: the
@@ -158,7 +176,7 @@ func outdated(err error) bool {
 // verify verifies a token with the keys that are known. The error is a *Refusal or
 // errUnknownKey.
 func (i *Issuer) verify(ctx context.Context, known *metadata, token string) (Claims, error) {
-	a := &attempt{keys: known.keys}
+	a := &attempt{keys: known.keys, names: i.names}
 	verifier := oidc.NewVerifier(i.config.URL, a, &oidc.Config{
 		SkipClientIDCheck: true, SupportedSigningAlgs: algorithmNames,
 		Now: func() time.Time { return time.Now().Add(-leeway) },
@@ -168,39 +186,20 @@ func (i *Issuer) verify(ctx context.Context, known *metadata, token string) (Cla
 	switch {
 	case errors.Is(a.err, errUnknownKey):
 		return Claims{}, errUnknownKey
+	case a.refused != nil:
+		return Claims{}, a.refused
 	case a.err != nil:
 		return Claims{}, badSignature
 	case errors.As(err, &expiry) && expiry.Expiry.IsZero():
 		return Claims{}, endless
 	case errors.As(err, &expiry):
 		return Claims{}, expired
-	case err != nil && a.payload == nil:
+	case err != nil && a.document == nil:
 		return Claims{}, malformed
 	case err != nil:
 		return Claims{}, badClaims
 	}
-	return i.claims(verified)
-}
-
-// claims checks what go-oidc leaves to its caller.
-func (i *Issuer) claims(verified *oidc.IDToken) (Claims, error) {
-	var more further
-	if verified.Claims(&more) != nil {
-		return Claims{}, badClaims
-	}
-	switch {
-	case more.tooEarly(time.Now()):
-		return Claims{}, early
-	case more.Events != nil:
-		return Claims{}, securityEvent
-	case !slices.ContainsFunc(verified.Audience, func(a string) bool { return slices.Contains(i.config.Audiences, a) }):
-		return Claims{}, i.otherAudience()
-	}
-	claims, refused := claimsOf(verified, i.config.URL, i.config.GroupsClaim)
-	if refused != nil {
-		return Claims{}, refused
-	}
-	return claims, nil
+	return i.claims(verified, a.document)
 }
 
 // fetch reads what the issuer says, or waits for an attempt that is under way. Soon after

@@ -30,10 +30,11 @@ func outcome(t *testing.T, v *oidc.Issuer, token string) string {
 	t.Helper()
 	_, err := v.Verify(t.Context(), token)
 	var refused *oidc.Refusal
+	var away *oidc.Unavailable
 	switch {
 	case err == nil:
 		return "ok"
-	case errors.Is(err, oidc.ErrUnavailable):
+	case errors.As(err, &away):
 		return "unavailable"
 	case !errors.As(err, &refused):
 		t.Fatalf("an error of no kind: %v", err)
@@ -75,7 +76,7 @@ func TestTokens(t *testing.T) {
 		"a subject with a line break": {issuer.Token(map[string]any{"sub": "ann\nbob"}), "malformed"},
 		"groups that are a number":    {issuer.Token(map[string]any{"groups": 7}), "malformed"},
 		"a logout":                    {issuer.Token(map[string]any{"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}}), "malformed"},
-		"a key of a stranger":         {stranger.Key().Sign(issuer.Claims(nil)), "signature"},
+		"a key of a stranger":         {stranger.Key().Sign(issuer.Claims(nil)), "unavailable"}, // the keys were read just now
 		"a stranger by its name":      {sameName.Sign(issuer.Claims(nil)), "signature"},
 		"alg none":                    {oidctest.Assemble(header("alg", "none"), issuer.Claims(nil), func([]byte) []byte { return nil }), "malformed"},
 		"alg None":                    {oidctest.Assemble(header("alg", "None"), issuer.Claims(nil), func([]byte) []byte { return nil }), "malformed"},
@@ -162,6 +163,29 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
+// TestANewKeyIsUnknownForAWhile: just after the keys were read, nobody knows whether a key is a new
+// one; later it is found out.
+func TestANewKeyIsUnknownForAWhile(t *testing.T) {
+	t.Parallel()
+	issuer, stranger := oidctest.New(t), oidctest.New(t)
+	v := verifying(t, issuer)
+	v.SetSpacing(time.Hour)
+	if got := outcome(t, v, issuer.Token(nil)); got != "ok" {
+		t.Fatalf("the first key: %s", got)
+	}
+	issuer.Rotate()
+	if got := outcome(t, v, issuer.Token(nil)); got != "unavailable" {
+		t.Errorf("a key that has just been made: %s", got)
+	}
+	v.SetSpacing(0)
+	if got := outcome(t, v, stranger.Key().Sign(issuer.Claims(nil))); got != "signature" {
+		t.Errorf("a key that the issuer was asked for, and does not have: %s", got)
+	}
+	if got := outcome(t, v, issuer.Token(nil)); got != "ok" {
+		t.Errorf("the new key: %s", got)
+	}
+}
+
 // TestUnknownKeysAskSeldom: who sends tokens of keys that nobody has does not make the
 // server ask for each.
 func TestUnknownKeysAskSeldom(t *testing.T) {
@@ -176,7 +200,7 @@ func TestUnknownKeysAskSeldom(t *testing.T) {
 	for n := range 50 {
 		senders.Go(func() {
 			key := issuer.NewEC(fmt.Sprint("unknown", n))
-			if got := outcome(t, v, key.Sign(issuer.Claims(nil))); got != "signature" {
+			if got := outcome(t, v, key.Sign(issuer.Claims(nil))); got != "unavailable" {
 				t.Errorf("an unknown key: %s", got)
 			}
 		})

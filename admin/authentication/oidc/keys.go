@@ -80,15 +80,26 @@ func parseKeys(content []byte) ([]jose.JSONWebKey, error) {
 // hides the causes of failures.
 type attempt struct {
 	keys []jose.JSONWebKey
-	// err is why the signature was refused, payload what it covers.
+	// names are the claims of which the token may have no lookalike.
+	names []string
+	// err is why the signature was refused, refused why the claims were that it covers.
 	err     error
-	payload []byte
+	refused *Refusal
+	// document has the claims; nil if they were refused.
+	document document
 }
 
-// VerifySignature implements oidc.KeySet.
+// VerifySignature implements oidc.KeySet. Claims that can be read in two ways go no further.
 func (a *attempt) VerifySignature(_ context.Context, token string) ([]byte, error) {
-	a.payload, a.err = a.verify(token)
-	return a.payload, a.err
+	payload, err := a.verify(token)
+	if err != nil {
+		a.err = err
+		return nil, err
+	}
+	if a.document, a.refused = strictly(payload, a.names); a.refused != nil {
+		return nil, a.refused
+	}
+	return payload, nil
 }
 
 // verify tries the key that a token names, or each if it names none. A key with an algorithm

@@ -32,7 +32,12 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$`)
 type entry struct {
 	name   string
 	digest [sha256.Size]byte
+	// expires is when the token ends, in UTC; zero if it does not.
+	expires time.Time
 }
+
+// expired reports whether the token has ended.
+func (e entry) expired(now time.Time) bool { return !e.expires.IsZero() && !now.Before(e.expires) }
 
 // goneGrace is for how long a file may be gone until its tokens end. What replaces files, such
 // as a secret that is mounted, may leave a moment without one; who deletes a file wants its
@@ -83,9 +88,23 @@ func Open(paths []string, log *slog.Logger) (*Files, error) {
 	return f, nil
 }
 
-// Find returns the name of a token. It takes the same time for every token of one length:
-// all lines are compared, and each of them in constant time.
-func (f *Files) Find(token string) (name string, found bool) {
+// Bearer is who has a token.
+type Bearer struct {
+	// Name is that of the token.
+	Name string
+	// Expires is when the token ends. Zero means that it does not.
+	Expires time.Time
+}
+
+// Why a token is nobody's.
+var (
+	ErrUnknown = errors.New("no token file has the token")
+	ErrExpired = errors.New("the token has expired")
+)
+
+// Find returns who has a token, or ErrUnknown or ErrExpired. It takes the same time for every
+// token of one length: all lines are compared, and each of them in constant time.
+func (f *Files) Find(token string) (Bearer, error) {
 	digest := sha256.Sum256([]byte(token))
 	entries := *f.entries.Load()
 	at := -1
@@ -94,16 +113,21 @@ func (f *Files) Find(token string) (name string, found bool) {
 		at = subtle.ConstantTimeSelect(equal, i, at)
 	}
 	if at < 0 {
-		return "", false
+		return Bearer{}, ErrUnknown
 	}
-	return entries[at].name, true
+	if entries[at].expired(f.now()) {
+		return Bearer{}, ErrExpired
+	}
+	return Bearer{Name: entries[at].name, Expires: entries[at].expires}, nil
 }
 
-// Names returns the names of all tokens, sorted, each once.
+// Names returns the names of all tokens that have not expired, sorted, each once.
 func (f *Files) Names() []string {
-	names := []string{}
+	names, now := []string{}, f.now()
 	for _, e := range *f.entries.Load() {
-		names = append(names, e.name)
+		if !e.expired(now) {
+			names = append(names, e.name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -114,8 +138,9 @@ func (f *Files) Names() []string {
 func (f *Files) Follow(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	logged := ""
+	logged, ends := "", &ends{}
 	for {
+		ends.warn(f.log, *f.entries.Load(), f.now())
 		select {
 		case <-ctx.Done():
 			return
@@ -192,17 +217,20 @@ func (f *Files) use(entries []entry) {
 	f.log.Info("new token files are used", "tokens", len(entries))
 }
 
-// merge returns the entries of all files. A digest with two names is an error, for which of
-// them the token belongs to would be chance.
+// merge returns the entries of all files. A digest with two names, or two ends, is an error, for
+// which of them the token has would be chance.
 func merge(files []file) ([]entry, error) {
 	var all []entry
-	names := map[[sha256.Size]byte]string{}
+	known := map[[sha256.Size]byte]entry{}
 	for _, f := range files {
 		for _, e := range f.entries {
-			if other, found := names[e.digest]; found && other != e.name {
-				return nil, fmt.Errorf("%s: a token of the name %s has the name %s too", f.path, e.name, other)
+			switch other, found := known[e.digest]; {
+			case found && other.name != e.name:
+				return nil, fmt.Errorf("%s: a token of the name %s has the name %s too", f.path, e.name, other.name)
+			case found && other.expires != e.expires:
+				return nil, fmt.Errorf("%s: a token of the name %s is there twice, with other times at which it expires", f.path, e.name)
 			}
-			names[e.digest] = e.name
+			known[e.digest] = e
 		}
 		all = append(all, f.entries...)
 	}
@@ -213,7 +241,7 @@ func merge(files []file) ([]entry, error) {
 func read(path string) ([]entry, error) {
 	content, err := readBounded(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name a file that this process may read", err)
+		return nil, err
 	}
 	entries, err := parse(content)
 	if err != nil {
@@ -226,9 +254,12 @@ func read(path string) ([]entry, error) {
 func readBounded(path string) (content []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; name a file that this process may read", err)
 	}
 	defer func() { _ = file.Close() }()
+	if err := CheckMode(file); err != nil {
+		return nil, err
+	}
 	content, err = io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err == nil && len(content) > maxFile {
 		err = fmt.Errorf("%s: it has more than %d bytes", path, maxFile)
@@ -258,8 +289,8 @@ func parse(content []byte) ([]entry, error) {
 // parseLine reads one line without the space around it.
 func parseLine(line []byte) (e entry, err error) {
 	words := bytes.Fields(line)
-	if len(words) != 2 {
-		return e, errors.New("it is NAME and the SHA-256 of a token; `understudy token NAME` makes one")
+	if len(words) != 2 && len(words) != 3 {
+		return e, errors.New("it is NAME, the SHA-256 of a token and, if it expires, the time; `understudy token NAME` makes one")
 	}
 	if !namePattern.Match(words[0]) {
 		return e, errors.New("the name is not one: " + nameRule)
@@ -268,5 +299,13 @@ func parseLine(line []byte) (e entry, err error) {
 	if n, err := hex.Decode(digest, words[1]); err != nil || n != sha256.Size {
 		return e, errors.New("after the name comes the SHA-256 of a token, 64 hexadecimal digits; `understudy token NAME` makes one")
 	}
-	return entry{name: string(words[0]), digest: [sha256.Size]byte(digest)}, nil
+	e = entry{name: string(words[0]), digest: [sha256.Size]byte(digest)}
+	if len(words) == 3 {
+		expires, err := time.Parse(time.RFC3339, string(words[2]))
+		if err != nil || expires.IsZero() {
+			return entry{}, errors.New("after the SHA-256 comes the time at which the token expires, as RFC 3339 has it, such as 2030-01-31T00:00:00Z")
+		}
+		e.expires = expires.UTC()
+	}
+	return e, nil
 }

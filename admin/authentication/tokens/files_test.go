@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,6 +51,12 @@ func open(t *testing.T, paths ...string) *Files {
 	return f
 }
 
+// find is Find of a token that may be unknown.
+func find(f *Files, token string) (name string, found bool) {
+	b, err := f.Find(token)
+	return b.Name, err == nil
+}
+
 func TestTokensAreFound(t *testing.T) {
 	t.Parallel()
 	ci, ciLine := made(t, "ci")
@@ -58,7 +65,7 @@ func TestTokensAreFound(t *testing.T) {
 	stranger, _ := made(t, "ci")
 	f := open(t, written(t, "# deploys", ciLine, "", "  "+nextLine+"\t\r"), written(t, annLine))
 	for token, want := range map[string]string{ci: "ci", next: "ci", ann: "ann@example.com", stranger: "", "": "", ciLine: "", strings.Fields(ciLine)[1]: ""} {
-		if got, found := f.Find(token); got != want || found != (want != "") {
+		if got, found := find(f, token); got != want || found != (want != "") {
 			t.Errorf("got %q, %v, want %q", got, found, want)
 		}
 	}
@@ -86,7 +93,9 @@ func TestBadLines(t *testing.T) {
 	for name, line := range map[string]string{
 		"a token itself":    "ci ustk_hunter2hunter2hunter2hunter2hunter2hunter2",
 		"no name":           strings.Fields(good)[1],
-		"three words":       good + " hunter2",
+		"no time":           good + " hunter2",
+		"a day alone":       good + " 2030-01-31",
+		"four words":        good + " 2030-01-31T00:00:00Z hunter2",
 		"a short digest":    "ci hunter2",
 		"too long a digest": good + "00",
 		"no name of ours":   "ci/hunter2 " + strings.Fields(good)[1],
@@ -105,9 +114,86 @@ func TestBadLines(t *testing.T) {
 	if _, err := Open([]string{same}, nil); err == nil || !strings.Contains(err.Error(), "other") {
 		t.Errorf("one token of two names: %v", err)
 	}
+	ends := written(t, good, good+" 2030-01-31T00:00:00Z")
+	if _, err := Open([]string{ends}, nil); err == nil || !strings.Contains(err.Error(), "other times") {
+		t.Errorf("one token of two ends: %v", err)
+	}
 	large := written(t, strings.Repeat("#", maxFile+1))
 	if _, err := Open([]string{large}, nil); err == nil {
 		t.Error("a file without an end is read")
+	}
+}
+
+// TestFilesOfOthers: a file that others can read or write is refused with its mode and the mend,
+// and changes nothing when it becomes one.
+func TestFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[os.FileMode]bool{
+		0o600: true, 0o400: true, 0o640: true, 0o440: true, 0o700: true,
+		0o644: false, 0o604: false, 0o602: false, 0o660: false, 0o666: false, 0o601: false,
+	} {
+		_, line := made(t, "ci")
+		path := written(t, line)
+		chmod(t, path, mode)
+		_, err := Open([]string{path}, slog.New(slog.DiscardHandler))
+		if (err == nil) != want {
+			t.Errorf("the mode %#o: %v", mode, err)
+		}
+		for _, part := range []string{path, fmt.Sprintf("%#o", mode), "chmod 0600", "0640"} {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("the mode %#o: %v, which does not say %s", mode, err, part)
+			}
+		}
+	}
+	old, line := made(t, "old")
+	_, evil := made(t, "root")
+	path := written(t, line)
+	var log bytes.Buffer
+	f, err := Open([]string{path}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, line, evil)
+	chmod(t, path, 0o666)
+	f.refresh(f.refresh(""))
+	if _, err := f.Find(old); err != nil || len(f.Names()) != 1 || strings.Count(log.String(), "0666") != 1 {
+		t.Errorf("a file that others can write: the names are %q, log:\n%s", f.Names(), &log)
+	}
+}
+
+// TestHide: a file has no mode that is refused afterwards, and keeps what may be kept.
+func TestHide(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[os.FileMode][2]os.FileMode{0o644: {0o640, 0o600}, 0o666: {0o640, 0o600}, 0o600: {0o600, 0o600}, 0o777: {0o750, 0o700}} {
+		for i, alone := range []bool{false, true} {
+			path := written(t, "")
+			chmod(t, path, before)
+			file, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Hide(file, alone)
+			info, _ := file.Stat()
+			if err != nil || info.Mode() != want[i] || CheckMode(file) != nil {
+				t.Errorf("%#o is %#o, %v, want %#o", before, info.Mode(), err, want[i])
+			}
+			_ = file.Close()
+		}
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Hide(writer, true); err != nil || CheckMode(reader) != nil {
+		t.Errorf("a pipe: %v, %v", err, CheckMode(reader))
+	}
+	_, _ = reader.Close(), writer.Close()
+}
+
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -131,20 +217,20 @@ func TestFilesAreReadAgain(t *testing.T) {
 	for range 3 {
 		logged = f.refresh(logged)
 	}
-	if _, found := f.Find(old); !found || f.Failures() != 1 || strings.Count(log.String(), "level=ERROR") != 1 || strings.Contains(log.String(), "hunter2") {
+	if _, found := find(f, old); !found || f.Failures() != 1 || strings.Count(log.String(), "level=ERROR") != 1 || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("a bad file: the old token is found %v, %d failures, log:\n%s", found, f.Failures(), &log)
 	}
 	write(t, path, nextLine)
 	logged = f.refresh(logged)
-	_, foundOld := f.Find(old)
-	if name, found := f.Find(next); name != "next" || !found || foundOld || logged != "" {
+	_, foundOld := find(f, old)
+	if name, found := find(f, next); name != "next" || !found || foundOld || logged != "" {
 		t.Errorf("a good file: %q %v, the old token is found %v, failing %q", name, found, foundOld, logged)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	f.refresh(logged)
-	if _, found := f.Find(next); !found || f.Failures() != 2 {
+	if _, found := find(f, next); !found || f.Failures() != 2 {
 		t.Errorf("no file: found %v, %d failures", found, f.Failures())
 	}
 }
@@ -166,8 +252,8 @@ func TestAFileThatIsGone(t *testing.T) {
 	expect := func(when string, wantOld, wantOther bool, warnings int) {
 		t.Helper()
 		logged := f.refresh(f.refresh(""))
-		_, foundOld := f.Find(old)
-		_, foundOther := f.Find(other)
+		_, foundOld := find(f, old)
+		_, foundOther := find(f, other)
 		if got := strings.Count(log.String(), "level=WARN"); foundOld != wantOld || foundOther != wantOther || got != warnings || logged != "" {
 			t.Errorf("%s: the tokens are found %v and %v, with %d warnings, want %v, %v, %d; failing %q, log:\n%s", when, foundOld, foundOther, got, wantOld, wantOther, warnings, logged, &log)
 		}
@@ -217,8 +303,8 @@ func TestABadFileKeepsNoOther(t *testing.T) {
 	f.refresh("")
 	now = now.Add(goneGrace)
 	f.refresh("")
-	_, foundOld := f.Find(old)
-	if name, found := f.Find(good); foundOld || name != "good" || !found {
+	_, foundOld := find(f, old)
+	if name, found := find(f, good); foundOld || name != "good" || !found {
 		t.Errorf("the token of the file that is gone is found %v, that of the bad file %v", foundOld, found)
 	}
 }
@@ -237,7 +323,7 @@ func TestFollow(t *testing.T) {
 	done := make(chan struct{})
 	go func() { f.Follow(ctx, time.Millisecond); close(done) }()
 	write(t, path, nextLine)
-	for found := false; !found; _, found = f.Find(next) {
+	for found := false; !found; _, found = find(f, next) {
 		if t.Context().Err() != nil {
 			t.Fatal("the new file is not read")
 		}
@@ -249,6 +335,7 @@ func TestFollow(t *testing.T) {
 func FuzzTokenFile(f *testing.F) {
 	digest := sha256.Sum256([]byte("hunter2hunter2"))
 	f.Add([]byte("ci " + hex.EncodeToString(digest[:]) + "\n"))
+	f.Add([]byte("ci " + hex.EncodeToString(digest[:]) + " 2030-01-31T02:00:00.5+02:00\n"))
 	f.Add([]byte("# a\n\nb c d\n\x00"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		entries, err := parse(content)
@@ -258,6 +345,13 @@ func FuzzTokenFile(f *testing.F) {
 		for _, e := range entries {
 			if !namePattern.MatchString(e.name) {
 				t.Errorf("the name %q", e.name)
+			}
+			line := e.name + " " + hex.EncodeToString(e.digest[:])
+			if !e.expires.IsZero() {
+				line += " " + e.expires.Format(time.RFC3339Nano)
+			}
+			if again, err := parseLine([]byte(line)); err != nil || again != e {
+				t.Errorf("%s is %+v, %v", line, again, err)
 			}
 		}
 	})

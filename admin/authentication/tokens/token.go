@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"time"
 )
 
 // Prefix begins every token that New makes, so that scanners of secrets know one.
@@ -14,9 +15,12 @@ const Prefix = "ustk_"
 // tokenBytes is how many random bytes a token has: 256 bits.
 const tokenBytes = 32
 
-// New makes a token for a name, and the line of a token file by which it is known. The
-// error says what a name has to be.
-func New(name string) (token, line string, err error) {
+// New makes a token for a name that has no end, and the line of a token file by which it is
+// known. The error says what a name has to be.
+func New(name string) (token, line string, err error) { return NewUntil(name, time.Time{}) }
+
+// NewUntil is New of a token that expires at a time, in whole seconds. Zero is no end.
+func NewUntil(name string, expires time.Time) (token, line string, err error) {
 	if !namePattern.MatchString(name) {
 		return "", "", fmt.Errorf("the name %q: %s", name, nameRule)
 	}
@@ -24,5 +28,9 @@ func New(name string) (token, line string, err error) {
 	_, _ = rand.Read(random) // never fails
 	token = Prefix + base64.RawURLEncoding.EncodeToString(random)
 	digest := sha256.Sum256([]byte(token))
-	return token, name + " " + hex.EncodeToString(digest[:]), nil
+	line = name + " " + hex.EncodeToString(digest[:])
+	if !expires.IsZero() {
+		line += " " + expires.UTC().Format(time.RFC3339)
+	}
+	return token, line, nil
 }

@@ -174,11 +174,17 @@ func (i *Issuer) Token(changes map[string]any) string { return i.Key().Sign(i.Cl
 
 // Sign returns a token of the key.
 func (k Key) Sign(claims map[string]any) string {
+	text, _ := json.Marshal(claims)
+	return k.SignText(text)
+}
+
+// SignText is Sign of claims that need be no JSON.
+func (k Key) SignText(claims []byte) string {
 	alg := "RS256"
 	if k.EC != nil {
 		alg = "ES256"
 	}
-	return Assemble(map[string]any{"alg": alg, "kid": k.ID, "typ": "JWT"}, claims, k.Signature)
+	return assemble(map[string]any{"alg": alg, "kid": k.ID, "typ": "JWT"}, claims, k.Signature)
 }
 
 // Signature signs by RS256 or ES256.
@@ -209,14 +215,15 @@ func (k Key) PublicPEM() []byte {
 
 // Assemble returns a token (JWS Compact Serialization, RFC 7515, section 7.1).
 func Assemble(header, claims map[string]any, sign func([]byte) []byte) string {
-	text := encoded(header) + "." + encoded(claims)
-	return text + "." + base64.RawURLEncoding.EncodeToString(sign([]byte(text)))
+	text, _ := json.Marshal(claims)
+	return assemble(header, text, sign)
 }
 
-// encoded is JSON in base64url.
-func encoded(v any) string {
-	text, _ := json.Marshal(v)
-	return base64.RawURLEncoding.EncodeToString(text)
+func assemble(header map[string]any, claims []byte, sign func([]byte) []byte) string {
+	head, _ := json.Marshal(header)
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode(head) + "." + encode(claims)
+	return text + "." + encode(sign([]byte(text)))
 }
 
 // JWK is the public key (RFC 7517).
