@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"understudy/admin/access"
 	"understudy/admin/apierror"
 	"understudy/admin/policyfile"
+	"understudy/admin/policyfile/signature"
+	"understudy/admin/policyfile/signature/signaturetest"
 )
 
 // caller is an Authenticator that takes everybody at their word: the header Caller.
@@ -103,6 +106,9 @@ var accessRows = []accessRow{
 		"policies.promote on locations/dev", "policies.promote on locations/qa", "policies.promote on locations/global/policies/"}, 400, "update"},
 	{"R-64 a group that is not there", "POST", "/policy_groups/new/promote", `{}`, []string{"policies.promote on locations/new"}, 404, "update"},
 	{"R-65", "PUT", "/policy_groups/dev", `{"name":"dev"}`, []string{"config.update on locations/dev"}, 200, "update"},
+	{"R-65 another next group", "PUT", "/policy_groups/dev", `{"name":"dev","next_group_name":"prod"}`, []string{
+		"config.update on locations/dev", "policies.promote on locations/prod"}, 200, "update"},
+	{"R-65 the same next group", "PUT", "/policy_groups/dev", `{"name":"dev","next_group_name":"qa"}`, []string{"config.update on locations/dev"}, 200, "update"},
 	{"R-65 malformed", "PUT", "/policy_groups/dev", `{"x":1}`, []string{"config.update on locations/dev"}, 400, "update"},
 	{"R-66", "GET", "/policy_groups/dev/nodes", "", []string{"policies.list on locations/dev", "nodes.list on locations/dev"}, 200, "read"},
 	{"R-67", "DELETE", "/policy_groups/dev", "", []string{"policies.delete on locations/dev", "config.update on locations/dev"}, 200, "delete"},
@@ -138,7 +144,7 @@ var accessRows = []accessRow{
 	{"R-77 an artifact, put", "PUT", "/cookbook_artifacts/c/1", `{"name":"c","identifier":"1"}`, []string{"revisions.create on locations/global"}, 201, "update"},
 	{"R-77 an artifact, deleted", "DELETE", "/cookbook_artifacts/c/1", "", []string{"revisions.delete on locations/global"}, 404, "delete"},
 	{"R-77 a sandbox", "POST", "/sandboxes", `{"checksums":{}}`, []string{"revisions.create on locations/global"}, 201, "create"},
-	{"R-77 a client", "GET", "/clients/alice", "", nil, 404, ""},
+	{"R-77 a client", "GET", "/clients/alice", "", nil, 200, ""},
 	{"R-77 a group of actors", "GET", "/groups/admins", "", nil, 200, ""},
 }
 
@@ -210,5 +216,28 @@ func TestR77ForbiddenIsLikeMissing(t *testing.T) {
 	var e struct{ Error []string }
 	if err := json.Unmarshal(s.as("tester", "PATCH", "/policies", "").body, &e); err != nil || len(e.Error) != 1 {
 		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+// Who has a key is said to who may read the bindings of the project, and to nobody else: to them
+// every name is one.
+func TestR77WhoHasAKey(t *testing.T) {
+	keys, err := signature.OpenKeyring(map[string]string{"alice": signaturetest.PublicFile(t, signaturetest.Key())}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := make(grants)
+	s := serveWith(t, backends(t)[1].open(t), policyfile.Config{Project: "p-keys", Keys: keys, Authorizer: g})
+	ask := func(name string) apiResponse {
+		return s.send(signaturetest.Request{Version: "1.3", User: "alice", Method: "GET", Path: "/clients/" + name, At: time.Now()}, nil)
+	}
+	there, absent := ask("alice"), ask("mallo")
+	if there.status != 200 || absent.status != 200 || strings.ReplaceAll(string(absent.body), "mallo", "alice") != string(there.body) {
+		t.Errorf("a name with a key: %d %s; one without: %d %s", there.status, there.body, absent.status, absent.body)
+	}
+	g["understudy.projects.getIamPolicy on projects/p-keys"] = true
+	there, absent = ask("alice"), ask("mallo")
+	if there.status != 200 || absent.status != 404 {
+		t.Errorf("who may know gets %d for a name with a key, and %d for one without", there.status, absent.status)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"understudy/admin"
+	"understudy/admin/access"
 	"understudy/admin/aip"
 	"understudy/admin/library"
 	"understudy/admin/policyfile/acl"
@@ -182,11 +183,19 @@ func (c *call) entry(permission acl.Permission) (acl.Entry, error) {
 	return entry, nil
 }
 
-// getClient is what knife asks before it adds a client to a list: whether there is one.
+// getClient is what knife asks before it adds a client to a list: whether there is one. Who has a
+// key is said to whom it concerns alone, as at /members of the admin API; for all others every name
+// is that of a client, which a list then does not take.
 func getClient(c *call) (*reply, error) {
 	name := c.parameters[":actor"]
 	if c.keys == nil || !c.keys.Has(name) {
-		return nil, problem(http.StatusNotFound, "Cannot load client "+aip.Shown(name))
+		told, err := c.permissions.has(c.context, access.ProjectsGetIAMPolicy)
+		if err != nil {
+			return nil, err
+		}
+		if told {
+			return nil, problem(http.StatusNotFound, "Cannot load client "+aip.Shown(name))
+		}
 	}
 	return &reply{status: http.StatusOK, value: map[string]any{
 		"name": name, "clientname": name, "orgname": c.permissions.project, "validator": false, "json_class": "Chef::ApiClient", "chef_type": "client",

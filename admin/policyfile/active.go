@@ -27,7 +27,7 @@ func putActive(c *call) (*reply, error) {
 	}
 	active, err := c.library.Put(c.context, c.group(), lock, c.noOp())
 	if err != nil {
-		return nil, c.orNoOp(err, c.policy())
+		return nil, orNoOp(err, c.group(), c.policy())
 	}
 	return c.activated(active)
 }
@@ -40,7 +40,7 @@ func activate(c *call) (*reply, error) {
 	}
 	active, err := c.library.Activate(c.context, c.group(), c.policy(), id, c.noOp())
 	if err != nil {
-		return nil, orMissing(c.orNoOp(err, c.policy()), fmt.Sprintf("Cannot load revision %s of policy %s", id, c.policy()))
+		return nil, orMissing(orNoOp(err, c.group(), c.policy()), fmt.Sprintf("Cannot load revision %s of policy %s", id, c.policy()))
 	}
 	return c.activated(active)
 }
@@ -104,13 +104,15 @@ const AllowNoOp = "allow_no_op"
 func (c *call) noOp() library.NoOp { return library.NoOp(c.query.Get(AllowNoOp) == "true") }
 
 // orNoOp adds to the error of a lock that enforces nothing, and would take the place of one
-// that does, how that is done on purpose.
-func (c *call) orNoOp(err error, policy authz.PolicyID) error {
+// that does in a group, how that is done on purpose. chef-cli can neither add a query nor take one
+// policy out of one group.
+func orNoOp(err error, group library.GroupID, policy authz.PolicyID) error {
 	if !library.IsNoOp(err) {
 		return err
 	}
 	return problem(http.StatusConflict, fmt.Sprintf(
-		"Nothing of the new revision of policy %[1]s can be enforced, and it would replace one in the policy group that is: all requests for %[1]s would get the "+
-			"default decision. If that is what you want, add ?%[2]s=true to this call (understudy push --allow-no-op does), or DELETE /policy_groups/GROUP/policies/%[1]s first",
-		policy, AllowNoOp)).because(err)
+		"Nothing of the new revision of policy %[1]s can be enforced, and it would replace one in policy group %[3]s that is: all requests for %[1]s would get the "+
+			"default decision there. If that is what you want, add ?%[2]s=true to this call (understudy push --allow-no-op does), or DELETE /policy_groups/%[3]s/policies/%[1]s first. "+
+			"With chef-cli: `chef delete-policy %[1]s` takes the policy out of all policy groups, then push again; `chef undelete` takes that back",
+		policy, AllowNoOp, group)).because(err)
 }

@@ -19,8 +19,12 @@ import (
 	"understudy/authz/diagnostics"
 )
 
-// maxBody is the size of the largest document, in bytes: that of Chef's server.
-const maxBody = 1_000_000
+// The sizes of the largest documents, in bytes: those of Chef's server. The manifest of a
+// cookbook has a line for each of its files.
+const (
+	maxBody     = 1_000_000
+	maxManifest = 2_000_000
+)
 
 // Config is what an API needs.
 type Config struct {
@@ -35,9 +39,13 @@ type Config struct {
 	// looked at.
 	Keys *signature.Keyring
 	// CountSignature is called with how the verification of each signature ended: ok,
-	// malformed, expired (of another time) or signature (wrong, or of nobody who is known).
+	// malformed, expired (of another time), signature (wrong, or of nobody who is known) or
+	// revoked (good, and refused by Admit).
 	// Nil counts nothing.
 	CountSignature func(ctx context.Context, outcome string)
+	// Admit returns an error for who signs well and is refused all the same. Nil refuses
+	// nobody.
+	Admit func(ctx context.Context, sender access.Principal) error
 	// Authorizer finds what a sender may. Nil means that everybody may everything.
 	Authorizer access.Authorizer
 	// IAM keeps what _acl shows. Nil means that nobody is named, and nothing can be changed.
@@ -67,8 +75,10 @@ type API struct {
 	iam           IAM
 	// countSignature is never nil.
 	countSignature func(context.Context, string)
-	project        string
-	trust          bool
+	// admit is never nil.
+	admit   func(context.Context, access.Principal) error
+	project string
+	trust   bool
 	// parsing has a token for each document that is being parsed, which bounds them.
 	parsing chan struct{}
 	audit   *audit.Recorder
@@ -85,10 +95,13 @@ func New(c Config) (*API, error) {
 	a := &API{
 		admin: c.Admin, guard: c.Guard, authenticator: c.Authenticator, keys: c.Keys, authorizer: c.Authorizer, iam: c.IAM,
 		project: c.Project, trust: c.TrustRevisionIDs, audit: c.Audit, log: c.Logger, panics: c.Panics,
-		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)), countSignature: c.CountSignature,
+		parsing: make(chan struct{}, runtime.GOMAXPROCS(0)), countSignature: c.CountSignature, admit: c.Admit,
 	}
 	if a.countSignature == nil {
 		a.countSignature = func(context.Context, string) {}
+	}
+	if a.admit == nil {
+		a.admit = func(context.Context, access.Principal) error { return nil }
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -151,15 +164,12 @@ func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := r.URL.EscapedPath()
-	project, prefix := a.project, ""
-	if rest, ok := strings.CutPrefix(path, "/organizations/"); ok {
-		org, below, _ := strings.Cut(rest, "/")
-		name, err := url.PathUnescape(org)
-		if err != nil {
+	prefix, path := cutOrganization(r.URL.EscapedPath())
+	project := a.project
+	if prefix != "" {
+		if project, err = url.PathUnescape(strings.TrimPrefix(prefix, organizations)); err != nil {
 			return nil, problem(http.StatusBadRequest, "the path cannot be read")
 		}
-		project, prefix, path = name, "/organizations/"+org, "/"+below
 	}
 	match, err := find(r.Method, path)
 	if allowed := (*notAllowed)(nil); errors.As(err, &allowed) {
@@ -173,13 +183,35 @@ func (a *API) handle(w http.ResponseWriter, r *http.Request) (*reply, error) {
 	})
 }
 
+// organizations begins the paths that name their project.
+const organizations = "/organizations/"
+
+// cutOrganization cuts the organization off a path; the prefix is empty if there is none.
+func cutOrganization(path string) (prefix, below string) {
+	rest, ok := strings.CutPrefix(path, organizations)
+	if !ok {
+		return "", path
+	}
+	org, below, _ := strings.Cut(rest, "/")
+	return organizations + org, "/" + below
+}
+
+// bodyLimit is the size of the largest body of a request, which may not be routed yet.
+func bodyLimit(r *http.Request) int {
+	_, path := cutOrganization(r.URL.EscapedPath())
+	if match, err := find(r.Method, path); err == nil && match.route == routeOfManifests {
+		return maxManifest
+	}
+	return maxBody
+}
+
 // run makes a call that was routed, if its sender may.
 func (a *API) run(w http.ResponseWriter, r *http.Request, project, prefix string, match found) (*reply, error) {
 	p := &permissions{authorizer: a.authorizer, project: project, route: match.route, names: match.parameters}
 	if err := p.check(r.Context()); err != nil {
 		return nil, err
 	}
-	if err := checkNames(match.parameters); err != nil {
+	if err := checkNames(match); err != nil {
 		return nil, err
 	}
 	if err := checkQuery(match.route, r.URL.Query()); err != nil {
@@ -214,7 +246,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Method != http.MethodPost && r.Method != http.MethodPut {
 		return nil, nil
 	}
-	body, err := rest.ReadBody(w, r, maxBody)
+	body, err := rest.ReadBody(w, r, bodyLimit(r))
 	switch {
 	case err != nil:
 		return nil, unreadable(err)
@@ -234,9 +266,12 @@ type reply struct {
 	header   http.Header
 }
 
-// problemReply is an error in the one form that Chef's clients read: a list of texts,
-// although there is mostly one.
+// problemReply is an error in the form that Chef's clients read: a list of texts, although there
+// is mostly one, but for those errors that Chef's server writes as one text.
 func problemReply(p *Problem) *reply {
+	if p.alone {
+		return &reply{status: p.Status, value: map[string]string{"error": p.Error()}}
+	}
 	return &reply{status: p.Status, value: map[string][]string{"error": p.Texts}}
 }
 

@@ -46,8 +46,8 @@ func listArtifacts(c *call) (*reply, error) {
 		cookbook.Versions = append(cookbook.Versions, artifactVersion{c.uri("cookbook_artifacts", a.Cookbook, a.Identifier), a.Identifier})
 		out[a.Cookbook] = cookbook
 	}
-	if name, one := c.parameters[":cookbook"]; one && len(out) == 0 {
-		return nil, problem(http.StatusNotFound, "Cannot find a cookbook artifact named "+name)
+	if _, one := c.parameters[":cookbook"]; one && len(out) == 0 {
+		return nil, errNoArtifact
 	}
 	return &reply{status: http.StatusOK, value: out}, nil
 }
@@ -57,7 +57,7 @@ func listArtifacts(c *call) (*reply, error) {
 func getArtifact(c *call) (*reply, error) {
 	manifest, err := c.library.Artifact(c.context, c.artifact())
 	if err != nil {
-		return nil, orMissing(err, c.noArtifact())
+		return nil, orMissing(err, noArtifact)
 	}
 	return &reply{status: http.StatusOK, document: manifest}, nil
 }
@@ -76,8 +76,11 @@ func putArtifact(c *call) (*reply, error) {
 		if !named {
 			continue
 		}
-		if value, ok := text(f.value); !ok || value != of {
-			return nil, invalid(fmt.Sprintf("Field '%s' invalid : it has to be %s, as in the path", f.name, of))
+		switch value, ok := text(f.value); {
+		case !ok:
+			return nil, invalidField(f.name)
+		case value != of:
+			return nil, invalid(fmt.Sprintf("Field '%s' invalid : %s does not match %s", f.name, of, value))
 		}
 		delete(want, f.name)
 	}
@@ -88,7 +91,9 @@ func putArtifact(c *call) (*reply, error) {
 	}
 	err = c.library.AddArtifact(c.context, a, c.body)
 	if status.Code(err) == codes.AlreadyExists {
-		return nil, problem(http.StatusConflict, "Cookbook artifact already exists").because(err)
+		known := problem(http.StatusConflict, "Cookbook artifact already exists").because(err)
+		known.alone = true // Chef's server writes this one so
+		return nil, known
 	}
 	if err != nil {
 		return nil, err
@@ -100,12 +105,21 @@ func putArtifact(c *call) (*reply, error) {
 func deleteArtifact(c *call) (*reply, error) {
 	manifest, err := c.library.RemoveArtifact(c.context, c.artifact())
 	if err != nil {
-		return nil, orMissing(err, c.noArtifact())
+		return nil, orMissing(err, noArtifact)
 	}
 	return &reply{status: http.StatusOK, document: manifest}, nil
 }
 
-// noArtifact names both parts of the ID, for either may be the mistake.
-func (c *call) noArtifact() string {
-	return fmt.Sprintf("Cannot find a cookbook artifact named %s with identifier %s", c.parameters[":cookbook"], c.parameters[":identifier"])
+// noArtifact is the text of Chef's server for an artifact or a cookbook that is not there.
+const noArtifact = "not_found"
+
+var errNoArtifact = problem(http.StatusNotFound, noArtifact)
+
+// orNoArtifact is the error of a name that no artifact can have: that of the field where one is
+// put, and elsewhere that there is none.
+func orNoArtifact(route string, malformed error) error {
+	if route == routeOfManifests {
+		return malformed
+	}
+	return errNoArtifact
 }

@@ -56,7 +56,8 @@ func (a *API) verify(w http.ResponseWriter, r *http.Request) (*http.Request, acc
 	if !a.keys.Signed(claim, r.Method, r.URL.EscapedPath()) {
 		return nil, nobody, refused
 	}
-	body, err := rest.ReadBody(w, r, maxBody)
+	access.Known(r.Context())
+	body, err := rest.ReadBody(w, r, bodyLimit(r))
 	if err != nil {
 		outcome = "malformed"
 		return nil, nobody, unreadable(err)
@@ -64,10 +65,15 @@ func (a *API) verify(w http.ResponseWriter, r *http.Request) (*http.Request, acc
 	if !claim.Covers(body) {
 		return nil, nobody, refused
 	}
+	sender := access.Principal{Member: "chef:" + claim.User, Method: access.MethodChef}
+	if err := a.admit(r.Context(), sender); err != nil {
+		outcome = "revoked"
+		return nil, nobody, err
+	}
 	outcome = "ok"
 	signed := r.Clone(r.Context())
 	signed.Body = io.NopCloser(bytes.NewReader(body))
-	return signed, access.Principal{Member: "chef:" + claim.User, Method: access.MethodChef}, nil
+	return signed, sender, nil
 }
 
 // unreadable is the error of a body that could not be read.
@@ -75,7 +81,7 @@ func unreadable(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("JSON must be no more than %d bytes.", maxBody))
+		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("JSON must be no more than %d bytes.", tooLarge.Limit))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problem(http.StatusRequestTimeout, "the body came too slowly; nothing was changed")
 	}

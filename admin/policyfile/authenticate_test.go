@@ -95,6 +95,13 @@ func TestSignedRequests(t *testing.T) {
 	if a := s.send(large, nil); a.status != 413 {
 		t.Errorf("a large body: got %d %s", a.status, a.body)
 	}
+	manifest := `{"name":"c","identifier":"1"` + strings.Repeat(" ", 2_000_000-len(`{"name":"c","identifier":"1"}`)) + "}"
+	for body, want := range map[string]int{manifest + " ": 413, manifest: 201} {
+		put := signaturetest.Request{Version: "1.3", User: "alice", Method: "PUT", Path: "/cookbook_artifacts/c/1", Body: body, At: time.Now()}
+		if a := s.send(put, nil); a.status != want {
+			t.Errorf("a manifest of %d bytes: got %d %s, want %d", len(body), a.status, a.body, want)
+		}
+	}
 	get := signaturetest.Request{Version: "1.0", User: "alice", Method: "GET", Path: "/policy_groups/large", At: time.Now()}
 	if a := s.send(get, nil); a.status != 404 {
 		t.Errorf("after requests that were refused: got %d %s", a.status, a.body)

@@ -62,10 +62,23 @@ func (p *permissions) checkFound(ctx context.Context, variable, value string) er
 	return nil
 }
 
-// ask asks for one permission. The text of Chef's server is first; the second one says
-// what is missing here, and on what.
+// has reports whether the sender has a permission on the project.
+func (p *permissions) has(ctx context.Context, permission access.Permission) (bool, error) {
+	if p.authorizer == nil {
+		return true, nil
+	}
+	granted, err := p.authorizer.Permitted(ctx, "projects/"+p.project, []access.Permission{permission})
+	return len(granted) > 0, err
+}
+
+// ask asks for one permission.
 func (p *permissions) ask(ctx context.Context, n need, resource string) error {
-	err := p.authorizer.Authorize(ctx, n.permission, resource)
+	return n.refused(p.authorizer.Authorize(ctx, n.permission, resource))
+}
+
+// refused gives PERMISSION_DENIED the text of Chef's server. The second text says what is
+// missing here, and on what.
+func (n need) refused(err error) error {
 	if status.Code(err) == codes.PermissionDenied {
 		return &Problem{Status: http.StatusForbidden, Texts: []string{"missing " + n.chef + " permission", status.Convert(err).Message()}, cause: err}
 	}
@@ -73,20 +86,20 @@ func (p *permissions) ask(ctx context.Context, n need, resource string) error {
 }
 
 // mayPromote checks what is not in the path of a promotion: the next group, and each policy,
-// all that are active if none are named. It returns those that were checked, so that no
-// other is promoted. With a body that names them wrongly it checks the container of the
-// names: 403 comes before 400.
-func (c *call) mayPromote(policies []authz.PolicyID, malformed bool) ([]authz.PolicyID, error) {
+// all that are active if none are named. With a body that names them wrongly it checks the
+// container of the names: 403 comes before 400, and before 404. What is promoted in the end
+// is found out later, and checked then.
+func (c *call) mayPromote(policies []authz.PolicyID, malformed bool) error {
 	if c.permissions.authorizer == nil {
-		return policies, nil
+		return nil
 	}
 	g, err := c.library.Group(c.context, c.group())
 	if err != nil && status.Code(err) != codes.NotFound {
-		return nil, err
+		return err
 	}
 	if g.Next != "" {
 		if err := c.permissions.checkFound(c.context, ":next", string(g.Next)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	switch {
@@ -96,9 +109,14 @@ func (c *call) mayPromote(policies []authz.PolicyID, malformed bool) ([]authz.Po
 		policies = slices.Sorted(maps.Keys(g.Active))
 	}
 	for _, policy := range policies {
-		if err := c.permissions.checkFound(c.context, ":each", string(policy)); err != nil {
-			return nil, err
+		if err := c.promotable(policy); err != nil {
+			return err
 		}
 	}
-	return policies, nil
+	return nil
+}
+
+// promotable returns PERMISSION_DENIED if the sender may not promote a policy of this name.
+func (c *call) promotable(policy authz.PolicyID) error {
+	return c.permissions.checkFound(c.context, ":each", string(policy))
 }

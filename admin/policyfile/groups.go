@@ -78,7 +78,7 @@ func putGroup(c *call) (*reply, error) {
 	}
 	g, created, err := c.library.SetGroup(c.context, c.group(), next)
 	if err != nil {
-		return nil, err
+		return nil, leadTo.refused(err)
 	}
 	answer := &reply{status: http.StatusOK, value: c.document(g)}
 	if created {
@@ -163,8 +163,7 @@ func listNodes(c *call) (*reply, error) {
 // next one, or a policy in it.
 func promote(c *call) (*reply, error) {
 	named, malformed := c.promoted()
-	policies, err := c.mayPromote(named, malformed != nil)
-	if err != nil {
+	if err := c.mayPromote(named, malformed != nil); err != nil {
 		return nil, err
 	}
 	if malformed != nil {
@@ -177,9 +176,9 @@ func promote(c *call) (*reply, error) {
 	if g.Next == "" {
 		return nil, invalid(fmt.Sprintf("policy_group '%s' has no next_group_name: PUT it first", c.group()))
 	}
-	next, err := c.library.Promote(c.context, c.group(), policies, c.noOp())
+	next, err := c.library.Promote(c.context, c.group(), named, c.noOp(), c.promotable)
 	if err != nil {
-		return nil, orMissing(c.orNoOp(err, authz.PolicyID(missing(err))), fmt.Sprintf("Cannot load policy %s in policy group %s", missing(err), c.group()))
+		return nil, orMissing(orNoOp(leadTo.refused(err), g.Next, authz.PolicyID(missing(err))), fmt.Sprintf("Cannot load policy %s in policy group %s", missing(err), c.group()))
 	}
 	return &reply{status: http.StatusOK, value: c.document(next)}, nil
 }

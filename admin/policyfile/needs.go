@@ -48,6 +48,10 @@ const (
 	onEach        = onNames + "/policies/:each"
 )
 
+// leadTo is what a group with another next group needs, which admin asks for: it alone knows
+// what the next group was.
+var leadTo = need{"update", group, access.PoliciesPromote, onNext}
+
 // needs :: method and path of a route → all that it needs (RFC-042, Authorization). To
 // create something needs what it needs to change it, as UpdatePolicy does with allow_missing:
 // so whether it is there decides nothing about who may, and its absence is not given away.
@@ -70,7 +74,7 @@ var needs = map[string][]need{
 	"GET /policy_groups/:group": {
 		{"read", group, access.PoliciesList, onGroup}, {"read", group, access.ConfigGet, onGroup},
 	},
-	"PUT /policy_groups/:group": {{"update", group, access.ConfigUpdate, onGroup}},
+	"PUT /policy_groups/:group": {{"update", group, access.ConfigUpdate, onGroup}, leadTo},
 	"DELETE /policy_groups/:group": {
 		{"delete", group, access.PoliciesDelete, onGroup}, {"delete", group, access.ConfigUpdate, onGroup},
 	},

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Problem is an error for callers, in the shape of Chef's server: {"error":[…]}.
+// Problem is an error for callers, in the shape of Chef's server: {"error":["text"]}.
 type Problem struct {
 	// Status is that of HTTP.
 	Status int
@@ -20,6 +20,8 @@ type Problem struct {
 	// cause is the error of the domain that it says in other words; nil if there is none. The
 	// audit log has its code and its reason.
 	cause error
+	// alone writes the text without a list around it: {"error":"text"}.
+	alone bool
 }
 
 // Error joins the texts, for logs and for commands that print one line.

@@ -79,6 +79,9 @@ var routes = map[string]map[string]handler{
 	"/groups/:actor":                             {"GET": getGroupOfActors},
 }
 
+// routeOfManifests is the route of the one body that may be larger than all others.
+const routeOfManifests = "PUT /cookbook_artifacts/:cookbook/:identifier"
+
 // taken :: method and path of a route → the query parameters that the call takes. All
 // others are refused: a parameter of the other API, such as validateOnly, would change
 // nothing here, and the call would be made for real.
@@ -94,9 +97,9 @@ var taken = map[string][]string{
 	"GET /containers/policy_groups/_acl": {"detail"},
 	// chef-cli sends these two. All versions are listed anyway, and what is named by its
 	// content has nothing to overwrite.
-	"GET /cookbook_artifacts":                       {"num_versions"},
-	"GET /cookbook_artifacts/:cookbook":             {"num_versions"},
-	"PUT /cookbook_artifacts/:cookbook/:identifier": {"force"},
+	"GET /cookbook_artifacts":           {"num_versions"},
+	"GET /cookbook_artifacts/:cookbook": {"num_versions"},
+	routeOfManifests:                    {"force"},
 }
 
 // checkQuery refuses the parameters of a query that a call does not take, and those that
@@ -198,9 +201,10 @@ func match(template, segments []string) (map[string]string, bool) {
 	return parameters, true
 }
 
-// checkNames holds the names in a path to the grammar of those in a document.
-func checkNames(parameters map[string]string) error {
-	for parameter, name := range parameters {
+// checkNames holds the names in a path to the grammar of those in a document. A name that no
+// artifact can have is that of none, as on Chef's server; it is an error only where one is put.
+func checkNames(match found) error {
+	for parameter, name := range match.parameters {
 		switch {
 		case parameter == ":permission" || parameter == ":actor" && signature.ValidUser(name):
 		case parameter == ":actor":
@@ -214,9 +218,9 @@ func checkNames(parameters map[string]string) error {
 		case parameter == ":revision" && !validRevision(name):
 			return invalidField("revision_id")
 		case parameter == ":cookbook" && (!cookbookGrammar.MatchString(name) || !validName(name)):
-			return invalidField("name")
+			return orNoArtifact(match.route, invalidField("name"))
 		case parameter == ":identifier" && !validName(name):
-			return invalidField("identifier")
+			return orNoArtifact(match.route, invalidField("identifier"))
 		case parameter == ":sandbox" && !sandboxGrammar.MatchString(name):
 			return problem(http.StatusNotFound, "No such sandbox '"+name+"'.")
 		}

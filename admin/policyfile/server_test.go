@@ -85,7 +85,7 @@ func serve(t *testing.T, store stores, project string, trust bool) *server {
 // serveWith is serve with a configuration, to which it adds the admin API.
 func serveWith(t *testing.T, store stores, c policyfile.Config) *server {
 	t.Helper()
-	s, err := admin.NewServer(admin.Config{Store: store})
+	s, err := admin.NewServer(admin.Config{Store: store, Authorizer: c.Authorizer})
 	if err != nil {
 		t.Fatal(err)
 	}
