@@ -28,8 +28,8 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 		p := openProject(tx, authz.ResourceName(location).Project())
 		update.Cursor = p.head(location)
 		var names []authz.PolicyName
-		p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(r admin.Record) bool {
-			names = append(names, authz.PolicyName(r.Key))
+		p.scan(newPattern(admin.Collection(location+"/policies")), "", now, func(e entry) bool {
+			names = append(names, authz.PolicyName(e.Key))
 			return true
 		})
 		for _, name := range names {
@@ -117,16 +117,16 @@ func (p *project) head(location authz.Location) authz.Cursor {
 // state returns a policy with its ACTIVE experiments; one that is deleted has
 // none of both.
 func (p *project) state(name authz.PolicyName, now time.Time) authz.PolicyState {
-	record := get(p, admin.Key(name), now)
-	if record.Key == "" {
+	live := get(p, admin.Key(name), now)
+	if live.Key == "" {
 		return authz.PolicyState{}
 	}
 	var experiments []authz.StoredResource
-	p.scan(newPattern(admin.Collection(name+"/experiments")), "", now, func(r admin.Record) bool {
-		experiments = append(experiments, r.Resource())
+	p.scan(newPattern(admin.Collection(name+"/experiments")), "", now, func(e entry) bool {
+		experiments = append(experiments, e.record().Resource())
 		return true
 	})
-	return authz.DecodePolicyState(record.Resource(), experiments)
+	return authz.DecodePolicyState(live.record().Resource(), experiments)
 }
 
 // Heartbeat implements authz.Feed.

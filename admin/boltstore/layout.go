@@ -110,20 +110,53 @@ func decodeUint(b []byte) int64 {
 const (
 	// recordHeader is the size of what is before the checksum of a record.
 	recordHeader = 20
-	// recordSum, in the length of the etag, marks a record that has a checksum.
-	recordSum = 1 << 31
+	// recordSum, in the length of the etag, marks a record that has a checksum, and
+	// recordSummary one that has a summary.
+	recordSum     = 1 << 31
+	recordSummary = 1 << 30
 )
 
+// entry is a record as the file has it. Its slices are bbolt's, which end with the
+// transaction.
+type entry struct {
+	admin.Record
+	// summary is empty if it is the value.
+	summary []byte
+}
+
+// record copies what Get and List return.
+func (e entry) record() admin.Record {
+	if e.Damage == nil && e.Key != "" {
+		e.Value = append([]byte{}, e.Value...)
+	}
+	return e.Record
+}
+
+// short copies what Summaries return.
+func (e entry) short() admin.Summary {
+	if len(e.summary) > 0 {
+		e.Value = e.summary
+	}
+	return admin.Summary(e.record())
+}
+
 // encodeRecord writes sequence, expiry in Unix milliseconds (0 for never), the length of
-// the etag with recordSum, the CRC-32C of the key and all else, the etag and the value.
-func encodeRecord(r admin.Record) []byte {
-	b := make([]byte, 0, recordHeader+4+len(r.Etag)+len(r.Value))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Sequence))
-	b = binary.BigEndian.AppendUint64(b, uint64(expiry(r.ExpireTime)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Etag))|recordSum)
-	b = binary.BigEndian.AppendUint32(b, checksum([]byte(r.Key), b, []byte(r.Etag), r.Value))
-	b = append(b, r.Etag...)
-	return append(b, r.Value...)
+// the etag with recordSum, the CRC-32C of the key and all else, the etag, the length of the
+// summary and the summary if there is one (recordSummary), and the value.
+func encodeRecord(e entry) []byte {
+	etag, summary := uint32(len(e.Etag))|recordSum, []byte(nil)
+	if len(e.summary) > 0 {
+		etag |= recordSummary
+		summary = append(binary.BigEndian.AppendUint32(nil, uint32(len(e.summary))), e.summary...)
+	}
+	b := make([]byte, 0, recordHeader+4+len(e.Etag)+len(summary)+len(e.Value))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.Sequence))
+	b = binary.BigEndian.AppendUint64(b, uint64(expiry(e.ExpireTime)))
+	b = binary.BigEndian.AppendUint32(b, etag)
+	b = binary.BigEndian.AppendUint32(b, checksum([]byte(e.Key), b, []byte(e.Etag), summary, e.Value))
+	b = append(b, e.Etag...)
+	b = append(b, summary...)
+	return append(b, e.Value...)
 }
 
 // timed is the key of an entry that is found by its time.
@@ -148,10 +181,10 @@ func expiryOf(b []byte) int64 {
 // errDamaged says that a record is not as it was written.
 var errDamaged = errors.New("its entry in the file is damaged")
 
-// decodeRecord copies what it returns: bbolt's memory ends with the transaction. In the
-// projects of earlier versions, records may have no checksum.
-func decodeRecord(key, b []byte, unsummed bool) admin.Record {
-	damaged := admin.Record{Key: admin.Key(key), Damage: errDamaged}
+// decodeRecord copies no value. In the projects of earlier versions, records may have no
+// checksum.
+func decodeRecord(key, b []byte, unsummed bool) entry {
+	damaged := entry{Record: admin.Record{Key: admin.Key(key), Damage: errDamaged}}
 	if len(b) < recordHeader {
 		return damaged
 	}
@@ -164,24 +197,42 @@ func decodeRecord(key, b []byte, unsummed bool) admin.Record {
 		}
 		rest = rest[4:]
 	}
+	summarised := etag&recordSummary != 0
+	etag &^= recordSummary
 	if uint64(len(rest)) < uint64(etag) {
 		return damaged
 	}
-	r := admin.Record{
+	e := entry{Record: admin.Record{
 		Key:      admin.Key(key),
 		Sequence: int64(binary.BigEndian.Uint64(header)),
 		Etag:     string(rest[:etag]),
-		Value:    append([]byte{}, rest[etag:]...),
-	}
+		Value:    rest[etag:],
+	}}
 	if ms := int64(binary.BigEndian.Uint64(header[8:])); ms != 0 {
-		r.ExpireTime = time.UnixMilli(ms)
+		e.ExpireTime = time.UnixMilli(ms)
 	}
-	return r
+	if !summarised {
+		return e
+	}
+	var ok bool
+	if e.summary, e.Value, ok = cutSummary(e.Value); !ok {
+		return damaged
+	}
+	return e
+}
+
+// cutSummary returns a summary, behind its length, and what follows it.
+func cutSummary(b []byte) (summary, rest []byte, ok bool) {
+	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
+		return nil, nil, false
+	}
+	end := 4 + int(binary.BigEndian.Uint32(b))
+	return b[4:end:end], b[end:], true
 }
 
 // expired reports whether a record has ceased to exist. It is asked on every read, for
 // records are removed from the file only by later writes.
-func expired(r admin.Record, now time.Time) bool {
+func expired(r entry, now time.Time) bool {
 	return !r.ExpireTime.IsZero() && !now.Before(r.ExpireTime)
 }
 

@@ -54,32 +54,33 @@ func makeProject(tx *bbolt.Tx, id string) (*project, error) {
 }
 
 // get returns a record, or a zero one if there is none or it has expired.
-func get(p *project, key admin.Key, now time.Time) admin.Record {
+func get(p *project, key admin.Key, now time.Time) entry {
 	if p.records == nil {
-		return admin.Record{}
+		return entry{}
 	}
 	value := p.records.Get([]byte(key))
 	if value == nil {
-		return admin.Record{}
+		return entry{}
 	}
-	r := decodeRecord([]byte(key), value, p.unsummed)
-	if expired(r, now) {
-		return admin.Record{}
+	e := decodeRecord([]byte(key), value, p.unsummed)
+	if expired(e, now) {
+		return entry{}
 	}
-	return r
+	return e
 }
 
 // put stores a record in place of the one before.
-func (p *project) put(r admin.Record) error {
-	if err := p.remove([]byte(r.Key)); err != nil {
+func (p *project) put(e entry) error {
+	encoded := encodeRecord(e)
+	if err := p.remove([]byte(e.Key)); err != nil {
 		return err
 	}
-	if !r.ExpireTime.IsZero() {
-		if err := p.expiries.Put(timed(expiry(r.ExpireTime), []byte(r.Key)), nil); err != nil {
+	if !e.ExpireTime.IsZero() {
+		if err := p.expiries.Put(timed(expiry(e.ExpireTime), []byte(e.Key)), nil); err != nil {
 			return err
 		}
 	}
-	return p.records.Put([]byte(r.Key), encodeRecord(r))
+	return p.records.Put([]byte(e.Key), encoded)
 }
 
 // remove removes a record, if it is there, also one that has expired.
@@ -98,7 +99,7 @@ func (p *project) remove(key []byte) error {
 
 // scan visits the records that match the pattern and have not expired, in the
 // order of their keys, behind after, until visit returns false.
-func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit func(admin.Record) bool) {
+func (p *project) scan(pattern pattern, after admin.Key, now time.Time, visit func(entry) bool) {
 	if p.records == nil {
 		return
 	}

@@ -120,27 +120,46 @@ func (s *Store) change(ctx context.Context, doing string, write func(*bbolt.Tx) 
 
 // Get implements admin.Store.
 func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, error) {
-	out := make([]admin.Record, len(keys))
+	return read(ctx, s, keys, entry.record)
+}
+
+// Summaries implements admin.Store.
+func (s *Store) Summaries(ctx context.Context, keys ...admin.Key) ([]admin.Summary, error) {
+	return read(ctx, s, keys, entry.short)
+}
+
+// List implements admin.Store.
+func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
+	return list(ctx, s, q, entry.record)
+}
+
+// ListSummaries implements admin.Store.
+func (s *Store) ListSummaries(ctx context.Context, q admin.Query) ([]admin.Summary, error) {
+	return list(ctx, s, q, entry.short)
+}
+
+// read reads records as copied makes them of what the file has.
+func read[R any](ctx context.Context, s *Store, keys []admin.Key, copied func(entry) R) ([]R, error) {
+	out := make([]R, len(keys))
 	now := s.now()
 	err := s.view(ctx, "reading", func(tx *bbolt.Tx) error {
 		for i, key := range keys {
-			out[i] = get(openProject(tx, key.Project()), key, now)
+			out[i] = copied(get(openProject(tx, key.Project()), key, now))
 		}
 		return nil
 	})
 	return out, err
 }
 
-// List implements admin.Store.
-func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
-	var out []admin.Record
+// list is read of a collection.
+func list[R any](ctx context.Context, s *Store, q admin.Query, copied func(entry) R) (out []R, err error) {
 	now := s.now()
-	err := s.view(ctx, "listing", func(tx *bbolt.Tx) error {
+	err = s.view(ctx, "listing", func(tx *bbolt.Tx) error {
 		p := openProject(tx, authz.ResourceName(q.Collection).Project())
 		wanted := newPattern(q.Collection)
 		wanted.id = q.ID
-		p.scan(wanted, q.After, now, func(r admin.Record) bool {
-			out = append(out, r)
+		p.scan(wanted, q.After, now, func(e entry) bool {
+			out = append(out, copied(e))
 			return q.Limit == 0 || len(out) < q.Limit
 		})
 		return nil

@@ -84,7 +84,7 @@ func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 		return r.Key != "" && r.Sequence == c.Sequence, nil
 	case admin.FewerThan:
 		n := 0
-		p.scan(newPattern(c.Collection), "", now, func(admin.Record) bool { n++; return n < c.N })
+		p.scan(newPattern(c.Collection), "", now, func(entry) bool { n++; return n < c.N })
 		return n < c.N, nil
 	default:
 		return false, fmt.Errorf("unknown condition %T", c)
@@ -95,11 +95,11 @@ func (p *project) holds(c admin.Condition, now time.Time) (bool, error) {
 func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
 	switch w := w.(type) {
 	case admin.Put:
-		r := admin.Record{Key: w.Key, Value: w.Value, Etag: w.Etag, Sequence: w.Sequence, ExpireTime: w.ExpireTime}
-		if r.Sequence == 0 {
-			r.Sequence = sequence
+		e := entry{admin.Record{Key: w.Key, Value: w.Value, Etag: w.Etag, Sequence: w.Sequence, ExpireTime: w.ExpireTime}, w.Summary}
+		if e.Sequence == 0 {
+			e.Sequence = sequence
 		}
-		return p.put(r)
+		return p.put(e)
 	case admin.Delete:
 		return p.remove([]byte(w.Key))
 	case admin.DeleteCollection:
@@ -116,8 +116,8 @@ func (p *project) apply(w admin.Write, sequence int64, now time.Time) error {
 // deleteCollection removes expired records too.
 func (p *project) deleteCollection(c admin.Collection) error {
 	var keys []admin.Key
-	p.scan(newPattern(c), "", time.Time{}, func(r admin.Record) bool {
-		keys = append(keys, r.Key)
+	p.scan(newPattern(c), "", time.Time{}, func(e entry) bool {
+		keys = append(keys, e.Key)
 		return true
 	})
 	for _, key := range keys {
@@ -134,11 +134,11 @@ func (p *project) trimCollection(w admin.TrimCollection, now time.Time) error {
 	if len(records) <= w.Keep {
 		return nil
 	}
-	slices.SortFunc(records, func(a, b admin.Record) int {
+	slices.SortFunc(records, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(b.Key, a.Key))
 	})
-	for _, r := range records[w.Keep:] {
-		if err := p.remove([]byte(r.Key)); err != nil {
+	for _, e := range records[w.Keep:] {
+		if err := p.remove([]byte(e.Key)); err != nil {
 			return err
 		}
 	}
@@ -147,9 +147,9 @@ func (p *project) trimCollection(w admin.TrimCollection, now time.Time) error {
 
 // expireCollection changes the expiry of the records that are there.
 func (p *project) expireCollection(w admin.ExpireCollection, now time.Time) error {
-	for _, r := range p.collect(w.Collection, now) {
-		r.ExpireTime = w.ExpireTime
-		if err := p.put(r); err != nil {
+	for _, e := range p.collect(w.Collection, now) {
+		e.ExpireTime = w.ExpireTime
+		if err := p.put(e); err != nil {
 			return err
 		}
 	}
@@ -157,10 +157,10 @@ func (p *project) expireCollection(w admin.ExpireCollection, now time.Time) erro
 }
 
 // collect returns the records of a collection that have not expired and are not damaged.
-func (p *project) collect(c admin.Collection, now time.Time) (records []admin.Record) {
-	p.scan(newPattern(c), "", now, func(r admin.Record) bool {
-		if r.Damage == nil {
-			records = append(records, r)
+func (p *project) collect(c admin.Collection, now time.Time) (records []entry) {
+	p.scan(newPattern(c), "", now, func(e entry) bool {
+		if e.Damage == nil {
+			records = append(records, e)
 		}
 		return true
 	})

@@ -72,6 +72,10 @@ func failure(ctx context.Context, doing string, err error, lost bool) error {
 		return fmt.Errorf("%s: %w: %w", doing, admin.ErrOutcomeUnknown, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case isNoFunction(err):
+		return fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, ErrNoFunctions)
+	case isTooOld(err):
+		return fmt.Errorf("%s: %w: %w: %w", doing, admin.ErrUnavailable, ErrTooOld, err)
 	case isRefusal(err):
 		return fmt.Errorf("%s: %w: %w: %w", doing, admin.ErrUnavailable, ErrRefused, err)
 	case isWrongType(err):
@@ -84,7 +88,7 @@ func failure(ctx context.Context, doing string, err error, lost bool) error {
 // ErrRefused says that Redis answers, and does not let this client do what it has to.
 var ErrRefused = errors.New("refused by Redis; correct the user and the password in the URL of the store, " +
 	"or give that user of Redis the rights of its part: deploy/redis/users.conf has a user for servers of the " +
-	"admin API, and one for sidecars alone")
+	"admin API, and one for the sidecars of a location")
 
 // isRefusal reports whether Redis does not take the user or the password, or does not
 // let the user do what was asked.
@@ -97,8 +101,9 @@ func isRefusal(err error) bool {
 			return true
 		}
 	}
-	// What a script calls is checked too; that error has no code of its own.
-	return strings.Contains(err.Error(), "The user executing the script can't ")
+	// What a function calls is checked too. That error has no code of its own: the first text is
+	// that of Redis 7.0, the second that of later versions and of Valkey.
+	return strings.Contains(err.Error(), "The user executing the script can't ") || strings.Contains(err.Error(), "ACL failure in script: ")
 }
 
 // ErrWrongType says that a key is not what this store keeps under it. The answer of Redis
@@ -112,13 +117,13 @@ func isWrongType(err error) bool {
 
 // fate is what became of the attempts of one call.
 type fate struct {
-	// lost says that a script was sent, or may have been, and not answered.
+	// lost says that a function was called, or may have been, and did not answer.
 	lost atomic.Bool
 }
 
 type fateKey struct{}
 
-// hook notes the fate of scripts where go-redis talks to one server, below all that
+// hook notes the fate of functions that write where go-redis talks to one server, below all that
 // it does on its own.
 type hook struct{}
 
@@ -142,7 +147,7 @@ func (hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		fate, _ := ctx.Value(fateKey{}).(*fate)
-		if fate != nil && strings.HasPrefix(cmd.Name(), "eval") && mayHaveRun(err) {
+		if fate != nil && cmd.Name() == "fcall" && mayHaveRun(err) {
 			fate.lost.Store(true)
 		}
 		return err
@@ -154,7 +159,7 @@ func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 }
 
 // mayHaveRun reports whether a command with this error may have been run. One that was
-// answered with an error has not: the scripts check before they write.
+// answered with an error has not: the functions check before they write.
 func mayHaveRun(err error) bool {
 	var dial *dialError
 	return err != nil && !isReply(err) && !errors.As(err, &dial) &&

@@ -3,12 +3,10 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"understudy/admin"
 )
@@ -21,11 +19,7 @@ const (
 	expiredKept = time.Hour
 )
 
-var (
-	//go:embed commit.lua
-	commitSource string
-	commitScript = redis.NewScript(commitSource)
-)
+var commitFunction = function{name: "commit"}
 
 // Commit implements admin.Store.
 func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
@@ -35,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 	}
 	var reply []any
 	err = callOnce(ctx, "committing", func(ctx context.Context) (err error) {
-		reply, err = commitScript.Run(ctx, s.short, keys, args...).Slice()
+		reply, err = s.run(ctx, s.short, commitFunction, keys, args...).Slice()
 		return err
 	})
 	if err != nil {
@@ -44,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, txn admin.Txn) (int64, error) {
 	return decodeCommit(txn, reply)
 }
 
-// decodeCommit is the result of the script: a sequence, or the condition that does not
+// decodeCommit is the result of commit.lua: a sequence, or the condition that does not
 // hold.
 func decodeCommit(txn admin.Txn, reply []any) (int64, error) {
 	if len(reply) == 2 {
@@ -62,72 +56,107 @@ func decodeCommit(txn admin.Txn, reply []any) (int64, error) {
 
 // encodeTxn returns KEYS and ARGV of commit.lua.
 func (s *Store) encodeTxn(txn admin.Txn) (keys []string, args []any, err error) {
-	k := projectKeys(txn.Project)
-	keys = []string{k.sequence(), k.index(), k.versions(), k.values(), k.expiries(), k.done(txn.ID)}
+	var in partitions
+	conditions, err := in.encodeConditions(txn.Conditions)
+	if err != nil {
+		return nil, nil, err
+	}
+	writes, err := in.encodeWrites(txn.Writes)
+	if err != nil {
+		return nil, nil, err
+	}
+	of := keysOfProject(txn.Project)
+	keys = append([]string{of.sequence(), of.done(txn.ID), of.locations()}, in.keys...)
 	args = []any{
-		s.now().UnixMilli(), rand.Text(), s.stream, int(doneKept.Seconds()), expiredKept.Milliseconds(),
+		s.now().UnixMilli(), rand.Text(), s.stream, int(doneKept.Seconds()), expiredKept.Milliseconds(), len(in.locations),
 	}
-	args = append(args, len(txn.Conditions))
-	for _, c := range txn.Conditions {
-		encoded, err := encodeCondition(c)
-		if err != nil {
-			return nil, nil, err
-		}
-		args = append(args, encoded...)
-	}
-	args = append(args, len(txn.Writes))
-	for _, w := range txn.Writes {
-		encoded, err := encodeWrite(w)
-		if err != nil {
-			return nil, nil, err
-		}
-		args = append(args, encoded...)
-	}
+	args = append(args, in.locations...)
+	args = append(append(args, conditions...), writes...)
 	for _, e := range txn.Events {
-		keys = append(keys, k.changes(e.Location))
+		keys = append(keys, keysOf(string(e.Location)).changes())
 		args = append(args, encodeNames(e))
 	}
 	return keys, args, nil
 }
 
-// encodeCondition writes a condition as the arguments that commit.lua describes.
-func encodeCondition(c admin.Condition) ([]any, error) {
-	switch c := c.(type) {
-	case admin.Exists:
-		return []any{"exists", string(c.Key), c.Etag}, nil
-	case admin.Absent:
-		return []any{"absent", string(c.Key)}, nil
-	case admin.Unchanged:
-		return []any{"unchanged", string(c.Key), c.Sequence}, nil
-	case admin.FewerThan:
-		all := newSpan(admin.Query{Collection: c.Collection})
-		return []any{"fewer", all.min, all.max, c.N}, nil
-	default:
-		return nil, fmt.Errorf("committing: %w: unknown condition %T", admin.ErrUnavailable, c)
-	}
+// partitions are those of a Txn, in the order in which it names them first.
+type partitions struct {
+	// keys are four of each, and locations the ID of the location of each that is the first of
+	// one; empty for others.
+	keys      []string
+	locations []any
+	// places :: partition → its number, from 1.
+	places map[partition]int
 }
 
-// encodeWrite writes a write as the arguments that commit.lua describes.
-func encodeWrite(w admin.Write) ([]any, error) {
-	switch w := w.(type) {
-	case admin.Put:
-		return []any{
-			"put", member(w.Key), string(w.Key), w.Value, w.Etag, encodeExpiry(w.ExpireTime), w.Sequence,
-		}, nil
-	case admin.Delete:
-		return []any{"delete", member(w.Key)}, nil
-	case admin.DeleteCollection:
-		all := newSpan(admin.Query{Collection: w.Collection})
-		return []any{"clear", all.min, all.max}, nil
-	case admin.TrimCollection:
-		all := newSpan(admin.Query{Collection: w.Collection})
-		return []any{"trim", all.min, all.max, w.Keep}, nil
-	case admin.ExpireCollection:
-		all := newSpan(admin.Query{Collection: w.Collection})
-		return []any{"expire", all.min, all.max, encodeExpiry(w.ExpireTime)}, nil
-	default:
-		return nil, fmt.Errorf("committing: %w: unknown write %T", admin.ErrUnavailable, w)
+// place returns the number of the partition of a record.
+func (p *partitions) place(name string) int {
+	of, location := partitionOf(name)
+	if n := p.places[of]; n > 0 {
+		return n
 	}
+	if p.places == nil {
+		p.places = make(map[partition]int)
+	}
+	p.keys = append(p.keys, of.index(), of.versions(), of.values(), of.expiries())
+	if slices.Contains(p.locations, any(location)) {
+		location = ""
+	}
+	p.locations = append(p.locations, location)
+	p.places[of] = len(p.locations)
+	return p.places[of]
+}
+
+// all returns the partition of a collection and the bounds of its records.
+func (p *partitions) all(c admin.Collection) (place int, minimum, maximum string) {
+	all := newSpan(admin.Query{Collection: c})
+	return p.place(string(c) + "/" + anySegment), all.min, all.max
+}
+
+// encodeConditions writes conditions as the arguments that commit.lua describes.
+func (p *partitions) encodeConditions(conditions []admin.Condition) ([]any, error) {
+	args := []any{len(conditions)}
+	for _, c := range conditions {
+		switch c := c.(type) {
+		case admin.Exists:
+			args = append(args, "exists", p.place(string(c.Key)), string(c.Key), c.Etag)
+		case admin.Absent:
+			args = append(args, "absent", p.place(string(c.Key)), string(c.Key))
+		case admin.Unchanged:
+			args = append(args, "unchanged", p.place(string(c.Key)), string(c.Key), c.Sequence)
+		case admin.FewerThan:
+			place, minimum, maximum := p.all(c.Collection)
+			args = append(args, "fewer", place, minimum, maximum, c.N)
+		default:
+			return nil, fmt.Errorf("committing: %w: unknown condition %T", admin.ErrUnavailable, c)
+		}
+	}
+	return args, nil
+}
+
+// encodeWrites writes writes as the arguments that commit.lua describes.
+func (p *partitions) encodeWrites(writes []admin.Write) ([]any, error) {
+	args := []any{len(writes)}
+	for _, w := range writes {
+		switch w := w.(type) {
+		case admin.Put:
+			args = append(args, "put", p.place(string(w.Key)), member(w.Key), string(w.Key), w.Value, w.Summary, w.Etag, encodeExpiry(w.ExpireTime), w.Sequence)
+		case admin.Delete:
+			args = append(args, "delete", p.place(string(w.Key)), member(w.Key))
+		case admin.DeleteCollection:
+			place, minimum, maximum := p.all(w.Collection)
+			args = append(args, "clear", place, minimum, maximum)
+		case admin.TrimCollection:
+			place, minimum, maximum := p.all(w.Collection)
+			args = append(args, "trim", place, minimum, maximum, w.Keep)
+		case admin.ExpireCollection:
+			place, minimum, maximum := p.all(w.Collection)
+			args = append(args, "expire", place, minimum, maximum, encodeExpiry(w.ExpireTime))
+		default:
+			return nil, fmt.Errorf("committing: %w: unknown write %T", admin.ErrUnavailable, w)
+		}
+	}
+	return args, nil
 }
 
 // encodeNames joins names by blanks, which no name contains.

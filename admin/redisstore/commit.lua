@@ -1,123 +1,63 @@
 -- Makes one Txn: all conditions first, then all writes. Redis does not undo what a
--- failed script has written, so everything that can fail is tried before the first
+-- failed function has written, so everything that can fail is tried before the first
 -- write.
 --
--- KEYS  1 sequence  2 index  3 versions  4 values  5 expiries  6 done:ID
---       7... the change stream of each event, in order
+-- KEYS  1 sequence  2 done:ID  3 locations
+--       then of each partition: index, versions, values, expiries
+--       then the change stream of each event, in order
 -- ARGV  1 now, in Unix milliseconds
 --       2 nonce of the changes
 --       3 number of entries that a stream keeps
 --       4 seconds for which the Txn can be repeated
 --       5 age in milliseconds from which on expired records are removed
+--       6 number of partitions, and of each the ID of its location; empty if it has none, or
+--         if one before it is of the same
 --       then the number of conditions, and each of them:
---         "exists" NAME ETAG (empty: any) | "absent" NAME | "unchanged" NAME SEQUENCE
---         | "fewer" MIN MAX N
+--         "exists" PARTITION NAME ETAG (empty: any) | "absent" PARTITION NAME
+--         | "unchanged" PARTITION NAME SEQUENCE | "fewer" PARTITION MIN MAX N
 --       then the number of writes, and each of them:
---         "put" MEMBER NAME VALUE ETAG EXPIRY SEQUENCE (0: that of the Txn)
---         | "delete" MEMBER | "clear" MIN MAX | "trim" MIN MAX N | "expire" MIN MAX EXPIRY
+--         "put" PARTITION MEMBER NAME VALUE SUMMARY (empty: none) ETAG EXPIRY
+--         SEQUENCE (0: that of the Txn)
+--         | "delete" PARTITION MEMBER | "clear" PARTITION MIN MAX
+--         | "trim" PARTITION MIN MAX N | "expire" PARTITION MIN MAX EXPIRY
 --       then for each event the names of its policies, separated by blanks
--- MEMBER is KIND NAME; MIN and MAX are bounds of the index as in ZRANGEBYLEX.
+-- PARTITION counts from 1; MEMBER is KIND NAME; MIN and MAX are bounds of the index as in
+-- ZRANGEBYLEX.
 --
 -- Replies: {"ok", sequence}, also for a repeated Txn
 --          {"failed", index}, the first condition that does not hold, from 0
 
-local now = tonumber(ARGV[1])
-local position = 5
+local first_partition, keys_of_partition = 4, 4
+-- removed_at_once bounds what a Txn removes of what has expired.
+local removed_at_once = 16
 
-local function take()
-  position = position + 1
-  return ARGV[position]
-end
-
-local function check_types()
-  local expected = { 'string', 'zset', 'hash', 'hash', 'zset', 'string' }
-  for i, key in ipairs(KEYS) do
-    local found = redis.call('TYPE', key).ok
-    if found ~= 'none' and found ~= (expected[i] or 'stream') then
-      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ' and has to be a ' .. (expected[i] or 'stream'))
-    end
+-- Returns the partitions of the keys, the place of the first stream, and the error of a key
+-- that has the wrong type.
+local function open_partitions(keys, n)
+  local expected, partitions = { 'string', 'string', 'set' }, {}
+  local streams = first_partition + keys_of_partition * n
+  for at = first_partition, streams - 1, keys_of_partition do
+    partitions[#partitions + 1] = { index = keys[at], versions = keys[at + 1], values = keys[at + 2], expiries = keys[at + 3] }
+    expected[at], expected[at + 1], expected[at + 2], expected[at + 3] = 'zset', 'hash', 'hash', 'zset'
   end
-end
-
--- Returns the sequence and the etag of a record, or nothing and whether it has expired. A
--- damaged one is none: this is called between writes, where nothing may fail.
-local function parts(name)
-  local found = redis.call('HGET', KEYS[3], name) or ''
-  local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
-  -- What is longer is no number of 64 bits: the server takes it for damaged.
-  if sequence and math.max(#sequence, #expiry) > 18 then sequence = nil end
-  if sequence and expiry ~= '0' and tonumber(expiry) <= now then return nil, nil, true end
-  if sequence and redis.call('HEXISTS', KEYS[4], name) == 1 then return sequence, etag end
-end
-
--- Returns the sequence and the etag of a record, or nothing if it is not there. One with
--- an entry that is damaged or lost is there: its sequence is 0.
-local function version(name)
-  local sequence, etag, expired = parts(name)
-  if sequence or expired then return sequence, etag end
-  for i = 3, 4 do
-    if redis.call('HEXISTS', KEYS[i], name) == 1 then return '0', '' end
-  end
+  for at = streams, #keys do expected[at] = 'stream' end
+  return partitions, streams, check_types(keys, expected)
 end
 
 local function name_of(member) return string.match(member, ' (.*)$') end
 
-local function fewer(min, max, n)
-  if redis.call('ZLEXCOUNT', KEYS[2], min, max) < n then return true end
-  local count = 0
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
-    if version(name_of(member)) then count = count + 1 end
-  end
-  return count < n
-end
-
-local holds = {
-  exists = function()
-    local name, expected = take(), take()
-    local sequence, etag = version(name)
-    return sequence ~= nil and (expected == '' or expected == etag)
-  end,
-  absent = function() return version(take()) == nil end,
-  unchanged = function()
-    local name, expected = take(), take()
-    return version(name) == expected
-  end,
-  fewer = function()
-    local min, max, n = take(), take(), tonumber(take())
-    return fewer(min, max, n)
-  end,
-}
-
 -- Returns the last change of a stream as SEQUENCE NONCE, and the lowest sequence
 -- that the stream takes next, which a lost counter does not know.
-local function head(stream)
+local function last_of(stream)
   if redis.call('EXISTS', stream) == 0 then return '0 ', 1 end
-  local previous, lowest = '0 ', 1
-  local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-  if last then previous = string.match(last[1], '^%d+') .. ' ' .. last[2][2] end
+  local last, lowest = head(stream), 1
   local info = redis.call('XINFO', 'STREAM', stream)
   for i = 1, #info, 2 do
     if info[i] == 'last-generated-id' then
       lowest = tonumber(string.match(info[i + 1], '^%d+')) + 1
     end
   end
-  return previous, lowest
-end
-
-local function remove(member)
-  local name = name_of(member)
-  redis.call('HDEL', KEYS[3], name)
-  redis.call('HDEL', KEYS[4], name)
-  redis.call('ZREM', KEYS[2], member)
-  redis.call('ZREM', KEYS[5], member)
-end
-
-local function set_expiry(member, expiry)
-  if expiry == '0' then
-    redis.call('ZREM', KEYS[5], member)
-  else
-    redis.call('ZADD', KEYS[5], expiry, member)
-  end
+  return (last[1] or '0') .. ' ' .. (last[2] or ''), lowest
 end
 
 -- Whether record a was written after b, or with it and has the later name.
@@ -126,79 +66,164 @@ local function newer(a, b)
   return a.member > b.member
 end
 
-local apply = {
-  put = function(sequence)
-    local member, name, value, etag = take(), take(), take(), take()
-    local expiry, own = take(), take()
-    if own == '0' then own = sequence end
-    redis.call('HSET', KEYS[3], name, own .. ' ' .. expiry .. ' ' .. etag)
-    redis.call('HSET', KEYS[4], name, value)
-    redis.call('ZADD', KEYS[2], 0, member)
-    set_expiry(member, expiry)
+local function members(partition, min, max) return redis.call('ZRANGEBYLEX', partition.index, min, max) end
+
+local function remove(partition, member)
+  local name = name_of(member)
+  redis.call('HDEL', partition.versions, name)
+  redis.call('HDEL', partition.values, name, name .. ' summary')
+  redis.call('ZREM', partition.index, member)
+  redis.call('ZREM', partition.expiries, member)
+end
+
+local function set_expiry(partition, member, expiry)
+  if expiry == '0' then
+    redis.call('ZREM', partition.expiries, member)
+  else
+    redis.call('ZADD', partition.expiries, expiry, member)
+  end
+end
+
+-- Returns the sequence and the etag of a record, or nothing and whether it has expired. A
+-- damaged one is none: this is called between writes, where nothing may fail.
+local function parts(partition, name, now)
+  local found = redis.call('HGET', partition.versions, name) or ''
+  local sequence, expiry, etag = string.match(found, '^(%-?%d+) (%d+) (.*)$')
+  -- What is longer is no number of 64 bits: the server takes it for damaged.
+  if sequence and math.max(#sequence, #expiry) > 18 then sequence = nil end
+  if sequence and expiry ~= '0' and tonumber(expiry) <= now then return nil, nil, true end
+  if sequence and redis.call('HEXISTS', partition.values, name) == 1 then return sequence, etag end
+end
+
+-- Returns the sequence and the etag of a record, or nothing if it is not there. One with
+-- an entry that is damaged or lost is there: its sequence is 0.
+local function version(partition, name, now)
+  local sequence, etag, expired = parts(partition, name, now)
+  if sequence or expired then return sequence, etag end
+  if redis.call('HEXISTS', partition.versions, name) == 1 or redis.call('HEXISTS', partition.values, name) == 1 then
+    return '0', ''
+  end
+end
+
+-- The conditions: each takes its arguments and says whether it holds.
+local holds = {
+  exists = function(partition, take, now)
+    local name, expected = take(), take()
+    local sequence, etag = version(partition, name, now)
+    return sequence ~= nil and (expected == '' or expected == etag)
   end,
-  delete = function() remove(take()) end,
-  clear = function()
-    local min, max = take(), take()
-    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
-      remove(member)
+  absent = function(partition, take, now) return version(partition, take(), now) == nil end,
+  unchanged = function(partition, take, now)
+    local name, expected = take(), take()
+    return version(partition, name, now) == expected
+  end,
+  fewer = function(partition, take, now)
+    local min, max, n = take(), take(), tonumber(take())
+    if redis.call('ZLEXCOUNT', partition.index, min, max) < n then return true end
+    local count = 0
+    for _, member in ipairs(members(partition, min, max)) do
+      if version(partition, name_of(member), now) then count = count + 1 end
     end
+    return count < n
   end,
-  trim = function()
+}
+
+-- The writes: each takes its arguments and writes.
+local apply = {
+  put = function(partition, take, _, sequence)
+    local member, name, value, summary = take(), take(), take(), take()
+    local etag, expiry, own = take(), take(), take()
+    if own == '0' then own = sequence end
+    redis.call('HSET', partition.versions, name, own .. ' ' .. expiry .. ' ' .. etag)
+    redis.call('HSET', partition.values, name, value)
+    if summary ~= '' then
+      redis.call('HSET', partition.values, name .. ' summary', summary)
+    else
+      redis.call('HDEL', partition.values, name .. ' summary')
+    end
+    redis.call('ZADD', partition.index, 0, member)
+    set_expiry(partition, member, expiry)
+  end,
+  delete = function(partition, take) remove(partition, take()) end,
+  clear = function(partition, take)
+    local min, max = take(), take()
+    for _, member in ipairs(members(partition, min, max)) do remove(partition, member) end
+  end,
+  trim = function(partition, take, now)
     local min, max, keep = take(), take(), tonumber(take())
-    if redis.call('ZLEXCOUNT', KEYS[2], min, max) <= keep then return end
+    if redis.call('ZLEXCOUNT', partition.index, min, max) <= keep then return end
     local records = {}
-    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
-      local sequence = parts(name_of(member))
-      if sequence then
-        records[#records + 1] = { sequence = tonumber(sequence), member = member }
-      end
+    for _, member in ipairs(members(partition, min, max)) do
+      local sequence = parts(partition, name_of(member), now)
+      if sequence then records[#records + 1] = { sequence = tonumber(sequence), member = member } end
     end
     table.sort(records, newer)
-    for i = keep + 1, #records do remove(records[i].member) end
+    for i = keep + 1, #records do remove(partition, records[i].member) end
   end,
-  expire = function()
+  expire = function(partition, take, now)
     local min, max, expiry = take(), take(), take()
-    for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], min, max)) do
-      local sequence, etag = parts(name_of(member))
+    for _, member in ipairs(members(partition, min, max)) do
+      local sequence, etag = parts(partition, name_of(member), now)
       if sequence then
-        redis.call('HSET', KEYS[3], name_of(member), sequence .. ' ' .. expiry .. ' ' .. etag)
-        set_expiry(member, expiry)
+        redis.call('HSET', partition.versions, name_of(member), sequence .. ' ' .. expiry .. ' ' .. etag)
+        set_expiry(partition, member, expiry)
       end
     end
   end,
 }
 
-local wrong = check_types()
-if wrong then return wrong end
-
-local done = redis.call('GET', KEYS[6])
-if done then return { 'ok', tonumber(done) } end
-
-for i = 0, take() - 1 do
-  if not holds[take()]() then return { 'failed', i } end
+-- Removes some of what expired long ago.
+local function remove_outdated(partition, outdated)
+  local found = redis.call('ZRANGEBYSCORE', partition.expiries, '-inf', outdated, 'LIMIT', 0, removed_at_once)
+  for _, member in ipairs(found) do remove(partition, member) end
 end
 
-local sequence = tonumber(redis.call('GET', KEYS[1]) or '0') + 1
-local previous = {}
-for i = 7, #KEYS do
-  local lowest
-  previous[i], lowest = head(KEYS[i])
-  sequence = math.max(sequence, lowest)
-end
-sequence = string.format('%.0f', sequence)
+local function commit(keys, argv)
+  local now, position = tonumber(argv[1]), 5
+  local function take()
+    position = position + 1
+    return argv[position]
+  end
+  local count = tonumber(take())
+  local partitions, streams, wrong = open_partitions(keys, count)
+  if wrong then return wrong end
+  local function take_partition() return partitions[tonumber(take())] end
 
--- From here on everything is written.
-redis.call('SET', KEYS[1], sequence)
-redis.call('SET', KEYS[6], sequence, 'EX', ARGV[4])
-local outdated = string.format('%.0f', now - tonumber(ARGV[5]))
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', outdated, 'LIMIT', 0, 16)) do
-  remove(member)
+  local done = redis.call('GET', keys[2])
+  if done then return { 'ok', tonumber(done) } end
+
+  for i = 1, count do partitions[i].location = take() end
+  for i = 0, take() - 1 do
+    local condition = holds[take()]
+    if not condition(take_partition(), take, now) then return { 'failed', i } end
+  end
+
+  local sequence = tonumber(redis.call('GET', keys[1]) or '0') + 1
+  local previous = {}
+  for i = streams, #keys do
+    local lowest
+    previous[i], lowest = last_of(keys[i])
+    sequence = math.max(sequence, lowest)
+  end
+  sequence = text(sequence)
+
+  -- From here on everything is written.
+  redis.call('SET', keys[1], sequence)
+  redis.call('SET', keys[2], sequence, 'EX', argv[4])
+  local outdated = text(now - tonumber(argv[5]))
+  for _, partition in ipairs(partitions) do
+    remove_outdated(partition, outdated)
+    if partition.location ~= '' then redis.call('SADD', keys[3], partition.location) end
+  end
+  for _ = 1, take() do
+    local write = apply[take()]
+    write(take_partition(), take, now, sequence)
+  end
+  for i = streams, #keys do
+    redis.call('XADD', keys[i], 'MAXLEN', argv[3], sequence .. '-0',
+      'nonce', argv[2], 'previous', previous[i], 'policies', take())
+  end
+  return { 'ok', tonumber(sequence) }
 end
-for _ = 1, take() do
-  apply[take()](sequence)
-end
-for i = 7, #KEYS do
-  redis.call('XADD', KEYS[i], 'MAXLEN', ARGV[3], sequence .. '-0',
-    'nonce', ARGV[2], 'previous', previous[i], 'policies', take())
-end
-return { 'ok', tonumber(sequence) }
+
+register('commit', commit)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,36 +18,61 @@ import (
 	"understudy/authz"
 )
 
-// Redis does not undo what a failed script wrote: a key of a wrong type must be
+// Redis does not undo what a failed function wrote: a key of a wrong type must be
 // found before anything is (G-3).
 func TestWrongType(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
 	for _, key := range []string{
-		"sequence", "index", "versions", "values", "expiries", "done:txn", "changes:" + string(location),
+		ofProject + "sequence", ofProject + "done:txn", ofProject + "locations", ofFeed + "index", ofFeed + "versions",
+		ofFeed + "values", ofFeed + "expiries", ofFeed + "changes", ofControl + "index", ofControl + "expiries",
 	} {
 		t.Run(key, func(t *testing.T) {
 			ctx := t.Context()
 			if err := redis.FlushAll(ctx).Err(); err != nil {
 				t.Fatal(err)
 			}
-			wrong := "understudy:{p1}:" + key
-			if err := redis.SAdd(ctx, wrong, "wrong").Err(); err != nil {
+			if err := redis.PFAdd(ctx, key, "wrong").Err(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := store.Commit(ctx, put("txn")); !errors.Is(err, admin.ErrUnavailable) {
+			if strings.HasSuffix(key, "sequence") || strings.HasSuffix(key, "done:txn") {
+				if err := errors.Join(redis.Del(ctx, key).Err(), redis.SAdd(ctx, key, "wrong").Err()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			txn := put("txn")
+			txn.Writes = append(txn.Writes, admin.Put{Key: web.In("revisions").Key("r")})
+			if _, err := store.Commit(ctx, txn); !errors.Is(err, redisstore.ErrWrongType) {
 				t.Errorf("error %v", err)
 			}
 			keys, err := redis.Keys(ctx, "*").Result()
-			if diff := cmp.Diff([]string{wrong}, keys); err != nil || diff != "" {
+			if diff := cmp.Diff([]string{key}, keys); err != nil || diff != "" {
 				t.Errorf("left behind: %s, %v", diff, err)
 			}
 		})
 	}
 }
 
+// A summary that is lost is no damage: it is made for speed, and the value says the same.
+func TestLostSummary(t *testing.T) {
+	server := storetest.StartRedis(t)
+	store, redis := open(t, server.URL()), client(t, server)
+	if _, err := store.Commit(t.Context(), admin.Txn{ID: "a", Project: "p1", Writes: []admin.Write{
+		admin.Put{Key: web, Value: []byte("value"), Summary: []byte("summary")},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := redis.HDel(t.Context(), "understudy:{p1}/l1/feed/values", string(web)+" summary").Result(); n != 1 || err != nil {
+		t.Fatalf("%d summaries were lost, %v", n, err)
+	}
+	found, err := store.Summaries(t.Context(), web)
+	if err != nil || found[0].Damage != nil || string(found[0].Value) != "value" {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
 // A damaged record stands in the way of no Txn: what trims or expires its collection
-// passes it over, for a script that fails between writes would leave half of them.
+// passes it over, for a function that fails between writes would leave half of them.
 func TestDamagedRecordInCollection(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
@@ -60,8 +86,8 @@ func TestDamagedRecordInCollection(t *testing.T) {
 	}
 	damaged := string(revisions) + "/b"
 	for i, damage := range []func() error{
-		func() error { return redis.HSet(t.Context(), "understudy:{p1}:versions", damaged, "nonsense").Err() },
-		func() error { return redis.HDel(t.Context(), "understudy:{p1}:versions", damaged).Err() },
+		func() error { return redis.HSet(t.Context(), ofControl+"versions", damaged, "nonsense").Err() },
+		func() error { return redis.HDel(t.Context(), ofControl+"versions", damaged).Err() },
 	} {
 		if err := damage(); err != nil {
 			t.Fatal(err)
@@ -79,7 +105,7 @@ func TestDamagedRecordInCollection(t *testing.T) {
 	}
 }
 
-// A counter that was lost makes no script fail at its end: sequences go on behind
+// A counter that was lost makes no function fail at its end: sequences go on behind
 // the stream's last one.
 func TestLostCounter(t *testing.T) {
 	server := storetest.StartRedis(t)
@@ -91,7 +117,7 @@ func TestLostCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := redis.Del(t.Context(), "understudy:{p1}:sequence").Err(); err != nil {
+	if err := redis.Del(t.Context(), ofProject+"sequence").Err(); err != nil {
 		t.Fatal(err)
 	}
 	txn.ID = "b"
@@ -100,12 +126,12 @@ func TestLostCounter(t *testing.T) {
 	}
 }
 
-// Scripts that the server has forgotten are sent again.
-func TestForgottenScripts(t *testing.T) {
+// Functions that the server has lost are loaded again.
+func TestLostFunctions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
 	warm(t, store)
-	if err := redis.ScriptFlush(t.Context()).Err(); err != nil {
+	if err := redis.FunctionFlush(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Commit(t.Context(), put("a")); err != nil {
@@ -232,7 +258,7 @@ func restore(t *testing.T, c *redis.Client, keys map[string]string) {
 	}
 }
 
-// What expired long ago is removed from Redis.
+// What expired long ago is removed from Redis, by the next Txn that is about its partition.
 func TestExpiredAreRemoved(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()
@@ -244,11 +270,12 @@ func TestExpiredAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(3 * time.Hour)
-	if _, err := store.Commit(t.Context(), admin.Txn{ID: "b", Project: "p1"}); err != nil {
+	txn = admin.Txn{ID: "b", Project: "p1", Conditions: []admin.Condition{admin.Absent{Key: web}}}
+	if _, err := store.Commit(t.Context(), txn); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"index", "versions", "values", "expiries"} {
-		if n, err := redis.Exists(t.Context(), "understudy:{p1}:"+key).Result(); err != nil || n != 0 {
+		if n, err := redis.Exists(t.Context(), ofFeed+key).Result(); err != nil || n != 0 {
 			t.Errorf("%s is still there, %v", key, err)
 		}
 	}
@@ -264,7 +291,7 @@ func TestOldReports(t *testing.T) {
 		}
 	}
 	beat("old")
-	beats := "understudy:{p1}:heartbeats:" + string(location)
+	beats := ofReports + "heartbeats"
 	if err := c.ZIncrBy(t.Context(), beats, -3_600_000, string(location)+"/nodes/old").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +299,7 @@ func TestOldReports(t *testing.T) {
 		t.Errorf("%d reports, %v", len(reports), err)
 	}
 	beat("new")
-	if n, err := c.HLen(t.Context(), "understudy:{p1}:nodes:"+string(location)).Result(); err != nil || n != 1 {
+	if n, err := c.HLen(t.Context(), ofReports+"nodes").Result(); err != nil || n != 1 {
 		t.Errorf("%d reports are stored, %v", n, err)
 	}
 }

@@ -44,7 +44,7 @@ func (s *Store) Durability(ctx context.Context) (risks []string, err error) {
 	return risks, err
 }
 
-// risksOf asks one server. Redis before version 7 takes one name at a time.
+// risksOf asks one server.
 func risksOf(ctx context.Context, server redis.Cmdable) ([]string, error) {
 	settings := make(map[string]string)
 	for _, name := range []string{"maxmemory-policy", "appendonly", "save"} {

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,52 +17,61 @@ import (
 )
 
 var (
-	//go:embed publish.lua
-	publishSource string
-	publishScript = redis.NewScript(publishSource)
-
-	//go:embed evidence.lua
-	evidenceSource string
-	evidenceScript = redis.NewScript(evidenceSource)
-
-	//go:embed settle.lua
-	settleSource string
-	settleScript = redis.NewScript(settleSource)
-
-	//go:embed drop.lua
-	dropSource string
-	dropScript = redis.NewScript(dropSource)
+	publishFunction  = function{name: "publish"}
+	evidenceFunction = function{name: "evidence", readOnly: true}
+	settleFunction   = function{name: "settle"}
+	dropFunction     = function{name: "drop"}
 )
 
-// Publish implements authz.Feed. A key of a wrong type is that of one experiment, mostly: then
-// the evidence of each is published by itself.
+// maxPublished is the number of tallies that publish.lua takes at once.
+const maxPublished = 64
+
+// Publish implements authz.Feed. A key of a wrong type is that of one experiment, mostly; it
+// is an error if nothing could be published for it.
 func (s *Store) Publish(ctx context.Context, node string, evidence []authz.PublishedEvidence) (authz.Publication, error) {
-	out, err := s.publish(ctx, node, evidence)
-	if !errors.Is(err, ErrWrongType) || len(evidence) < 2 {
-		return out, err
+	if len(evidence) == 0 {
+		return s.publish(ctx, node, nil)
 	}
-	out.Failed = make(map[string]error)
-	for i := range evidence {
-		one, err := s.publish(ctx, node, evidence[i:i+1])
-		switch {
-		case errors.Is(err, ErrWrongType):
-			out.Failed[evidence[i].Tally] = err
-		case err != nil:
+	out := authz.Publication{Failed: make(map[string]error)}
+	for some := range slices.Chunk(evidence, maxPublished) {
+		if err := s.publishSome(ctx, node, some, &out); err != nil {
 			return authz.Publication{}, err
-		default:
-			out.Nodes, out.Refused = one.Nodes, append(out.Refused, one.Refused...)
 		}
 	}
-	if len(out.Failed) == len(evidence) {
-		return authz.Publication{}, err
+	for _, err := range out.Failed {
+		if len(out.Failed) == len(evidence) {
+			return authz.Publication{}, err
+		}
 	}
 	return out, nil
+}
+
+// publishSome publishes some evidence, and adds what became of it. Where a key has the wrong
+// type, the evidence of each tally is published by itself.
+func (s *Store) publishSome(ctx context.Context, node string, evidence []authz.PublishedEvidence, out *authz.Publication) error {
+	some, err := s.publish(ctx, node, evidence)
+	switch {
+	case err == nil:
+		out.Nodes, out.Refused = some.Nodes, append(out.Refused, some.Refused...)
+	case !errors.Is(err, ErrWrongType):
+		return err
+	case len(evidence) == 1:
+		out.Failed[evidence[0].Tally] = err
+	default:
+		for one := range slices.Chunk(evidence, 1) {
+			if err := s.publishSome(ctx, node, one, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // publish publishes all of some evidence, or nothing.
 func (s *Store) publish(ctx context.Context, node string, evidence []authz.PublishedEvidence) (authz.Publication, error) {
 	k := keysOf(node)
-	keys := []string{k.versions(), k.values(), k.heartbeats(authz.ResourceName(node).Location()), k.evidence()}
+	experiments := partition(k.feed(""))
+	keys := []string{experiments.versions(), experiments.values(), k.heartbeats(), k.evidence()}
 	args := []any{node, authz.NodeLifetime.Milliseconds(), s.now().UnixMilli()}
 	for _, e := range evidence {
 		tallies, values, over, serials, _ := k.evidenceOf(e.UID)
@@ -73,7 +81,7 @@ func (s *Store) publish(ctx context.Context, node string, evidence []authz.Publi
 	doing := "publishing the evidence of " + node
 	var reply []any
 	err := callOnce(ctx, doing, func(ctx context.Context) (err error) {
-		reply, err = publishScript.Run(ctx, s.short, keys, args...).Slice()
+		reply, err = s.run(ctx, s.short, publishFunction, keys, args...).Slice()
 		return err
 	})
 	if err != nil {
@@ -120,7 +128,7 @@ func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName, known map
 	doing := "reading the evidence of " + string(name.Experiment)
 	var reply []any
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
-		reply, err = evidenceScript.Run(ctx, s.bulk, []string{tallies, values, settled}, args...).Slice()
+		reply, err = s.run(ctx, s.bulk, evidenceFunction, []string{tallies, values, settled}, args...).Slice()
 		return err
 	})
 	if err != nil {
@@ -219,7 +227,7 @@ func (s *Store) Settle(ctx context.Context, settlement admin.Settlement) error {
 	}
 	made := false
 	err := callOnce(ctx, "settling the evidence of "+string(settlement.Experiment), func(ctx context.Context) (err error) {
-		made, err = settleScript.Run(ctx, s.short, keys, args...).Bool()
+		made, err = s.run(ctx, s.short, settleFunction, keys, args...).Bool()
 		return err
 	})
 	if err == nil && !made {
@@ -229,29 +237,52 @@ func (s *Store) Settle(ctx context.Context, settlement admin.Settlement) error {
 }
 
 // EvidenceNames implements admin.Store.
-func (s *Store) EvidenceNames(ctx context.Context, project string) ([]admin.EvidenceName, error) {
-	var members []string
-	err := call(ctx, "listing the evidence of "+project, func(ctx context.Context) (err error) {
-		members, err = s.short.SMembers(ctx, projectKeys(project).evidence()).Result()
+func (s *Store) EvidenceNames(ctx context.Context, project string) (out []admin.EvidenceName, err error) {
+	locations, err := s.locations(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	var sets []redis.Cmder
+	err = call(ctx, "listing the evidence of "+project, func(ctx context.Context) (err error) {
+		sets, err = s.short.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, id := range locations {
+				p.SMembers(ctx, keysOfProject(project).location(id).evidence())
+			}
+			return nil
+		})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(members)
-	out := make([]admin.EvidenceName, len(members))
-	for i, m := range members {
-		experiment, uid, _ := strings.Cut(m, " ")
-		out[i] = admin.EvidenceName{Experiment: admin.Key(experiment), UID: uid}
+	for i, set := range sets {
+		out = append(out, decodeNames(project, locations[i], set)...)
 	}
+	slices.SortFunc(out, func(a, b admin.EvidenceName) int {
+		return cmp.Or(cmp.Compare(a.Experiment, b.Experiment), cmp.Compare(a.UID, b.UID))
+	})
 	return out, nil
+}
+
+// decodeNames decodes the set of a location. What names another location is left out: the
+// users of sidecars write names, and what is done to the evidence of a name would be done
+// there.
+func decodeNames(project, location string, set redis.Cmder) (out []admin.EvidenceName) {
+	of := admin.Key("projects/" + project + "/locations/" + location)
+	for _, member := range set.(*redis.StringSliceCmd).Val() {
+		experiment, uid, _ := strings.Cut(member, " ")
+		if key := admin.Key(experiment); key.Location() == authz.Location(of) {
+			out = append(out, admin.EvidenceName{Experiment: key, UID: uid})
+		}
+	}
+	return out
 }
 
 // DropEvidence implements admin.Store.
 func (s *Store) DropEvidence(ctx context.Context, name admin.EvidenceName) error {
 	keys, of := evidenceKeys(name)
 	return call(ctx, "removing the evidence of "+string(name.Experiment), func(ctx context.Context) error {
-		return dropScript.Run(ctx, s.short, keys, of).Err()
+		return s.run(ctx, s.short, dropFunction, keys, of).Err()
 	})
 }
 

@@ -20,7 +20,7 @@ var tried = admin.EvidenceName{Experiment: web + "/experiments/e", UID: "uid-1"}
 
 const (
 	node     = string(location) + "/nodes/n"
-	evidence = "understudy:{p1}:evidence"
+	evidence = ofReports + "evidence"
 )
 
 // counted is what the tallies a and b have counted when they publish for the nth time.
@@ -70,10 +70,10 @@ func TestDamagedEvidence(t *testing.T) {
 	try(t, store)
 	ctx := t.Context()
 	for i, damage := range []func() error{
-		func() error { return redis.HSet(ctx, evidence+":uid-1:tallies", "a", "nonsense").Err() },
-		func() error { return redis.HSet(ctx, evidence+":uid-1:tallies", "a", "1 2 ").Err() },
-		func() error { return redis.HDel(ctx, evidence+":uid-1:tallies", "a").Err() },
-		func() error { return redis.HDel(ctx, evidence+":uid-1:values", "a").Err() },
+		func() error { return redis.HSet(ctx, evidence+"/uid-1/tallies", "a", "nonsense").Err() },
+		func() error { return redis.HSet(ctx, evidence+"/uid-1/tallies", "a", "1 2 ").Err() },
+		func() error { return redis.HDel(ctx, evidence+"/uid-1/tallies", "a").Err() },
+		func() error { return redis.HDel(ctx, evidence+"/uid-1/values", "a").Err() },
 	} {
 		n := int64(2*i + 1)
 		publish(t, store, n)
@@ -96,9 +96,9 @@ func TestDamagedEvidence(t *testing.T) {
 		}
 	}
 	for i, damage := range []func() error{
-		func() error { return redis.HSet(ctx, evidence+":uid-1:settled", "version", "nonsense").Err() },
-		func() error { return redis.HDel(ctx, evidence+":uid-1:settled", "version").Err() },
-		func() error { return redis.HDel(ctx, evidence+":uid-1:settled", "value").Err() },
+		func() error { return redis.HSet(ctx, ofControl+"evidence/uid-1/settled", "version", "nonsense").Err() },
+		func() error { return redis.HDel(ctx, ofControl+"evidence/uid-1/settled", "version").Err() },
+		func() error { return redis.HDel(ctx, ofControl+"evidence/uid-1/settled", "value").Err() },
 	} {
 		settlement := admin.Settlement{EvidenceName: tried, Version: read(t, store).Version, Settled: fmt.Appendf(nil, "sum %d", i)}
 		if err := store.Settle(ctx, settlement); err != nil {
@@ -126,7 +126,7 @@ func TestDamagedEvidence(t *testing.T) {
 func TestEvidenceWrongType(t *testing.T) {
 	server := storetest.StartRedis(t)
 	store, redis := open(t, server.URL()), client(t, server)
-	for _, key := range []string{evidence, evidence + ":uid-1:tallies", evidence + ":uid-1:values", evidence + ":uid-1:over", evidence + ":uid-1:serials"} {
+	for _, key := range []string{evidence, evidence + "/uid-1/tallies", evidence + "/uid-1/values", ofFeed + "evidence/uid-1/over", ofFeed + "evidence/uid-1/serials"} {
 		t.Run(key, func(t *testing.T) {
 			if err := redis.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
@@ -165,7 +165,7 @@ func TestWrongTypeOfOneExperiment(t *testing.T) {
 	if _, err := store.Commit(t.Context(), admin.Txn{ID: "other", Project: "p1", Writes: []admin.Write{admin.Put{Key: other, Value: []byte("has uid-2 in it")}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := redis.Set(t.Context(), evidence+":uid-1:tallies", "wrong", 0).Err(); err != nil {
+	if err := redis.Set(t.Context(), evidence+"/uid-1/tallies", "wrong", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	due := append(counted(1), authz.PublishedEvidence{Experiment: string(other), UID: "uid-2", Tally: "c", Serial: 1, Value: []byte("c1")})
@@ -175,7 +175,7 @@ func TestWrongTypeOfOneExperiment(t *testing.T) {
 	}
 	for _, tally := range []string{"a", "b"} {
 		err := out.Failed[tally]
-		if want := evidence + ":uid-1:tallies is a string and has to be a hash"; !errors.Is(err, redisstore.ErrWrongType) || !strings.Contains(err.Error(), want) {
+		if want := evidence + "/uid-1/tallies is a string and has to be a hash"; !errors.Is(err, redisstore.ErrWrongType) || !strings.Contains(err.Error(), want) {
 			t.Errorf("tally %s: got %v, want %q", tally, err, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestWrongTypeOfOneExperiment(t *testing.T) {
 	if err != nil || len(got.Tallies) != 1 || string(got.Tallies[0].Value) != "c1" {
 		t.Errorf("the other experiment has %+v, %v", got, err)
 	}
-	if err := redis.Del(t.Context(), evidence+":uid-1:tallies").Err(); err != nil {
+	if err := redis.Del(t.Context(), evidence+"/uid-1/tallies").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if out := publish(t, store, 1); len(out.Failed)+len(out.Refused) != 0 {
@@ -195,7 +195,7 @@ func TestWrongTypeOfOneExperiment(t *testing.T) {
 // failure of it.
 func TestLostReplyOfEvidence(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, storetest.StartRedis(t), "evalsha")
+	p := newProxy(t, storetest.StartRedis(t), "fcall\r")
 	store := open(t, p.url())
 	try(t, store)
 	publish(t, store, 1)
@@ -236,7 +236,7 @@ func TestEvidenceIsKept(t *testing.T) {
 	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Settled: []byte("a1"), Tallies: before.Tallies[:1]}); err != nil {
 		t.Fatal(err)
 	}
-	if err := redis.HDel(t.Context(), evidence+":uid-1:serials", "a").Err(); err != nil {
+	if err := redis.HDel(t.Context(), ofFeed+"evidence/uid-1/serials", "a").Err(); err != nil {
 		t.Fatal(err)
 	}
 	want := []authz.RefusedTally{{Tally: "a", Serial: authz.SerialUnknown}}
@@ -244,21 +244,21 @@ func TestEvidenceIsKept(t *testing.T) {
 		t.Errorf("refused are %v, want %v: the serial is lost", refused, want)
 	}
 	before.Tallies[1].Serial = 2
-	if err := redis.ZIncrBy(t.Context(), evidence+":uid-1:over", -authz.TallyKept.Seconds()*1000, "a").Err(); err != nil {
+	if err := redis.ZIncrBy(t.Context(), ofFeed+"evidence/uid-1/over", -authz.TallyKept.Seconds()*1000, "a").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried, Version: 1, Settled: []byte("both"), Tallies: before.Tallies[1:]}); err != nil {
 		t.Fatal(err)
 	}
-	over, err := redis.ZRange(t.Context(), evidence+":uid-1:over", 0, -1).Result()
+	over, err := redis.ZRange(t.Context(), ofFeed+"evidence/uid-1/over", 0, -1).Result()
 	if err != nil || !cmp.Equal(over, []string{"b"}) {
 		t.Errorf("over are %v, %v", over, err)
 	}
-	serials, err := redis.HKeys(t.Context(), evidence+":uid-1:serials").Result()
+	serials, err := redis.HKeys(t.Context(), ofFeed+"evidence/uid-1/serials").Result()
 	if err != nil || !cmp.Equal(serials, []string{"b"}) {
 		t.Errorf("there are the serials of %v, %v", serials, err)
 	}
-	for _, key := range []string{evidence, evidence + ":uid-1:over", evidence + ":uid-1:serials", evidence + ":uid-1:settled"} {
+	for _, key := range []string{evidence, ofFeed + "evidence/uid-1/over", ofFeed + "evidence/uid-1/serials", ofControl + "evidence/uid-1/settled"} {
 		if ttl, err := redis.TTL(t.Context(), key).Result(); err != nil || ttl != -1 {
 			t.Errorf("%s expires in %v, %v", key, ttl, err)
 		}

@@ -20,6 +20,14 @@ const (
 	web      = admin.Key(location + "/policies/web")
 )
 
+// The beginnings of keys, of the project p1 and of the parts of its location l1.
+const (
+	ofProject = "understudy:{p1}:"
+	ofFeed    = "understudy:{p1}/l1/feed/"
+	ofReports = "understudy:{p1}/l1/reports/"
+	ofControl = "understudy:{p1}/l1/control/"
+)
+
 // put returns a Txn that creates the policy web, with an event for it.
 func put(id string) admin.Txn {
 	return admin.Txn{
@@ -30,7 +38,7 @@ func put(id string) admin.Txn {
 	}
 }
 
-// warm makes the scripts known to the server, so that each Txn is one EVALSHA.
+// warm makes the functions known to the server, so that each Txn is one FCALL.
 func warm(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	if _, err := store.Commit(t.Context(), admin.Txn{ID: "warm", Project: "warm"}); err != nil {
@@ -54,7 +62,7 @@ func client(t *testing.T, server *storetest.RedisServer) *redis.Client {
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	p := newProxy(t, server, "evalsha")
+	p := newProxy(t, server, "fcall\r")
 	store := open(t, p.url())
 	warm(t, store)
 	for lost := range int64(4) {
@@ -78,7 +86,7 @@ func TestLostReply(t *testing.T) {
 // A condition that fails is reported although its reply was lost.
 func TestLostReplyOfFailure(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, storetest.StartRedis(t), "evalsha")
+	p := newProxy(t, storetest.StartRedis(t), "fcall\r")
 	store := open(t, p.url())
 	warm(t, store)
 	txn := put("fails")
@@ -94,7 +102,7 @@ func TestLostReplyOfFailure(t *testing.T) {
 // A request that never reached the server is sent again.
 func TestLostRequest(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, storetest.StartRedis(t), "evalsha")
+	p := newProxy(t, storetest.StartRedis(t), "fcall\r")
 	store := open(t, p.url())
 	warm(t, store)
 	p.requests.Store(2)
@@ -107,11 +115,11 @@ func TestLostRequest(t *testing.T) {
 	}
 }
 
-// A server that is gone after it may have run the script leaves the outcome open.
+// A server that is gone after it may have run the function leaves the outcome open.
 func TestOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	p := newProxy(t, server, "evalsha")
+	p := newProxy(t, server, "fcall\r")
 	store := open(t, p.url())
 	warm(t, store)
 	p.replies.Store(1 << 40)
@@ -131,7 +139,7 @@ func TestOutcomeUnknown(t *testing.T) {
 func TestOutcomeUnknownThenDown(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	p := newProxy(t, server, "evalsha")
+	p := newProxy(t, server, "fcall\r")
 	store := open(t, p.url())
 	warm(t, store)
 	p.replies.Store(1)

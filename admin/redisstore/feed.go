@@ -24,8 +24,7 @@ func (s *Store) Load(ctx context.Context, location authz.Location) (authz.Update
 		return authz.Update{}, err
 	}
 	found, err := s.read(ctx, "loading "+string(location), request{
-		keys:     keysOf(string(location)),
-		location: location,
+		headOf: location,
 		spans: []span{
 			newSpan(admin.Query{Collection: admin.Collection(location + "/policies")}),
 			newSpan(admin.Query{Collection: admin.Collection(location + "/policies/-/experiments")}),
@@ -69,7 +68,7 @@ func (s *Store) changesAfter(
 	doing := "following " + string(location)
 	var entries []redis.XMessage
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
-		stream := keysOf(string(location)).changes(location)
+		stream := keysOf(string(location)).changes()
 		entries, err = s.short.XRange(ctx, stream, strconv.FormatInt(after.Sequence, 10), "+").Result()
 		return err
 	})
@@ -131,7 +130,7 @@ func (s *Store) readChanged(
 		Cursor:   changes[len(changes)-1].cursor,
 		Policies: make(map[authz.PolicyName]authz.PolicyState),
 	}
-	r := request{keys: keysOf(string(location)), bulk: true}
+	r := request{bulk: true}
 	for _, c := range changes {
 		for _, name := range c.policies {
 			if _, known := update.Policies[name]; known {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,68 +13,116 @@ import (
 )
 
 // The layout. Everything of a project P is in the one hash slot of {P}, so that a
-// script can touch all of it on a Redis Cluster too:
+// function can touch all of it on a Redis Cluster too:
 //
-//	understudy:{P}:sequence            string: the last sequence number
-//	understudy:{P}:values              hash: resource name → value, the marshalled message
-//	understudy:{P}:versions            hash: resource name → SEQUENCE EXPIRY ETAG
-//	understudy:{P}:index               sorted set, all scores 0: KIND NAME of every record
-//	understudy:{P}:expiries            sorted set: KIND NAME by expiry, of records that have one
-//	understudy:{P}:done:ID             string: the sequence of a Txn that was made; kept for an hour
-//	understudy:{P}:changes:LOCATION    stream: entries SEQUENCE-0, see below
-//	understudy:{P}:nodes:LOCATION      hash: node name → marshalled Node
-//	understudy:{P}:heartbeats:LOCATION sorted set: node name by the time of its report
-//	understudy:{P}:evidence            set: EXPERIMENT UID of all of which there is evidence
-//	understudy:{P}:evidence:UID:tallies
-//	                                   hash: tally → SERIAL TIME NODE, TIME of its publication
-//	understudy:{P}:evidence:UID:values hash: tally → marshalled Evidence
-//	understudy:{P}:evidence:UID:over   sorted set: tally by the time at which it was settled; kept for a day
-//	understudy:{P}:evidence:UID:serials
-//	                                   hash: tally that is over → SERIAL of the publication that was settled
-//	understudy:{P}:evidence:UID:settled
-//	                                   hash: version → number of settlements, value → marshalled Evidence
+//	understudy:{P}:sequence   string: the last sequence number
+//	understudy:{P}:done:ID    string: the sequence of a Txn that was made; kept for an hour
+//	understudy:{P}:locations  set: the IDs of all locations that have had a record
 //
-// Sidecars write nodes, heartbeats, the set evidence, tallies and values, and nothing else;
-// servers write everything. deploy/redis/users.conf has a user for each of the two: a key or
-// a command that is new has to be there too, which TestUsers shows.
+// What belongs to a location L is below understudy:{P}/L/, and what sidecars may do with it
+// is in the next segment: read what is in feed/, read and write what is in reports/, and
+// neither in control/. deploy/redis/users.conf has a user for the sidecars of one location.
+// An ID of a location has no slash, so no pattern of one fits the keys of another.
+//
+//	feed/changes                 stream: entries SEQUENCE-0, see below
+//	feed/evidence/UID/over       sorted set: tally by the time at which it was settled; kept for a day
+//	feed/evidence/UID/serials    hash: tally that is over → SERIAL of the publication that was settled
+//	reports/nodes                hash: node name → marshalled Node
+//	reports/heartbeats           sorted set: node name by the time of its report
+//	reports/evidence             set: EXPERIMENT UID of all of which there is evidence
+//	reports/evidence/UID/tallies hash: tally → SERIAL TIME NODE, TIME of its publication
+//	reports/evidence/UID/values  hash: tally → marshalled Evidence
+//	control/evidence/UID/settled hash: version → number of settlements, value → marshalled Evidence
+//
+// Records are in partitions, with four keys each. Policies and experiments are in that of
+// feed/, all other records of the location in that of control/, and those of no location,
+// such as the bindings of the project, in that of understudy:{P}: itself:
+//
+//	values    hash: resource name → value, the marshalled message;
+//	          NAME summary → its summary, if it is not the value
+//	versions  hash: resource name → SEQUENCE EXPIRY ETAG
+//	index     sorted set, all scores 0: KIND NAME of every record
+//	expiries  sorted set: KIND NAME by expiry, of records that have one
 //
 // Times are Unix milliseconds; EXPIRY is 0 for never. UID is that of an experiment. KIND is the name without its
-// IDs, such as projects/locations/policies: a collection, also one with wildcards,
-// is a range of the index in bytewise order of the names. NAME and LOCATION are
-// resource names.
+// IDs, such as projects/locations/policies: a collection is a range of the index, in
+// bytewise order of the names. NAME is a resource name.
 //
 // An entry of a stream has the fields nonce; previous, the SEQUENCE NONCE of the
 // change before ("0 " for the first); and policies, names separated by blanks. The
 // location's head is the last entry. At least that one is kept for ever, so that a
 // trimmed stream differs from an empty one.
-type keys struct{ prefix string }
 
-// keysOf returns the keys of the project that a resource name belongs to.
-func keysOf(name string) keys { return projectKeys(authz.ResourceName(name).Project()) }
+// projectKeys are the keys of a project.
+type projectKeys struct{ prefix string }
 
-// projectKeys has the ID in braces: the hash tag that puts all keys of a project into one
-// slot of a cluster, so that one script can use them.
-func projectKeys(project string) keys { return keys{"understudy:{" + project + "}:"} }
+// keysOfProject has the ID in braces: the hash tag that puts all keys of a project into one
+// slot of a cluster, so that one function can use them.
+func keysOfProject(id string) projectKeys { return projectKeys{"understudy:{" + id + "}"} }
 
-func (k keys) sequence() string { return k.prefix + "sequence" }
-func (k keys) values() string   { return k.prefix + "values" }
-func (k keys) versions() string { return k.prefix + "versions" }
-func (k keys) index() string    { return k.prefix + "index" }
-func (k keys) expiries() string { return k.prefix + "expiries" }
+func (k projectKeys) sequence() string         { return k.prefix + ":sequence" }
+func (k projectKeys) done(txnID string) string { return k.prefix + ":done:" + txnID }
+func (k projectKeys) locations() string        { return k.prefix + ":locations" }
 
-func (k keys) done(txnID string) string { return k.prefix + "done:" + txnID }
+// location returns the keys of the location with an ID.
+func (k projectKeys) location(id string) locationKeys { return locationKeys{k.prefix + "/" + id + "/"} }
 
-func (k keys) changes(l authz.Location) string    { return k.prefix + "changes:" + string(l) }
-func (k keys) nodes(l authz.Location) string      { return k.prefix + "nodes:" + string(l) }
-func (k keys) heartbeats(l authz.Location) string { return k.prefix + "heartbeats:" + string(l) }
+// locationKeys are the keys of a location.
+type locationKeys struct{ prefix string }
 
-func (k keys) evidence() string { return k.prefix + "evidence" }
+// keysOf returns the keys of the location that a resource name belongs to.
+func keysOf(name string) locationKeys {
+	location := authz.ResourceName(authz.ResourceName(name).Location())
+	return keysOfProject(location.Project()).location(location.ID())
+}
+
+func (k locationKeys) feed(key string) string    { return k.prefix + "feed/" + key }
+func (k locationKeys) reports(key string) string { return k.prefix + "reports/" + key }
+func (k locationKeys) control(key string) string { return k.prefix + "control/" + key }
+
+func (k locationKeys) changes() string    { return k.feed("changes") }
+func (k locationKeys) nodes() string      { return k.reports("nodes") }
+func (k locationKeys) heartbeats() string { return k.reports("heartbeats") }
+func (k locationKeys) evidence() string   { return k.reports("evidence") }
 
 // evidenceOf returns the keys of the evidence of an experiment: its tallies, their values,
 // those that are over, with their serials, and what was settled.
-func (k keys) evidenceOf(uid string) (tallies, values, over, serials, settled string) {
-	prefix := k.prefix + "evidence:" + uid + ":"
-	return prefix + "tallies", prefix + "values", prefix + "over", prefix + "serials", prefix + "settled"
+func (k locationKeys) evidenceOf(uid string) (tallies, values, over, serials, settled string) {
+	of := "evidence/" + uid + "/"
+	return k.reports(of + "tallies"), k.reports(of + "values"), k.feed(of + "over"), k.feed(of + "serials"), k.control(of + "settled")
+}
+
+// partition is the prefix of the keys of some records.
+type partition string
+
+func (p partition) index() string    { return string(p) + "index" }
+func (p partition) versions() string { return string(p) + "versions" }
+func (p partition) values() string   { return string(p) + "values" }
+func (p partition) expiries() string { return string(p) + "expiries" }
+
+// feedKinds are the KINDs of what sidecars read.
+var feedKinds = map[string]bool{"projects/locations/policies": true, "projects/locations/policies/experiments": true}
+
+// partitionOf returns the partition of a record, and the ID of its location; empty if it is
+// of none. All records of a collection are in the partition of any of them.
+func partitionOf(name string) (of partition, location string) {
+	id, inLocation := locationID(name)
+	if !inLocation {
+		return partition(keysOfProject(authz.ResourceName(name).Project()).prefix + ":"), ""
+	}
+	if feedKinds[kind(name)] {
+		return partition(keysOf(name).feed("")), id
+	}
+	return partition(keysOf(name).control("")), id
+}
+
+// locationID returns the ID of the location that a record is in; a location itself is in none.
+func locationID(name string) (id string, ok bool) {
+	segments := strings.SplitN(name, "/", 5)
+	if len(segments) < 5 || segments[2] != "locations" {
+		return "", false
+	}
+	return segments[3], true
 }
 
 // kind returns the KIND of a resource name or of a collection.
@@ -89,23 +138,55 @@ func kind(name string) string {
 // member returns what stands for a record in the index.
 func member(key admin.Key) string { return kind(string(key)) + " " + string(key) }
 
-// span is a part of the index.
+// wildcard stands for any location in a Query.
+const wildcard = "-"
+
+// span is a part of an index.
 type span struct {
+	partition partition
 	// min and max are as ZRANGEBYLEX takes them.
 	min, max string
-	// pattern is a Lua pattern of the names; empty means that all in between match.
-	pattern string
-	// limit is the number of records at most; 0 means all.
-	limit int
+	// template is a name in which anySegment stands for any segment; empty means that all
+	// names in between match.
+	template string
 }
 
-// newSpan returns the part of the index that a query is about.
+// anySegment is in no name.
+const anySegment = "*"
+
+// spansOf returns the parts of indexes that a query is about, in the order of their names.
+// locations are the IDs of those that - stands for.
+func spansOf(q admin.Query, locations []string) (out []span) {
+	if !acrossLocations(q.Collection) {
+		return []span{newSpan(q)}
+	}
+	// Names go on with a slash after the ID.
+	slices.SortFunc(locations, func(a, b string) int { return cmp.Compare(a+"/", b+"/") })
+	segments := strings.Split(string(q.Collection), "/")
+	for _, id := range locations {
+		segments[3] = id
+		one := q
+		one.Collection = admin.Collection(strings.Join(segments, "/"))
+		out = append(out, newSpan(one))
+	}
+	return out
+}
+
+// acrossLocations reports whether a collection is one of every location.
+func acrossLocations(c admin.Collection) bool {
+	id, ok := locationID(string(c))
+	return ok && id == wildcard
+}
+
+// newSpan returns the part of the index that a query of one partition is about.
 func newSpan(q admin.Query) span {
+	of, _ := partitionOf(string(q.Collection) + "/" + anySegment)
 	fixed, wild, _ := strings.Cut(string(q.Collection)+"/", "/-/")
 	prefix := strings.TrimSuffix(fixed, "/") + "/"
-	s := span{limit: q.Limit}
-	if wild != "" || strings.HasSuffix(string(q.Collection), "/-") || q.ID != "" {
-		s.pattern = luaPattern(q)
+	s := span{partition: of}
+	// Without a further ID, the KIND and the beginning of a name say all.
+	if q.ID != "" || hasID(wild) {
+		s.template = strings.ReplaceAll(string(q.Collection)+"/", "/-/", "/"+anySegment+"/") + cmp.Or(q.ID, anySegment)
 	}
 	first := kind(string(q.Collection)) + " "
 	s.min, s.max = "["+first+prefix, "("+first+after(prefix)
@@ -115,42 +196,20 @@ func newSpan(q admin.Query) span {
 	return s
 }
 
+// hasID reports whether there is an ID among the segments of a collection behind its first
+// wildcard, which begin and end with a name.
+func hasID(segments string) bool {
+	for i, segment := range strings.Split(segments, "/") {
+		if i%2 == 1 && segment != "" && segment != wildcard {
+			return true
+		}
+	}
+	return false
+}
+
 // after returns the first string behind all that begin with prefix, which ends
 // with a slash.
 func after(prefix string) string { return strings.TrimSuffix(prefix, "/") + string('/'+1) }
-
-// luaPattern returns the Lua pattern of the names that a query is about. In its
-// collection - is any segment.
-func luaPattern(q admin.Query) string {
-	const any = "[^/]+"
-	var b strings.Builder
-	b.WriteByte('^')
-	for segment := range strings.SplitSeq(string(q.Collection), "/") {
-		if segment == "-" {
-			b.WriteString(any)
-		} else {
-			b.WriteString(luaLiteral(segment))
-		}
-		b.WriteByte('/')
-	}
-	b.WriteString(cmp.Or(luaLiteral(q.ID), any) + "$")
-	return b.String()
-}
-
-// luaLiteral escapes what means something in a Lua pattern.
-func luaLiteral(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if strings.IndexByte("^$()%.[]*+-?", s[i]) >= 0 {
-			b.WriteByte('%')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// args are those of read.lua.
-func (s span) args() []any { return []any{s.min, s.max, s.pattern, s.limit} }
 
 // encodeExpiry is a time as it is stored; 0 is never.
 func encodeExpiry(t time.Time) int64 {

@@ -3,6 +3,10 @@
 -- KEYS  1 nodes  2 heartbeats
 -- ARGV  1 name of the node
 
-redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('ZREM', KEYS[2], ARGV[1])
-return 'ok'
+local function leave(keys, argv)
+  redis.call('HDEL', keys[1], argv[1])
+  redis.call('ZREM', keys[2], argv[1])
+  return 'ok'
+end
+
+register('leave', leave, 'allow-oom')

@@ -3,13 +3,11 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -22,17 +20,9 @@ import (
 const nodeKept = time.Hour
 
 var (
-	//go:embed heartbeat.lua
-	heartbeatSource string
-	heartbeatScript = redis.NewScript(heartbeatSource)
-
-	//go:embed nodes.lua
-	nodesSource string
-	nodesScript = redis.NewScript(nodesSource)
-
-	//go:embed leave.lua
-	leaveSource string
-	leaveScript = redis.NewScript(leaveSource)
+	heartbeatFunction = function{name: "heartbeat"}
+	leaveFunction     = function{name: "leave"}
+	nodesFunction     = function{name: "nodes", readOnly: true}
 )
 
 // Heartbeat implements authz.Feed.
@@ -41,11 +31,11 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 	if err != nil {
 		return authz.Cursor{}, fmt.Errorf("encoding %s: %w", node.Name, err)
 	}
-	k, location := keysOf(node.Name), authz.ResourceName(node.Name).Location()
-	keys := []string{k.nodes(location), k.heartbeats(location), k.changes(location)}
+	k := keysOf(node.Name)
+	keys := []string{k.nodes(), k.heartbeats(), k.changes()}
 	var reply []any
 	err = call(ctx, "reporting "+node.Name, func(ctx context.Context) (err error) {
-		reply, err = heartbeatScript.Run(ctx, s.short, keys, node.Name, report, nodeKept.Milliseconds()).Slice()
+		reply, err = s.run(ctx, s.short, heartbeatFunction, keys, node.Name, report, nodeKept.Milliseconds()).Slice()
 		return err
 	})
 	if err != nil {
@@ -56,9 +46,9 @@ func (s *Store) Heartbeat(ctx context.Context, node *adminpb.Node) (authz.Cursor
 
 // Leave implements authz.Feed.
 func (s *Store) Leave(ctx context.Context, nodeName string) error {
-	k, location := keysOf(nodeName), authz.ResourceName(nodeName).Location()
+	k := keysOf(nodeName)
 	return call(ctx, "removing "+nodeName, func(ctx context.Context) error {
-		return leaveScript.Run(ctx, s.short, []string{k.nodes(location), k.heartbeats(location)}, nodeName).Err()
+		return s.run(ctx, s.short, leaveFunction, []string{k.nodes(), k.heartbeats()}, nodeName).Err()
 	})
 }
 
@@ -68,14 +58,14 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 	doing := "reading the nodes of " + string(location)
 	var reply []any
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
-		keys := []string{k.nodes(location), k.heartbeats(location)}
-		reply, err = nodesScript.Run(ctx, s.short, keys, nodeKept.Milliseconds()).Slice()
+		keys := []string{k.nodes(), k.heartbeats()}
+		reply, err = s.run(ctx, s.short, nodesFunction, keys, nodeKept.Milliseconds()).Slice()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	reports, err := decodeReports(reply)
+	reports, err := decodeReports(location, reply)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", doing, admin.ErrUnavailable, err)
 	}
@@ -84,14 +74,17 @@ func (s *Store) Nodes(ctx context.Context, location authz.Location) ([]admin.Nod
 
 // decodeReports decodes what nodes.lua returns, and sorts it: Redis keeps nodes by the
 // time of their reports. One that cannot be decoded is not left out, for operations have
-// to wait for it.
-func decodeReports(reply []any) ([]admin.NodeReport, error) {
+// to wait for it. A name of another location is left out: the users of sidecars write names.
+func decodeReports(location authz.Location, reply []any) ([]admin.NodeReport, error) {
 	fields, err := texts(reply)
 	if err != nil || len(fields)%4 != 0 {
 		return nil, errReply
 	}
 	var out []admin.NodeReport
 	for ; len(fields) > 0; fields = fields[4:] {
+		if authz.ResourceName(fields[0]).Location() != location {
+			continue
+		}
 		r, err := decodeReport(fields[0], fields[1], fields[2], fields[3])
 		if err != nil {
 			return nil, err

@@ -7,9 +7,9 @@ import (
 	"understudy/authz"
 )
 
-// errReply says that a script answered what it never answers: some other program
+// errReply says that a function answered what it never answers: some other program
 // writes the same keys.
-var errReply = errors.New("the reply of a script makes no sense")
+var errReply = errors.New("the reply of a function makes no sense")
 
 // texts returns a reply that is a list of strings.
 func texts(reply any) ([]string, error) {
@@ -38,7 +38,7 @@ func decodeHead(reply any) (authz.Cursor, error) {
 	return decodeCursor(fields[0], fields[1])
 }
 
-// decodeCursor reads a cursor of two texts, as scripts and streams have them.
+// decodeCursor reads a cursor of two texts, as functions and streams have them.
 func decodeCursor(sequence, nonce string) (authz.Cursor, error) {
 	n, err := strconv.ParseInt(sequence, 10, 64)
 	if err != nil {

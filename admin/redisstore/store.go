@@ -1,8 +1,9 @@
 // Package redisstore keeps the resources in Redis: the store of many servers and
 // sidecars.
 //
-// Each read and each Txn is one script, which Redis runs alone: nobody sees half a
-// change, and every reader asks the primary. What was acknowledged is as durable as
+// It needs Redis 7.0 or later, or Valkey. Each read and each Txn is one function of Redis,
+// which runs alone: nobody sees half a change, and every reader asks the primary. Servers
+// load the functions, sidecars call them (functions.go). What was acknowledged is as durable as
 // that Redis is set up to be; it must not evict keys. A failover may lose the last
 // changes, which sidecars notice by the nonces of the changes. The layout is in
 // keys.go. Beside it this package has no state: processes share a Redis freely.
@@ -10,7 +11,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
@@ -29,6 +29,10 @@ type Store struct {
 	now         func() time.Time
 	// stream is the number of changes kept for each location.
 	stream int
+	// sidecar says that this process loads no functions.
+	sidecar bool
+	// passwordFile has the password; empty if that is in the URL, or there is none.
+	passwordFile string
 }
 
 var (
@@ -46,6 +50,14 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 // WithStreamLength sets the number of changes that are kept for each location. A
 // follower that is further behind loads everything. The default is 10,000.
 func WithStreamLength(n int) Option { return func(s *Store) { s.stream = max(1, n) } }
+
+// AsSidecar says that the process is a sidecar without the admin API: it never loads functions,
+// which its user of Redis may not, and waits for those of its version.
+func AsSidecar() Option { return func(s *Store) { s.sidecar = true } }
+
+// WithPasswordFile names the file with the password of the URL's user. It is read for each
+// new connection. White space at its end is no part of the password.
+func WithPasswordFile(path string) Option { return func(s *Store) { s.passwordFile = path } }
 
 // Open returns a Store on the Redis of a URL. The forms are
 //
@@ -67,7 +79,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	for _, o := range options {
 		o(s)
 	}
-	connect, err := parseURL(url)
+	connect, err := parseURL(url, passwordFile(s.passwordFile))
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +88,16 @@ func Open(url string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Probe asks Redis for a sign of life. The error wraps ErrRefused if Redis answered and
-// wants nothing of this client, as for a wrong password, and admin.ErrUnavailable if it
-// did not answer.
+// Probe asks Redis for a sign of life, and loads the functions unless the process is a
+// sidecar alone. The error wraps ErrRefused if Redis answered and wants nothing of this
+// client, as for a wrong password, ErrTooOld if it has no functions, and admin.ErrUnavailable
+// if it did not answer.
 func (s *Store) Probe(ctx context.Context) error {
 	err := s.short.Ping(ctx).Err()
-	if err != nil && isReply(err) && !isTransient(err) {
+	if err == nil && !s.sidecar {
+		err = s.loadWhereMissing(ctx)
+	}
+	if err != nil && isReply(err) && !isTransient(err) && !isTooOld(err) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return failure(ctx, "probing", err, false)
@@ -97,14 +113,32 @@ func (s *Store) Close() error {
 	return errBulk
 }
 
-var (
-	//go:embed read.lua
-	readSource string
-	readScript = redis.NewScript(readSource)
-)
+var readFunction = function{name: "read", readOnly: true}
 
 // Get implements admin.Store.
 func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, error) {
+	return s.get(ctx, keys, false)
+}
+
+// Summaries implements admin.Store.
+func (s *Store) Summaries(ctx context.Context, keys ...admin.Key) ([]admin.Summary, error) {
+	found, err := s.get(ctx, keys, true)
+	return asSummaries(found), err
+}
+
+// List implements admin.Store.
+func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
+	return s.list(ctx, q, false)
+}
+
+// ListSummaries implements admin.Store.
+func (s *Store) ListSummaries(ctx context.Context, q admin.Query) ([]admin.Summary, error) {
+	found, err := s.list(ctx, q, true)
+	return asSummaries(found), err
+}
+
+// get is Get, of summaries if they are wanted.
+func (s *Store) get(ctx context.Context, keys []admin.Key, summaries bool) ([]admin.Record, error) {
 	if len(keys) == 0 {
 		return nil, ctx.Err()
 	}
@@ -112,7 +146,7 @@ func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, err
 	for i, key := range keys {
 		names[i] = string(key)
 	}
-	found, err := s.read(ctx, "reading", request{keys: keysOf(names[0]), names: names})
+	found, err := s.read(ctx, "reading", request{names: names, summaries: summaries})
 	if err != nil {
 		return nil, err
 	}
@@ -127,27 +161,105 @@ func (s *Store) Get(ctx context.Context, keys ...admin.Key) ([]admin.Record, err
 	return out, nil
 }
 
-// List implements admin.Store.
-func (s *Store) List(ctx context.Context, q admin.Query) ([]admin.Record, error) {
-	found, err := s.read(ctx, "listing", request{keys: keysOf(string(q.Collection)), spans: []span{newSpan(q)}})
+// list is List, of summaries if they are wanted.
+func (s *Store) list(ctx context.Context, q admin.Query, summaries bool) ([]admin.Record, error) {
+	if acrossLocations(q.Collection) {
+		return s.listAcross(ctx, q, summaries)
+	}
+	found, err := s.read(ctx, "listing", request{spans: spansOf(q, nil), limit: q.Limit, summaries: summaries})
 	return found.records, err
+}
+
+// asSummaries says what records are whose values were not read.
+func asSummaries(records []admin.Record) []admin.Summary {
+	out := make([]admin.Summary, len(records))
+	for i, r := range records {
+		out[i] = admin.Summary(r)
+	}
+	return out
+}
+
+// listAcross lists a collection of every location: of all that there are at the instant of
+// the reading.
+func (s *Store) listAcross(ctx context.Context, q admin.Query, summaries bool) ([]admin.Record, error) {
+	project := authz.ResourceName(q.Collection).Project()
+	for {
+		locations, err := s.locations(ctx, project)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.read(ctx, "listing", request{
+			spans: spansOf(q, locations), limit: q.Limit, countLocations: project, summaries: summaries,
+		})
+		if err != nil || found.locations == len(locations) {
+			return found.records, err
+		}
+	}
+}
+
+// locations returns the IDs of the locations that have had a record. They only get more.
+func (s *Store) locations(ctx context.Context, project string) (ids []string, err error) {
+	err = call(ctx, "listing the locations of "+project, func(ctx context.Context) (err error) {
+		ids, err = s.short.SMembers(ctx, keysOfProject(project).locations()).Result()
+		return err
+	})
+	return ids, err
 }
 
 // request is what read.lua reads at one instant.
 type request struct {
-	keys  keys
 	names []string
 	spans []span
-	// location is the one whose head is wanted; empty means none.
-	location authz.Location
+	// limit is the number of records at most; 0 means all.
+	limit int
+	// headOf is the location whose head is wanted; empty means none.
+	headOf authz.Location
+	// countLocations is the ID of the project whose number of locations is wanted; empty
+	// means none.
+	countLocations string
+	// summaries says that values are not wanted where there are summaries.
+	summaries bool
 	// bulk says that the answer may be long.
 	bulk bool
 }
 
+// encode returns KEYS and ARGV of read.lua.
+func (r request) encode(now time.Time) (keys []string, args []any) {
+	places := make(map[partition]int)
+	place := func(p partition) int {
+		if places[p] == 0 {
+			places[p] = len(places) + 1
+			keys = append(keys, p.index(), p.versions(), p.values())
+		}
+		return places[p]
+	}
+	selected := []any{len(r.names)}
+	for _, name := range r.names {
+		of, _ := partitionOf(name)
+		selected = append(selected, place(of), name)
+	}
+	for _, span := range r.spans {
+		selected = append(selected, place(span.partition), span.min, span.max, span.template)
+	}
+	head, locations := "", ""
+	if r.headOf != "" {
+		head, keys = "head", append(keys, keysOf(string(r.headOf)).changes())
+	}
+	if r.countLocations != "" {
+		locations, keys = "locations", append(keys, keysOfProject(r.countLocations).locations())
+	}
+	wanted := "values"
+	if r.summaries {
+		wanted = "summaries"
+	}
+	return keys, append([]any{now.UnixMilli(), len(places), head, locations, wanted, r.limit}, selected...)
+}
+
 // reading is what read.lua has read.
 type reading struct {
-	head    authz.Cursor
-	records []admin.Record
+	head      authz.Cursor
+	locations int
+	records   []admin.Record
 }
 
 // read runs read.lua: all that a request wants, at one instant.
@@ -156,20 +268,10 @@ func (s *Store) read(ctx context.Context, doing string, r request) (reading, err
 	if r.bulk {
 		client = s.bulk
 	}
-	keys := []string{r.keys.index(), r.keys.versions(), r.keys.values()}
-	if r.location != "" {
-		keys = append(keys, r.keys.changes(r.location))
-	}
-	args := []any{s.now().UnixMilli(), len(r.names)}
-	for _, name := range r.names {
-		args = append(args, name)
-	}
-	for _, span := range r.spans {
-		args = append(args, span.args()...)
-	}
+	keys, args := r.encode(s.now())
 	var reply []any
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
-		reply, err = readScript.Run(ctx, client, keys, args...).Slice()
+		reply, err = s.run(ctx, client, readFunction, keys, args...).Slice()
 		return err
 	})
 	if err != nil {
@@ -184,13 +286,18 @@ func (s *Store) read(ctx context.Context, doing string, r request) (reading, err
 
 // decodeReading decodes what read.lua returns.
 func decodeReading(reply []any) (out reading, err error) {
-	if len(reply) != 2 {
+	if len(reply) != 3 {
 		return out, errReply
 	}
 	if out.head, err = decodeHead(reply[0]); err != nil {
 		return out, err
 	}
-	fields, err := texts(reply[1])
+	locations, ok := reply[1].(int64)
+	if !ok {
+		return out, errReply
+	}
+	out.locations = int(locations)
+	fields, err := texts(reply[2])
 	if err != nil || len(fields)%4 != 0 {
 		return out, errReply
 	}

@@ -30,11 +30,16 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// harm harms a record in the hashes of its project.
-func harm(harm func(project, name string) error) storetest.Damage {
+// harm harms a record of a location, a policy or what is below one, in the hashes of its
+// partition.
+func harm(harm func(partition, name string) error) storetest.Damage {
 	return func(t testing.TB, _ storetest.Both, key admin.Key) {
-		project := "understudy:{" + strings.Split(string(key), "/")[1] + "}:"
-		if err := harm(project, string(key)); err != nil {
+		segments := strings.Split(string(key), "/")
+		partition := "understudy:{" + segments[1] + "}/" + segments[3] + "/control/"
+		if last := segments[len(segments)-2]; last == "policies" || last == "experiments" {
+			partition = "understudy:{" + segments[1] + "}/" + segments[3] + "/feed/"
+		}
+		if err := harm(partition, string(key)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"understudy/admin"
+	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
 )
 
@@ -112,9 +113,11 @@ func TestSentinel(t *testing.T) {
 	if _, err := store.Commit(t.Context(), put("before")); err != nil {
 		t.Fatal(err)
 	}
+	// The replica has the functions too.
+	sidecar := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"?master_name=main", redisstore.AsSidecar())
 	copied := client(t, replica)
 	eventually(t, "the replica has not got the change", func() error {
-		return copied.Get(t.Context(), "understudy:{p1}:done:before").Err()
+		return copied.Get(t.Context(), ofProject+"done:before").Err()
 	})
 	primary.Stop()
 	eventually(t, "the sentinel does not fail over", func() error {
@@ -122,6 +125,10 @@ func TestSentinel(t *testing.T) {
 		if err != nil && strings.HasPrefix(err.Error(), "INPROG") {
 			return nil
 		}
+		return err
+	})
+	eventually(t, "the sidecar has not followed the failover", func() error {
+		_, err := sidecar.Load(t.Context(), location)
 		return err
 	})
 	eventually(t, "the store has not followed the failover", func() error {
@@ -136,11 +143,13 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// startSentinel starts a Sentinel that watches a primary.
-func startSentinel(t *testing.T, primary *storetest.RedisServer) *storetest.RedisServer {
+// startSentinel starts a Sentinel that watches a primary, with further lines of its
+// configuration.
+func startSentinel(t *testing.T, primary *storetest.RedisServer, lines ...string) *storetest.RedisServer {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "sentinel monitor main 127.0.0.1 " + port(t, primary) + " 1\nsentinel down-after-milliseconds main 500\n"
+	text := "sentinel monitor main 127.0.0.1 " + port(t, primary) + " 1\nsentinel down-after-milliseconds main 500\n" +
+		strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

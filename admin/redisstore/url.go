@@ -37,7 +37,7 @@ type connector func(timeout time.Duration) redis.UniversalClient
 
 // parseURL returns what connects to the Redis of a URL. The reasons that the parsers
 // give may quote a part of the password, so they are dropped.
-func parseURL(url string) (connector, error) {
+func parseURL(url string, file passwordFile) (connector, error) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	switch scheme {
 	case "redis", "rediss", "unix":
@@ -45,11 +45,17 @@ func parseURL(url string) (connector, error) {
 		if err != nil {
 			return nil, errURL
 		}
+		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
+			return nil, err
+		}
 		return func(timeout time.Duration) redis.UniversalClient { return single(*o, timeout) }, nil
 	case "redis+cluster", "rediss+cluster":
 		o, err := redis.ParseClusterURL(strings.TrimSuffix(scheme, "+cluster") + "://" + rest)
 		if err != nil {
 			return nil, errURL
+		}
+		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
+			return nil, err
 		}
 		return func(timeout time.Duration) redis.UniversalClient { return cluster(*o, timeout) }, nil
 	case "redis+sentinel", "rediss+sentinel":
@@ -59,6 +65,9 @@ func parseURL(url string) (connector, error) {
 		}
 		if o.MasterName == "" {
 			return nil, errMaster
+		}
+		if o.CredentialsProviderContext, err = file.of(o.Username, o.Password); err != nil {
+			return nil, err
 		}
 		return func(timeout time.Duration) redis.UniversalClient { return sentinel(*o, timeout) }, nil
 	default:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
@@ -31,7 +31,8 @@ type apart struct {
 // openApart opens the same server twice for each test.
 func openApart(control, sidecar string) storetest.Open {
 	return func(t testing.TB, c storetest.Config) storetest.Both {
-		return apart{open(t, control, options(c)...), open(t, sidecar, options(c)...)}
+		asSidecar := append(options(c), redisstore.AsSidecar())
+		return apart{open(t, control, options(c)...), open(t, sidecar, asSidecar...)}
 	}
 }
 
@@ -40,8 +41,8 @@ func TestUsers(t *testing.T) {
 	server := storetest.StartRedisWithUsers(t, users)
 	control := server.URLOf(storetest.ControlUser, storetest.ControlPassword)
 	sidecar := server.URLOf(storetest.SidecarUser, storetest.SidecarPassword)
-	for _, url := range []string{control, sidecar} {
-		if err := open(t, url).Probe(t.Context()); err != nil {
+	for _, store := range []*redisstore.Store{open(t, control), open(t, sidecar, redisstore.AsSidecar())} {
+		if err := store.Probe(t.Context()); err != nil {
 			t.Fatalf("probing: %v", err)
 		}
 	}
@@ -57,12 +58,7 @@ func TestUsers(t *testing.T) {
 // The same in a cluster, where clients ask for the slots.
 func TestUsersOfACluster(t *testing.T) {
 	url := startCluster(t)
-	one, err := redis.ParseClusterURL(strings.Replace(url, "redis+cluster", "redis", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClusterClient(one)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clusterClient(t, url)
 	for line := range strings.Lines(storetest.RedisUsers(t, users)) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] != "user" || words[1] == "default" {
@@ -74,8 +70,7 @@ func TestUsersOfACluster(t *testing.T) {
 	of := func(user, password string) string { return "redis+cluster://" + user + ":" + password + "@" + host }
 	both := openApart(of(storetest.ControlUser, storetest.ControlPassword), of(storetest.SidecarUser, storetest.SidecarPassword))
 	eventually(t, "the cluster does not answer", func() error {
-		_, err := both(t, storetest.Config{}).Load(t.Context(), location)
-		return err
+		return open(t, of(storetest.ControlUser, storetest.ControlPassword)).LoadFunctions(t.Context())
 	})
 	storetest.Run(t, both, nil)
 }
@@ -99,6 +94,18 @@ func setUser(t *testing.T, c *redis.ClusterClient, words []string) {
 	}
 }
 
+// clusterClient is a client of the cluster of a store's URL.
+func clusterClient(t *testing.T, url string) *redis.ClusterClient {
+	t.Helper()
+	options, err := redis.ParseClusterURL(strings.Replace(url, "redis+cluster", "redis", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClusterClient(options)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // primaries are clients of the primaries of a cluster.
 func primaries(t *testing.T, c *redis.ClusterClient) (out []*redis.Client) {
 	t.Helper()
@@ -115,74 +122,194 @@ func primaries(t *testing.T, c *redis.ClusterClient) (out []*redis.Client) {
 	return out
 }
 
-// A sidecar's user reads policies and cannot write one: by no command, by no script, and
-// not by the very script that the control plane commits with.
-func TestSidecarCannotWritePolicies(t *testing.T) {
-	server := storetest.StartRedisWithUsers(t, users)
-	control := open(t, server.URLOf(storetest.ControlUser, storetest.ControlPassword))
-	sidecar := open(t, server.URLOf(storetest.SidecarUser, storetest.SidecarPassword))
-	if _, err := control.Commit(t.Context(), put("before")); err != nil {
+// stage is the location of these tests with another ID.
+func stage(id string) authz.Location { return authz.Location("projects/p1/locations/" + id) }
+
+// openStages starts a Redis with a user for the sidecars of dev, and one for those of prod, in
+// which both have a policy, an experiment, a node and evidence.
+func openStages(t *testing.T) (server *storetest.RedisServer, control *redisstore.Store) {
+	t.Helper()
+	server = storetest.StartRedisWithUsers(t, users, "{p1}/dev", "{p1}/prod")
+	control = open(t, server.URLOf(storetest.ControlUser, storetest.ControlPassword))
+	txn := admin.Txn{ID: "stages", Project: "p1", Writes: []admin.Write{
+		admin.Put{Key: "projects/p1/iamPolicies/bindings", Value: []byte("who may do what")},
+	}}
+	for _, id := range []string{"dev", "prod"} {
+		at, policy := admin.Key(stage(id)), admin.Key(stage(id).Policy("web"))
+		txn.Writes = append(txn.Writes, admin.Put{Key: policy, Value: []byte("policy")}, admin.Put{Key: tryIn(id).Experiment, Value: []byte("has uid-1 in it")},
+			admin.Put{Key: admin.ConfigOf(at), Value: []byte("config")}, admin.Put{Key: admin.IAMPolicyOf(at), Value: []byte("who may do what")},
+			admin.Put{Key: policy.In("revisions").Key("r"), Value: []byte("revision")})
+		txn.Events = append(txn.Events, admin.Event{Location: stage(id), Policies: []authz.PolicyName{authz.PolicyName(policy)}})
+	}
+	if _, err := control.Commit(t.Context(), txn); err != nil {
 		t.Fatal(err)
 	}
+	for _, id := range []string{"dev", "prod"} {
+		sidecar := open(t, server.URLOf(storetest.SidecarUser+"-"+id, storetest.SidecarPassword), redisstore.AsSidecar())
+		if err := report(t, sidecar, id); err != nil {
+			t.Fatalf("%s reports itself: %v", id, err)
+		}
+	}
+	return server, control
+}
+
+// tryIn is the experiment of a stage.
+func tryIn(id string) admin.EvidenceName {
+	return admin.EvidenceName{Experiment: admin.Key(stage(id).Policy("web")) + "/experiments/e", UID: "uid-1"}
+}
+
+// report does all that a sidecar of a stage does.
+func report(t *testing.T, sidecar *redisstore.Store, id string) error {
+	t.Helper()
+	node := stage(id).Node("n")
+	_, errHeartbeat := sidecar.Heartbeat(t.Context(), &adminpb.Node{Name: node})
+	_, errLoad := sidecar.Load(t.Context(), stage(id))
+	_, errNext := sidecar.Next(t.Context(), stage(id), authz.Cursor{})
+	_, errPublish := sidecar.Publish(t.Context(), node, []authz.PublishedEvidence{
+		{Experiment: string(tryIn(id).Experiment), UID: "uid-1", Tally: "tally-of-" + id, Serial: 1, Value: []byte("counted")},
+	})
+	return errors.Join(errHeartbeat, errLoad, errNext, errPublish)
+}
+
+// The user of the sidecars of dev reads its policies, and writes no policy; of prod it neither
+// reads nor writes anything, by no call of a store, by no command and by no function, those of
+// the control plane included.
+func TestASidecarKeepsToItsLocation(t *testing.T) {
+	server, control := openStages(t)
 	owner := clientOf(t, server, storetest.ControlUser, storetest.ControlPassword)
 	before := everything(t, owner)
 
-	if _, err := sidecar.Commit(t.Context(), put("attempt")); !errors.Is(err, redisstore.ErrRefused) {
-		t.Errorf("committing: error %v, want ErrRefused", err)
+	user := storetest.SidecarUserOf("{p1}/dev")
+	sidecar := open(t, server.URLOf(user, storetest.SidecarPassword), redisstore.AsSidecar())
+	for doing, call := range beyond(t, sidecar) {
+		if err := call(); !errors.Is(err, redisstore.ErrRefused) {
+			t.Errorf("%s: error %v, want ErrRefused", doing, err)
+		}
 	}
-	name := admin.EvidenceName{Experiment: web + "/experiments/strict", UID: "u1"}
-	if err := sidecar.DropEvidence(t.Context(), name); !errors.Is(err, redisstore.ErrRefused) {
-		t.Errorf("dropping evidence: error %v, want ErrRefused", err)
-	}
-	attacker := clientOf(t, server, storetest.SidecarUser, storetest.SidecarPassword)
-	for _, command := range attempts(t) {
+	attacker := clientOf(t, server, user, storetest.SidecarPassword)
+	loadAnything(t, owner)
+	for _, command := range attempts(libraryOf(t, owner)) {
 		if err := attacker.Do(t.Context(), command...).Err(); !isDenied(err) {
-			t.Errorf("%.80q: error %v, want one that says the user has no permission", fmt.Sprint(command...), err)
+			t.Errorf("%.120q: error %v, want one that says the user has no permission", fmt.Sprint(command...), err)
 		}
 	}
 	if diff := cmp.Diff(before, everything(t, owner)); diff != "" {
 		t.Errorf("the sidecar's user has changed (-before +after):\n%s", diff)
 	}
-	if got, err := sidecar.Load(t.Context(), location); err != nil || len(got.Policies) != 1 {
+	if got, err := sidecar.Load(t.Context(), stage("dev")); err != nil || len(got.Policies) != 1 {
 		t.Errorf("it loads %d policies, %v", len(got.Policies), err)
+	}
+	if nodes, err := control.Nodes(t.Context(), stage("prod")); err != nil || len(nodes) != 1 {
+		t.Errorf("prod has %d nodes, %v", len(nodes), err)
 	}
 }
 
-// attempts are commands by which who has a sidecar's password may try to change what is
-// enforced, or what others may do.
-func attempts(t *testing.T) (out [][]any) {
+// anything is a function that runs any command, and anything_ro one that reads: what a library
+// of the control plane could do at most for who calls it.
+const anything = "anything"
+
+func loadAnything(t *testing.T, owner *redis.Client) {
 	t.Helper()
-	const p = "understudy:{p1}:"
-	stream := p + "changes:" + string(location)
-	for _, write := range [][]any{
-		{"SET", p + "sequence", "9"}, {"HSET", p + "values", string(web), "x"}, {"HDEL", p + "values", string(web)},
-		{"HSET", p + "versions", string(web), "9 0 x"}, {"HDEL", p + "versions", string(web)},
-		{"ZADD", p + "index", "0", "a b"}, {"ZREM", p + "index", "a b"}, {"ZADD", p + "expiries", "0", "a b"},
-		{"XADD", stream, "*", "nonce", "n"}, {"XTRIM", stream, "MAXLEN", "0"}, {"XSETID", stream, "9-0"},
-		{"DEL", p + "values"}, {"UNLINK", p + "values"}, {"PEXPIRE", p + "values", "1"}, {"EXPIREAT", p + "values", "1"},
-		{"RENAME", p + "nodes:" + string(location), p + "values"}, {"COPY", p + "evidence", p + "values", "REPLACE"},
-		{"RESTORE", p + "values", "0", "x"}, {"SET", p + "done:next", "1"}, {"HSET", p + "evidence:u1:settled", "version", "9"},
-		{"SORT", p + "index", "STORE", p + "values"}, {"HSET", "elsewhere", "a", "b"},
-		// Names that look like those which it may write.
-		{"HSET", p + "values:nodes:x", "a", "b"}, {"HSET", p + "x:evidence:u1:values", "a", "b"},
-		{"HSET", p + "changes:projects/p1/locations/x:nodes:y", "a", "b"},
-	} {
-		script := []any{"EVAL", "return redis.call(unpack(ARGV))", 1, write[1]}
-		hidden := []any{"EVAL", "return redis.call(unpack(ARGV))", 0}
-		out = append(out, write, append(script, write...), append(hidden, write...))
-	}
-	commit, err := os.ReadFile("commit.lua")
+	const run = "function(keys, argv) return redis.call(unpack(argv)) end"
+	err := owner.FunctionLoad(t.Context(), "#!lua name=anything\nredis.register_function('anything', "+run+")\n"+
+		"redis.register_function{function_name='anything_ro', callback="+run+", flags={'no-writes'}}").Err()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = append(out, []any{
-		"EVAL", string(commit), 6, p + "sequence", p + "index", p + "versions", p + "values", p + "expiries", p + "done:next",
-		1, "nonce", 100, 3600, 1000, 0, 1, "delete", "projects/locations/policies " + string(web),
-	})
+}
+
+// libraryOf is the name of the library of this version, which a store has loaded.
+func libraryOf(t *testing.T, owner *redis.Client) string {
+	t.Helper()
+	found, err := owner.FunctionList(t.Context(), redis.FunctionListQuery{LibraryNamePattern: "understudy_*"}).Result()
+	if err != nil || len(found) != 1 {
+		t.Fatalf("there are the libraries %+v, %v", found, err)
+	}
+	return found[0].Name
+}
+
+// beyond are calls of a store that are not for the sidecars of dev.
+func beyond(t *testing.T, sidecar *redisstore.Store) map[string]func() error {
+	t.Helper()
+	ctx := t.Context()
+	inDev := admin.Txn{ID: "attempt", Project: "p1", Writes: []admin.Write{admin.Delete{Key: admin.Key(stage("dev").Policy("web"))}}}
+	calls := map[string]func() error{
+		"committing in dev": func() error { _, err := sidecar.Commit(ctx, inDev); return err },
+		"the bindings of the project": func() error {
+			_, err := sidecar.Get(ctx, "projects/p1/iamPolicies/bindings")
+			return err
+		},
+		"all locations": func() error {
+			_, err := sidecar.List(ctx, admin.Query{Collection: "projects/p1/locations/-/policies"})
+			return err
+		},
+		"the evidence of the project":        func() error { _, err := sidecar.EvidenceNames(ctx, "p1"); return err },
+		"settling evidence in dev":           func() error { return sidecar.Settle(ctx, admin.Settlement{EvidenceName: tryIn("dev")}) },
+		"dropping evidence in dev":           func() error { return sidecar.DropEvidence(ctx, tryIn("dev")) },
+		"reading evidence in dev":            func() error { _, err := sidecar.Evidence(ctx, tryIn("dev"), nil); return err },
+		"loading prod":                       func() error { _, err := sidecar.Load(ctx, stage("prod")); return err },
+		"following prod":                     func() error { _, err := sidecar.Next(ctx, stage("prod"), authz.Cursor{}); return err },
+		"reading the nodes of prod":          func() error { _, err := sidecar.Nodes(ctx, stage("prod")); return err },
+		"removing the node of prod":          func() error { return sidecar.Leave(ctx, stage("prod").Node("n")) },
+		"reporting itself as a node of prod": func() error { return report(t, sidecar, "prod") },
+		"publishing evidence of prod": func() error {
+			_, err := sidecar.Publish(ctx, stage("prod").Node("n"), counted(1))
+			return err
+		},
+	}
+	for _, id := range []string{"dev", "prod"} {
+		for _, key := range []admin.Key{admin.ConfigOf(admin.Key(stage(id))), admin.IAMPolicyOf(admin.Key(stage(id))), admin.Key(stage(id).Policy("web")) + "/revisions/r"} {
+			calls["reading "+string(key)] = func() error { _, err := sidecar.Get(ctx, key); return err }
+		}
+	}
+	return calls
+}
+
+// attempts are commands by which who has the password of dev's sidecars may try to read what
+// is not for them, to change what is enforced, or what others may do.
+func attempts(library string) (out [][]any) {
+	const ofProject, dev, prod = "understudy:{p1}:", "understudy:{p1}/dev/", "understudy:{p1}/prod/"
+	web := string(stage("dev").Policy("web"))
+	for _, command := range [][]any{
+		{"SET", ofProject + "sequence", "9"}, {"SET", ofProject + "done:next", "1"}, {"SADD", ofProject + "locations", "x"},
+		{"HGET", ofProject + "values", "projects/p1/iamPolicies/bindings"}, {"XRANGE", prod + "feed/changes", "-", "+"},
+		{"HSET", dev + "feed/values", web, "x"}, {"HDEL", dev + "feed/values", web}, {"HSET", dev + "feed/versions", web, "9 0 x"},
+		{"HDEL", dev + "feed/versions", web}, {"ZADD", dev + "feed/index", "0", "a b"}, {"ZREM", dev + "feed/index", "a b"},
+		{"ZADD", dev + "feed/expiries", "0", "a b"}, {"XADD", dev + "feed/changes", "*", "nonce", "n"},
+		{"XTRIM", dev + "feed/changes", "MAXLEN", "0"}, {"XSETID", dev + "feed/changes", "9-0"}, {"DEL", dev + "feed/values"},
+		{"UNLINK", dev + "feed/values"}, {"PEXPIRE", dev + "feed/values", "1"}, {"EXPIREAT", dev + "feed/values", "1"},
+		{"RENAME", dev + "reports/nodes", dev + "feed/values"}, {"COPY", dev + "reports/evidence", dev + "feed/values", "REPLACE"},
+		{"RESTORE", dev + "feed/values", "0", "x"}, {"SORT", dev + "feed/index", "STORE", dev + "feed/values"},
+		{"HSET", dev + "feed/evidence/uid-1/serials", "t", "9"}, {"HSET", dev + "control/evidence/uid-1/settled", "version", "9"},
+		{"HGET", dev + "control/values", string(stage("dev")) + "/config"}, {"HSET", dev + "control/values", "a", "b"}, {"HSET", "elsewhere", "a", "b"},
+		{"HGET", prod + "feed/values", string(stage("prod").Policy("web"))}, {"HGET", prod + "control/values", string(stage("prod")) + "/config"},
+		{"HSET", prod + "reports/nodes", "n", "x"}, {"ZADD", prod + "reports/heartbeats", "0", "n"}, {"HDEL", prod + "reports/nodes", "n"},
+		{"HSET", prod + "reports/evidence/uid-1/values", "t", "x"}, {"SADD", prod + "reports/evidence", "x"},
+		// Names that look like those which it may write.
+		{"HSET", "understudy:{p1}/dev:reports/x", "a", "b"}, {"HSET", "understudy:{p1}/devel/reports/nodes", "a", "b"},
+		{"HSET", "understudy:{p1}/x/dev/reports/nodes", "a", "b"}, {"HSET", "understudy:{p2}/dev/reports/nodes", "a", "b"},
+		{"HSET", "x:understudy:{p1}/dev/reports/nodes", "a", "b"}, {"HSET", dev + "control/reports/x", "a", "b"},
+	} {
+		// Alone, and by a function that does anything: with the key, with another one and with none.
+		out = append(out, command, append([]any{"FCALL", anything, 1, command[1]}, command...),
+			append([]any{"FCALL", anything, 1, dev + "reports/x"}, command...), append([]any{"FCALL", anything, 0}, command...),
+			append([]any{"FCALL_RO", anything + "_ro", 1, dev + "feed/values"}, command...))
+	}
+	const own = dev + "reports/"
+	out = append(out,
+		// The functions of the control plane, on keys that it may write.
+		[]any{
+			"FCALL", library + "_commit", 7, own + "a", own + "b", own + "c", dev + "feed/index", dev + "feed/versions", dev + "feed/values", own + "d",
+			1, "nonce", 100, 3600, 1000, 1, "dev", 0, 1, "delete", 1, "projects/locations/policies " + web,
+		},
+		[]any{"FCALL", library + "_settle", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1", 0, "sum", 1000},
+		[]any{"FCALL", library + "_drop", 6, own + "evidence", own + "a", own + "b", own + "c", own + "d", own + "e", "x uid-1"},
+	)
 	for _, command := range []string{
-		"FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "KEYS *", "SCAN 0", "CONFIG SET dir /", "CONFIG GET *", "ACL LIST", "ACL SETUSER understudy-sidecar +@all",
-		"SCRIPT FLUSH", "SCRIPT LOAD x", "FUNCTION LOAD x", "FUNCTION FLUSH", "FCALL f 0", "MULTI", "SUBSCRIBE c", "PUBLISH c x", "MONITOR",
-		"CLIENT KILL TYPE normal", "CLIENT LIST", "REPLICAOF NO ONE", "SHUTDOWN", "SAVE", "MIGRATE h 1 k 0 1", "GET understudy:{p1}:sequence",
+		"FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "KEYS *", "SCAN 0", "CONFIG SET dir /", "CONFIG GET *", "ACL LIST", "ACL SETUSER understudy-sidecar-dev +@all",
+		"SCRIPT FLUSH", "SCRIPT LOAD x", "SCRIPT KILL", "EVALSHA x 0", "FUNCTION LOAD x", "FUNCTION FLUSH", "FUNCTION DELETE x", "FUNCTION LIST", "FUNCTION DUMP",
+		"FUNCTION RESTORE x", "FUNCTION KILL", "FUNCTION STATS", "MULTI", "SUBSCRIBE c", "PUBLISH c x", "MONITOR", "CLIENT KILL TYPE normal", "CLIENT LIST",
+		"REPLICAOF NO ONE", "SHUTDOWN", "SAVE", "MIGRATE h 1 k 0 1", "GET understudy:{p1}:sequence", "SMEMBERS understudy:{p1}:locations", "EVAL return 0", "EVAL_RO return 0",
 	} {
 		var words []any
 		for _, word := range strings.Fields(command) {
@@ -193,9 +320,10 @@ func attempts(t *testing.T) (out [][]any) {
 	return out
 }
 
-// isDenied reports whether Redis refused a command for who asked, alone or in a script.
+// isDenied reports whether Redis refused a command for who asked, alone or in a function.
 func isDenied(err error) bool {
-	return err != nil && (strings.HasPrefix(err.Error(), "NOPERM ") || strings.Contains(err.Error(), "The user executing the script can't"))
+	return err != nil && (strings.HasPrefix(err.Error(), "NOPERM ") ||
+		strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script: "))
 }
 
 // clientOf is a client of a user.

@@ -81,7 +81,7 @@ func (w *watches) watch(location authz.Location, watched *watch) {
 		}
 		// What it read, or why it could not, the followers find out themselves.
 		_ = w.client.XRead(context.Background(), &redis.XReadArgs{
-			Streams: []string{keysOf(string(location)).changes(location), strconv.FormatInt(from, 10)},
+			Streams: []string{keysOf(string(location)).changes(), strconv.FormatInt(from, 10)},
 			Count:   1,
 			Block:   watchTime,
 		}).Err()

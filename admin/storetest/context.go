@@ -27,8 +27,10 @@ func testContextDone(s *subject) {
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	for method, call := range map[string]func() error{
-		"Get":  func() error { _, err := s.Get(ctx, a); return err },
-		"List": func() error { _, err := s.List(ctx, admin.Query{Collection: s.policies()}); return err },
+		"Get":           func() error { _, err := s.Get(ctx, a); return err },
+		"Summaries":     func() error { _, err := s.Summaries(ctx, s.policy("a")); return err },
+		"ListSummaries": func() error { _, err := s.ListSummaries(ctx, admin.Query{Collection: s.policies()}); return err },
+		"List":          func() error { _, err := s.List(ctx, admin.Query{Collection: s.policies()}); return err },
 		"Commit": func() error {
 			_, err := s.Commit(ctx, s.txn(nil, admin.Delete{Key: a}))
 			return err

@@ -141,12 +141,15 @@ func (s *subject) checkDamaged(r admin.Record, key admin.Key) {
 
 // testReadDamaged reads a damaged record among whole ones, by key and in a list. It is
 // reported as damaged, in its place, and the others are whole: an error of the whole call
-// would make every list of the collection fail until somebody finds the record.
+// would make every list of the collection fail until somebody finds the record. Its summary,
+// be it whole, does not stand for it.
 func testReadDamaged(s *subject, damage func(admin.Key)) {
 	for _, id := range []string{"a", "b", "c"} {
-		s.put(admin.Put{Key: s.policy(id), Value: policy(id), Etag: id})
+		s.put(admin.Put{Key: s.policy(id), Value: policy(id), Etag: id, Summary: []byte("summary")})
 	}
 	damage(s.policy("b"))
+	s.checkDamaged(admin.Record(s.short(s.policy("b"))), s.policy("b"))
+	s.checkDamaged(admin.Record(s.shortList(admin.Query{Collection: s.policies()})[1]), s.policy("b"))
 	listed := s.list(admin.Query{Collection: s.policies()})
 	records, err := s.Get(s.Context(), s.policy("a"), s.policy("b"), s.policy("c"), s.policy("none"))
 	if err != nil || len(listed) != 3 || len(records) != 4 {

@@ -20,6 +20,7 @@ var raceTests = []test{
 	{"NoOrphan", testNoOrphan},
 	{"Limit", testLimit},
 	{"Halves", testHalves},
+	{"AllLocations", testAllLocations},
 }
 
 // together runs f n times at once and waits for all.
@@ -56,7 +57,8 @@ func testOneEtag(s *subject) {
 		var winners atomic.Int64
 		var winner atomic.Value
 		together(64, func(i int) {
-			value := fmt.Sprintf("%d", i)
+			// Digits alone may be a message, to which its name would be added.
+			value := fmt.Sprintf("writer %d", i)
 			txn := s.txn([]admin.Condition{admin.Exists{Key: a, Etag: fmt.Sprintf("e%d", round)}},
 				admin.Put{Key: a, Value: []byte(value), Etag: fmt.Sprintf("e%d", round+1)})
 			if s.won(txn) {
@@ -231,4 +233,29 @@ func checkHalves(live, next string) error {
 		return fmt.Errorf("live policy %d with experiment %q", n, next)
 	}
 	return nil
+}
+
+// testAllLocations lists a collection of all locations while Txns go on, each of which adds a
+// record to one location and another one to a new location: a list has both or neither, as
+// one instant has.
+func testAllLocations(s *subject) {
+	const count = 50
+	locations := admin.Key("projects/" + s.project).In("locations")
+	key := func(location string, i int) admin.Key {
+		return locations.Key(location).In("policies").Key(fmt.Sprintf("p%d", i))
+	}
+	var made sync.WaitGroup
+	defer made.Wait()
+	made.Go(func() {
+		for i := range count {
+			s.put(admin.Put{Key: key("first", i)}, admin.Put{Key: key(fmt.Sprintf("l%d", i), i)})
+		}
+	})
+	for seen := 0; seen < 2*count; {
+		names := s.names(admin.Query{Collection: locations.Key(admin.Wildcard).In("policies")})
+		if len(names)%2 != 0 || len(names) < seen {
+			s.Fatalf("%d are listed after %d, which is half of what a Txn made: %v", len(names), seen, names)
+		}
+		seen = len(names)
+	}
 }

@@ -55,6 +55,7 @@ func Run(t *testing.T, open Open, damages map[string]Damage) {
 		{"Writes", writeTests},
 		{"Collections", collectionTests},
 		{"Reads", readTests},
+		{"Summaries", summaryTests},
 		{"Expiry", expiryTests},
 		{"Races", raceTests},
 		{"Feed", feedTests},
