@@ -10,6 +10,7 @@ import (
 
 	"understudy/admin/access"
 	"understudy/admin/apierror"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 )
 
@@ -58,10 +59,11 @@ func (u *UI) confirmCommit(r *http.Request) (*view, error) {
 	return &view{
 		Title: "Commit " + id(name) + "?", Kicker: "Nothing is done yet", Asks: true,
 		Crumbs: append(crumbs(name), link{id(name), address(name)}), Location: locationOf(name), Tab: "policies",
-		Parts: []part{
+		Parts: append(append([]part{
 			{ID: "commit", Page: "commit", Data: t},
-			{ID: "requirements", Page: "requirements", Data: t.Report.Requirements},
-		},
+			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
+		}, reportParts(t.Report, r.URL.Query())...),
+			part{ID: "text", Page: "text", Data: comparedText(t.Policy, t.Experiment.Policy, t.Report)}),
 	}, nil
 }
 
@@ -103,11 +105,15 @@ func (u *UI) changedMeanwhile(r *http.Request, name, etag, parent string, cause 
 	if err != nil {
 		return nil, err
 	}
+	may, err := u.permitted(r.Context(), t.Policy.Name, access.RevisionsList)
+	if err != nil {
+		return nil, err
+	}
 	return &view{
 		Title: "Not committed: it has changed", Kicker: "Nothing was done", Asks: true,
 		Crumbs: append(crumbs(name), link{id(name), address(name)}), Location: locationOf(name), Tab: "policies",
 		Parts: []part{{ID: "changed", Page: "changed", Data: changed{
-			trial: t, Message: status.Convert(cause).Message(), Etag: etag, ParentEtag: parent, Creator: u.makerOf(r.Context(), t.Policy),
+			trial: t, Message: status.Convert(cause).Message(), Etag: etag, ParentEtag: parent, Creator: u.makerOf(r.Context(), t.Policy, may),
 		}}},
 	}, nil
 }
@@ -121,13 +127,9 @@ type reverted struct {
 // confirmRollback asks whether a policy is to have the content of a revision again.
 func (u *UI) confirmRollback(r *http.Request) (*view, error) {
 	ctx, name := r.Context(), revisionNamed(r)
-	revision, err := u.config.Services.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: name})
+	revision, p, err := u.revisionOf(r)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
-	}
-	p, err := u.config.Services.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: policyOf(name)})
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
+		return nil, err
 	}
 	may, err := u.permitted(ctx, p.Name, access.PoliciesRollback)
 	if err != nil {
@@ -136,7 +138,7 @@ func (u *UI) confirmRollback(r *http.Request) (*view, error) {
 	if !may[access.PoliciesRollback] {
 		return nil, apierror.PermissionDenied(string(access.PoliciesRollback), p.Name)
 	}
-	text := compared{LeftName: "Live policy", RightName: "Revision", left: p, right: revision.Snapshot}
+	text := compared{Title: "What would change", LeftName: "Live policy", RightName: "Revision", left: p, right: revision.Snapshot}
 	return &view{
 		Title: "Roll " + id(p.Name) + " back?", Kicker: "Nothing is done yet", Asks: true,
 		Crumbs: append(crumbs(p.Name), link{id(p.Name), address(p.Name)}), Location: locationOf(name), Tab: "policies",

@@ -18,7 +18,7 @@ import (
 )
 
 // fields are the hidden fields and the boxes of the form of a page that is posted to an address.
-func fields(t *testing.T, page, address string) url.Values {
+func fields(t testing.TB, page, address string) url.Values {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
 	if err != nil {
@@ -46,7 +46,7 @@ func fields(t *testing.T, page, address string) url.Values {
 // submit posts the form of a page as it is.
 func (s *site) submit(page, address string) answer {
 	s.Helper()
-	return s.post(address, fields(s.T, page, address))
+	return s.post(address, fields(s.TB, page, address))
 }
 
 // TestCommit commits what was seen, and shows when every sidecar enforces it.
@@ -183,6 +183,27 @@ func TestACommitOfWhatIsNotReady(t *testing.T) {
 	}
 }
 
+// TestACommitThatNobodyJudged is not called ready, though all that the location requires is met:
+// its requirements say nothing about who is let in.
+func TestACommitThatNobodyJudged(t *testing.T) {
+	s := newSite(t)
+	s.rehearsed()
+	s.require(&adminpb.CommitRequirements{MinRequestCount: 10, MaxNewlyDeniedCount: proto.Int64(0)})
+	s.publish("n1", &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 20, NewlyAllowed: 2}})
+	for _, more := range []string{"", "/commit"} {
+		page := textOf(t, s.page(trial, more))
+		if !strings.Contains(page, "Look first") || strings.Contains(page, "Ready") {
+			t.Errorf("%s: the verdict is not to look first:\n%s", more, page)
+		}
+		if want := "Both requirements are met, but no requirement is about newly-allowed"; !strings.Contains(page, want) {
+			t.Errorf("%s: the page does not say %q:\n%s", more, want, page)
+		}
+	}
+	if confirm := s.page(trial, "/commit"); !strings.Contains(confirm, "Commit all the same") || strings.Contains(confirm, `class="main"`) {
+		t.Errorf("the commit is offered as if it were ready:\n%s", confirm)
+	}
+}
+
 // TestStartStopAndRollback do what their forms say.
 func TestStartStopAndRollback(t *testing.T) {
 	s := newSite(t)
@@ -253,6 +274,13 @@ func TestPromotion(t *testing.T) {
 		t.Errorf("what has changed: got %d, want 409", stale.code)
 	}
 	checkPage(t, "stale", stale)
+	fixed := s.page(location, "/promote")
+	if _, err := s.server.UpdatePolicy(t.Context(), &adminpb.UpdatePolicyRequest{Policy: &adminpb.Policy{Name: next + "/policies/shop", DisplayName: "hot fix"}}); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.submit(fixed, address); a.code != http.StatusConflict || s.policyAt(next+"/policies/shop").DisplayName != "hot fix" {
+		t.Errorf("what it replaces has changed: got %d, want 409, and %q is live", a.code, s.policyAt(next+"/policies/shop").DisplayName)
+	}
 	form := fields(t, s.page(location, "/promote"), address)
 	form["policy"] = slices.DeleteFunc(form["policy"], func(p string) bool { return !strings.HasPrefix(p, "new ") })
 	if a := s.post(address, form); a.code != http.StatusSeeOther || !strings.HasPrefix(a.header.Get("Location"), "/ui/"+next+"/operations/") {
@@ -284,7 +312,8 @@ func TestWhatOneMayNotDoIsNotOffered(t *testing.T) {
 	s := newSiteFor(t, "owner", "viewer", "experimenter", "committer", "stranger")
 	s.rehearsed()
 	s.policyIn("projects/p1/locations/prod", "other", "package envoy.authz\n\nallow := true\n")
-	if _, err := s.server.UpdateConfig(t.Context(), &adminpb.UpdateConfigRequest{Config: &adminpb.Config{Name: location + "/config", NextLocation: "projects/p1/locations/prod"}}); err != nil {
+	owner := access.NewContext(t.Context(), access.Principal{Member: "token:owner"})
+	if _, err := s.server.UpdateConfig(owner, &adminpb.UpdateConfigRequest{Config: &adminpb.Config{Name: location + "/config", NextLocation: "projects/p1/locations/prod"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.server.UpdatePolicy(t.Context(), &adminpb.UpdatePolicyRequest{Policy: &adminpb.Policy{Name: policy, DisplayName: "second"}}); err != nil {
@@ -307,6 +336,22 @@ func TestWhatOneMayNotDoIsNotOffered(t *testing.T) {
 		checkPage(t, c.member+c.path, a)
 		if page := textOf(t, a.body); a.code != http.StatusForbidden || !strings.Contains(page, "Permission "+c.permission) || !strings.Contains(page, trial) {
 			t.Errorf("%s posts %s: got %d\n%s", c.member, c.path, a.code, page)
+		}
+	}
+	// Whatever is wrong with a form, and on what is not there, who may not is refused alike.
+	for _, member := range []string{"viewer", "stranger"} {
+		for path, missing := range map[string]string{
+			trial + "/commit": trial + "none/commit", location + "/promote": location + "none/promote",
+			policy + "/revisions/r1/rollback": policy + "none/revisions/r1/rollback",
+		} {
+			for name, form := range map[string]url.Values{
+				"empty": {}, "with nonsense": {"etag": {"x"}, "policy": {"x"}, "to": {"x"}}, "too large": {"etag": {strings.Repeat("x", 100_000)}},
+			} {
+				there, gone := s.as(member).post("/ui/"+path, form), s.as(member).post("/ui/"+missing, form)
+				if there.code != http.StatusForbidden || gone.code != http.StatusForbidden {
+					t.Errorf("%s posts %s, %s: got %d, and %d for what is missing; want 403", member, path, name, there.code, gone.code)
+				}
+			}
 		}
 	}
 	if a := s.as("viewer").get("/ui/" + trial + "/commit"); a.code != http.StatusForbidden {

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
+	"understudy/admin/policydiff"
 	adminpb "understudy/admin/v1"
 )
 
@@ -21,48 +19,12 @@ const (
 	valueShown       = 200
 )
 
-// difference is something of the content beside modules in which two policies differ.
-type difference struct {
-	// Name is what it is, such as data.callers.stock. The values are empty where a side has
-	// none.
-	Name, Left, Right string
-}
-
-// contentDifferences are those of two policies: names, rules, data, exempted projects and
-// annotations.
-func contentDifferences(left, right *adminpb.Policy) []difference {
-	var d differences
-	d.add("display name", left.GetDisplayName(), right.GetDisplayName())
-	d.rules(left.GetRules(), right.GetRules())
-	d.value("data", structpb.NewStructValue(left.GetData()), structpb.NewStructValue(right.GetData()))
-	d.add("exempted projects", strings.Join(left.GetExemptedProjects(), ", "), strings.Join(right.GetExemptedProjects(), ", "))
-	for _, key := range keysOf(left.GetAnnotations(), right.GetAnnotations()) {
-		d.add("annotation "+key, left.GetAnnotations()[key], right.GetAnnotations()[key])
+// shownValues are the values that a page has room for, and how many more there are.
+func shownValues(all []policydiff.Value) (shown []policydiff.Value, more int) {
+	for _, v := range all[:min(len(all), differencesShown)] {
+		shown = append(shown, policydiff.Value{Path: shortened(v.Path), Left: shortened(v.Left), Right: shortened(v.Right)})
 	}
-	return d
-}
-
-// differences are found one after the other.
-type differences []difference
-
-// add notes two texts, if they differ.
-func (d *differences) add(name, left, right string) {
-	if left != right && len(*d) < differencesShown {
-		*d = append(*d, difference{shortened(name), shortened(left), shortened(right)})
-	}
-}
-
-// rules compares the chains by their places: their order is what they mean.
-func (d *differences) rules(left, right []*adminpb.PolicyRule) {
-	at := func(rules []*adminpb.PolicyRule, i int) string {
-		if i >= len(rules) {
-			return ""
-		}
-		return ruleText(rules[i])
-	}
-	for i := range max(len(left), len(right)) {
-		d.add("rule "+strconv.Itoa(i+1), at(left, i), at(right, i))
-	}
+	return shown, len(all) - len(shown)
 }
 
 // ruleText is a rule as JSON has it.
@@ -72,33 +34,6 @@ func ruleText(r *adminpb.PolicyRule) string {
 		return "a rule"
 	}
 	return strings.Join(strings.Fields(string(text)), " ")
-}
-
-// value compares two values of the data, and goes down to where they differ.
-func (d *differences) value(path string, left, right *structpb.Value) {
-	if len(*d) >= differencesShown || proto.Equal(left, right) {
-		return
-	}
-	l, r := left.GetStructValue(), right.GetStructValue()
-	if l == nil || r == nil {
-		d.add(path, jsonOf(left), jsonOf(right))
-		return
-	}
-	for _, key := range keysOf(l.Fields, r.Fields) {
-		d.value(path+"."+key, l.Fields[key], r.Fields[key])
-	}
-}
-
-// jsonOf is a value as JSON, empty if there is none.
-func jsonOf(v *structpb.Value) string {
-	if v == nil {
-		return ""
-	}
-	text, err := protojson.Marshal(v)
-	if err != nil {
-		return "a value"
-	}
-	return string(text)
 }
 
 // keysOf are the keys of both maps, sorted.

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"understudy/admin/access"
 	"understudy/admin/report"
@@ -105,6 +106,9 @@ func (t *trial) Blocked() bool { return !t.Report.RequirementsMet }
 type numbers struct {
 	Compared int64
 	Cells    []cell
+	// Dropped is how many requests were not compared, with their share of all and why.
+	Dropped           int64
+	DroppedShare, Why string
 }
 
 // cell is one number.
@@ -124,7 +128,12 @@ var classes = map[adminpb.Report_Kind]string{
 
 // numbersOf are those of a report.
 func numbersOf(r *adminpb.Report) numbers {
-	out := numbers{Compared: r.RequestCount}
+	out := numbers{Compared: r.RequestCount, Dropped: r.DroppedCount, DroppedShare: verdict.Share(r.DroppedCount, r.RequestCount+r.DroppedCount)}
+	var reasons []string
+	for _, d := range r.Drops {
+		reasons = append(reasons, report.Number(d.RequestCount)+" "+strings.ReplaceAll(d.Reason, "_", " "))
+	}
+	out.Why = strings.Join(reasons, ", ")
 	add := func(name, class string, n int64) {
 		out.Cells = append(out.Cells, cell{Name: name, Class: class, Number: n, Share: verdict.Share(n, r.RequestCount)})
 	}

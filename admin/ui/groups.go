@@ -12,7 +12,7 @@ import (
 )
 
 // groupsOpen is up to how many groups are open from the start.
-const groupsOpen = 2
+const groupsOpen = 5
 
 // group is a group of differences as the table shows it.
 type group struct {

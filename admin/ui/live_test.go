@@ -12,7 +12,7 @@ import (
 
 // stream is a page that is live.
 type stream struct {
-	*testing.T
+	testing.TB
 	lines *bufio.Scanner
 	close func()
 }
@@ -45,7 +45,7 @@ func (s *site) listen(path string) *stream {
 	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != "text/event-stream" {
 		s.Fatalf("got %d, %s", response.StatusCode, got)
 	}
-	return &stream{s.T, bufio.NewScanner(response.Body), func() { _ = response.Body.Close() }}
+	return &stream{s.TB, bufio.NewScanner(response.Body), func() { _ = response.Body.Close() }}
 }
 
 // next is the data of the next event of a kind; empty if the stream has ended.

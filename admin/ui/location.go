@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,116 +15,16 @@ import (
 	"understudy/authz"
 )
 
-const (
-	// policiesShown is how many policies a page has, and reportsShown of how many
-	// experiments it reads the reports: each is a sum over all sidecars.
-	policiesShown = 50
-	reportsShown  = 40
-	// nodesShown is how many sidecars are listed.
-	nodesShown = 200
-)
+// nodesShown is how many sidecars are listed.
+const nodesShown = 200
 
-// location is the view of the policies of a location.
-func (u *UI) location(r *http.Request) (*view, error) {
-	name := locationNamed(r)
-	list, err := u.config.Services.ListPolicies(r.Context(), &adminpb.ListPoliciesRequest{
-		Parent: name, PageSize: policiesShown, PageToken: r.URL.Query().Get("page"),
-	})
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it is for the caller
-	}
-	sidecars, err := u.sidecars(r.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	policies, err := u.policyRows(r.Context(), list.Policies, sidecars)
-	if err != nil {
-		return nil, err
-	}
-	others, err := u.locations(r.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	return &view{
-		Title: id(name), Kicker: "Policies of the location", Location: name, Tab: "policies",
-		Parts: []part{
-			{ID: "locations", Page: "locations", Data: others},
-			{ID: "policies", Page: "policies", Data: policyTable{Location: name, Rows: policies, Next: list.NextPageToken, Damaged: list.Unreachable}},
-			{ID: "sidecars", Page: "sidecars", Data: sidecars},
-		},
-	}, nil
-}
-
-// policyTable is the table of policies.
-type policyTable struct {
-	Location string
-	Rows     []policyRow
-	// Next is the token of the next page.
-	Next string
-	// Damaged are the names of policies that cannot be read.
-	Damaged []string
-}
-
-// policyRow is a policy in the table.
-type policyRow struct {
-	*adminpb.Policy
-	// Creator is who made the revision; empty if that is not known.
-	Creator string
-	// Enforced says on how many sidecars.
-	Enforced enforced
-	// Experiments are those of the policy. Denied says that they may not be seen.
-	Experiments []experimentRow
-	Denied      bool
-}
-
-// experimentRow is an experiment in the table.
-type experimentRow struct {
-	*adminpb.PolicyExperiment
-	State state
-	// Report is what it has shown; nil if that was not read.
-	Report *adminpb.Report
-	// Verdict is that of the report.
-	Verdict verdictView
-	// Differing says how many requests differ, with the gravest kind.
-	Differing string
-}
-
-// policyRows reads what the table says of each policy.
-func (u *UI) policyRows(ctx context.Context, policies []*adminpb.Policy, s sidecars) ([]policyRow, error) {
-	var rows []policyRow
-	left := reportsShown
-	for _, p := range policies {
-		row := policyRow{Policy: p, Creator: u.makerOf(ctx, p), Enforced: s.enforcing(p)}
-		experiments, err := u.experimentRows(ctx, p.Name, &left)
-		if denied(err) {
-			row.Denied = true
-		} else if err != nil {
-			return nil, err
-		}
-		row.Experiments = experiments
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-// experimentRows reads the experiments of a policy, with the reports of as many as are left.
-func (u *UI) experimentRows(ctx context.Context, policy string, left *int) ([]experimentRow, error) {
+// experimentRows reads the experiments of a policy.
+func (u *UI) experimentRows(ctx context.Context, policy string) ([]experimentRow, error) {
 	list, err := u.config.Services.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: policy})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is for the caller
 	}
-	var rows []experimentRow
-	for _, e := range list.PolicyExperiments {
-		row := experimentRow{PolicyExperiment: e, State: stateOf(e)}
-		if *left > 0 && e.PreviewMetadata != nil {
-			*left--
-			if r, err := u.config.Services.GetReport(ctx, &adminpb.GetReportRequest{Name: e.Name + "/report"}); err == nil {
-				row.Report, row.Verdict, row.Differing = r, viewOf(verdict.Of(r)), verdict.Differing(r)
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
+	return u.judged(ctx, list.PolicyExperiments), nil
 }
 
 // state is whether an experiment is previewed, in a word.
@@ -420,10 +319,9 @@ const maxMakers = 4096
 
 func newMakers() *makers { return &makers{of: make(map[string]string)} }
 
-// makerOf is who made the revision that is live, for whoever may read revisions.
-func (u *UI) makerOf(ctx context.Context, p *adminpb.Policy) string {
-	has, err := u.permitted(ctx, p.Name, access.RevisionsGet)
-	if err != nil || !has[access.RevisionsGet] || p.Revision == "" {
+// makerOf is who made the revision that is live, for whoever may list those of the policy.
+func (u *UI) makerOf(ctx context.Context, p *adminpb.Policy, may permissions) string {
+	if !may[access.RevisionsList] || p.Revision == "" {
 		return ""
 	}
 	key := p.Uid + " " + p.Revision
@@ -433,15 +331,19 @@ func (u *UI) makerOf(ctx context.Context, p *adminpb.Policy) string {
 	if known {
 		return creator
 	}
-	revision, err := u.config.Services.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: p.Revision})
-	if err != nil {
+	list, err := u.config.Services.ListPolicyRevisions(ctx, &adminpb.ListPolicyRevisionsRequest{
+		Parent: p.Name, Filter: "name = " + phrase(p.Revision), PageSize: 1,
+	})
+	if err != nil || len(list.PolicyRevisions) == 0 {
 		return ""
 	}
+	revision := list.PolicyRevisions[0]
+	creator = access.Named(revision.Creator, revision.CreatorDisplay)
 	u.makers.mu.Lock()
 	defer u.makers.mu.Unlock()
 	if len(u.makers.of) >= maxMakers {
 		clear(u.makers.of)
 	}
-	u.makers.of[key] = revision.Creator
-	return revision.Creator
+	u.makers.of[key] = creator
+	return creator
 }

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/access"
 	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 )
@@ -84,8 +85,16 @@ func (p *pages) serveAsset(w http.ResponseWriter, r *http.Request) {
 var functions = template.FuncMap{
 	"address": address, "id": id, "shortEtag": shortEtag, "number": report.Number, "share": verdict.Share, "counted": verdict.Counted,
 	"period": verdict.Period, "kindName": verdict.NameOf, "when": when, "day": day, "stamp": stamp,
-	"dict": dict, "join": strings.Join, "upper": upperFirst,
+	"maker": maker, "dict": dict, "join": strings.Join, "upper": upperFirst,
 	"plus": func(a, b int64) int64 { return a + b }, "tone": toneOf,
+}
+
+// maker is who made a resource, with the name for people, if there is one.
+func maker(of interface {
+	GetCreator() string
+	GetCreatorDisplay() string
+}) string {
+	return access.Named(of.GetCreator(), of.GetCreatorDisplay())
 }
 
 // toneOf is that of a policy which every sidecar that has it enforces.

@@ -13,7 +13,8 @@ import (
 // as two plots above each other, each with a scale of its own: a few requests that differ
 // would not be seen beside thousands that do not.
 
-// The plot in its own units. A minute is minuteWidth wide.
+// The bars in their own units, which are stretched to the room that a plot has; its texts are
+// not. A minute is minuteWidth wide.
 const (
 	minutes     = 60
 	minuteWidth = 12
@@ -45,9 +46,10 @@ type plot struct {
 	Bars      []bar
 	// Top is the number at the top of the scale, and Sum that of the whole hour.
 	Top, Sum int64
-	Ticks    []tick
-	Width    int
-	Height   int
+	// Ticks are the times at the end of each quarter.
+	Ticks  []string
+	Width  int
+	Height int
 }
 
 // bar is a rectangle with what it stands for.
@@ -55,12 +57,6 @@ type bar struct {
 	X, Y, Height float64
 	Width        int
 	Class, Title string
-}
-
-// tick is a time at the axis.
-type tick struct {
-	X    int
-	Text string
 }
 
 // plotsOf are those of a report.
@@ -117,9 +113,8 @@ func (p *plots) add(point *adminpb.Report_Point, end time.Time) {
 // newPlot is a plot of the hour that ends with a minute.
 func newPlot(id, title string, end time.Time) plot {
 	p := plot{ID: id, Title: title, Width: minutes * minuteWidth, Height: plotHeight}
-	for back := 0; back < minutes; back += 15 {
-		at := end.Add(-time.Duration(back) * time.Minute)
-		p.Ticks = append(p.Ticks, tick{X: (minutes - 1 - back) * minuteWidth, Text: at.UTC().Format("15:04")})
+	for back := 45; back >= 0; back -= 15 {
+		p.Ticks = append(p.Ticks, end.Add(-time.Duration(back)*time.Minute).UTC().Format("15:04"))
 	}
 	return p
 }
@@ -137,15 +132,8 @@ func (p *plot) draw(x float64, below, n int64, class, title string) {
 	p.Bars = append(p.Bars, bar{X: x + 1, Y: max(0, float64(p.Height)-float64(below)*scale-height), Width: minuteWidth - 2, Height: height, Class: class, Title: title})
 }
 
-// room is what is around the bars: the numbers of the scale on the left, the times below.
-const roomLeft, roomRight, roomTop, roomBelow = 52, 16, 10, 24
-
-// ViewBox is that of the SVG. Half is the middle of the scale, and LabelY where times are.
-func (p plot) ViewBox() string {
-	return fmt.Sprintf("%d %d %d %d", -roomLeft, -roomTop, p.Width+roomLeft+roomRight, p.Height+roomTop+roomBelow)
-}
-func (p plot) Half() int   { return p.Height / 2 }
-func (p plot) LabelY() int { return p.Height + roomBelow - 6 }
+// Half is the middle of the scale.
+func (p plot) Half() int { return p.Height / 2 }
 
 // Says is the plot in a sentence, for who does not see it.
 func (p plot) Says() string {

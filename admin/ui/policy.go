@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"understudy/admin/access"
+	"understudy/admin/history"
 	adminpb "understudy/admin/v1"
 )
 
@@ -29,6 +30,8 @@ type policyView struct {
 // revisionRow is a revision in the list.
 type revisionRow struct {
 	*adminpb.PolicyRevision
+	// How says how it became live.
+	How      string
 	Live     bool
 	Rollback bool
 }
@@ -51,9 +54,12 @@ func (u *UI) policy(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := policyView{Policy: p, Creator: u.makerOf(ctx, p), Enforced: sidecars.enforcing(p)}
-	left := reportsShown
-	if v.Experiments, err = u.experimentRows(ctx, name, &left); denied(err) {
+	may, err := u.permitted(ctx, name, access.RevisionsList)
+	if err != nil {
+		return nil, err
+	}
+	v := policyView{Policy: p, Creator: u.makerOf(ctx, p, may), Enforced: sidecars.enforcing(p)}
+	if v.Experiments, err = u.experimentRows(ctx, name); denied(err) {
 		v.Denied = true
 	} else if err != nil {
 		return nil, err
@@ -88,7 +94,7 @@ func (u *UI) revisions(r *http.Request, p *adminpb.Policy) (out revisions, err e
 	}
 	for _, revision := range list.PolicyRevisions {
 		last, deleted := revision.Name == p.Revision, p.DeleteTime != nil
-		out.Rows = append(out.Rows, revisionRow{revision, last && !deleted, !last && !deleted && may[access.PoliciesRollback]})
+		out.Rows = append(out.Rows, revisionRow{revision, history.Of(revision), last && !deleted, !last && !deleted && may[access.PoliciesRollback]})
 	}
 	out.More = list.NextPageToken != ""
 	return out, nil

@@ -3,6 +3,8 @@ package ui
 import (
 	"net/http"
 	"net/url"
+
+	adminpb "understudy/admin/v1"
 )
 
 // The collections of names, as patterns have them.
@@ -13,14 +15,17 @@ const (
 	inRevision   = inPolicy + "/revisions/{revisions}"
 )
 
-// routes are all addresses. A form is posted to the address of the page that has it.
+// routes are all addresses. A form is posted to the address of the page that has it, and makes one
+// call of the API on what the address names.
 func (u *UI) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	get := func(pattern string, make func(*http.Request) (*view, error)) {
 		mux.HandleFunc("GET "+Root+pattern, func(w http.ResponseWriter, r *http.Request) { u.show(w, r, make) })
 	}
-	post := func(pattern string, do func(*http.Request) (*url.URL, *view, error)) {
-		mux.HandleFunc("POST "+Root+pattern, func(w http.ResponseWriter, r *http.Request) { u.do(w, r, do) })
+	post := func(pattern, method string, named func(*http.Request) string, do func(*http.Request) (*url.URL, *view, error)) {
+		mux.HandleFunc("POST "+Root+pattern, func(w http.ResponseWriter, r *http.Request) {
+			u.do(w, r, func() error { return u.authorize(r, method, named(r)) }, do)
+		})
 	}
 	mux.HandleFunc("GET "+Root+"{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, address(u.config.Location), http.StatusFound)
@@ -28,16 +33,17 @@ func (u *UI) routes() *http.ServeMux {
 	get(inLocation, u.location)
 	get(inLocation+"/stages", u.stages)
 	get(inLocation+"/promote", u.confirmPromotion)
-	post(inLocation+"/promote", u.promote)
+	post(inLocation+"/promote", adminpb.PolicyPreview_PromotePolicies_FullMethodName, locationNamed, u.promote)
 	get(inLocation+"/operations/{operations}", u.operation)
 	get(inPolicy, u.policy)
 	get(inExperiment, u.experiment)
-	post(inExperiment+"/start", u.start)
-	post(inExperiment+"/stop", u.stop)
+	post(inExperiment+"/start", adminpb.PolicyPreview_StartPreviewPolicyExperiment_FullMethodName, experimentNamed, u.start)
+	post(inExperiment+"/stop", adminpb.PolicyPreview_StopPreviewPolicyExperiment_FullMethodName, experimentNamed, u.stop)
 	get(inExperiment+"/commit", u.confirmCommit)
-	post(inExperiment+"/commit", u.commit)
+	post(inExperiment+"/commit", adminpb.PolicyPreview_CommitPolicyExperiment_FullMethodName, experimentNamed, u.commit)
+	get(inRevision, u.revision)
 	get(inRevision+"/rollback", u.confirmRollback)
-	post(inRevision+"/rollback", u.rollback)
+	post(inRevision+"/rollback", adminpb.PolicyPreview_RollbackPolicy_FullMethodName, revisionNamed, u.rollback)
 	return mux
 }
 

@@ -42,9 +42,10 @@ const (
 
 // site is the page on a real server with a real store.
 type site struct {
-	*testing.T
+	testing.TB
 	store  *boltstore.Store
 	server *admin.Server
+	config ui.Config
 	ui     *ui.UI
 	http   *httptest.Server
 	// token is sent with each request, if there is one.
@@ -56,14 +57,14 @@ type site struct {
 }
 
 // newSite serves the page to everybody.
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	return newSiteFor(t)
 }
 
 // newSiteFor serves the page to those with a token, which is NAME-token; the first owns
 // everything. Without any it is served to everybody.
-func newSiteFor(t *testing.T, members ...string) *site {
+func newSiteFor(t testing.TB, members ...string) *site {
 	t.Helper()
 	store, err := boltstore.Open(filepath.Join(t.TempDir(), "understudy.db"))
 	if err != nil {
@@ -75,7 +76,7 @@ func newSiteFor(t *testing.T, members ...string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, store: store}
+	s := &site{TB: t, store: store}
 	c := ui.Config{Location: location, Logger: log, Panics: panics, Guard: rest.Guard{Hosts: []string{}}}
 	config := admin.Config{Store: store}
 	var authorizer *iam.Authorizer
@@ -98,17 +99,28 @@ func newSiteFor(t *testing.T, members ...string) *site {
 		login := newLogin(t, members)
 		c.Authenticator, c.Login = login, login
 	}
-	if s.ui, err = ui.New(c); err != nil {
-		t.Fatal(err)
-	}
+	s.config = c
+	s.ui = s.pageOf(c.Services)
 	s.http = httptest.NewServer(s.ui.Handler(http.NotFoundHandler()))
 	t.Cleanup(s.http.Close)
 	t.Cleanup(s.ui.Drain) // first: what is live would be waited for
 	return s
 }
 
+// pageOf is the page of other services.
+func (s *site) pageOf(services rest.Services) *ui.UI {
+	s.Helper()
+	c := s.config
+	c.Services = services
+	page, err := ui.New(c)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return page
+}
+
 // newLogin takes the tokens of members.
-func newLogin(t *testing.T, members []string) *browser.Login {
+func newLogin(t testing.TB, members []string) *browser.Login {
 	t.Helper()
 	var lines strings.Builder
 	for _, m := range members {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"understudy/admin/access"
+	"understudy/admin/apierror"
 )
 
 // The paths of Config.Login. The first takes the address to come back to as the parameter
@@ -18,8 +20,11 @@ const (
 	logoutPath = Root + "logout"
 )
 
-// loginPaths are the paths that Config.Login answers.
-var loginPaths = map[string]bool{loginPath: true, Root + "callback": true, logoutPath: true}
+// answeredByLogin reports whether Config.Login answers a path: an issuer leads a browser back
+// below callback/.
+func answeredByLogin(path string) bool {
+	return path == loginPath || path == logoutPath || strings.HasPrefix(path, Root+"callback/")
+}
 
 // authenticated returns the request with its principal in the context.
 func (u *UI) authenticated(r *http.Request) (*http.Request, error) {
@@ -58,6 +63,18 @@ func (u *UI) permitted(ctx context.Context, resource string, of ...access.Permis
 		has[p] = true
 	}
 	return has, nil
+}
+
+// authorize returns the error of a principal who may not make a call of the API on a resource.
+func (u *UI) authorize(r *http.Request, method, resource string) error {
+	if u.config.Authorizer == nil {
+		return nil
+	}
+	need, known := access.NeedOf(method)
+	if !known {
+		return apierror.Unimplemented("The method")
+	}
+	return u.config.Authorizer.Authorize(r.Context(), need.On(resource), resource) //nolint:wrapcheck // it is for the caller
 }
 
 // denied reports whether a call failed since its caller may not make it.

@@ -106,16 +106,25 @@ func (u *UI) nextOf(ctx context.Context, location string) (string, error) {
 	return config.GetNextLocation(), err //nolint:wrapcheck // it is for the caller
 }
 
-// ordered are the locations that have a next one: each chain from its first on.
+// ordered are the locations that have a next one: each chain from its first on, and at last those
+// of which none is the first.
 func ordered(names []string, next map[string]string) (out []string) {
 	led := make(map[string]bool)
 	for _, to := range next {
 		led[to] = true
 	}
-	for _, first := range names {
-		for at := first; !led[first] && next[at] != "" && !slices.Contains(out, at); at = next[at] {
+	add := func(first string) {
+		for at := first; next[at] != "" && !slices.Contains(out, at); at = next[at] {
 			out = append(out, at)
 		}
+	}
+	for _, name := range names {
+		if !led[name] {
+			add(name)
+		}
+	}
+	for _, name := range names {
+		add(name)
 	}
 	return out
 }
@@ -233,33 +242,21 @@ func (u *UI) confirmPromotion(r *http.Request) (*view, error) {
 	}, nil
 }
 
-// Seen is what a form says of a policy that was looked at: its revisions on both sides.
+// Seen is what a form says of a policy that was looked at: the revision that is promoted, and
+// the etag of what it replaces.
 func (r stageRow) Seen() string {
-	return r.ID + " " + id(r.Left.GetRevision()) + " " + id(r.Right.GetRevision())
+	return r.ID + " " + id(r.Left.GetRevision()) + " " + r.Right.GetEtag()
 }
 
-// promote promotes the policies that were chosen, if they are still what was seen. The call
-// itself takes no etags: what changes within the same moment is promoted as it is then.
+// promote promotes the policies that were chosen, if they are still what was seen.
 func (u *UI) promote(r *http.Request) (*url.URL, *view, error) {
-	from := locationNamed(r)
-	chosen := r.PostForm["policy"]
-	if len(chosen) == 0 {
-		return nil, nil, apierror.Required("policy", "Choose at least one policy.")
-	}
-	s, err := u.readStep(r.Context(), from)
-	if err != nil {
-		return nil, nil, err
-	}
-	if r.PostFormValue("to") != s.To {
-		return nil, nil, apierror.ConcurrentChange(locationName(from))
-	}
-	request := &adminpb.PromotePoliciesRequest{Parent: from}
-	for _, seen := range chosen {
-		at := slices.IndexFunc(s.Rows, func(row stageRow) bool { return row.Seen() == seen })
-		if at < 0 {
-			return nil, nil, apierror.ConcurrentChange(locationName(from))
-		}
-		request.Names = append(request.Names, from+"/policies/"+s.Rows[at].ID)
+	request := &adminpb.PromotePoliciesRequest{Parent: locationNamed(r), Destination: r.PostFormValue("to")}
+	for _, seen := range r.PostForm["policy"] {
+		policy, versions, _ := strings.Cut(seen, " ")
+		revision, etag, _ := strings.Cut(versions, " ")
+		request.Policies = append(request.Policies, &adminpb.PromotedPolicy{
+			Revision: request.Parent + "/policies/" + policy + "/revisions/" + revision, TargetEtag: etag,
+		})
 	}
 	op, err := u.config.Services.PromotePolicies(r.Context(), request)
 	if err != nil {

@@ -2,14 +2,13 @@ package ui
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/policydiff"
+	"understudy/admin/policydiff/linediff"
 	"understudy/admin/report"
-	"understudy/admin/ui/linediff"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/background"
 )
@@ -19,19 +18,19 @@ const (
 	// of a line.
 	linesShown = 4000
 	lineShown  = 2000
-	// wholeModule is up to how many lines a module is shown whole; of a longer one only what
-	// is within context lines of a change.
-	wholeModule  = 120
-	contextLines = 5
+	// contextLines is how many lines that both have are shown around a change. Others are
+	// folded: of all modules, so many that a page has a few of them to open.
+	contextLines = 3
+	foldedShown  = 600
 )
 
 // compared are two policies side by side. They are compared when they are shown.
 type compared struct {
-	// LeftName and RightName are the headings of the sides.
-	LeftName, RightName string
-	left, right         *adminpb.Policy
-	report              *adminpb.Report
-	version             string
+	// Title is the heading; LeftName and RightName are those of the sides.
+	Title, LeftName, RightName string
+	left, right                *adminpb.Policy
+	report                     *adminpb.Report
+	version                    string
 }
 
 // comparedText compares the live policy with that of an experiment.
@@ -41,7 +40,7 @@ func comparedText(live, experiment *adminpb.Policy, r *adminpb.Report) compared 
 		marks += fmt.Sprint(c.Side, c.File, c.Line, c.EvaluatedTrue, c.EvaluatedFalse, "\x00")
 	}
 	return compared{
-		LeftName: "Live policy", RightName: "Experiment", left: live, right: experiment, report: r,
+		Title: "What would change", LeftName: "Live policy", RightName: "Experiment", left: live, right: experiment, report: r,
 		version: versionOf("text", live.GetEtag(), r.GetExperimentEtag(), marks, fmt.Sprint(report.Examined(r), r.GetRequestCount() > 0)),
 	}
 }
@@ -50,18 +49,26 @@ func comparedText(live, experiment *adminpb.Policy, r *adminpb.Report) compared 
 type module struct {
 	Name string
 	// Word says what becomes of it.
-	Word string
-	Rows []row
+	Word     string
+	Segments []segment
 	// Marked says that some line of it has a mark.
 	Marked bool
 }
 
-// row is a line of both sides, or, with Skipped, so many that both have.
+// segment is a part of a module: a change with what is around it, or lines that both have.
+type segment struct {
+	// ID is that of what opens, and Lines how many are folded; empty and 0 if none are.
+	ID    string
+	Lines int
+	// Rows are empty if they are folded and a page has no room for them.
+	Rows []row
+}
+
+// row is a line of both sides.
 type row struct {
 	Left, Right side
 	// Op is the class of the row.
-	Op      string
-	Skipped int
+	Op string
 }
 
 // side is a line of one side: what it begins and ends with as the other one does, and what is
@@ -79,9 +86,11 @@ type side struct {
 // text is the whole comparison.
 type text struct {
 	Modules []module
-	// Alike are the names of modules that both have, Content what else differs.
-	Alike   []string
-	Content []difference
+	// Alike are the names of modules that both have, Content what else differs, and MoreContent
+	// how much of that is not shown.
+	Alike       []string
+	Content     []policydiff.Value
+	MoreContent int
 	// Cut is how many lines are not shown.
 	Cut int
 	// Marked says that it is known of some line whether requests exercised it.
@@ -95,42 +104,38 @@ func (c compared) Compare() (out text) {
 }
 
 func (c compared) compare() text {
-	out := text{Content: contentDifferences(c.left, c.right)}
-	names := slices.Sorted(maps.Keys(c.left.GetModules()))
-	for name := range c.right.GetModules() {
-		if _, both := c.left.GetModules()[name]; !both {
-			names = append(names, name)
+	diff := policydiff.Of(c.left, c.right)
+	out := text{Alike: diff.Alike}
+	out.Content, out.MoreContent = shownValues(diff.Values)
+	shown, folded := linesShown, foldedShown
+	for i, differs := range diff.Modules {
+		m := module{Name: differs.Name, Word: string(differs.Change)}
+		rows := c.rows(&m, linediff.Lines(differs.Left), linediff.Lines(differs.Right))
+		for _, s := range segmentsOf(rows) {
+			room := &shown
+			if s.Lines > 0 {
+				room, s.ID = &folded, fmt.Sprintf("fold-%d-%d", i, s.Rows[0].Left.Number)
+			}
+			if len(s.Rows) > *room {
+				if s.Lines == 0 {
+					out.Cut += len(s.Rows) - *room
+				}
+				s.Rows = s.Rows[:*room]
+			}
+			if s.Lines > len(s.Rows) {
+				s.Rows = nil // what opens is there as a whole
+			}
+			*room -= len(s.Rows)
+			m.Segments = append(m.Segments, s)
 		}
-	}
-	slices.Sort(names)
-	left := linesShown
-	for _, name := range names {
-		l, inLeft := c.left.GetModules()[name]
-		r, inRight := c.right.GetModules()[name]
-		if inLeft && inRight && l == r {
-			out.Alike = append(out.Alike, name)
-			continue
-		}
-		m := module{Name: name, Word: "changed"}
-		if !inLeft {
-			m.Word = "added"
-		} else if !inRight {
-			m.Word = "removed"
-		}
-		c.fill(&m, linediff.Lines(l), linediff.Lines(r))
-		if len(m.Rows) > left {
-			out.Cut += len(m.Rows) - left
-			m.Rows = m.Rows[:left]
-		}
-		left -= len(m.Rows)
 		out.Marked = out.Marked || m.Marked
 		out.Modules = append(out.Modules, m)
 	}
 	return out
 }
 
-// fill makes the rows of a module.
-func (c compared) fill(m *module, left, right []string) {
+// rows are those of a module.
+func (c compared) rows(m *module, left, right []string) (rows []row) {
 	leftMarks := marksOf(left, c.rules(m.Name, adminpb.Report_ChangedRule_POLICY), c.report)
 	rightMarks := marksOf(right, c.rules(m.Name, adminpb.Report_ChangedRule_EXPERIMENT), c.report)
 	m.Marked = len(leftMarks)+len(rightMarks) > 0
@@ -146,11 +151,9 @@ func (c compared) fill(m *module, left, right []string) {
 				row.Right.Sign = "+"
 			}
 		}
-		m.Rows = append(m.Rows, row)
+		rows = append(rows, row)
 	}
-	if len(m.Rows) > wholeModule {
-		m.Rows = folded(m.Rows)
-	}
+	return rows
 }
 
 // rules are the changed rules of a module on one side.
@@ -202,8 +205,9 @@ func excerpt(line string, d linediff.Row) string {
 	return shown
 }
 
-// folded leaves lines out that are far from any change and have no mark.
-func folded(rows []row) (out []row) {
+// segmentsOf folds lines that are far from any change and do not begin a marked rule. A line
+// alone is shown: to fold it takes as much room.
+func segmentsOf(rows []row) (out []segment) {
 	near := make([]bool, len(rows))
 	for i, r := range rows {
 		if r.Op == "same" && r.Left.Tag == "" && r.Right.Tag == "" {
@@ -213,15 +217,21 @@ func folded(rows []row) (out []row) {
 			near[j] = true
 		}
 	}
-	for i, r := range rows {
-		switch {
-		case near[i]:
-			out = append(out, r)
-		case len(out) > 0 && out[len(out)-1].Skipped > 0:
-			out[len(out)-1].Skipped++
-		default:
-			out = append(out, row{Op: "skipped", Skipped: 1})
+	for i := range rows {
+		if i > 0 && i < len(rows)-1 && !near[i] && near[i-1] && near[i+1] {
+			near[i] = true
 		}
+	}
+	for begin := 0; begin < len(rows); {
+		end := begin
+		for end < len(rows) && near[end] == near[begin] {
+			end++
+		}
+		s := segment{Rows: rows[begin:end]}
+		if !near[begin] {
+			s.Lines = end - begin
+		}
+		out, begin = append(out, s), end
 	}
 	return out
 }

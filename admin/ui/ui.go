@@ -28,7 +28,7 @@ type Config struct {
 	Authenticator access.Authenticator
 	// Authorizer says what is offered to whom. Nil means everything.
 	Authorizer access.Authorizer
-	// Login answers the paths /ui/login, /ui/callback and /ui/logout. Nil means that there
+	// Login answers /ui/login, /ui/logout and what is below /ui/callback/. Nil means that there
 	// are none, and that who is not known gets 401.
 	Login Login
 	// Guard says by which names HTTP may ask.
@@ -111,7 +111,7 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, assetsPath):
 		u.pages.serveAsset(w, r)
 		return
-	case u.config.Login != nil && loginPaths[r.URL.Path]:
+	case u.config.Login != nil && answeredByLogin(r.URL.Path):
 		u.config.Login.ServeHTTP(w, r)
 		return
 	}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"html/template"
@@ -61,7 +62,7 @@ type frame struct {
 	Rendered []rendered
 	// Body is HTML in place of parts, of pages that others make.
 	Body template.HTML
-	// Principal is who looks; empty if nobody is known.
+	// Principal is who looks, with the name for people; empty if nobody is known.
 	Principal string
 	// Logout says that a session can be ended.
 	Logout bool
@@ -134,21 +135,26 @@ func (u *UI) show(w http.ResponseWriter, r *http.Request, find func(*http.Reques
 }
 
 // do does what a form asks for. It answers with where the result is seen (303 See Other), so
-// that loading that again does nothing again.
-func (u *UI) do(w http.ResponseWriter, r *http.Request, act func(*http.Request) (*url.URL, *view, error)) {
-	if err := r.ParseForm(); err != nil {
-		u.writeError(w, r, apierror.Invalid(apierror.ReasonInvalidParameter, "form", "The form cannot be read, or is too large. Load the page again, and send it from there."))
-		return
-	}
-	to, instead, err := act(r)
+// that loading that again does nothing again. Whatever is wrong with a form, who may not make its
+// call is told that alone.
+func (u *UI) do(w http.ResponseWriter, r *http.Request, authorize func() error, act func(*http.Request) (*url.URL, *view, error)) {
+	to, instead, err := parsed(r, act)
 	switch {
 	case err != nil:
-		u.writeError(w, r, err)
+		u.writeError(w, r, cmp.Or(authorize(), err))
 	case instead != nil:
 		u.write(w, r, http.StatusConflict, instead)
 	default:
 		http.Redirect(w, r, to.String(), http.StatusSeeOther)
 	}
+}
+
+// parsed does what a form asks for that can be read.
+func parsed(r *http.Request, act func(*http.Request) (*url.URL, *view, error)) (*url.URL, *view, error) {
+	if r.ParseForm() != nil {
+		return nil, nil, apierror.Invalid(apierror.ReasonInvalidParameter, "form", "The form cannot be read, or is too large. Load the page again, and send it from there.")
+	}
+	return act(r)
 }
 
 // write sends a view as HTML.
@@ -171,7 +177,8 @@ func (u *UI) Layout(w http.ResponseWriter, r *http.Request, code int, title stri
 
 // writeFrame writes the layout around what a frame has.
 func (u *UI) writeFrame(w http.ResponseWriter, r *http.Request, code int, f frame) {
-	f.Principal, f.Assets = access.FromContext(r.Context()).Member, u.pages.assets
+	who := access.FromContext(r.Context())
+	f.Principal, f.Assets = access.Named(who.Member, who.Display), u.pages.assets
 	f.Logout = u.config.Login != nil && f.Principal != ""
 	var b bytes.Buffer
 	if err := u.pages.templates.ExecuteTemplate(&b, "layout", f); err != nil {

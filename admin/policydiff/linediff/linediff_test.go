@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"understudy/admin/ui/linediff"
+	"understudy/admin/policydiff/linediff"
 )
 
 // shown writes rows as a diff does.
