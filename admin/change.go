@@ -39,8 +39,8 @@ type Change struct {
 	before, after string
 	// Response is the result of the operation.
 	Response proto.Message
-	// revision and report are for the metadata of a commit. The report is nil if nothing was
-	// required.
+	// revision and report are for the metadata of a commit. The report is nil if there was none
+	// that could be read, and nothing was required.
 	revision string
 	report   *adminpb.Report
 	// Settled is the sequence of the change that already made it so; with it,
@@ -125,7 +125,11 @@ func (s *Server) make(ctx context.Context, c *Change) (*storedOperation, error) 
 		}
 		txn.Events = []Event{{c.Target.Location(), policies}}
 	}
-	sequence, err := s.commit(ctx, txn)
+	commit := s.commit
+	if len(c.Writes) == 0 {
+		commit = s.commitAside
+	}
+	sequence, err := commit(ctx, txn)
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
 		audit.FromContext(ctx).Operation(op.message.Name)
 	}

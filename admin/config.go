@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/access"
 	"understudy/admin/aip"
 	"understudy/admin/apierror"
 	"understudy/admin/audit"
@@ -158,9 +159,11 @@ func (s *Server) WithNext(ctx context.Context, stored StoredConfig, next string)
 }
 
 // withContent works out the configuration with what a clone of it has for content. Where it
-// leads to is checked again even if that is as it was: it costs little, and what is stored
-// always is a chain.
+// leads to is checked again even if that is as it was: it costs little.
 func (s *Server) withContent(ctx context.Context, stored StoredConfig, config *adminpb.Config) (ConfigUpdate, error) {
+	if err := s.setNextEditor(ctx, stored, config); err != nil {
+		return ConfigUpdate{}, err
+	}
 	chain, err := s.checkNext(ctx, Key(stored.Name.Location()), config.NextLocation)
 	if err != nil {
 		return ConfigUpdate{}, err
@@ -170,12 +173,31 @@ func (s *Server) withContent(ctx context.Context, stored StoredConfig, config *a
 		return ConfigUpdate{}, err
 	}
 	write, err := NewPut(config.Name, config.Etag, config)
+	audit.FromContext(ctx).Fields(configChanges(stored.config, config))
 	return ConfigUpdate{config, stored.config.Etag, append([]Condition{stored.Unchanged()}, chain...), write}, err
 }
 
+// setNextEditor notes who makes a configuration lead to another location. Who may not promote
+// there may not have others do so: the error is PERMISSION_DENIED.
+func (s *Server) setNextEditor(ctx context.Context, stored StoredConfig, config *adminpb.Config) error {
+	switch next := config.GetNextLocation(); next {
+	case stored.config.GetNextLocation():
+		return nil
+	case "":
+		config.NextLocationEditor = ""
+		return nil
+	default:
+		config.NextLocationEditor = access.FromContext(ctx).Member
+		return s.mayPromoteTo(ctx, next)
+	}
+}
+
 // checkNext checks that policies can be promoted from one location to another: they
-// are of one project, and no way leads back. It returns the conditions under which
-// that holds, so that two updates at the same time cannot close a circle.
+// are of one project, and no way leads back, as far as the caller may see where ways lead.
+// What others have configured elsewhere neither shows here nor forbids anything: each
+// promotion is asked for by somebody, so that a circle that nobody sees does no harm. It
+// returns the conditions under which that holds, so that two updates at the same time cannot
+// close a circle.
 func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condition, error) {
 	const field = "config.next_location"
 	if next == "" {
@@ -192,11 +214,16 @@ func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condit
 		return nil, err
 	}
 	var conditions []Condition
-	for at := to; at != ""; {
+	seen := make(map[Key]bool)
+	for at := to; at != "" && !seen[at]; {
 		if at == from {
 			return nil, apierror.Invalid(apierror.ReasonInvalidField, field, "From there, policies would be promoted back to "+
 				string(from)+". The locations have to form a chain.")
 		}
+		if readable, err := s.mayReadConfig(ctx, at); err != nil || !readable {
+			return conditions, err
+		}
+		seen[at] = true
 		stored, err := s.ReadConfig(ctx, ConfigOf(at))
 		if err != nil {
 			return nil, err
@@ -209,4 +236,13 @@ func (s *Server) checkNext(ctx context.Context, from Key, next string) ([]Condit
 		at = stored.Next()
 	}
 	return conditions, nil
+}
+
+// mayReadConfig reports whether the caller may read the configuration of a location.
+func (s *Server) mayReadConfig(ctx context.Context, location Key) (bool, error) {
+	if s.authorizer == nil {
+		return true, nil
+	}
+	granted, err := s.authorizer.Permitted(ctx, string(ConfigOf(location)), []access.Permission{access.ConfigGet})
+	return len(granted) > 0, err
 }

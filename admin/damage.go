@@ -74,7 +74,7 @@ func (s *Server) damagedPolicyUpdate(
 	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	return s.policyReplacement(ctx, VerbUpdate, stored, policy)
+	return s.policyReplacement(ctx, activation{verb: VerbUpdate}, stored, policy)
 }
 
 // damagedPolicyDeletion works out the deletion of a policy that cannot be read, with all

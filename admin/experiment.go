@@ -216,7 +216,7 @@ func (s *Server) experimentCreation(
 	now := timestamppb.New(s.now())
 	experiment.Uid, experiment.CreateTime, experiment.UpdateTime = NewID(), now, now
 	if by := access.FromContext(ctx); by.Known() {
-		experiment.Creator, experiment.PolicyEditors = by.Member, []string{by.Member}
+		experiment.Creator, experiment.CreatorDisplay, experiment.PolicyEditors = by.Member, by.Display, []string{by.Member}
 	}
 	write, err := experimentPut(experiment)
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *Server) newExperiment(
 // checkExperimentLimit returns an error if the policy has all the experiments it may have:
 // for validate_only, which makes no Txn whose condition would find out.
 func (s *Server) checkExperimentLimit(ctx context.Context, policy Key) error {
-	present, err := s.store.List(ctx, Query{Collection: policy.In("experiments"), Limit: maxExperiments})
+	present, err := s.store.ListSummaries(ctx, Query{Collection: policy.In("experiments"), Limit: maxExperiments})
 	if err != nil {
 		return s.storeFailed(ctx, "listing the experiments of "+string(policy), err)
 	}

@@ -28,7 +28,8 @@ type linearCall struct {
 	// writes, so that an etag stands for it. For a rollback it is what the revision
 	// has, which was live once.
 	content string
-	// basis is the content whose etag the caller sends; empty for no etag.
+	// basis is the content whose etag the caller sends; empty for no etag. A promotion sends the
+	// revision of content, and basis is what it was seen to replace.
 	basis string
 }
 
@@ -66,7 +67,7 @@ func (s linearState) next(c linearCall) (linearResult, linearState) {
 	switch c.method {
 	case "read policy", "rollback", "delete policy", "undelete":
 		return s.nextPolicy(c)
-	case "read promoted", "promote", "promote all", "delete promoted", "undelete promoted":
+	case "read promoted", "promote", "delete promoted", "undelete promoted":
 		return s.nextPromoted(c)
 	default:
 		return s.nextExperiment(c)
@@ -110,12 +111,16 @@ func (s linearState) nextPromoted(c linearCall) (linearResult, linearState) {
 			return s.failed(codes.NotFound)
 		}
 		return linearResult{seen: fmt.Sprint(s.promoted.content, s.promoted.deleted)}, s
-	case "promote", "promote all":
-		if s.deleted && c.method == "promote all" {
-			return linearResult{}, s
-		}
-		if s.deleted || s.promoted.deleted {
+	case "promote":
+		switch {
+		case s.deleted:
 			return s.failed(codes.FailedPrecondition)
+		case s.live != c.content:
+			return s.failed(codes.Aborted)
+		case s.promoted.deleted:
+			return s.failed(codes.FailedPrecondition)
+		case s.promoted.content != c.basis:
+			return s.failed(codes.Aborted)
 		}
 		s.promoted.content = s.live
 	case "delete promoted":
@@ -217,8 +222,8 @@ type history struct {
 	*testing.T
 	server *admin.Server
 	// promoted is the name of the policy in the next location.
-	location, policy, promoted string
-	seed                       uint64
+	location, next, policy, promoted string
+	seed                             uint64
 	// contents numbers what is written.
 	contents atomic.Int64
 
@@ -239,14 +244,14 @@ func newHistory(t *testing.T, b backend, seed uint64) *history {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	next := "projects/" + project + "/locations/l2"
 	if _, err := server.UpdateConfig(t.Context(), &adminpb.UpdateConfigRequest{
-		Config: &adminpb.Config{Name: parent + "/config", NextLocation: "projects/" + project + "/locations/l2"},
+		Config: &adminpb.Config{Name: parent + "/config", NextLocation: next},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	return &history{
-		T: t, server: server, seed: seed, location: parent, policy: parent + "/policies/web",
-		promoted: "projects/" + project + "/locations/l2/policies/web",
+		T: t, server: server, seed: seed, location: parent, next: next, policy: parent + "/policies/web", promoted: next + "/policies/web",
 	}
 }
 
@@ -279,13 +284,17 @@ type linearClient struct {
 	known  [2]struct{ content, etag string }
 	// revision is one of the policy that the client saw live.
 	revision struct{ content, name string }
+	// seen are the versions that the client last saw on both sides of a promotion.
+	seen struct {
+		source, target struct{ content, version string }
+	}
 }
 
 // methods are what clients call, the more often the more often it stands there.
 var methods = []string{
 	"read", "read", "read", "read policy", "create", "create", "create", "update", "start", "start", "stop",
 	"commit", "commit", "delete", "delete policy", "undelete", "undelete",
-	"rollback", "rollback", "promote", "promote", "promote all", "read promoted", "read promoted", "delete promoted",
+	"rollback", "rollback", "read policy", "promote", "promote", "promote", "read promoted", "read promoted", "delete promoted",
 	"undelete promoted", "undelete promoted",
 }
 
@@ -305,6 +314,11 @@ func (c *linearClient) choose() linearCall {
 			call.method = "read policy"
 		}
 		call.content = c.revision.content
+	case "promote":
+		if c.seen.source.version == "" {
+			call.method = "read policy"
+		}
+		call.content, call.basis = c.seen.source.content, c.seen.target.content
 	}
 	if c.random.IntN(2) == 0 && (call.method == "update" || call.method == "start" || call.method == "delete") {
 		call.basis = known.content
@@ -330,6 +344,7 @@ func (c *linearClient) make(call linearCall) linearResult {
 		if err != nil {
 			return linearResult{code: status.Code(err)}
 		}
+		c.seen.target.content, c.seen.target.version = p.GetDisplayName(), p.GetEtag()
 		return linearResult{seen: fmt.Sprint(p.GetDisplayName(), p.GetDeleteTime() != nil)}
 	case "delete promoted":
 		_, err = c.server.DeletePolicy(ctx, &adminpb.DeletePolicyRequest{Name: c.promoted})
@@ -338,9 +353,10 @@ func (c *linearClient) make(call linearCall) linearResult {
 	case "rollback":
 		_, err = c.server.RollbackPolicy(ctx, &adminpb.RollbackPolicyRequest{Name: c.revision.name})
 	case "promote":
-		_, err = c.server.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{Parent: c.location, Names: []string{c.policy}})
-	case "promote all":
-		_, err = c.server.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{Parent: c.location})
+		_, err = c.server.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{
+			Parent: c.location, Destination: c.next,
+			Policies: []*adminpb.PromotedPolicy{{Revision: c.seen.source.version, TargetEtag: c.seen.target.version}},
+		})
 	case "read":
 		return c.read(ctx, call.experiment, name)
 	case "create":
@@ -370,6 +386,9 @@ func (c *linearClient) make(call linearCall) linearResult {
 // readPolicy reads the live policy and remembers its revision now and then.
 func (c *linearClient) readPolicy(ctx context.Context) linearResult {
 	p, err := c.server.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: c.policy})
+	if err == nil {
+		c.seen.source.content, c.seen.source.version = p.GetDisplayName(), p.GetRevision()
+	}
 	if c.revision.name == "" || c.random.IntN(3) == 0 {
 		c.revision.content, c.revision.name = p.GetDisplayName(), p.GetRevision()
 	}

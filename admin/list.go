@@ -6,18 +6,21 @@ import (
 	"strings"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/aip"
 	"understudy/admin/apierror"
+	"understudy/admin/content"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
 
 // Lists are filtered and ordered here and not in the stores: a filter (AIP-160) can name any
 // field, and a store never looks into a value. So a list reads its whole collection, at one
-// instant. What makes a page is bounded in bytes as well, for clients of gRPC refuse a
-// larger message.
+// instant, but no contents unless its view or its filter needs them (AIP-157). What makes a
+// page is bounded in bytes as well, for clients of gRPC refuse a larger message.
 
 // listRequest is what the requests of all lists have in common.
 type listRequest interface {
@@ -26,12 +29,17 @@ type listRequest interface {
 	GetFilter() string
 }
 
+// viewedRequest is what the requests of lists with a view have in addition.
+type viewedRequest interface{ GetView() adminpb.PolicyView }
+
 // listing is a list as it was asked for, parsed.
 type listing struct {
 	filter aip.Filter
 	order  aip.Order
 	size   int
 	token  string
+	// full says that contents are returned.
+	full bool
 	// query is all that a page token is bound to.
 	query []string
 }
@@ -50,7 +58,34 @@ func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...stri
 	if l.order, err = aip.ParseOrder(orderBy, schema.Message); err != nil {
 		return l, apierror.Invalid(apierror.ReasonInvalidOrderBy, "order_by", err.Error())
 	}
+	if viewed, ok := r.(viewedRequest); ok {
+		return l, l.parseView(viewed.GetView())
+	}
 	return l, nil
+}
+
+// parseView parses how much of each item is returned.
+func (l *listing) parseView(v adminpb.PolicyView) error {
+	if _, known := adminpb.PolicyView_name[int32(v)]; !known {
+		return apierror.Invalid(apierror.ReasonInvalidField, "view", "It is POLICY_VIEW_BASIC or POLICY_VIEW_FULL.")
+	}
+	l.full = v == adminpb.PolicyView_POLICY_VIEW_FULL
+	l.query = append(l.query, strconv.FormatBool(l.full))
+	return nil
+}
+
+// read reads the records of a list, without their contents if they are not needed: these
+// records go nowhere but into the list.
+func (l *listing) read(ctx context.Context, s *Server, c Collection) ([]Record, error) {
+	if l.full || l.filter.Uses(content.Large) {
+		return s.List(ctx, Query{Collection: c})
+	}
+	summaries, err := s.ListSummaries(ctx, Query{Collection: c})
+	records := make([]Record, len(summaries))
+	for i, summary := range summaries {
+		records[i] = Record(summary)
+	}
+	return records, err
 }
 
 // maxPageBytes is the size of a page, unless that is of one item: less than the 4 MiB
@@ -58,13 +93,17 @@ func parseListing(r listRequest, orderBy string, schema aip.Schema, more ...stri
 // smaller than was asked for.
 const maxPageBytes = 3 << 20
 
-// page returns the page of the items that the filter matches.
+// page returns the page of the items that the filter matches, each as the view has it.
 func page[M proto.Message](l listing, items []M) ([]M, string, error) {
 	var matching []M
 	for _, m := range items {
-		if l.filter.Match(m) {
-			matching = append(matching, m)
+		if !l.filter.Match(m) {
+			continue
 		}
+		if !l.full {
+			m = content.Basic(m)
+		}
+		matching = append(matching, m)
 	}
 	out, next, err := aip.Page(matching, l.order, l.size, l.token, l.query...)
 	if fitting := fit(out); err == nil && fitting < len(out) {
@@ -120,7 +159,7 @@ func (s *Server) ListPolicies(
 	if err != nil {
 		return nil, err
 	}
-	policies, unreachable, err := readAll(ctx, s, parent.In("policies"), r.GetShowDeleted(), func(p *adminpb.Policy, reconciling bool) bool {
+	policies, unreachable, err := readAll(ctx, s, l, parent.In("policies"), r.GetShowDeleted(), func(p *adminpb.Policy, reconciling bool) bool {
 		p.Reconciling = reconciling
 		return p.DeleteTime == nil || r.GetShowDeleted()
 	})
@@ -146,7 +185,7 @@ func (s *Server) ListPolicyExperiments(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	experiments, unreachable, err := readAll(ctx, s, parent.In("experiments"), true, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
+	experiments, unreachable, err := readAll(ctx, s, l, parent.In("experiments"), true, func(e *adminpb.PolicyExperiment, reconciling bool) bool {
 		e.Reconciling = reconciling
 		return true
 	})
@@ -173,7 +212,7 @@ func (s *Server) ListOperations(
 	if err != nil {
 		return nil, err
 	}
-	operations, unreachable, err := s.readOperations(ctx, parent.In("operations"))
+	operations, unreachable, err := s.readOperations(ctx, l, parent.In("operations"))
 	if err != nil {
 		return nil, err
 	}
@@ -186,11 +225,11 @@ func (s *Server) requireParent(ctx context.Context, parent Key) error {
 	if strings.Contains(string(parent)+"/", "/"+Wildcard+"/") {
 		return nil
 	}
-	stored, err := s.FindPolicy(ctx, parent)
+	found, err := s.Summaries(ctx, parent)
 	if err != nil {
 		return err
 	}
-	if !stored.exists() {
+	if found[0].Key == "" {
 		return apierror.NotFound(parent)
 	}
 	return nil
@@ -200,9 +239,9 @@ func (s *Server) requireParent(ctx context.Context, parent Key) error {
 // reconciling and says whether it belongs to the list. The names of those that cannot be
 // read are returned apart: of soft-deleted ones, whose records expire, if they are wanted.
 func readAll[M authz.Resource](
-	ctx context.Context, s *Server, c Collection, deleted bool, keep func(m M, reconciling bool) bool,
+	ctx context.Context, s *Server, l listing, c Collection, deleted bool, keep func(m M, reconciling bool) bool,
 ) (out []M, unreachable []string, err error) {
-	records, err := s.List(ctx, Query{Collection: c})
+	records, err := l.read(ctx, s, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -231,24 +270,37 @@ func readAll[M authz.Resource](
 
 // readOperations reads operations and brings each up to date. It returns the names of
 // those that cannot be read apart.
-func (s *Server) readOperations(ctx context.Context, c Collection) (
+func (s *Server) readOperations(ctx context.Context, l listing, c Collection) (
 	out []*longrunningpb.Operation, unreachable []string, err error,
 ) {
-	records, err := s.List(ctx, Query{Collection: c})
+	records, err := l.read(ctx, s, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, r := range records {
-		op, err := readOperation(r)
-		if err != nil {
+		message, err := s.listedOperation(ctx, r)
+		switch status.Code(err) {
+		case codes.OK:
+			out = append(out, message)
+		case codes.NotFound: // it was deleted, or expired, since it was listed
+		case codes.DataLoss:
 			unreachable = append(unreachable, string(r.Key))
-			continue
-		}
-		message, err := s.current(ctx, op)
-		if err != nil {
+		default:
 			return nil, nil, err
 		}
-		out = append(out, message)
 	}
 	return out, unreachable, nil
+}
+
+// listedOperation returns an operation of a list, whose record may have no content. One that
+// has not ended is read again: it is stored when it is seen to end, and then as a whole.
+func (s *Server) listedOperation(ctx context.Context, r Record) (*longrunningpb.Operation, error) {
+	op, err := readOperation(r)
+	if err != nil {
+		return nil, s.damaged(ctx, r.Key, err)
+	}
+	if op.ended() {
+		return op.forCaller()
+	}
+	return s.GetOperation(ctx, &longrunningpb.GetOperationRequest{Name: string(r.Key)})
 }

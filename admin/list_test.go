@@ -33,7 +33,7 @@ func TestPagesAreBounded(t *testing.T) {
 	pages := 0
 	for token := ""; ; {
 		page, err := server.ListPolicyRevisions(t.Context(), &adminpb.ListPolicyRevisionsRequest{
-			Parent: location + "/policies/web", PageSize: 1000, PageToken: token,
+			Parent: location + "/policies/web", PageSize: 1000, PageToken: token, View: adminpb.PolicyView_POLICY_VIEW_FULL,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -67,16 +67,17 @@ type storedOperation struct {
 
 // newOperation returns the operation of a change that is about to be made.
 func (s *Server) newOperation(ctx context.Context, c *Change) (*storedOperation, error) {
-	now := s.now()
+	now, by := s.now(), access.FromContext(ctx)
 	op := &storedOperation{
 		message: &longrunningpb.Operation{
 			Name: string(Key(c.Target.Location()).In("operations").Key(NewID())),
 		},
 		metadata: &adminpb.OperationMetadata{
-			CreateTime: timestamppb.New(now),
-			Target:     string(c.Target),
-			Verb:       string(c.Verb),
-			Creator:    access.FromContext(ctx).Member,
+			CreateTime:     timestamppb.New(now),
+			Target:         string(c.Target),
+			Verb:           string(c.Verb),
+			Creator:        by.Member,
+			CreatorDisplay: by.Display,
 		},
 		expire: now.Add(operationsKept),
 	}
@@ -348,18 +349,20 @@ func (s *Server) refresh(ctx context.Context, op *storedOperation) error {
 	if !op.progress(nodes, s.now()) {
 		return nil
 	}
-	return s.replaceOperation(ctx, op)
+	return s.replaceOperation(ctx, op, s.commitAside)
 }
 
 // replaceOperation stores a new version of an operation. One that was deleted or
 // replaced meanwhile is left alone: others see to it.
-func (s *Server) replaceOperation(ctx context.Context, op *storedOperation) error {
+func (s *Server) replaceOperation(
+	ctx context.Context, op *storedOperation, commit func(context.Context, Txn) (int64, error),
+) error {
 	known := Exists{Key: Key(op.message.Name), Etag: op.etag}
 	write, err := op.put()
 	if err != nil {
 		return err
 	}
-	_, err = s.commit(ctx, Txn{
+	_, err = commit(ctx, Txn{
 		ID: NewID(), Project: known.Key.Project(),
 		Conditions: []Condition{known}, Writes: []Write{write},
 	})
@@ -429,7 +432,7 @@ func (s *Server) CancelOperation(
 	}
 	if !op.ended() && !op.metadata.CancelRequested {
 		op.metadata.CancelRequested = true
-		if err := s.replaceOperation(ctx, op); err != nil {
+		if err := s.replaceOperation(ctx, op, s.commit); err != nil {
 			return nil, s.storeFailed(ctx, "cancelling "+op.message.Name, err)
 		}
 	}

@@ -222,7 +222,7 @@ func (s *Server) creation(
 	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	writes, err := newPolicyWrites(ctx, policy)
+	writes, err := newPolicyWrites(ctx, policy, activation{verb: v})
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (s *Server) policyUpdate(
 	if err := NameContent(policy, ""); err != nil {
 		return nil, err
 	}
-	return s.policyReplacement(ctx, VerbUpdate, stored, policy)
+	return s.policyReplacement(ctx, activation{verb: VerbUpdate}, stored, policy)
 }
 
 // MakeLive works out how given content, with the ID of its revision, becomes the live policy
@@ -318,9 +318,9 @@ func (s *Server) MakeLive(
 	var err error
 	if stored.Live() {
 		c.Verb = VerbUpdate
-		c.Writes, err = s.policyWrites(ctx, policy)
+		c.Writes, err = s.policyWrites(ctx, policy, activation{verb: c.Verb})
 	} else {
-		c.Writes, err = newPolicyWrites(ctx, policy)
+		c.Writes, err = newPolicyWrites(ctx, policy, activation{verb: c.Verb})
 	}
 	return c, err
 }
@@ -328,15 +328,15 @@ func (s *Server) MakeLive(
 // policyReplacement is the change that puts a policy, whose content is named, in the
 // place of stored.
 func (s *Server) policyReplacement(
-	ctx context.Context, v Verb, stored StoredPolicy, policy *adminpb.Policy,
+	ctx context.Context, how activation, stored StoredPolicy, policy *adminpb.Policy,
 ) (*Change, error) {
-	writes, err := s.policyWrites(ctx, policy)
+	writes, err := s.policyWrites(ctx, policy, how)
 	if err != nil {
 		return nil, err
 	}
 	return &Change{
 		Target:     stored.Record.Key,
-		Verb:       v,
+		Verb:       how.verb,
 		Conditions: []Condition{stored.Unchanged()},
 		Writes:     writes,
 		before:     stored.Record.Etag,
@@ -395,7 +395,7 @@ func (s *Server) policyRestoration(ctx context.Context, stored StoredPolicy) (*C
 	if err := s.compile(ctx, "policy", policy); err != nil {
 		return nil, err
 	}
-	c, err := s.policyReplacement(ctx, VerbUndelete, stored, policy)
+	c, err := s.policyReplacement(ctx, activation{verb: VerbUndelete}, stored, policy)
 	if err != nil {
 		return nil, err
 	}

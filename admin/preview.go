@@ -128,14 +128,13 @@ func (s *Server) CommitPolicyExperiment(
 		if err != nil {
 			return nil, err
 		}
-		c, err := s.commitment(ctx, stored)
+		c, err := s.commitment(ctx, stored, judged)
 		if err != nil {
 			return nil, err
 		}
 		// A guard that was tightened meanwhile holds for this commit, too; and so does an edit that
 		// was taken back, by whose author the etag does not differ.
 		c.Conditions = append(c.Conditions, config.Unchanged(), stored.unchanged())
-		c.report = judged
 		return c, nil
 	})
 }
@@ -155,8 +154,8 @@ func checkCommit(stored storedExperiment, r *adminpb.CommitPolicyExperimentReque
 }
 
 // commitment works out a commit. The live policy keeps its identity; only content
-// comes from the experiment.
-func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*Change, error) {
+// comes from the experiment. The report stays with its revision.
+func (s *Server) commitment(ctx context.Context, stored storedExperiment, judged *adminpb.Report) (*Change, error) {
 	live := proto.CloneOf(stored.parent.Policy)
 	content.Copy(live, stored.experiment.Policy)
 	live.UpdateTime = timestamppb.New(s.now())
@@ -169,7 +168,7 @@ func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*Chan
 	if err := NameContent(live, ""); err != nil {
 		return nil, err
 	}
-	c, err := s.policyReplacement(ctx, VerbCommit, stored.parent, live)
+	c, err := s.policyReplacement(ctx, activation{verb: VerbCommit, experiment: stored.name, report: judged}, stored.parent, live)
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +176,7 @@ func (s *Server) commitment(ctx context.Context, stored storedExperiment) (*Chan
 	c.Conditions = append(c.Conditions, Exists{stored.name, stored.experiment.Etag})
 	c.Writes = append(c.Writes, Delete{stored.name})
 	c.ended = []EvidenceName{stored.evidence()}
+	c.report = judged
 	c.Response = &emptypb.Empty{}
 	return c, nil
 }

@@ -16,16 +16,20 @@ import (
 	"understudy/authz"
 )
 
-// A promotion is worked out from a snapshot: the configuration of the location, the
-// policies there, and those of the next location that they replace. All of it becomes
+// A promotion is worked out from a snapshot: the configuration of both locations, the
+// policies of the one, and those of the other that they replace. All of it becomes
 // conditions of the one Txn that is made, so that it takes effect for all policies at one
 // instant, or is worked out anew.
 
-// PromotePolicies makes the live revisions of a location's policies live in its next
-// location (RFC-042), of all policies or of those named: by reference, and either all
-// of them or none. Policies that are only in the next location stay as they are, and
-// so do the experiments there. The operation is one of the next location, whose
-// sidecars have to apply it.
+// maxPromoted is the number of policies that one call may promote.
+const maxPromoted = 1000
+
+// PromotePolicies makes live revisions of a location's policies live in its next
+// location (RFC-042): by reference, and either all of them or none. What is promoted,
+// where to and in the place of what is all in the request, so that nobody promotes what he
+// has not seen; if some of it is not so any more, nothing is. Policies that are only in the
+// next location stay as they are, and so do the experiments there. The operation is one of
+// the next location, whose sidecars have to apply it.
 func (s *Server) PromotePolicies(
 	ctx context.Context, r *adminpb.PromotePoliciesRequest,
 ) (*longrunningpb.Operation, error) {
@@ -33,15 +37,16 @@ func (s *Server) PromotePolicies(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.mayPromote(ctx, from); err != nil {
+	to, err := s.parseDestination(ctx, r.GetDestination())
+	if err != nil {
 		return nil, err
 	}
-	names, err := parsePromoted(from, r.GetNames())
+	seen, err := parsePromoted(from, r.GetPolicies())
 	if err != nil {
 		return nil, err
 	}
 	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
-		p, err := s.ReadPromotion(ctx, from, names, false)
+		p, err := s.readSeen(ctx, from, to, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -49,38 +54,62 @@ func (s *Server) PromotePolicies(
 	})
 }
 
-// mayPromote returns PERMISSION_DENIED if the caller may not promote to the next location.
-// ReadPromotion checks that again, of the configuration that the Txn depends on: this is
-// only so that nothing is validated for a caller who may not (AIP-211).
-func (s *Server) mayPromote(ctx context.Context, from Key) error {
+// parseDestination checks the location to promote to, and before that whether the caller
+// may (AIP-211).
+func (s *Server) parseDestination(ctx context.Context, given string) (Key, error) {
+	if given == "" {
+		return "", apierror.Required("destination", "It is the next_location of the location's config.")
+	}
+	if err := s.mayPromoteTo(ctx, given); err != nil {
+		return "", err
+	}
+	return locationKind.parse("destination", given)
+}
+
+// mayPromoteTo returns PERMISSION_DENIED if the caller may not promote to a location.
+func (s *Server) mayPromoteTo(ctx context.Context, location string) error {
 	if s.authorizer == nil {
 		return nil
 	}
-	config, err := s.ReadConfig(ctx, ConfigOf(from))
-	if err != nil || config.Next() == "" {
-		return err
-	}
-	return s.authorizer.Authorize(ctx, access.PoliciesPromote, string(config.Next()))
+	return s.authorizer.Authorize(ctx, access.PoliciesPromote, location) //nolint:wrapcheck // a status
 }
 
-// parsePromoted checks the names of the policies to promote. A name that is given
-// twice counts once.
-func parsePromoted(from Key, given []string) ([]Key, error) {
-	var names []Key
-	for i, text := range given {
-		field := fmt.Sprintf("names[%d]", i)
-		name, err := policyKind.parse(field, text)
-		if err != nil {
-			return nil, err
-		}
-		if Key(name.Location()) != from {
-			return nil, apierror.InvalidName(field, "It has to be a policy of the location that is promoted from, "+string(from)+".")
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+// seenPolicy is a policy to promote, in the versions that the caller has seen.
+type seenPolicy struct {
+	revision Key
+	// targetEtag is that of the policy in the destination; empty if there was none.
+	targetEtag string
+}
+
+// parsePromoted checks the policies to promote.
+func parsePromoted(from Key, given []*adminpb.PromotedPolicy) ([]seenPolicy, error) {
+	switch {
+	case len(given) == 0:
+		return nil, apierror.Required("policies", "Name at least one: its revision, and the etag of the policy whose place it takes.")
+	case len(given) > maxPromoted:
+		return nil, apierror.Invalid(apierror.ReasonInvalidField, "policies",
+			fmt.Sprintf("There are more than %d. Promote them by several calls.", maxPromoted))
 	}
-	return names, nil
+	var seen []seenPolicy
+	named := make(map[Key]bool)
+	for i, p := range given {
+		field := fmt.Sprintf("policies[%d].revision", i)
+		revision, err := revisionKind.parse(field, p.GetRevision())
+		switch {
+		case err != nil:
+			return nil, err
+		case Key(revision.Location()) != from:
+			return nil, apierror.InvalidName(field, "It has to be of a policy of the location that is promoted from, "+string(from)+".")
+		case revision.ID() == latestRevision:
+			return nil, apierror.InvalidName(field, "The alias latest is for reading: what it stands for may change before the promotion. "+
+				"Name the revision by its ID.")
+		case named[revision.Policy()]:
+			return nil, apierror.InvalidName(field, "Its policy stands there twice. Name each one once.")
+		}
+		named[revision.Policy()] = true
+		seen = append(seen, seenPolicy{revision, p.GetTargetEtag()})
+	}
+	return seen, nil
 }
 
 // Promotion is what a promotion depends on, as it was read.
@@ -89,6 +118,8 @@ type Promotion struct {
 	To Key
 	// Pairs are the policies that are promoted, each once.
 	Pairs []Promoted
+	// source and destination are the configurations of both locations.
+	source, destination StoredConfig
 	// conditions say that all of it is still so.
 	conditions []Condition
 }
@@ -103,116 +134,12 @@ type Promoted struct {
 	Target StoredPolicy
 }
 
-// ReadPromotion reads the configuration of a location, its policies, which are all
-// that are live if no names are given, and those of the next location. With replace,
-// what is soft-deleted there gives its ID up. The error is PERMISSION_DENIED if the caller
-// may not promote to the next location.
-func (s *Server) ReadPromotion(ctx context.Context, from Key, names []Key, replace bool) (*Promotion, error) {
-	records, err := s.store.Get(ctx, append([]Key{ConfigOf(from)}, names...)...)
-	if err != nil {
-		return nil, s.storeFailed(ctx, "reading the policies of "+string(from), err)
-	}
-	config, err := s.AsConfig(ctx, ConfigOf(from), records[0])
-	if err != nil {
-		return nil, err
-	}
-	if config.Next() == "" {
-		return nil, noNextLocation(config.Name)
-	}
-	if s.authorizer != nil {
-		if err := s.authorizer.Authorize(ctx, access.PoliciesPromote, string(config.Next())); err != nil {
-			return nil, err
-		}
-	}
-	p := &Promotion{To: config.Next(), conditions: []Condition{config.Unchanged()}}
-	if len(names) == 0 {
-		err = s.addAll(ctx, p, from)
-	} else {
-		err = s.addNamed(ctx, p, names, records[1:])
-	}
-	if err != nil {
-		return nil, err
-	}
-	return p, s.readTargets(ctx, p, replace)
-}
-
-// addAll adds the live policies of a location. The conditions say that it has just
-// these: one that is created meanwhile is promoted too.
-func (s *Server) addAll(ctx context.Context, p *Promotion, from Key) error {
-	records, err := s.store.List(ctx, Query{Collection: from.In("policies")})
-	if err != nil {
-		return s.storeFailed(ctx, "listing the policies of "+string(from), err)
-	}
-	for _, r := range records {
-		source := s.AsPolicy(ctx, r)
-		if source.Live() && source.Damage != nil {
-			return source.Damage
-		}
-		p.conditions = append(p.conditions, source.Unchanged())
-		if source.Live() {
-			p.add(source)
-		}
-	}
-	p.conditions = append(p.conditions, FewerThan{from.In("policies"), len(records) + 1})
-	return nil
-}
-
-// addNamed adds the policies with the names, all of which have to be live.
-func (s *Server) addNamed(ctx context.Context, p *Promotion, names []Key, records []Record) error {
-	for i, r := range records {
-		source := s.AsPolicy(ctx, r)
-		switch {
-		case !source.exists():
-			return apierror.NotFound(names[i])
-		case !source.Live():
-			return policyDeleted(names[i])
-		case source.Damage != nil:
-			return source.Damage
-		}
-		p.conditions = append(p.conditions, source.Unchanged())
-		p.add(source)
-	}
-	return nil
-}
-
-// add adds a live policy, to be promoted under its own ID.
-func (p *Promotion) add(source StoredPolicy) {
-	p.Pairs = append(p.Pairs, Promoted{Source: source, name: p.To.In("policies").Key(source.Record.Key.ID())})
-}
-
-// readTargets reads what of the policies is in the next location. A policy that is
-// soft-deleted there keeps its ID, so nothing can take its place unless replace says so.
-func (s *Server) readTargets(ctx context.Context, p *Promotion, replace bool) error {
-	names := make([]Key, len(p.Pairs))
-	for i, pair := range p.Pairs {
-		names[i] = pair.name
-	}
-	records, err := s.store.Get(ctx, names...)
-	if err != nil {
-		return s.storeFailed(ctx, "reading the policies of "+string(p.To), err)
-	}
-	for i, r := range records {
-		target := s.AsPolicy(ctx, r)
-		switch {
-		case !target.exists():
-			p.conditions = append(p.conditions, Absent{names[i]})
-		case !target.Live() && !replace:
-			return policyDeleted(names[i])
-		case !target.Live():
-			p.conditions = append(p.conditions, target.Unchanged())
-			target = StoredPolicy{}
-		case target.Damage != nil:
-			return target.Damage
-		default:
-			p.conditions = append(p.conditions, target.Unchanged())
-		}
-		p.Pairs[i].Target = target
-	}
-	return nil
-}
-
-// Promote works a promotion out.
+// Promote works a promotion out. The error is FAILED_PRECONDITION if it is not what the
+// destination requires.
 func (s *Server) Promote(ctx context.Context, p *Promotion, validateOnly bool) (*Change, error) {
+	if err := s.checkPromotion(ctx, p); err != nil {
+		return nil, err
+	}
 	response := &adminpb.PromotePoliciesResponse{}
 	c := &Change{Target: p.To, Verb: VerbPromote, Conditions: p.conditions, Response: response, Settled: NoSequence}
 	for _, pair := range p.Pairs {
@@ -243,6 +170,11 @@ func (p Promoted) same() bool {
 	return p.Target.exists() && Key(p.Target.Policy.Revision).ID() == Key(p.Source.Policy.Revision).ID()
 }
 
+// changing returns the pairs of which the target changes.
+func (p *Promotion) changing() []Promoted {
+	return slices.DeleteFunc(slices.Clone(p.Pairs), Promoted.same)
+}
+
 // promotedPolicy returns the policy as it will be in the next location, and its
 // writes. It takes over the content and the ID of the revision; its identity is its
 // own.
@@ -264,17 +196,11 @@ func (s *Server) promotedPolicy(ctx context.Context, p Promoted) (*adminpb.Polic
 	if err := NameContent(policy, Key(p.Source.Policy.Revision).ID()); err != nil {
 		return nil, nil, err
 	}
+	how := activation{verb: VerbPromote, source: Key(p.Source.Policy.Revision)}
 	if !p.Target.exists() {
-		writes, err := newPolicyWrites(ctx, policy)
+		writes, err := newPolicyWrites(ctx, policy, how)
 		return policy, writes, err
 	}
-	writes, err := s.policyWrites(ctx, policy)
+	writes, err := s.policyWrites(ctx, policy, how)
 	return policy, writes, err
-}
-
-// noNextLocation is FAILED_PRECONDITION of a location that policies cannot be
-// promoted from.
-func noNextLocation(config Key) error {
-	return apierror.Precondition(config, apierror.ReasonNoNextLocation,
-		"It names no next_location to promote to. Update it with one first.")
 }

@@ -11,6 +11,7 @@ import (
 
 	"understudy/admin/apierror"
 	"understudy/admin/audit"
+	"understudy/admin/content"
 	"understudy/authz"
 )
 
@@ -23,6 +24,15 @@ func (s *Server) Get(ctx context.Context, keys ...Key) ([]Record, error) {
 	return records, nil
 }
 
+// Summaries is Store.Summaries with the error of a caller.
+func (s *Server) Summaries(ctx context.Context, keys ...Key) ([]Summary, error) {
+	summaries, err := s.store.Summaries(ctx, keys...)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "reading "+string(keys[0]), err)
+	}
+	return summaries, nil
+}
+
 // List is Store.List with the error of a caller.
 func (s *Server) List(ctx context.Context, query Query) ([]Record, error) {
 	records, err := s.store.List(ctx, query)
@@ -30,6 +40,15 @@ func (s *Server) List(ctx context.Context, query Query) ([]Record, error) {
 		return nil, s.storeFailed(ctx, "listing "+string(query.Collection), err)
 	}
 	return records, nil
+}
+
+// ListSummaries is Store.ListSummaries with the error of a caller.
+func (s *Server) ListSummaries(ctx context.Context, query Query) ([]Summary, error) {
+	summaries, err := s.store.ListSummaries(ctx, query)
+	if err != nil {
+		return nil, s.storeFailed(ctx, "listing "+string(query.Collection), err)
+	}
+	return summaries, nil
 }
 
 // PolicyOfOperation returns the policy that an operation is about, as its metadata.target
@@ -80,11 +99,24 @@ func (s *Server) Commit(ctx context.Context, what Key, workOut func(context.Cont
 	return apierror.ConcurrentChange(what)
 }
 
-// commit commits a Txn of a call, if the call has the place for its event that it has to have.
+// commit commits a Txn of a call that changes something, if the call has the places for its
+// events that it has to have. Unless the Txn was certainly not made, the audit log has it as a
+// change.
 func (s *Server) commit(ctx context.Context, txn Txn) (int64, error) {
-	if err := audit.FromContext(ctx).Reserve(); err != nil {
+	entry := audit.FromContext(ctx)
+	if err := entry.Reserve(); err != nil {
 		return 0, err //nolint:wrapcheck // storeFailed knows it
 	}
+	sequence, err := s.store.Commit(ctx, txn)
+	if failed := (*ConditionError)(nil); !asCondition(err, &failed) && !errors.Is(err, ErrUnavailable) {
+		entry.Made()
+	}
+	return sequence, err //nolint:wrapcheck // it is that of the store
+}
+
+// commitAside commits a Txn that is no change in the eyes of the audit log: operations as they
+// are seen to end, and those of calls that find all to be so already.
+func (s *Server) commitAside(ctx context.Context, txn Txn) (int64, error) {
 	return s.store.Commit(ctx, txn) //nolint:wrapcheck // it is that of the store
 }
 
@@ -109,11 +141,23 @@ func Decode[M authz.Resource](r Record, m M) (M, error) {
 
 // NewPut is the Put of a resource under its name.
 func NewPut(name, etag string, m proto.Message) (Put, error) {
-	value, err := proto.Marshal(m)
-	if err != nil {
-		return Put{}, fmt.Errorf("encoding %s: %w", name, err)
+	p := Put{Key: Key(name), Etag: etag}
+	err := p.setValue(m)
+	return p, err
+}
+
+// setValue sets the value of a Put, and with it the summary, which is the basic view.
+func (p *Put) setValue(m proto.Message) (err error) {
+	if p.Value, err = proto.Marshal(m); err != nil {
+		return fmt.Errorf("encoding %s: %w", p.Key, err)
 	}
-	return Put{Key: Key(name), Value: value, Etag: etag}, nil
+	if p.Summary, err = proto.Marshal(content.Basic(m)); err != nil {
+		return fmt.Errorf("encoding the summary of %s: %w", p.Key, err)
+	}
+	if len(p.Summary) == len(p.Value) {
+		p.Summary = nil
+	}
+	return nil
 }
 
 // storeFailed turns an error of the store into a status. It names no technology

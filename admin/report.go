@@ -12,8 +12,9 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// maxKeptReport bounds the report that the operation of a commit keeps, in bytes.
-const maxKeptReport = 64 << 10
+// maxKeptReport bounds the report that a commit leaves behind, in bytes: its revision has to
+// fit every client together with the largest policy.
+const maxKeptReport = 48 << 10
 
 // GetReport answers what the preview of an experiment has shown so far, judged by the
 // requirements of its location and those of the call (AIP-156: every experiment has one). What
@@ -27,14 +28,16 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 		return nil, err
 	}
 	experiment := experimentOf(name)
-	stored, guard, err := s.readGuarded(ctx, experiment)
+	// A report names the two versions, and shows nothing of what is in them.
+	found, err := s.Summaries(ctx, experiment, experiment.Policy(), configFor(experiment))
 	if err != nil {
 		return nil, err
 	}
+	stored := s.asExperiment(ctx, experiment, Record(found[0]), Record(found[1]))
 	if err := stored.readable(); err != nil {
 		return nil, err
 	}
-	config, err := s.AsConfig(ctx, configFor(experiment), guard)
+	config, err := s.AsConfig(ctx, configFor(experiment), Record(found[2]))
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +63,20 @@ func (s *Server) readGuarded(ctx context.Context, name Key) (storedExperiment, R
 func configFor(name Key) Key { return ConfigOf(Key(name.Location())) }
 
 // checkRequirements holds an experiment against what its location and the call require of
-// a commit, and returns the report that it was judged by, as the operation keeps it; nil if
-// nothing is required, and then no evidence is read: it may be lost without a commit failing.
+// a commit, and returns the report that it was judged by, as the operation and the revision
+// keep it. If nothing is required, evidence that cannot be read fails no commit: the report is
+// nil then.
 //
 // The report is about the policy and the experiment as they were read, and the commit depends
 // on both. It does not depend on the evidence, which changes hundreds of times a second.
 func (s *Server) checkRequirements(
 	ctx context.Context, stored storedExperiment, config StoredConfig, call *adminpb.CommitRequirements,
 ) (*adminpb.Report, error) {
-	if !report.Demands(config.Requirements()) && !report.Demands(call) {
+	judged, err := s.buildReport(ctx, stored)
+	if err != nil && !report.Demands(config.Requirements()) && !report.Demands(call) && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "a commit leaves no report behind", "experiment", string(stored.name), "error", err)
 		return nil, nil
 	}
-	judged, err := s.buildReport(ctx, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +133,12 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 // with it, and a commit that lost the race must not be answered that nothing was compared. One
 // of the same name that was created since is another one: in between there was none.
 func (s *Server) stillThere(ctx context.Context, stored storedExperiment) error {
-	now, err := s.readExperiment(ctx, stored.name)
+	found, err := s.Summaries(ctx, stored.name)
 	if err != nil {
 		return err
 	}
-	if !now.exists() || now.damage == nil && now.experiment.GetUid() != stored.experiment.GetUid() {
+	now, err := Decode(Record(found[0]), &adminpb.PolicyExperiment{})
+	if found[0].Key == "" || err == nil && now.GetUid() != stored.experiment.GetUid() {
 		return apierror.NotFound(stored.name)
 	}
 	return nil

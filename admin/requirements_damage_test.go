@@ -91,8 +91,8 @@ PATCH $POL {"displayName":"x"}` + dataLoss + `
 POST $EXP:commit {"etag":$E}` + dataLoss + `
 POST $POL/experiments?policyExperimentId=e2 {"policy":{"name":"$pol"}}` + dataLoss + `
 PATCH $L/config {"nextLocation":"$p/locations/l2"}
-POST $L/policies:promote {}` + dataLoss + `
-POST $L/policies:promote {"names":["$l/policies/other"]}
+POST $L/policies:promote {"destination":"$p/locations/l2","policies":[{"revision":"$LIVE.revision"}]}` + dataLoss + `
+PROMOTE $l other
 OP PromotePoliciesResponse`)
 }
 

@@ -71,7 +71,7 @@ E = .etag
 POST $EXP:commit {"etag":$E}
 error 400 INVALID_ARGUMENT INVALID_FIELD
 PATCH $L/config {"nextLocation":"$p/locations/l2"}
-POST $L/policies:promote {"names":["$pol"]}
+PROMOTE $l web
 error 400 INVALID_ARGUMENT INVALID_FIELD
 matches .BadRequest.fieldViolations[0].field ^policies."web"..data.x
 

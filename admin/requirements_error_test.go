@@ -51,7 +51,7 @@ var (
 	metadataKey   = regexp.MustCompile(`^[a-z][a-zA-Z0-9\-_]{1,63}$`)
 	quotedPart    = regexp.MustCompile(`'([^']+)'`)
 	dynamicPart   = regexp.MustCompile(`projects/[^\s'",;]*[^\s'",;.:]|W/"[^"]*"|\b\d{3,}\b`)
-	technology    = regexp.MustCompile(`(?i)redis|\blua\b|evalsha|bbolt|bolt:|protojson|panic|goroutine|\.go:\d|grpc-gateway`)
+	technology    = regexp.MustCompile(`(?i)redis|\blua\b|fcall|bbolt|bolt:|protojson|panic|goroutine|\.go:\d|grpc-gateway`)
 	detailsOfType = map[string]string{
 		"INVALID_ARGUMENT": "BadRequest", "FAILED_PRECONDITION": "PreconditionFailure",
 		"RESOURCE_EXHAUSTED": "QuotaFailure", "NOT_FOUND": "ResourceInfo",

@@ -128,7 +128,7 @@ func lostReply(r *row) {
 		r.do(commit)
 		return
 	}
-	// The script has to be known to the server, so that the commit is an EVALSHA.
+	// The functions have to be known to the server, so that the commit is one FCALL.
 	p := r.viaProxy()
 	r.do("PATCH $POL {\"displayName\":\"warm\"}\nOP Policy")
 	p.arm(loseOnce)

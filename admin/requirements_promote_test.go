@@ -3,6 +3,7 @@ package admin_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +21,100 @@ func init() {
 	rows["B-111b"] = revisionsAreTrimmed
 	rows["B-115"] = updatesRaceForACircle
 	rows["P-1"] = promotedRevisionHasItsID
-	rows["P-9"] = func(r *row) { promotionsAreWhole(r); createsArePromoted(r) }
+	rows["P-2"] = promotionsAreBounded
+	rows["P-9"] = promotionsAreWhole
+	rows["P-13"] = requiredOfAPromotionMeanwhile
 	rows["P-10"] = promotionsSurviveDeath
+}
+
+// promote is `PROMOTE $l web api`.
+func (r *row) promote(rest string) {
+	r.expectSuccess()
+	fields := strings.Fields(r.expand(rest, plain))
+	from, validateOnly := strings.CutSuffix(fields[0], "?validateOnly=true")
+	if r.answer = r.tryPromote(from, validateOnly, fields[1:]...); r.answer == nil {
+		r.fatalf("the server is gone")
+	}
+	r.document = r.answer.decoded
+}
+
+// tryPromote promotes policies as they are now, all that are live if none are named. It returns
+// nil if the server is gone, and is safe for concurrent use.
+func (r *row) tryPromote(from string, validateOnly bool, ids ...string) *apiResponse {
+	config := r.trySend("GET", "/v1/"+from+"/config", "")
+	if config == nil {
+		return nil
+	}
+	next, _ := dig(config.decoded, ".nextLocation")
+	sources, targets := r.trySend("GET", "/v1/"+from+"/policies?pageSize=1000", ""), r.trySend("GET", fmt.Sprint("/v1/", next, "/policies?pageSize=1000&showDeleted=true"), "")
+	if sources == nil || targets == nil {
+		return nil
+	}
+	etags := map[string]any{}
+	for _, target := range policiesOf(targets) {
+		etags[lastSegment(fmt.Sprint(target["name"]))] = target["etag"]
+	}
+	policies := []map[string]any{}
+	for _, source := range policiesOf(sources) {
+		if id := lastSegment(fmt.Sprint(source["name"])); len(ids) == 0 || slices.Contains(ids, id) {
+			policies = append(policies, map[string]any{"revision": source["revision"], "targetEtag": etags[id]})
+		}
+	}
+	return r.trySend("POST", "/v1/"+from+"/policies:promote", asJSON(map[string]any{
+		"destination": next, "policies": policies, "validateOnly": validateOnly,
+	}))
+}
+
+// policiesOf are the policies of a list.
+func policiesOf(a *apiResponse) (out []map[string]any) {
+	list, _ := dig(a.decoded, ".policies")
+	items, _ := list.([]any)
+	for _, item := range items {
+		policy, _ := item.(map[string]any)
+		out = append(out, policy)
+	}
+	return out
+}
+
+// promotionsAreBounded: one call takes so many policies, and no more.
+func promotionsAreBounded(r *row) {
+	const most = 1000
+	policies := []map[string]string{{"revision": r.policyAt("$pol").Revision}}
+	for n := len(policies); n < most; n++ {
+		policies = append(policies, map[string]string{"revision": r.path(fmt.Sprintf("$l/policies/p%d/revisions/x", n))})
+	}
+	promote := func() string {
+		_, reason := flatten(r.post(r.path("$L/policies:promote"), asJSON(map[string]any{
+			"destination": r.path("$p/locations/l2"), "policies": policies,
+		})).decoded)
+		return reason
+	}
+	if reason := promote(); reason != "RESOURCE_NOT_FOUND" {
+		r.Errorf("%d policies are refused for %s", len(policies), reason)
+	}
+	policies = append(policies, map[string]string{"revision": r.path("$l/policies/one-more/revisions/x")})
+	if reason := promote(); reason != "INVALID_FIELD" {
+		r.Errorf("%d policies are refused for %s", len(policies), reason)
+	}
+}
+
+// requiredOfAPromotionMeanwhile changes what a promotion was judged by, after it was read.
+func requiredOfAPromotionMeanwhile(r *row) {
+	for _, c := range []struct{ method, path, body, want string }{
+		{"PATCH", "$L/config", `{"commitRequirements":{"minRequestCount":11}}`, "400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET"},
+		{"PATCH", "$EXP?updateMask=policy", `{"policy":{"name":"$pol","rules":RULES_B}}`, "400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET"},
+		{"PATCH", "$POL", `{"displayName":"hotter fix"}`, "409 ABORTED ETAG_MISMATCH"},
+		{"PATCH", "$P/locations/l0/policies/web", `{"displayName":"newer"}`, "409 ABORTED REVISION_NOT_LIVE"},
+	} {
+		r.do(`PATCH $EXP?updateMask=policy {"policy":{"name":"$pol","displayName":"web","rules":RULES_B}}` + "\nOP\n" +
+			`PATCH $L/config {"commitRequirements":{"minRequestCount":10}}`)
+		r.publish("n1", requests(10))
+		r.hooked(func() { r.post2xx(c.method, r.path(c.path), r.body(c.body)) })
+		r.do("via hooked\nPROMOTE $p/locations/l0 web\nerror " + c.want + "\nvia s1")
+	}
+	if name := r.policyAt("$pol").DisplayName; name != "hotter fix" {
+		r.Errorf("what is live is %q", name)
+	}
 }
 
 func lastSegment(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
@@ -163,7 +256,7 @@ func (p pair) whole() bool { return p.a == p.b || p.a == p.b+1 }
 func (r *row) beginPair() {
 	r.do(`PATCH $L/config {"nextLocation":"$p/locations/l2"}` + "\n" +
 		`POST $L/policies?policyId=a {"displayName":"0"}` + "\nOP Policy\n" +
-		`POST $L/policies?policyId=b {"displayName":"0"}` + "\nOP Policy\nPOST $L/policies:promote {}\nOP")
+		`POST $L/policies?policyId=b {"displayName":"0"}` + "\nOP Policy\nPROMOTE $l\nOP")
 }
 
 // commitNumber makes a policy's number live by a commit.
@@ -188,8 +281,10 @@ func (r *row) served(a *apiResponse) bool {
 	return a != nil && a.status == http.StatusOK
 }
 
+// promoteAll promotes what it sees. If some of that has changed meanwhile, nothing was promoted.
 func (r *row) promoteAll() bool {
-	return r.served(r.trySend("POST", r.path("$L/policies:promote"), "{}"))
+	a := r.tryPromote(r.path("$l"), false)
+	return a != nil && a.status == http.StatusConflict || r.served(a)
 }
 
 // promotedPair reads the pair in the next location at one instant.
@@ -249,48 +344,6 @@ func promotionsAreWhole(r *row) {
 	if p := r.promotedPair(); p != (pair{count, count}) {
 		r.Errorf("after %d commits and the last promotion the next location has %+v", count, p)
 	}
-}
-
-// createsArePromoted creates policies while all are promoted: a promotion that takes
-// effect after a create was answered has what was created.
-func createsArePromoted(r *row) {
-	var promoter sync.WaitGroup
-	done := make(chan struct{})
-	promoter.Go(func() {
-		for n := 1000; r.changes(n) && r.promoteAll(); n++ {
-			select {
-			case <-done:
-				return
-			default:
-			}
-		}
-	})
-	l2 := r.locationOf("@l2")
-	for i := range 25 {
-		id := fmt.Sprintf("new-%d", i)
-		if a := r.post(r.path("$L/policies?policyId="+id), "{}"); a.status != http.StatusOK {
-			r.Errorf("a create is answered with %d %s", a.status, a.body)
-			break
-		}
-		before := r.head(l2)
-		r.await("the next promotion", func() string {
-			update, err := r.store.Load(r.Context(), l2)
-			if err != nil || update.Cursor.Sequence == before {
-				return fmt.Sprint("nothing: ", err)
-			}
-			if _, there := update.Policies[l2.Policy(authz.PolicyID(id))]; !there {
-				r.Errorf("a promotion after %s was created is without it", id)
-			}
-			return ""
-		})
-	}
-	close(done)
-	promoter.Wait()
-}
-
-// changes makes a change, so that the next promotion is one.
-func (r *row) changes(n int) bool {
-	return r.served(r.trySend("PATCH", r.path("$L/policies/a"), fmt.Sprintf(`{"displayName":"%d"}`, n)))
 }
 
 // watcher returns a step that reads the pair and checks it against the one before.

@@ -123,7 +123,7 @@ func (p *proxy) forward(client, server net.Conn, dropped chan struct{}) {
 func (p *proxy) isLost(request []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lose == loseNothing || !bytes.Contains(bytes.ToUpper(request), []byte("EVALSHA")) ||
+	if p.lose == loseNothing || !bytes.Contains(bytes.ToUpper(request), []byte("FCALL\r")) ||
 		!bytes.Contains(request, []byte("CommitPolicyExperimentMetadata")) {
 		return false
 	}

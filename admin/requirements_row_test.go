@@ -177,7 +177,7 @@ func init() {
 		"node": (*row).startNode, "stop": (*row).stopNode, "TRAFFIC": (*row).traffic,
 		"LOGS": (*row).expectLogs, "record": (*row).showRecord, "nolog": (*row).checkNoLog,
 		"peer": (*row).peer, "server": (*row).addServer, "via": (*row).useServer, "as": (*row).authenticate, "guard": (*row).checkCallers, "header": (*row).addHeader,
-		"evidence": (*row).publishEvidence, "clock": (*row).moveClock, "go": (*row).runGo,
+		"PROMOTE": (*row).promote, "evidence": (*row).publishEvidence, "clock": (*row).moveClock, "go": (*row).runGo,
 	}
 	for _, method := range []string{"GET", "POST", "PATCH", "PUT", "DELETE"} {
 		words[method] = func(r *row, rest string) { r.callOver(method, rest) }

@@ -18,7 +18,7 @@ import (
 // A revision is a snapshot of a policy under the hash of its content. It is written by
 // the same Txn as the live policy, so what is live always has its revision. Content that
 // was live before has its revision already: that is put again with the snapshot that it
-// had, and only its sequence changes, by which revisions are trimmed.
+// had. It has one more activation, and another sequence, by which revisions are trimmed.
 
 const (
 	// latestRevision is the alias of the revision that was created last (AIP-162).
@@ -37,19 +37,37 @@ func (s *Server) GetPolicyRevision(
 	if err != nil {
 		return nil, err
 	}
-	revisions, unreachable, err := s.readRevisions(ctx, name.Policy().In("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, listing{}, name.Policy().In("revisions"))
 	if err != nil {
 		return nil, err
 	}
-	for _, revision := range revisions {
-		if revision.Name == string(name) || slices.Contains(revision.AlternateIds, name.ID()) {
-			return revision, nil
+	for _, listed := range revisions {
+		if listed.Name == string(name) || slices.Contains(listed.AlternateIds, name.ID()) {
+			return s.wholeRevision(ctx, listed)
 		}
 	}
 	if slices.Contains(unreachable, string(name)) {
 		return nil, s.damaged(ctx, name, errListed)
 	}
 	return nil, apierror.NotFound(name)
+}
+
+// wholeRevision reads a revision of a list with its content.
+func (s *Server) wholeRevision(ctx context.Context, listed *adminpb.PolicyRevision) (*adminpb.PolicyRevision, error) {
+	name := Key(listed.Name)
+	records, err := s.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if records[0].Key == "" {
+		return nil, apierror.NotFound(name)
+	}
+	revision, err := Decode(records[0], &adminpb.PolicyRevision{})
+	if err != nil {
+		return nil, s.damaged(ctx, name, err)
+	}
+	revision.AlternateIds = listed.AlternateIds
+	return revision, nil
 }
 
 // ListPolicyRevisions implements AIP-132, newest first.
@@ -67,7 +85,7 @@ func (s *Server) ListPolicyRevisions(
 	if err := s.requireParent(ctx, parent); err != nil {
 		return nil, err
 	}
-	revisions, unreachable, err := s.readRevisions(ctx, parent.In("revisions"))
+	revisions, unreachable, err := s.readRevisions(ctx, l, parent.In("revisions"))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +94,8 @@ func (s *Server) ListPolicyRevisions(
 }
 
 // RollbackPolicy implements AIP-162: it makes the content of an earlier revision
-// live again. That is no new revision, for its content is known.
+// live again. That is no new revision, for its content is known; the revision has one more
+// activation.
 func (s *Server) RollbackPolicy(
 	ctx context.Context, r *adminpb.RollbackPolicyRequest,
 ) (*longrunningpb.Operation, error) {
@@ -120,7 +139,7 @@ func (s *Server) rollback(
 	if err := NameContent(policy, Key(revision.Name).ID()); err != nil {
 		return nil, err
 	}
-	c, err := s.policyReplacement(ctx, VerbRollback, stored, policy)
+	c, err := s.policyReplacement(ctx, activation{verb: VerbRollback}, stored, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +168,12 @@ func (s *Server) readRevision(ctx context.Context, name Key) (StoredPolicy, *adm
 	return stored, revision, nil
 }
 
-// readRevisions reads revisions and gives the last one of each policy its alias. It
+// readRevisions reads revisions for a list and gives the last one of each policy its alias. It
 // returns the names of those that cannot be read apart.
-func (s *Server) readRevisions(ctx context.Context, c Collection) (
+func (s *Server) readRevisions(ctx context.Context, l listing, c Collection) (
 	revisions []*adminpb.PolicyRevision, unreachable []string, err error,
 ) {
-	records, err := s.List(ctx, Query{Collection: c})
+	records, err := l.read(ctx, s, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -192,46 +211,62 @@ func NameContent(policy *adminpb.Policy, revision string) (err error) {
 
 // newPolicyWrites returns the writes that store a policy where there is none. What an
 // earlier policy of its name left behind goes.
-func newPolicyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
-	live, revision, err := LivePuts(policy, access.FromContext(ctx).Member)
+func newPolicyWrites(ctx context.Context, policy *adminpb.Policy, how activation) ([]Write, error) {
+	revision := newRevision(ctx, policy)
+	how.addTo(ctx, revision, policy)
+	live, put, err := livePuts(policy, revision)
 	if err != nil {
 		return nil, err
 	}
 	name := Key(policy.Name)
 	return []Write{
-		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.iam()}, live, revision,
+		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.iam()}, live, put,
 	}, nil
 }
 
 // policyWrites returns the writes that store a policy in the place of another, with
 // its revision, of which it keeps the last maxRevisions. The revision is put again if
-// it is known, unchanged: so the sequence of its record says when it was last made
-// live, and trimming drops what has not been live for the longest time, never what
+// it is known, with the snapshot that it had: so the sequence of its record says when it was
+// last made live, and trimming drops what has not been live for the longest time, never what
 // is live now or was just before. They hold as long as the policy is Unchanged, for
 // revisions change together with it. A known revision that cannot be read is replaced.
-func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy) ([]Write, error) {
-	live, revision, err := LivePuts(policy, access.FromContext(ctx).Member)
+func (s *Server) policyWrites(ctx context.Context, policy *adminpb.Policy, how activation) ([]Write, error) {
+	known, err := s.Get(ctx, Key(policy.Revision))
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.Get(ctx, revision.Key)
+	revision, err := Decode(known[0], &adminpb.PolicyRevision{})
+	if known[0].Key == "" || err != nil {
+		revision = newRevision(ctx, policy)
+	}
+	how.addTo(ctx, revision, policy)
+	live, put, err := livePuts(policy, revision)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := Decode(known[0], &adminpb.PolicyRevision{}); known[0].Key != "" && err == nil {
-		revision.Value = known[0].Value
-	}
-	return []Write{live, revision, TrimCollection{Key(policy.Name).In("revisions"), maxRevisions}}, nil
+	return []Write{live, put, TrimCollection{Key(policy.Name).In("revisions"), maxRevisions}}, nil
 }
 
-// LivePuts are the writes of a policy, and of its revision as of now. The creator is the
-// member who makes it live, empty for one who is not known.
-func LivePuts(policy *adminpb.Policy, creator string) (live, revision Put, err error) {
+// newRevision is the revision of a policy as of now. The creator is who sends the request of the
+// context, empty for one who is not known.
+func newRevision(ctx context.Context, policy *adminpb.Policy) *adminpb.PolicyRevision {
+	by := access.FromContext(ctx)
+	return &adminpb.PolicyRevision{
+		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime, Creator: by.Member, CreatorDisplay: by.Display,
+	}
+}
+
+// livePuts are the writes of a policy and its revision.
+func livePuts(policy *adminpb.Policy, of *adminpb.PolicyRevision) (live, revision Put, err error) {
 	if live, err = NewPut(policy.Name, policy.Etag, policy); err != nil {
 		return live, revision, err
 	}
-	revision, err = NewPut(policy.Revision, "", &adminpb.PolicyRevision{
-		Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime, Creator: creator,
-	})
+	revision, err = NewPut(of.Name, "", of)
 	return live, revision, err
+}
+
+// RestoredPuts are the writes of a policy that was lost, and of its revision as of now. Who
+// made it live, and how, is not known.
+func RestoredPuts(policy *adminpb.Policy) (live, revision Put, err error) {
+	return livePuts(policy, &adminpb.PolicyRevision{Name: policy.Revision, Snapshot: policy, CreateTime: policy.UpdateTime})
 }

@@ -52,8 +52,9 @@ type Config struct {
 	MaxPolicySize int
 	// Compiler compiles and tests what callers send. Nil does so in this process.
 	Compiler Compiler
-	// Authorizer says whether a promotion may change the next location, which is known only
-	// when it is made: all else is checked before a call comes here. Nil allows it.
+	// Authorizer says whether the caller may promote to a location, as a promotion does and a
+	// configuration that leads there has others do: all else is checked before a call comes
+	// here. Nil allows it.
 	Authorizer access.Authorizer
 	// Now is the clock of create_time and its like. Nil means the system's.
 	Now func() time.Time

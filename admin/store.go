@@ -39,6 +39,11 @@ type Record struct {
 	ExpireTime time.Time
 }
 
+// Summary is a record with a Put.Summary in place of its value, for who lists resources and
+// needs no content. It is no Record: what was read without its content can be shown, but not
+// stored again or decided by.
+type Summary Record
+
 // Resource returns what the data plane decodes of a record of a policy or an experiment.
 func (r Record) Resource() authz.StoredResource {
 	return authz.StoredResource{
@@ -84,8 +89,11 @@ type Write interface{ isWrite() }
 
 // Put creates or replaces a record.
 type Put struct {
-	Key        Key
-	Value      []byte
+	Key   Key
+	Value []byte
+	// Summary is what Summaries have in place of Value: a message of the same type that
+	// leaves out what is large. Empty means Value.
+	Summary    []byte
 	Etag       string
 	ExpireTime time.Time
 	// Sequence is kept as the record's sequence if it is not zero: for a write
@@ -206,6 +214,12 @@ type Store interface {
 
 	// List returns records in bytewise order of their keys, read at one instant.
 	List(ctx context.Context, query Query) ([]Record, error)
+
+	// Summaries is Get without the contents. Damage of a content alone need not show.
+	Summaries(ctx context.Context, keys ...Key) ([]Summary, error)
+
+	// ListSummaries is List without the contents.
+	ListSummaries(ctx context.Context, query Query) ([]Summary, error)
 
 	// Commit makes a Txn and returns its sequence number. A reply that was lost on
 	// the way is asked for again by the implementation itself. Concurrent commits

@@ -10,7 +10,21 @@ import (
 
 // Filter is a parsed and checked filter. The zero Filter matches everything. It is
 // immutable and safe for concurrent use.
-type Filter struct{ root predicate }
+type Filter struct {
+	root predicate
+	// fields are those that its paths lead through.
+	fields map[protoreflect.FullName]bool
+}
+
+// Uses reports whether some field that a filter looks at, or looks into, is one of these.
+func (f Filter) Uses(these func(field protoreflect.FullName) bool) bool {
+	for field := range f.fields {
+		if these(field) {
+			return true
+		}
+	}
+	return false
+}
 
 // Schema says what a filter may be about.
 type Schema struct {
@@ -24,6 +38,9 @@ type Schema struct {
 	// Unpack returns what an Any holds: the message, and further ones of types in
 	// Packed that stand for it too. It is empty if that cannot be decoded.
 	Unpack func(*anypb.Any) []proto.Message
+
+	// walked are the fields that paths of a filter lead through, while it is checked.
+	walked map[protoreflect.FullName]bool
 }
 
 // truth is a value of three-valued logic: a comparison with a field that is not
@@ -53,8 +70,9 @@ func ParseFilter(text string, schema Schema) (Filter, error) {
 	if err != nil || n == nil {
 		return Filter{}, err
 	}
+	schema.walked = make(map[protoreflect.FullName]bool)
 	root, err := schema.check(n)
-	return Filter{root}, err
+	return Filter{root, schema.walked}, err
 }
 
 // Match reports whether a message of the schema's type matches. A filter whose
@@ -133,6 +151,7 @@ func (s Schema) path(m protoreflect.MessageDescriptor, walked []string, r restri
 			return nil, errorf("There is no field %q.", strings.Join(walked, "."))
 		}
 		steps = append(steps, f)
+		s.walked[f.FullName()] = true
 		rest := names[i+1:]
 		switch {
 		case f.IsMap():

@@ -156,11 +156,14 @@ func (l *Library) groupUpdate(ctx context.Context, g storedGroup, next GroupID) 
 }
 
 // Promote makes what is active in a group active in its next one: the policies that
-// are named, or all, in one step or not at all. It returns the next group with the
-// policies that were promoted. The error is FAILED_PRECONDITION if there is no next
-// group or one of the policies is a no-op that may not be one, and NOT_FOUND if the group
-// or one of the policies is not there.
-func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.PolicyID, noOp NoOp) (Group, error) {
+// are named, or all, in one step or not at all, if may returns nil for each of them. What
+// that is, and which group is the next one, is found out with each attempt. It returns the
+// next group with the policies that were promoted. The error is FAILED_PRECONDITION if there
+// is no next group, it requires more of what becomes active, or one of the policies is a
+// no-op that may not be one, and NOT_FOUND if the group or one of the policies is not there.
+func (l *Library) Promote(
+	ctx context.Context, group GroupID, policies []authz.PolicyID, noOp NoOp, may func(authz.PolicyID) error,
+) (Group, error) {
 	if _, err := l.Group(ctx, group); err != nil {
 		return Group{}, err
 	}
@@ -179,6 +182,9 @@ func (l *Library) Promote(ctx context.Context, group GroupID, policies []authz.P
 			return nil, err
 		}
 		for _, pair := range p.Pairs {
+			if err := may(idOf(pair.Source)); err != nil {
+				return nil, err
+			}
 			if err := check.replacement(pair.Target, pair.Source.Policy); err != nil {
 				return nil, err
 			}

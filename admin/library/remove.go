@@ -198,7 +198,7 @@ func (l *Library) RemoveGroup(ctx context.Context, group GroupID) (Group, error)
 			admin.UnchangedRecord(l.groupKey(group), g.mark), g.config.Unchanged(),
 			admin.FewerThan{Collection: location.In("policies"), N: len(g.policies) + 1},
 		}
-		c.Writes = []admin.Write{admin.Delete{Key: l.groupKey(group)}, admin.Delete{Key: g.config.Name}}
+		c.Writes = []admin.Write{admin.Delete{Key: l.groupKey(group)}, admin.ConfigRemoval(ctx, g.config)}
 		return c, l.removeAll(c, g.policies)
 	})
 	return was, err

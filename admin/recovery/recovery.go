@@ -37,7 +37,7 @@ var ErrNotEmpty = errors.New("the location has policies")
 // to have no policy, not even a deleted one: otherwise the error wraps ErrNotEmpty. It
 // returns what it stored, in name order.
 func (r Recovery) Restore(ctx context.Context) ([]authz.PolicyName, error) {
-	present, err := r.Store.List(ctx, admin.Query{Collection: r.policies()})
+	present, err := r.Store.ListSummaries(ctx, admin.Query{Collection: r.policies()})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func unknown[N ~string](ctx context.Context, r Recovery, names []N) ([]N, error)
 	for i, name := range names {
 		keys[i] = admin.Key(name)
 	}
-	records, err := r.Store.Get(ctx, keys...)
+	records, err := r.Store.Summaries(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (r Recovery) store(ctx context.Context, names []authz.PolicyName) ([]authz.
 	var writes []admin.Write
 	for _, name := range names {
 		state := r.Saved.Policies[name]
-		live, revision, err := admin.LivePuts(state.Policy, "") // who made it live is lost
+		live, revision, err := admin.RestoredPuts(state.Policy)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -182,5 +183,38 @@ func TestDemands(t *testing.T) {
 	}
 	if report.Demands(nil) {
 		t.Error("no requirements demand something")
+	}
+}
+
+// TestUnjudged: what changes who gets in has to be judged by some requirement, whoever asks
+// for it; a response that changed, and what failed in the live policy, has not.
+func TestUnjudged(t *testing.T) {
+	counts := &adminpb.Report{RequestCount: 100, NewlyDeniedCount: 1, NewlyAllowedCount: 2, FailedCount: 3, ResponseChangedCount: 4, LiveFailedCount: 5}
+	for _, c := range []struct {
+		location, call, want string
+		report               *adminpb.Report
+	}{
+		{"", "", "", counts},
+		{"", "requests>=1", "newly-denied newly-allowed failed", counts},
+		{"", "requests>=1,newly-denied<=1%", "newly-allowed failed", counts},
+		{"newly-allowed<=2", "newly-denied<=1,failed<=100%", "", counts},
+		{"requests>=1", "", "newly-denied newly-allowed failed", counts},
+		{"", "requests>=1", "", &adminpb.Report{RequestCount: 100, ResponseChangedCount: 4, LiveFailedCount: 5, DroppedCount: 9}},
+	} {
+		location, err := report.Parse(c.location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := report.Parse(c.call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report.SetResults(c.report, location, call, report.Committer{})
+		if got := strings.Join(report.Unjudged(c.report), " "); got != c.want {
+			t.Errorf("%q and %q: got %q, want %q", c.location, c.call, got, c.want)
+		}
+		if ready := report.Ready(c.report); ready != (len(report.Unmet(c.report)) == 0 && c.want == "") {
+			t.Errorf("%q and %q: ready is %v", c.location, c.call, ready)
+		}
 	}
 }

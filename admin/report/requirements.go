@@ -55,15 +55,22 @@ const (
 	presentPair = "present-pair"
 )
 
+// The names of limits that [Unjudged] asks for.
+const (
+	newlyDenied  = "newly-denied"
+	newlyAllowed = "newly-allowed"
+	failed       = "failed"
+)
+
 // requirements are all there are, in the order in which they are written and judged.
 var requirements = slices.Concat(
 	[]requirement{minRequests(), minDuration()},
-	limits("newly-denied",
+	limits(newlyDenied,
 		func(r *adminpb.CommitRequirements) (**int64, **float64) {
 			return &r.MaxNewlyDeniedCount, &r.MaxNewlyDeniedRatio
 		},
 		func(c *adminpb.Report_ReportCounts) (int64, int64) { return c.NewlyDeniedCount, c.RequestCount }),
-	limits("newly-allowed",
+	limits(newlyAllowed,
 		func(r *adminpb.CommitRequirements) (**int64, **float64) {
 			return &r.MaxNewlyAllowedCount, &r.MaxNewlyAllowedRatio
 		},
@@ -73,7 +80,7 @@ var requirements = slices.Concat(
 			return &r.MaxResponseChangedCount, &r.MaxResponseChangedRatio
 		},
 		func(c *adminpb.Report_ReportCounts) (int64, int64) { return c.ResponseChangedCount, c.RequestCount }),
-	limits("failed",
+	limits(failed,
 		func(r *adminpb.CommitRequirements) (**int64, **float64) { return &r.MaxFailedCount, &r.MaxFailedRatio },
 		func(c *adminpb.Report_ReportCounts) (int64, int64) {
 			return c.FailedCount + c.LiveFailedCount, c.RequestCount

@@ -98,7 +98,7 @@ func New(c Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.rpc = a.admitted(writeGRPCError, a.newGRPC())
+	a.rpc = a.admitted(writeGRPCError, a.probed(a.newGRPC()))
 	a.rest = headAsGet(systemParameters(a.admitted(WriteError, a.routed(a.checkBody(rawPath(gateway))))))
 	return a, nil
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -37,9 +36,7 @@ func (a *API) admitted(write writer, next http.Handler) http.Handler {
 			write(w, err)
 			return
 		}
-		if a.authenticator != nil && open(r) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxOpenBody)
-		} else if a.authenticator != nil {
+		if a.authenticator != nil && !open(r) {
 			who, err := a.authenticator.Authenticate(r)
 			if err != nil {
 				if status.Code(err) == codes.Unauthenticated {
@@ -54,18 +51,9 @@ func (a *API) admitted(write writer, next http.Handler) http.Handler {
 	})
 }
 
-// maxOpenBody bounds what a caller may send that nobody knows, in bytes: the name of a
-// service.
-const maxOpenBody = 4 << 10
-
-// open reports whether a request needs no credentials. A compressed message needs some: it
-// becomes as large as the largest policy, however small it was sent.
+// open reports whether a request needs no credentials.
 func open(r *http.Request) bool {
-	if isGRPC(r) {
-		coding := r.Header.Get("Grpc-Encoding")
-		return r.URL.Path == grpc_health_v1.Health_Check_FullMethodName && (coding == "" || coding == "identity")
-	}
-	return r.URL.Path == "/openapi.json"
+	return isProbe(r) || !isGRPC(r) && r.URL.Path == "/openapi.json"
 }
 
 // WriteError sends an error in its envelope, for what is beside the API on the port. One that

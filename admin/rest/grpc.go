@@ -2,17 +2,12 @@ package rest
 
 import (
 	"context"
-	"fmt"
 
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/apierror"
@@ -59,31 +54,3 @@ func sizeOf(v any) int {
 	}
 	return proto.Size(m)
 }
-
-// namedHealth is the health service, whose NOT_FOUND names the service that was asked
-// for: all errors of the port have their details.
-type namedHealth struct{ *health.Server }
-
-// Check implements grpc.health.v1.Health.
-func (h namedHealth) Check(
-	ctx context.Context, r *grpc_health_v1.HealthCheckRequest,
-) (*grpc_health_v1.HealthCheckResponse, error) {
-	response, err := h.Server.Check(ctx, r)
-	if status.Code(err) == codes.NotFound {
-		return nil, unknownService(r.GetService())
-	}
-	return response, err
-}
-
-// unknownService is NOT_FOUND of a service whose health was asked for, as the protocol of
-// gRPC's health checks has it.
-func unknownService(name string) error {
-	name = apierror.Shown(name)
-	return apierror.New(codes.NotFound, apierror.ReasonNotFound,
-		fmt.Sprintf("The server has no service '%s'. An empty name asks for the server itself.", name),
-		apierror.Facts{"resource": name}, &errdetails.ResourceInfo{ResourceType: "service", ResourceName: name})
-}
-
-// Drain makes the health service answer NOT_SERVING from now on, so that clients
-// go elsewhere before the server closes.
-func (a *API) Drain() { a.health.Shutdown() }

@@ -57,7 +57,7 @@ func TestHealthTakesLittleFromStrangers(t *testing.T) {
 		options []grpc.CallOption
 		want    codes.Code
 	}{
-		"plain":      {nil, codes.Unavailable},
+		"plain":      {nil, codes.InvalidArgument},
 		"compressed": {[]grpc.CallOption{grpc.UseCompressor("gzip")}, codes.Unauthenticated},
 	} {
 		if _, err := health.Check(t.Context(), large, c.options...); status.Code(err) != c.want {

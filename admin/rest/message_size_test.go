@@ -109,7 +109,7 @@ func readsOf(ctx context.Context, client adminpb.PolicyPreviewClient, location, 
 	return map[string]func() error{
 		"GetPolicy": func() error { _, err := client.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name}); return err },
 		"ListPolicies": func() error {
-			_, err := client.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: location})
+			_, err := client.ListPolicies(ctx, &adminpb.ListPoliciesRequest{Parent: location, View: adminpb.PolicyView_POLICY_VIEW_FULL})
 			return err
 		},
 		"GetPolicyExperiment": func() error {
@@ -117,7 +117,11 @@ func readsOf(ctx context.Context, client adminpb.PolicyPreviewClient, location, 
 			return err
 		},
 		"ListPolicyExperiments": func() error {
-			_, err := client.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: name})
+			_, err := client.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{Parent: name, View: adminpb.PolicyView_POLICY_VIEW_FULL})
+			return err
+		},
+		"ListPolicyRevisions": func() error {
+			_, err := client.ListPolicyRevisions(ctx, &adminpb.ListPolicyRevisionsRequest{Parent: name, View: adminpb.PolicyView_POLICY_VIEW_FULL})
 			return err
 		},
 		"GetPolicyRevision": func() error {

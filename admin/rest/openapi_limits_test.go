@@ -156,6 +156,7 @@ func TestDocumentedPropertiesAreThoseOfTheServer(t *testing.T) {
 			}
 		}
 	}
+	probePromotion(t, edge, schemas["PromotePoliciesRequest"].Properties["policies"])
 	probeTimeout(t, edge, readOpenAPI(t))
 	for name, property := range schemas["CommitRequirements"].Properties {
 		if property.Maximum == nil {
@@ -165,6 +166,25 @@ func TestDocumentedPropertiesAreThoseOfTheServer(t *testing.T) {
 			body := fmt.Sprintf(`{"commitRequirements":{%q:%v}}`, name, share)
 			return ask(t, edge, "PATCH", edgeLocation+"/config?validateOnly=true", body).status == http.StatusBadRequest
 		})
+	}
+}
+
+// probePromotion probes the number of policies that are promoted together.
+func probePromotion(t *testing.T, edge *httptest.Server, s *openAPISchema) {
+	t.Helper()
+	for _, n := range []int{*s.MinItems - 1, *s.MinItems, *s.MaxItems, *s.MaxItems + 1} {
+		policies := make([]map[string]string, n)
+		for i := range policies {
+			policies[i] = map[string]string{"revision": fmt.Sprintf("projects/p/locations/l/policies/p%d/revisions/x", i)}
+		}
+		body, err := json.Marshal(map[string]any{"destination": "projects/p/locations/next", "policies": policies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := ask(t, edge, "POST", "/v1/projects/p/locations/l/policies:promote", string(body))
+		if refused, allowed := strings.Contains(a.reason, "_FIELD"), *s.MinItems <= n && n <= *s.MaxItems; refused == allowed {
+			t.Errorf("a promotion of %d policies is answered with %s; the document allows it: %t", n, a.reason, allowed)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type openAPISchema struct {
 	Description   string
 	Pattern       string
 	MaxLength     *int
+	MinItems      *int
 	MaxItems      *int
 	Minimum       *int
 	Maximum       *int

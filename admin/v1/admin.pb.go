@@ -29,6 +29,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How much of each resource a list returns (AIP-157). Methods that get one
+// resource return all of it.
+type PolicyView int32
+
+const (
+	// Default value: POLICY_VIEW_BASIC.
+	PolicyView_POLICY_VIEW_UNSPECIFIED PolicyView = 0
+	// All but what is large: the `modules` and the `data` of a policy, and the
+	// `report` of a revision.
+	PolicyView_POLICY_VIEW_BASIC PolicyView = 1
+	// Everything.
+	PolicyView_POLICY_VIEW_FULL PolicyView = 2
+)
+
+// Enum value maps for PolicyView.
+var (
+	PolicyView_name = map[int32]string{
+		0: "POLICY_VIEW_UNSPECIFIED",
+		1: "POLICY_VIEW_BASIC",
+		2: "POLICY_VIEW_FULL",
+	}
+	PolicyView_value = map[string]int32{
+		"POLICY_VIEW_UNSPECIFIED": 0,
+		"POLICY_VIEW_BASIC":       1,
+		"POLICY_VIEW_FULL":        2,
+	}
+)
+
+func (x PolicyView) Enum() *PolicyView {
+	p := new(PolicyView)
+	*p = x
+	return p
+}
+
+func (x PolicyView) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PolicyView) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[0].Descriptor()
+}
+
+func (PolicyView) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[0]
+}
+
+func (x PolicyView) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PolicyView.Descriptor instead.
+func (PolicyView) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
 // How the decisions on a request differ.
 type Report_Kind int32
 
@@ -79,11 +134,11 @@ func (x Report_Kind) String() string {
 }
 
 func (Report_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[0].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[1].Descriptor()
 }
 
 func (Report_Kind) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[0]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[1]
 }
 
 func (x Report_Kind) Number() protoreflect.EnumNumber {
@@ -132,11 +187,11 @@ func (x Report_ChangedRule_Side) String() string {
 }
 
 func (Report_ChangedRule_Side) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[1].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[2].Descriptor()
 }
 
 func (Report_ChangedRule_Side) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[1]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[2]
 }
 
 func (x Report_ChangedRule_Side) Number() protoreflect.EnumNumber {
@@ -185,11 +240,11 @@ func (x Report_RequirementResult_Source) String() string {
 }
 
 func (Report_RequirementResult_Source) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[2].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[3].Descriptor()
 }
 
 func (Report_RequirementResult_Source) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[2]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[3]
 }
 
 func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
@@ -239,11 +294,11 @@ func (x CommitRequirements_Scope) String() string {
 }
 
 func (CommitRequirements_Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[3].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
 }
 
 func (CommitRequirements_Scope) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[3]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
 }
 
 func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
@@ -252,7 +307,7 @@ func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommitRequirements_Scope.Descriptor instead.
 func (CommitRequirements_Scope) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
 }
 
 // Possible values of the state of previewing the experiment.
@@ -295,11 +350,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -308,7 +363,7 @@ func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyPreviewMetadata_State.Descriptor instead.
 func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40, 0}
 }
 
 // A live authorization policy: an ordered chain of rules. What clients set in it
@@ -539,8 +594,12 @@ type PolicyExperiment struct {
 	// `CommitRequirements.require_different_committer` is set. Empty if one of them
 	// is not known, or there are more than 100: then nobody can.
 	PolicyEditors []string `protobuf:"bytes,12,rep,name=policy_editors,json=policyEditors,proto3" json:"policy_editors,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Output only. A name of the creator for people, such as an e-mail address, as
+	// the issuer of the token said then; empty if it said none. It is for display:
+	// many may have the same, and nothing is decided by it.
+	CreatorDisplay string `protobuf:"bytes,13,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PolicyExperiment) Reset() {
@@ -655,6 +714,13 @@ func (x *PolicyExperiment) GetPolicyEditors() []string {
 		return x.PolicyEditors
 	}
 	return nil
+}
+
+func (x *PolicyExperiment) GetCreatorDisplay() string {
+	if x != nil {
+		return x.CreatorDisplay
+	}
+	return ""
 }
 
 // What the preview of an experiment has shown so far, over all nodes: how the
@@ -1050,7 +1116,23 @@ type PolicyRevision struct {
 	AlternateIds []string `protobuf:"bytes,4,rep,name=alternate_ids,json=alternateIds,proto3" json:"alternate_ids,omitempty"`
 	// Output only. Who created the revision, such as `token:ci`; empty if the
 	// server does not authenticate its callers.
-	Creator       string `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
+	Creator string `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. A name of the creator for people, such as an e-mail address, as
+	// the issuer of the token said then; empty if it said none. It is for display:
+	// many may have the same, and nothing is decided by it.
+	CreatorDisplay string `protobuf:"bytes,6,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
+	// Output only. How its content became live, the latest time first: at most 8, of
+	// which the last is the first time. Empty if that is not known, as after a restore.
+	Activations []*PolicyRevision_Activation `protobuf:"bytes,7,rep,name=activations,proto3" json:"activations,omitempty"`
+	// Output only. What the preview had shown when an experiment with this content
+	// was committed, the last one if there were several; absent if none was. If it has
+	// more than 48 KiB, its examples and least grave differences are left out, and
+	// counted.
+	// (-- api-linter: core::0122::embedded-resource=disabled
+	//
+	//	aip.dev/not-precedent: The report is gone with its experiment; this is what
+	//	is left of it. --)
+	Report        *Report `protobuf:"bytes,8,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1120,6 +1202,27 @@ func (x *PolicyRevision) GetCreator() string {
 	return ""
 }
 
+func (x *PolicyRevision) GetCreatorDisplay() string {
+	if x != nil {
+		return x.CreatorDisplay
+	}
+	return ""
+}
+
+func (x *PolicyRevision) GetActivations() []*PolicyRevision_Activation {
+	if x != nil {
+		return x.Activations
+	}
+	return nil
+}
+
+func (x *PolicyRevision) GetReport() *Report {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
 // The configuration of a location.
 type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1127,7 +1230,9 @@ type Config struct {
 	// Format: `projects/{project}/locations/{location}/config`
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The location that policies are promoted to: another one of the
-	// same project, from which no promotion leads back.
+	// same project, from which no promotion leads back, as far as the caller may
+	// read the configurations. Whoever changes it
+	// needs the permission to promote to the new one.
 	// Format: `projects/{project}/locations/{location}`
 	NextLocation string `protobuf:"bytes,2,opt,name=next_location,json=nextLocation,proto3" json:"next_location,omitempty"`
 	// A weak etag over the user-settable fields.
@@ -1135,9 +1240,14 @@ type Config struct {
 	// Output only. When the config was last changed by a user.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Optional. What every commit in this location must fulfil, beside what the
-	// call requires. It guards commits alone: an update of a policy, a rollback, a
-	// promotion and the Policyfile API make content live that was never previewed.
+	// call requires, and every promotion to it: there an experiment with the content
+	// that is promoted has to fulfil it. An update of a policy, a rollback and a
+	// lock of the Policyfile API make content live that was never previewed.
 	CommitRequirements *CommitRequirements `protobuf:"bytes,5,opt,name=commit_requirements,json=commitRequirements,proto3" json:"commit_requirements,omitempty"`
+	// Output only. Who set `next_location` to what it is, as bindings name them:
+	// where commits require four eyes, that person cannot promote to it. Empty if
+	// there is none, or if callers were not authenticated.
+	NextLocationEditor string `protobuf:"bytes,6,opt,name=next_location_editor,json=nextLocationEditor,proto3" json:"next_location_editor,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1205,6 +1315,13 @@ func (x *Config) GetCommitRequirements() *CommitRequirements {
 		return x.CommitRequirements
 	}
 	return nil
+}
+
+func (x *Config) GetNextLocationEditor() string {
+	if x != nil {
+		return x.NextLocationEditor
+	}
+	return ""
 }
 
 // A running sidecar. Nodes register themselves; there is no create method.
@@ -1402,7 +1519,10 @@ type ListPoliciesRequest struct {
 	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
 	OrderBy string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// Optional. Whether soft-deleted policies are returned too.
-	ShowDeleted   bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	ShowDeleted bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	// Optional. How much of each policy is returned. The default is
+	// `POLICY_VIEW_BASIC`. A filter sees the whole policy in each view.
+	View          PolicyView `protobuf:"varint,7,opt,name=view,proto3,enum=understudy.admin.v1.PolicyView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1477,6 +1597,13 @@ func (x *ListPoliciesRequest) GetShowDeleted() bool {
 		return x.ShowDeleted
 	}
 	return false
+}
+
+func (x *ListPoliciesRequest) GetView() PolicyView {
+	if x != nil {
+		return x.View
+	}
+	return PolicyView_POLICY_VIEW_UNSPECIFIED
 }
 
 // Response for `ListPolicies`.
@@ -1908,10 +2035,14 @@ type PromotePoliciesRequest struct {
 	// Required. The location to promote from.
 	// Format: `projects/{project}/locations/{location}`
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
-	// Optional. The policies to promote; all of the location's if empty.
-	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
 	// Optional. Validate only.
-	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Required. The location to promote to. It has to be the `next_location` of
+	// the location's config.
+	// Format: `projects/{project}/locations/{location}`
+	Destination string `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Required. The policies to promote, each once; at most 1,000.
+	Policies      []*PromotedPolicy `protobuf:"bytes,5,rep,name=policies,proto3" json:"policies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1953,18 +2084,84 @@ func (x *PromotePoliciesRequest) GetParent() string {
 	return ""
 }
 
-func (x *PromotePoliciesRequest) GetNames() []string {
-	if x != nil {
-		return x.Names
-	}
-	return nil
-}
-
 func (x *PromotePoliciesRequest) GetValidateOnly() bool {
 	if x != nil {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *PromotePoliciesRequest) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *PromotePoliciesRequest) GetPolicies() []*PromotedPolicy {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+// A policy to promote, in the versions that the caller has seen on both sides.
+type PromotedPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The `revision` of the policy in the location that is promoted from.
+	// If another one is live there by now, nothing is promoted. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/revisions/{revision}`
+	Revision string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Optional. The `etag` of the policy of this ID in the destination, whose place
+	// the revision takes; empty if there is none. If it is another one by now,
+	// nothing is promoted.
+	TargetEtag    string `protobuf:"bytes,2,opt,name=target_etag,json=targetEtag,proto3" json:"target_etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromotedPolicy) Reset() {
+	*x = PromotedPolicy{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromotedPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromotedPolicy) ProtoMessage() {}
+
+func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromotedPolicy.ProtoReflect.Descriptor instead.
+func (*PromotedPolicy) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PromotedPolicy) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *PromotedPolicy) GetTargetEtag() string {
+	if x != nil {
+		return x.TargetEtag
+	}
+	return ""
 }
 
 // Response for `PromotePolicies`.
@@ -1978,7 +2175,7 @@ type PromotePoliciesResponse struct {
 
 func (x *PromotePoliciesResponse) Reset() {
 	*x = PromotePoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2187,7 @@ func (x *PromotePoliciesResponse) String() string {
 func (*PromotePoliciesResponse) ProtoMessage() {}
 
 func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2200,7 @@ func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PromotePoliciesResponse) GetPolicies() []*Policy {
@@ -2025,7 +2222,7 @@ type GetPolicyExperimentRequest struct {
 
 func (x *GetPolicyExperimentRequest) Reset() {
 	*x = GetPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2234,7 @@ func (x *GetPolicyExperimentRequest) String() string {
 func (*GetPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2247,7 @@ func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetPolicyExperimentRequest) GetName() string {
@@ -2072,19 +2269,22 @@ type ListPolicyExperimentsRequest struct {
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Optional. An AIP-160 filter over `name`, `policy`, `preview_metadata`,
 	// `annotations`, `etag`, `uid`, `display_name`, `reconciling`, `create_time`,
-	// `update_time`, `creator` and `policy_editors`. A word alone searches `name` and
-	// `display_name`.
+	// `update_time`, `creator`, `creator_display` and `policy_editors`. A word alone
+	// searches `name` and `display_name`.
 	// Example: `preview_metadata.state = ACTIVE AND policy.rules:*`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order, such as `create_time desc, display_name`.
-	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	OrderBy string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// Optional. How much of the policy in each experiment is returned. The default
+	// is `POLICY_VIEW_BASIC`. A filter sees the whole policy in each view.
+	View          PolicyView `protobuf:"varint,6,opt,name=view,proto3,enum=understudy.admin.v1.PolicyView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPolicyExperimentsRequest) Reset() {
 	*x = ListPolicyExperimentsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2296,7 @@ func (x *ListPolicyExperimentsRequest) String() string {
 func (*ListPolicyExperimentsRequest) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2309,7 @@ func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListPolicyExperimentsRequest) GetParent() string {
@@ -2147,6 +2347,13 @@ func (x *ListPolicyExperimentsRequest) GetOrderBy() string {
 	return ""
 }
 
+func (x *ListPolicyExperimentsRequest) GetView() PolicyView {
+	if x != nil {
+		return x.View
+	}
+	return PolicyView_POLICY_VIEW_UNSPECIFIED
+}
+
 // Response for `ListPolicyExperiments`.
 type ListPolicyExperimentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2163,7 +2370,7 @@ type ListPolicyExperimentsResponse struct {
 
 func (x *ListPolicyExperimentsResponse) Reset() {
 	*x = ListPolicyExperimentsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2382,7 @@ func (x *ListPolicyExperimentsResponse) String() string {
 func (*ListPolicyExperimentsResponse) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2395,7 @@ func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListPolicyExperimentsResponse) GetPolicyExperiments() []*PolicyExperiment {
@@ -2230,7 +2437,7 @@ type CreatePolicyExperimentRequest struct {
 
 func (x *CreatePolicyExperimentRequest) Reset() {
 	*x = CreatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2449,7 @@ func (x *CreatePolicyExperimentRequest) String() string {
 func (*CreatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2462,7 @@ func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreatePolicyExperimentRequest) GetParent() string {
@@ -2304,7 +2511,7 @@ type UpdatePolicyExperimentRequest struct {
 
 func (x *UpdatePolicyExperimentRequest) Reset() {
 	*x = UpdatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2523,7 @@ func (x *UpdatePolicyExperimentRequest) String() string {
 func (*UpdatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2536,7 @@ func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdatePolicyExperimentRequest) GetPolicyExperiment() *PolicyExperiment {
@@ -2382,7 +2589,7 @@ type DeletePolicyExperimentRequest struct {
 
 func (x *DeletePolicyExperimentRequest) Reset() {
 	*x = DeletePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2601,7 @@ func (x *DeletePolicyExperimentRequest) String() string {
 func (*DeletePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2614,7 @@ func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeletePolicyExperimentRequest) GetName() string {
@@ -2454,7 +2661,7 @@ type StartPreviewPolicyExperimentRequest struct {
 
 func (x *StartPreviewPolicyExperimentRequest) Reset() {
 	*x = StartPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2673,7 @@ func (x *StartPreviewPolicyExperimentRequest) String() string {
 func (*StartPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2686,7 @@ func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StartPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartPreviewPolicyExperimentRequest) GetName() string {
@@ -2519,7 +2726,7 @@ type StopPreviewPolicyExperimentRequest struct {
 
 func (x *StopPreviewPolicyExperimentRequest) Reset() {
 	*x = StopPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2738,7 @@ func (x *StopPreviewPolicyExperimentRequest) String() string {
 func (*StopPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2751,7 @@ func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use StopPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StopPreviewPolicyExperimentRequest) GetName() string {
@@ -2590,7 +2797,7 @@ type CommitPolicyExperimentRequest struct {
 
 func (x *CommitPolicyExperimentRequest) Reset() {
 	*x = CommitPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2809,7 @@ func (x *CommitPolicyExperimentRequest) String() string {
 func (*CommitPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2822,7 @@ func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CommitPolicyExperimentRequest) GetName() string {
@@ -2671,7 +2878,7 @@ type GetReportRequest struct {
 
 func (x *GetReportRequest) Reset() {
 	*x = GetReportRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2890,7 @@ func (x *GetReportRequest) String() string {
 func (*GetReportRequest) ProtoMessage() {}
 
 func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2903,7 @@ func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
 func (*GetReportRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetReportRequest) GetName() string {
@@ -2725,7 +2932,7 @@ type GetPolicyRevisionRequest struct {
 
 func (x *GetPolicyRevisionRequest) Reset() {
 	*x = GetPolicyRevisionRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2944,7 @@ func (x *GetPolicyRevisionRequest) String() string {
 func (*GetPolicyRevisionRequest) ProtoMessage() {}
 
 func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2957,7 @@ func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetPolicyRevisionRequest) GetName() string {
@@ -2771,18 +2978,22 @@ type ListPolicyRevisionsRequest struct {
 	// Optional. The `next_page_token` of an earlier call.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Optional. An AIP-160 filter over `name`, `snapshot`, `create_time`,
-	// `alternate_ids` and `creator`. A word alone searches `name`.
+	// `alternate_ids`, `creator`, `creator_display`, `activations` and `report`. A word alone searches
+	// `name`.
 	// Example: `snapshot.display_name = "shop*" OR alternate_ids:latest`
 	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Optional. An AIP-132 order. The default is `create_time desc`.
-	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	OrderBy string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// Optional. How much of each revision is returned. The default is
+	// `POLICY_VIEW_BASIC`. A filter sees the whole revision in each view.
+	View          PolicyView `protobuf:"varint,6,opt,name=view,proto3,enum=understudy.admin.v1.PolicyView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPolicyRevisionsRequest) Reset() {
 	*x = ListPolicyRevisionsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +3005,7 @@ func (x *ListPolicyRevisionsRequest) String() string {
 func (*ListPolicyRevisionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +3018,7 @@ func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListPolicyRevisionsRequest) GetParent() string {
@@ -2845,6 +3056,13 @@ func (x *ListPolicyRevisionsRequest) GetOrderBy() string {
 	return ""
 }
 
+func (x *ListPolicyRevisionsRequest) GetView() PolicyView {
+	if x != nil {
+		return x.View
+	}
+	return PolicyView_POLICY_VIEW_UNSPECIFIED
+}
+
 // Response for `ListPolicyRevisions`.
 type ListPolicyRevisionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2861,7 +3079,7 @@ type ListPolicyRevisionsResponse struct {
 
 func (x *ListPolicyRevisionsResponse) Reset() {
 	*x = ListPolicyRevisionsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3091,7 @@ func (x *ListPolicyRevisionsResponse) String() string {
 func (*ListPolicyRevisionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3104,7 @@ func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListPolicyRevisionsResponse) GetPolicyRevisions() []*PolicyRevision {
@@ -2922,7 +3140,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3152,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3165,7 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetConfigRequest) GetName() string {
@@ -2973,7 +3191,7 @@ type UpdateConfigRequest struct {
 
 func (x *UpdateConfigRequest) Reset() {
 	*x = UpdateConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3203,7 @@ func (x *UpdateConfigRequest) String() string {
 func (*UpdateConfigRequest) ProtoMessage() {}
 
 func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3216,7 @@ func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UpdateConfigRequest) GetConfig() *Config {
@@ -3034,7 +3252,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3264,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3277,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -3090,7 +3308,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3320,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3333,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListNodesRequest) GetParent() string {
@@ -3159,7 +3377,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +3389,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +3402,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -3220,7 +3438,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3450,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3463,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PolicyRule) GetRuleId() string {
@@ -3327,7 +3545,7 @@ type RegoFilter struct {
 
 func (x *RegoFilter) Reset() {
 	*x = RegoFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3339,7 +3557,7 @@ func (x *RegoFilter) String() string {
 func (*RegoFilter) ProtoMessage() {}
 
 func (x *RegoFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3352,7 +3570,7 @@ func (x *RegoFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegoFilter.ProtoReflect.Descriptor instead.
 func (*RegoFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegoFilter) GetPath() string {
@@ -3373,7 +3591,7 @@ type MaximumReservationLengthFilter struct {
 
 func (x *MaximumReservationLengthFilter) Reset() {
 	*x = MaximumReservationLengthFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3603,7 @@ func (x *MaximumReservationLengthFilter) String() string {
 func (*MaximumReservationLengthFilter) ProtoMessage() {}
 
 func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3616,7 @@ func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaximumReservationLengthFilter.ProtoReflect.Descriptor instead.
 func (*MaximumReservationLengthFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MaximumReservationLengthFilter) GetReservationMaxLength() *durationpb.Duration {
@@ -3421,7 +3639,7 @@ type ExternalServiceFilter struct {
 
 func (x *ExternalServiceFilter) Reset() {
 	*x = ExternalServiceFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3651,7 @@ func (x *ExternalServiceFilter) String() string {
 func (*ExternalServiceFilter) ProtoMessage() {}
 
 func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3664,7 @@ func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalServiceFilter.ProtoReflect.Descriptor instead.
 func (*ExternalServiceFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExternalServiceFilter) GetEndpointUrl() string {
@@ -3503,7 +3721,8 @@ type CommitRequirements struct {
 	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
 	// Optional. Whoever commits is not among the `policy_editors` of the experiment
 	// (four eyes). Without authentication it is never met. A report says whether its
-	// reader could commit.
+	// reader could commit. Whoever promotes has neither created the revision nor set
+	// the `next_location` that leads here.
 	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
 	unknownFields             protoimpl.UnknownFields
 	sizeCache                 protoimpl.SizeCache
@@ -3511,7 +3730,7 @@ type CommitRequirements struct {
 
 func (x *CommitRequirements) Reset() {
 	*x = CommitRequirements{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3742,7 @@ func (x *CommitRequirements) String() string {
 func (*CommitRequirements) ProtoMessage() {}
 
 func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3755,7 @@ func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequirements.ProtoReflect.Descriptor instead.
 func (*CommitRequirements) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CommitRequirements) GetMinRequestCount() int64 {
@@ -3669,7 +3888,7 @@ type PolicyPreviewMetadata struct {
 
 func (x *PolicyPreviewMetadata) Reset() {
 	*x = PolicyPreviewMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +3900,7 @@ func (x *PolicyPreviewMetadata) String() string {
 func (*PolicyPreviewMetadata) ProtoMessage() {}
 
 func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +3913,7 @@ func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPreviewMetadata.ProtoReflect.Descriptor instead.
 func (*PolicyPreviewMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PolicyPreviewMetadata) GetState() PolicyPreviewMetadata_State {
@@ -3745,14 +3964,18 @@ type OperationMetadata struct {
 	AppliedNodeCount int32 `protobuf:"varint,7,opt,name=applied_node_count,json=appliedNodeCount,proto3" json:"applied_node_count,omitempty"`
 	// Output only. Who called the method, such as `token:ci`; empty if the server
 	// does not authenticate its callers.
-	Creator       string `protobuf:"bytes,8,opt,name=creator,proto3" json:"creator,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Creator string `protobuf:"bytes,8,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. A name of the creator for people, such as an e-mail address, as
+	// the issuer of the token said then; empty if it said none. It is for display:
+	// many may have the same, and nothing is decided by it.
+	CreatorDisplay string `protobuf:"bytes,9,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *OperationMetadata) Reset() {
 	*x = OperationMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +3987,7 @@ func (x *OperationMetadata) String() string {
 func (*OperationMetadata) ProtoMessage() {}
 
 func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +4000,7 @@ func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMetadata.ProtoReflect.Descriptor instead.
 func (*OperationMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OperationMetadata) GetCreateTime() *timestamppb.Timestamp {
@@ -3836,6 +4059,13 @@ func (x *OperationMetadata) GetCreator() string {
 	return ""
 }
 
+func (x *OperationMetadata) GetCreatorDisplay() string {
+	if x != nil {
+		return x.CreatorDisplay
+	}
+	return ""
+}
+
 // The metadata of `StartPreviewPolicyExperiment`.
 type StartPreviewPolicyExperimentMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3847,7 +4077,7 @@ type StartPreviewPolicyExperimentMetadata struct {
 
 func (x *StartPreviewPolicyExperimentMetadata) Reset() {
 	*x = StartPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3859,7 +4089,7 @@ func (x *StartPreviewPolicyExperimentMetadata) String() string {
 func (*StartPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3872,7 +4102,7 @@ func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use StartPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StartPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -3893,7 +4123,7 @@ type StopPreviewPolicyExperimentMetadata struct {
 
 func (x *StopPreviewPolicyExperimentMetadata) Reset() {
 	*x = StopPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +4135,7 @@ func (x *StopPreviewPolicyExperimentMetadata) String() string {
 func (*StopPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +4148,7 @@ func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StopPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StopPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -3935,9 +4165,10 @@ type CommitPolicyExperimentMetadata struct {
 	Operation *OperationMetadata `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Output only. The revision of the live policy that the commit created.
 	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Output only. The report that the commit was judged by; absent if nothing was
-	// required. If it has more than 64 KiB, its examples and least grave differences
-	// are left out, and counted.
+	// Output only. The report that the commit was judged by, which its revision keeps
+	// as well; absent if nothing was required and there was none that could be read. If
+	// it has more than 48 KiB, its examples and least grave differences are left out,
+	// and counted.
 	Report        *Report `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3945,7 +4176,7 @@ type CommitPolicyExperimentMetadata struct {
 
 func (x *CommitPolicyExperimentMetadata) Reset() {
 	*x = CommitPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3957,7 +4188,7 @@ func (x *CommitPolicyExperimentMetadata) String() string {
 func (*CommitPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3970,7 +4201,7 @@ func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CommitPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4022,7 +4253,7 @@ type Report_ReportCounts struct {
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4034,7 +4265,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4122,7 +4353,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4134,7 +4365,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4427,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4439,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4561,7 @@ type Report_Difference struct {
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4573,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4490,7 +4721,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4502,7 +4733,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4545,7 +4776,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +4788,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4600,7 +4831,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4612,7 +4843,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4659,7 +4890,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4671,7 +4902,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4732,7 +4963,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4744,7 +4975,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4802,7 +5033,7 @@ type Report_ChangedRule struct {
 
 func (x *Report_ChangedRule) Reset() {
 	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +5045,7 @@ func (x *Report_ChangedRule) String() string {
 func (*Report_ChangedRule) ProtoMessage() {}
 
 func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4885,7 +5116,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4897,7 +5128,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4951,7 +5182,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4963,7 +5194,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +5277,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5058,7 +5289,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5116,6 +5347,90 @@ func (x *Report_RequirementResult) GetSource() Report_RequirementResult_Source {
 	return Report_RequirementResult_SOURCE_UNSPECIFIED
 }
 
+// How the content of a revision became live, once.
+type PolicyRevision_Activation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The method that made it live: `create`, `update`, `undelete`,
+	// `commit`, `rollback` or `promote`.
+	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
+	// Output only. When it became live.
+	ActivateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=activate_time,json=activateTime,proto3" json:"activate_time,omitempty"`
+	// Output only. Who called the method, such as `token:ci`; empty if the server
+	// does not authenticate its callers.
+	Creator string `protobuf:"bytes,3,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. The experiment that was committed.
+	Experiment string `protobuf:"bytes,4,opt,name=experiment,proto3" json:"experiment,omitempty"`
+	// Output only. The revision of another location that was promoted.
+	SourceRevision string `protobuf:"bytes,5,opt,name=source_revision,json=sourceRevision,proto3" json:"source_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PolicyRevision_Activation) Reset() {
+	*x = PolicyRevision_Activation{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRevision_Activation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRevision_Activation) ProtoMessage() {}
+
+func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRevision_Activation.ProtoReflect.Descriptor instead.
+func (*PolicyRevision_Activation) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
+}
+
+func (x *PolicyRevision_Activation) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *PolicyRevision_Activation) GetActivateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ActivateTime
+	}
+	return nil
+}
+
+func (x *PolicyRevision_Activation) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *PolicyRevision_Activation) GetExperiment() string {
+	if x != nil {
+		return x.Experiment
+	}
+	return ""
+}
+
+func (x *PolicyRevision_Activation) GetSourceRevision() string {
+	if x != nil {
+		return x.SourceRevision
+	}
+	return ""
+}
+
 var File_understudy_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_understudy_admin_v1_admin_proto_rawDesc = "" +
@@ -5149,7 +5464,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:o\xeaAl\n" +
-	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\xda\x06\n" +
+	"\x1aunderstudy.internal/Policy\x129projects/{project}/locations/{location}/policies/{policy}*\bpolicies2\x06policyR\x01\x01\"\x88\a\n" +
 	"\x10PolicyExperiment\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x128\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x02R\x06policy\x12Z\n" +
@@ -5165,7 +5480,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"updateTime\x12\x1d\n" +
 	"\acreator\x18\v \x01(\tB\x03\xe0A\x03R\acreator\x12*\n" +
-	"\x0epolicy_editors\x18\f \x03(\tB\x03\xe0A\x03R\rpolicyEditors\x1a>\n" +
+	"\x0epolicy_editors\x18\f \x03(\tB\x03\xe0A\x03R\rpolicyEditors\x12,\n" +
+	"\x0fcreator_display\x18\r \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
@@ -5324,15 +5640,29 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\x8e\x03\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xfd\x06\n" +
 	"\x0ePolicyRevision\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12<\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x03R\bsnapshot\x12@\n" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12(\n" +
 	"\ralternate_ids\x18\x04 \x03(\tB\x03\xe0A\x03R\falternateIds\x12\x1d\n" +
-	"\acreator\x18\x05 \x01(\tB\x03\xe0A\x03R\acreator:\x99\x01\xeaA\x95\x01\n" +
-	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\x88\x03\n" +
+	"\acreator\x18\x05 \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
+	"\x0fcreator_display\x18\x06 \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12U\n" +
+	"\vactivations\x18\a \x03(\v2..understudy.admin.v1.PolicyRevision.ActivationB\x03\xe0A\x03R\vactivations\x128\n" +
+	"\x06report\x18\b \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report\x1a\xad\x02\n" +
+	"\n" +
+	"Activation\x12\x17\n" +
+	"\x04verb\x18\x01 \x01(\tB\x03\xe0A\x03R\x04verb\x12D\n" +
+	"\ractivate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\factivateTime\x12\x1d\n" +
+	"\acreator\x18\x03 \x01(\tB\x03\xe0A\x03R\acreator\x12L\n" +
+	"\n" +
+	"experiment\x18\x04 \x01(\tB,\xe0A\x03\xfaA&\n" +
+	"$understudy.internal/PolicyExperimentR\n" +
+	"experiment\x12S\n" +
+	"\x0fsource_revision\x18\x05 \x01(\tB*\xe0A\x03\xfaA$\n" +
+	"\"understudy.internal/PolicyRevisionR\x0esourceRevision:\x99\x01\xeaA\x95\x01\n" +
+	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\xbf\x03\n" +
 	"\x06Config\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12N\n" +
 	"\rnext_location\x18\x02 \x01(\tB)\xe0A\x01\xfaA#\n" +
@@ -5340,7 +5670,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12@\n" +
 	"\vupdate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"updateTime\x12]\n" +
-	"\x13commit_requirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\x12commitRequirements:`\xeaA]\n" +
+	"\x13commit_requirements\x18\x05 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\x12commitRequirements\x125\n" +
+	"\x14next_location_editor\x18\x06 \x01(\tB\x03\xe0A\x03R\x12nextLocationEditor:`\xeaA]\n" +
 	"\x1aunderstudy.internal/Config\x12.projects/{project}/locations/{location}/config*\aconfigs2\x06config\"\xc2\x04\n" +
 	"\x04Node\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12>\n" +
@@ -5358,7 +5689,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18understudy.internal/Node\x124projects/{project}/locations/{location}/nodes/{node}*\x05nodes2\x04node\"J\n" +
 	"\x10GetPolicyRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +
-	"\x1aunderstudy.internal/PolicyR\x04name\"\xfc\x01\n" +
+	"\x1aunderstudy.internal/PolicyR\x04name\"\xb6\x02\n" +
 	"\x13ListPoliciesRequest\x12:\n" +
 	"\x06parent\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\x12\x1aunderstudy.internal/PolicyR\x06parent\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
@@ -5366,7 +5697,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\x12&\n" +
-	"\fshow_deleted\x18\x06 \x01(\bB\x03\xe0A\x01R\vshowDeleted\"\x9e\x01\n" +
+	"\fshow_deleted\x18\x06 \x01(\bB\x03\xe0A\x01R\vshowDeleted\x128\n" +
+	"\x04view\x18\a \x01(\x0e2\x1f.understudy.admin.v1.PolicyViewB\x03\xe0A\x01R\x04view\"\x9e\x01\n" +
 	"\x14ListPoliciesResponse\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.understudy.admin.v1.PolicyR\bpolicies\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
@@ -5397,24 +5729,31 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\x04name\x12\x17\n" +
 	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
-	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xb8\x01\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x9e\x02\n" +
 	"\x16PromotePoliciesRequest\x12:\n" +
-	"\x06parent\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\x12\x1aunderstudy.internal/PolicyR\x06parent\x128\n" +
-	"\x05names\x18\x02 \x03(\tB\"\xe0A\x01\xfaA\x1c\n" +
-	"\x1aunderstudy.internal/PolicyR\x05names\x12(\n" +
-	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"R\n" +
+	"\x06parent\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\x12\x1aunderstudy.internal/PolicyR\x06parent\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12K\n" +
+	"\vdestination\x18\x04 \x01(\tB)\xe0A\x02\xfaA#\n" +
+	"!locations.googleapis.com/LocationR\vdestination\x12D\n" +
+	"\bpolicies\x18\x05 \x03(\v2#.understudy.admin.v1.PromotedPolicyB\x03\xe0A\x02R\bpoliciesJ\x04\b\x02\x10\x03R\x05names\"~\n" +
+	"\x0ePromotedPolicy\x12F\n" +
+	"\brevision\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
+	"\"understudy.internal/PolicyRevisionR\brevision\x12$\n" +
+	"\vtarget_etag\x18\x02 \x01(\tB\x03\xe0A\x01R\n" +
+	"targetEtag\"R\n" +
 	"\x17PromotePoliciesResponse\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.understudy.admin.v1.PolicyR\bpolicies\"^\n" +
 	"\x1aGetPolicyExperimentRequest\x12@\n" +
 	"\x04name\x18\x01 \x01(\tB,\xe0A\x02\xfaA&\n" +
-	"$understudy.internal/PolicyExperimentR\x04name\"\xe7\x01\n" +
+	"$understudy.internal/PolicyExperimentR\x04name\"\xa1\x02\n" +
 	"\x1cListPolicyExperimentsRequest\x12D\n" +
 	"\x06parent\x18\x01 \x01(\tB,\xe0A\x02\xfaA&\x12$understudy.internal/PolicyExperimentR\x06parent\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
-	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xc4\x01\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\x128\n" +
+	"\x04view\x18\x06 \x01(\x0e2\x1f.understudy.admin.v1.PolicyViewB\x03\xe0A\x01R\x04view\"\xc4\x01\n" +
 	"\x1dListPolicyExperimentsResponse\x12T\n" +
 	"\x12policy_experiments\x18\x01 \x03(\v2%.understudy.admin.v1.PolicyExperimentR\x11policyExperiments\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
@@ -5460,14 +5799,15 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\frequirements\x18\x02 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"Z\n" +
 	"\x18GetPolicyRevisionRequest\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
-	"\"understudy.internal/PolicyRevisionR\x04name\"\xe3\x01\n" +
+	"\"understudy.internal/PolicyRevisionR\x04name\"\x9d\x02\n" +
 	"\x1aListPolicyRevisionsRequest\x12B\n" +
 	"\x06parent\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\x12\"understudy.internal/PolicyRevisionR\x06parent\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
-	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xbc\x01\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\x128\n" +
+	"\x04view\x18\x06 \x01(\x0e2\x1f.understudy.admin.v1.PolicyViewB\x03\xe0A\x01R\x04view\"\xbc\x01\n" +
 	"\x1bListPolicyRevisionsResponse\x12N\n" +
 	"\x10policy_revisions\x18\x01 \x03(\v2#.understudy.admin.v1.PolicyRevisionR\x0fpolicyRevisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
@@ -5553,7 +5893,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0fSTATE_UNDEFINED\x10\x00\x12\n" +
 	"\n" +
 	"\x06ACTIVE\x10\x01\x12\r\n" +
-	"\tSUSPENDED\x10\x02\"\xed\x02\n" +
+	"\tSUSPENDED\x10\x02\"\x9b\x03\n" +
 	"\x11OperationMetadata\x12@\n" +
 	"\vcreate_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
 	"createTime\x12:\n" +
@@ -5564,7 +5904,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"node_count\x18\x06 \x01(\x05B\x03\xe0A\x03R\tnodeCount\x121\n" +
 	"\x12applied_node_count\x18\a \x01(\x05B\x03\xe0A\x03R\x10appliedNodeCount\x12\x1d\n" +
-	"\acreator\x18\b \x01(\tB\x03\xe0A\x03R\acreator\"q\n" +
+	"\acreator\x18\b \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
+	"\x0fcreator_display\x18\t \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\"q\n" +
 	"$StartPreviewPolicyExperimentMetadata\x12I\n" +
 	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\"p\n" +
 	"#StopPreviewPolicyExperimentMetadata\x12I\n" +
@@ -5573,7 +5914,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\toperation\x18\x01 \x01(\v2&.understudy.admin.v1.OperationMetadataB\x03\xe0A\x03R\toperation\x12F\n" +
 	"\brevision\x18\x02 \x01(\tB*\xe0A\x03\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\brevision\x128\n" +
-	"\x06report\x18\x03 \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report2\xdf$\n" +
+	"\x06report\x18\x03 \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report*V\n" +
+	"\n" +
+	"PolicyView\x12\x1b\n" +
+	"\x17POLICY_VIEW_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11POLICY_VIEW_BASIC\x10\x01\x12\x14\n" +
+	"\x10POLICY_VIEW_FULL\x10\x022\xf5$\n" +
 	"\rPolicyPreview\x12\x8c\x01\n" +
 	"\tGetPolicy\x12%.understudy.admin.v1.GetPolicyRequest\x1a\x1b.understudy.admin.v1.Policy\";\xdaA\x04name\x82\xd3\xe4\x93\x02.\x12,/v1/{name=projects/*/locations/*/policies/*}\x12\xa2\x01\n" +
 	"\fListPolicies\x12(.understudy.admin.v1.ListPoliciesRequest\x1a).understudy.admin.v1.ListPoliciesResponse\"=\xdaA\x06parent\x82\xd3\xe4\x93\x02.\x12,/v1/{parent=projects/*/locations/*}/policies\x12\xcd\x01\n" +
@@ -5586,9 +5932,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0eUndeletePolicy\x12*.understudy.admin.v1.UndeletePolicyRequest\x1a\x1d.google.longrunning.Operation\"e\xcaA\x1b\n" +
 	"\x06Policy\x12\x11OperationMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02::\x01*\"5/v1/{name=projects/*/locations/*/policies/*}:undelete\x12\xce\x01\n" +
 	"\x0eRollbackPolicy\x12*.understudy.admin.v1.RollbackPolicyRequest\x1a\x1d.google.longrunning.Operation\"q\xcaA\x1b\n" +
-	"\x06Policy\x12\x11OperationMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02F:\x01*\"A/v1/{name=projects/*/locations/*/policies/*/revisions/*}:rollback\x12\xd6\x01\n" +
-	"\x0fPromotePolicies\x12+.understudy.admin.v1.PromotePoliciesRequest\x1a\x1d.google.longrunning.Operation\"w\xcaA,\n" +
-	"\x17PromotePoliciesResponse\x12\x11OperationMetadata\xdaA\x06parent\x82\xd3\xe4\x93\x029:\x01*\"4/v1/{parent=projects/*/locations/*}/policies:promote\x12\xb8\x01\n" +
+	"\x06Policy\x12\x11OperationMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02F:\x01*\"A/v1/{name=projects/*/locations/*/policies/*/revisions/*}:rollback\x12\xec\x01\n" +
+	"\x0fPromotePolicies\x12+.understudy.admin.v1.PromotePoliciesRequest\x1a\x1d.google.longrunning.Operation\"\x8c\x01\xcaA,\n" +
+	"\x17PromotePoliciesResponse\x12\x11OperationMetadata\xdaA\x1bparent,destination,policies\x82\xd3\xe4\x93\x029:\x01*\"4/v1/{parent=projects/*/locations/*}/policies:promote\x12\xb8\x01\n" +
 	"\x13GetPolicyExperiment\x12/.understudy.admin.v1.GetPolicyExperimentRequest\x1a%.understudy.admin.v1.PolicyExperiment\"I\xdaA\x04name\x82\xd3\xe4\x93\x02<\x12:/v1/{name=projects/*/locations/*/policies/*/experiments/*}\x12\xcb\x01\n" +
 	"\x15ListPolicyExperiments\x121.understudy.admin.v1.ListPolicyExperimentsRequest\x1a2.understudy.admin.v1.ListPolicyExperimentsResponse\"K\xdaA\x06parent\x82\xd3\xe4\x93\x02<\x12:/v1/{parent=projects/*/locations/*/policies/*}/experiments\x12\x9b\x02\n" +
 	"\x16CreatePolicyExperiment\x122.understudy.admin.v1.CreatePolicyExperimentRequest\x1a\x1d.google.longrunning.Operation\"\xad\x01\xcaA%\n" +
@@ -5625,219 +5971,229 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
-	(Report_Kind)(0),                             // 0: understudy.admin.v1.Report.Kind
-	(Report_ChangedRule_Side)(0),                 // 1: understudy.admin.v1.Report.ChangedRule.Side
-	(Report_RequirementResult_Source)(0),         // 2: understudy.admin.v1.Report.RequirementResult.Source
-	(CommitRequirements_Scope)(0),                // 3: understudy.admin.v1.CommitRequirements.Scope
-	(PolicyPreviewMetadata_State)(0),             // 4: understudy.admin.v1.PolicyPreviewMetadata.State
-	(*Policy)(nil),                               // 5: understudy.admin.v1.Policy
-	(*PolicyExperiment)(nil),                     // 6: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 7: understudy.admin.v1.Report
-	(*PolicyRevision)(nil),                       // 8: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 9: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 10: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 11: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 12: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 13: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 14: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 15: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 16: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 17: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 18: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 19: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotePoliciesResponse)(nil),              // 20: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 21: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 22: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 23: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 24: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 25: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 26: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 27: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 28: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 29: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 30: understudy.admin.v1.GetReportRequest
-	(*GetPolicyRevisionRequest)(nil),             // 31: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 32: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 33: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 34: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 35: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 36: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 37: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 38: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 39: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 40: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 41: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 42: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 43: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 44: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 45: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 46: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 47: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 48: understudy.admin.v1.CommitPolicyExperimentMetadata
-	nil,                                          // 49: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 50: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 51: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_ReportCounts)(nil),                  // 52: understudy.admin.v1.Report.ReportCounts
-	(*Report_Expression)(nil),                    // 53: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 54: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 55: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 56: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 57: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 58: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 59: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 60: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 61: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 62: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 63: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 64: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 65: understudy.admin.v1.Report.Example.LabelsEntry
-	(*structpb.Struct)(nil),                      // 66: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 67: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 68: google.protobuf.Duration
-	(*status.Status)(nil),                        // 69: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 70: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 71: google.longrunning.Operation
+	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
+	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
+	(Report_ChangedRule_Side)(0),                 // 2: understudy.admin.v1.Report.ChangedRule.Side
+	(Report_RequirementResult_Source)(0),         // 3: understudy.admin.v1.Report.RequirementResult.Source
+	(CommitRequirements_Scope)(0),                // 4: understudy.admin.v1.CommitRequirements.Scope
+	(PolicyPreviewMetadata_State)(0),             // 5: understudy.admin.v1.PolicyPreviewMetadata.State
+	(*Policy)(nil),                               // 6: understudy.admin.v1.Policy
+	(*PolicyExperiment)(nil),                     // 7: understudy.admin.v1.PolicyExperiment
+	(*Report)(nil),                               // 8: understudy.admin.v1.Report
+	(*PolicyRevision)(nil),                       // 9: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 10: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 11: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 12: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 13: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 14: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 15: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 16: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 17: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 18: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 19: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 20: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotedPolicy)(nil),                       // 21: understudy.admin.v1.PromotedPolicy
+	(*PromotePoliciesResponse)(nil),              // 22: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 23: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 24: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 25: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 26: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 27: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 28: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 29: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 30: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 31: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 32: understudy.admin.v1.GetReportRequest
+	(*GetPolicyRevisionRequest)(nil),             // 33: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 34: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 35: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 36: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 37: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 38: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 39: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 40: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 41: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 42: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 43: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 44: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 45: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 46: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 47: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 48: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 49: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 50: understudy.admin.v1.CommitPolicyExperimentMetadata
+	nil,                                          // 51: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 52: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 53: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	(*Report_ReportCounts)(nil),                  // 54: understudy.admin.v1.Report.ReportCounts
+	(*Report_Expression)(nil),                    // 55: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 56: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 57: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 58: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 59: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 60: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 61: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 62: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 63: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 64: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 65: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 66: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 67: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 68: understudy.admin.v1.PolicyRevision.Activation
+	(*structpb.Struct)(nil),                      // 69: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 70: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 71: google.protobuf.Duration
+	(*status.Status)(nil),                        // 72: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 73: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 74: google.longrunning.Operation
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	39,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	49,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	66,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	50,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	67,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	67,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	67,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	67,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
-	5,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	44,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	51,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	67,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	67,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	67,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	67,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	55,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	68,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	52,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	68,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	56,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	57,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	58,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	59,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	61,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	62,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	68,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	64,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	63,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	5,   // 28: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	67,  // 29: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	67,  // 30: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	43,  // 31: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	67,  // 32: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	67,  // 33: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	69,  // 34: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	5,   // 35: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	5,   // 36: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	5,   // 37: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	70,  // 38: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	5,   // 39: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	6,   // 40: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	6,   // 41: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	6,   // 42: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	70,  // 43: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	43,  // 44: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	43,  // 45: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	8,   // 46: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	9,   // 47: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	70,  // 48: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	10,  // 49: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	40,  // 50: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	41,  // 51: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	42,  // 52: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	68,  // 53: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	68,  // 54: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	3,   // 55: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	4,   // 56: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	67,  // 57: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	67,  // 58: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	67,  // 59: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	67,  // 60: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	45,  // 61: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	45,  // 62: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	45,  // 63: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	7,   // 64: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	65,  // 65: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	67,  // 66: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	0,   // 67: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	54,  // 68: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	67,  // 69: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	67,  // 70: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	53,  // 71: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	0,   // 72: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	67,  // 73: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	52,  // 74: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	0,   // 75: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	60,  // 76: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	1,   // 77: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	52,  // 78: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	55,  // 79: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	57,  // 80: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	56,  // 81: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	67,  // 82: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	67,  // 83: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	2,   // 84: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	11,  // 85: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	12,  // 86: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	14,  // 87: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	15,  // 88: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	16,  // 89: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	17,  // 90: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	18,  // 91: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	19,  // 92: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	21,  // 93: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	22,  // 94: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	24,  // 95: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	25,  // 96: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	26,  // 97: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	27,  // 98: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	28,  // 99: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	29,  // 100: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	30,  // 101: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	31,  // 102: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	32,  // 103: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	34,  // 104: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	35,  // 105: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	36,  // 106: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	37,  // 107: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	5,   // 108: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	13,  // 109: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	71,  // 110: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	71,  // 111: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	71,  // 112: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	71,  // 113: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	71,  // 114: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	71,  // 115: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	6,   // 116: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	23,  // 117: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	71,  // 118: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	71,  // 119: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	71,  // 120: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	71,  // 121: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	71,  // 122: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	71,  // 123: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	7,   // 124: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	8,   // 125: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	33,  // 126: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	9,   // 127: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	9,   // 128: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	10,  // 129: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	38,  // 130: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	108, // [108:131] is the sub-list for method output_type
-	85,  // [85:108] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	41,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	51,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	69,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	52,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	70,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	70,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	70,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	70,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	6,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
+	46,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	53,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	70,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	70,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	70,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	70,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	57,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	71,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	54,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	71,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	58,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	59,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	60,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	61,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	63,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	64,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	71,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	66,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	65,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	6,   // 28: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	70,  // 29: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	68,  // 30: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	8,   // 31: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	70,  // 32: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	45,  // 33: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	70,  // 34: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	70,  // 35: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	72,  // 36: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 37: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	6,   // 38: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	6,   // 39: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	6,   // 40: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	73,  // 41: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	21,  // 42: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	6,   // 43: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 44: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	7,   // 45: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	7,   // 46: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	7,   // 47: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	73,  // 48: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	45,  // 49: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	45,  // 50: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	0,   // 51: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	9,   // 52: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	10,  // 53: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	73,  // 54: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	11,  // 55: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	42,  // 56: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	43,  // 57: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	44,  // 58: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	71,  // 59: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	71,  // 60: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	4,   // 61: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	5,   // 62: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	70,  // 63: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	70,  // 64: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	70,  // 65: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	70,  // 66: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	47,  // 67: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	47,  // 68: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	47,  // 69: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	8,   // 70: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	67,  // 71: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	70,  // 72: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 73: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	56,  // 74: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	70,  // 75: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	70,  // 76: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	55,  // 77: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 78: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	70,  // 79: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	54,  // 80: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 81: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	62,  // 82: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	2,   // 83: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	54,  // 84: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	57,  // 85: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	59,  // 86: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	58,  // 87: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	70,  // 88: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	70,  // 89: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	3,   // 90: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	70,  // 91: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	12,  // 92: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	13,  // 93: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	15,  // 94: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	16,  // 95: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	17,  // 96: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	18,  // 97: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	19,  // 98: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	20,  // 99: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	23,  // 100: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	24,  // 101: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	26,  // 102: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	27,  // 103: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	28,  // 104: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	29,  // 105: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	30,  // 106: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	31,  // 107: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	32,  // 108: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	33,  // 109: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	34,  // 110: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	36,  // 111: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	37,  // 112: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	38,  // 113: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	39,  // 114: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	6,   // 115: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	14,  // 116: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	74,  // 117: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	74,  // 118: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	74,  // 119: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	74,  // 120: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	74,  // 121: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	74,  // 122: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	7,   // 123: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	25,  // 124: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	74,  // 125: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	74,  // 126: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	74,  // 127: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	74,  // 128: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	74,  // 129: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	74,  // 130: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	8,   // 131: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	9,   // 132: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	35,  // 133: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	10,  // 134: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	10,  // 135: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	11,  // 136: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	40,  // 137: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	115, // [115:138] is the sub-list for method output_type
+	92,  // [92:115] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -5845,19 +6201,19 @@ func file_understudy_admin_v1_admin_proto_init() {
 	if File_understudy_admin_v1_admin_proto != nil {
 		return
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[34].OneofWrappers = []any{
+	file_understudy_admin_v1_admin_proto_msgTypes[35].OneofWrappers = []any{
 		(*PolicyRule_Rego)(nil),
 		(*PolicyRule_MaximumReservationLength)(nil),
 		(*PolicyRule_ExternalService)(nil),
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[38].OneofWrappers = []any{}
+	file_understudy_admin_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   61,
+			NumEnums:      6,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

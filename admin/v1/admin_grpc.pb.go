@@ -67,8 +67,11 @@ type PolicyPreviewClient interface {
 	// Makes the content of an earlier revision the current content of its policy.
 	// (-- Imperative only. --)
 	RollbackPolicy(ctx context.Context, in *RollbackPolicyRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
-	// Copies some or all policies of a location to its next location, atomically.
-	// The operation is one of the next location. Experiments stay on both sides.
+	// Copies policies of a location to its next location, atomically: exactly the
+	// versions that the caller has seen on both sides, or none. The commit
+	// requirements of the destination hold for it. The operation is one of the
+	// destination. Experiments stay on both sides. The caller needs the permission
+	// to promote on both locations.
 	// (-- Imperative only. --)
 	PromotePolicies(ctx context.Context, in *PromotePoliciesRequest, opts ...grpc.CallOption) (*longrunningpb.Operation, error)
 	// Gets a policy experiment.
@@ -384,8 +387,11 @@ type PolicyPreviewServer interface {
 	// Makes the content of an earlier revision the current content of its policy.
 	// (-- Imperative only. --)
 	RollbackPolicy(context.Context, *RollbackPolicyRequest) (*longrunningpb.Operation, error)
-	// Copies some or all policies of a location to its next location, atomically.
-	// The operation is one of the next location. Experiments stay on both sides.
+	// Copies policies of a location to its next location, atomically: exactly the
+	// versions that the caller has seen on both sides, or none. The commit
+	// requirements of the destination hold for it. The operation is one of the
+	// destination. Experiments stay on both sides. The caller needs the permission
+	// to promote on both locations.
 	// (-- Imperative only. --)
 	PromotePolicies(context.Context, *PromotePoliciesRequest) (*longrunningpb.Operation, error)
 	// Gets a policy experiment.

@@ -66,12 +66,10 @@ func Of(r *adminpb.Report) Verdict {
 		return Verdict{"Not yet", numberOf(unmet, of) + areOf(unmet) + " not met; " + changeOf(r), Bad}
 	case r.RequestCount == 0:
 		return Verdict{"Not known yet", "no request has been compared", Unknown}
-	case of == 1:
-		return Verdict{"Ready", "the requirement is met; " + changeOf(r), Good}
-	case of == 2:
-		return Verdict{"Ready", "both requirements are met; " + changeOf(r), Good}
-	case of > 2:
-		return Verdict{"Ready", "all " + report.Number(of) + " requirements are met; " + changeOf(r), Good}
+	case of > 0 && Unjudged(r) != "":
+		return Verdict{"Look first", allMet(of) + ", but " + Unjudged(r) + "; " + changeOf(r), Look}
+	case of > 0:
+		return Verdict{"Ready", allMet(of) + "; " + changeOf(r), Good}
 	case differing(r) > 0:
 		return Verdict{"Look first", changeOf(r), Look}
 	case Unseen(r) != "":
@@ -79,6 +77,28 @@ func Of(r *adminpb.Report) Verdict {
 	default:
 		return Verdict{"Nothing changes", changeOf(r), Good}
 	}
+}
+
+// allMet says that all of so many requirements are met.
+func allMet(of int64) string {
+	switch of {
+	case 1:
+		return "the requirement is met"
+	case 2:
+		return "both requirements are met"
+	default:
+		return "all " + report.Number(of) + " requirements are met"
+	}
+}
+
+// Unjudged says which differences that change who gets in no requirement is about; it is empty
+// if each of them has one.
+func Unjudged(r *adminpb.Report) string {
+	names := report.Unjudged(r)
+	if len(names) == 0 {
+		return ""
+	}
+	return "no requirement is about " + strings.Join(names, " or ")
 }
 
 // numberOf is "1 of 2 requirements".
