@@ -21,7 +21,7 @@ import (
 var graph = map[string][]string{
 	"cmd/docs": {}, // the README's recording, and the tests of all documents
 	"cmd/understudy": { // main and the wiring of `serve`
-		"admin", "admin/access", "admin/audit", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/policyfile/acl", "admin/policyfile/signature", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
+		"admin", "admin/access", "admin/audit", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/revocation", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/policyfile/acl", "admin/policyfile/signature", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",
 		"authz/rehearsal/child", "authz/rehearsal/process", // the binary is the rehearsal process as well
 		"admin/v1", "rego/regotest", // what the API asks the rehearsal process
@@ -31,13 +31,16 @@ var graph = map[string][]string{
 	"cmd/understudy/author": {
 		"admin/content", "admin/policyfile", "admin/v1", "authz", "rego", "rego/bundle", "rego/regotest", // what they compile, a server compiles in the same way
 		"admin/report", "authz/replay", "authz/witness", // `replay` makes the report that a server would
+		"admin/policydiff",   // `diff` shows what the page does
 		"cmd/understudy/cli", // `import --apply` is an import and an apply
 		"cmd/understudy/command", "cmd/understudy/reportview", "cmd/understudy/resourcefile", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/cli": {
-		"authz",                        // the names of resources
+		"authz",                        // the names of resources, and what OPA's interpreter evaluates
 		"admin/policyfile", "admin/v1", // the messages of the APIs that it asks
+		"admin/history",                        // how revisions became live, in the words of the page
 		"admin/report", "admin/report/verdict", // requirements are written as the server writes them, and verdicts in its words
+		"admin/policydiff",                     // what a promotion changes is shown as the page compares texts
 		"admin/access", "admin/authentication", // which roles have the permission that was missing, and who the server takes the caller for
 		"cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/reportview",
 		"cmd/understudy/port", // a file of authorities is read alike on both sides of TLS
@@ -51,7 +54,7 @@ var graph = map[string][]string{
 		"cmd/understudy/cli", "cmd/understudy/command", "cmd/understudy/credentials", "cmd/understudy/terminal",
 	},
 	"cmd/understudy/lifecycle":     {},
-	"cmd/understudy/port":          {"authz/diagnostics", "cmd/understudy/command"},
+	"cmd/understudy/port":          {"admin/access", "authz/diagnostics", "cmd/understudy/command"},                 // admin/access for when a caller is known
 	"cmd/understudy/port/certtest": {},                                                                              // certificates for tests
 	"cmd/understudy/reportview":    {"admin/report", "admin/report/verdict", "admin/v1", "cmd/understudy/terminal"}, // admin/report for numbers as people read them
 	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},                                     // content for the numbers that a policy keeps
@@ -65,7 +68,7 @@ var graph = map[string][]string{
 	},
 	"cmd/understudy/telemetry/logcodec": {},
 	"cmd/understudy/terminal":           {},
-	"cmd/understudy/tokenfile":          {},
+	"cmd/understudy/tokenfile":          {"admin/authentication/tokens"}, // who may read a file of tokens
 
 	"admin": {
 		"admin/aip", "admin/apierror", "admin/content", "admin/report", "admin/v1", "authz", "authz/background", "authz/diagnostics",
@@ -73,14 +76,16 @@ var graph = map[string][]string{
 		"admin/audit",           // what only the domain knows of a change
 		"rego", "rego/regotest", // for the results of tests
 	},
-	"admin/access": {},
+	"admin/access":  {},
+	"admin/history": {"admin/v1", "authz"}, // authz for the names of resources
 	"admin/authentication": {
-		"admin/access", "admin/apierror", "admin/authentication/oidc", "admin/authentication/tokens",
+		"admin/access", "admin/apierror", "admin/authentication/oidc", "admin/authentication/revocation", "admin/authentication/tokens",
 		"admin/rest", // /whoami is beside the API: the same guard, the same errors
 	},
 	"admin/authentication/browser":       {"admin/access", "admin/authentication", "admin/authentication/oidc", "admin/rest", "authz/diagnostics"}, // sessions of /ui/
 	"admin/authentication/oidc":          {"authz/diagnostics"},
 	"admin/authentication/oidc/oidctest": {}, // an issuer for tests, of which nothing is shared with what verifies its tokens
+	"admin/authentication/revocation":    {"admin/access", "authz/diagnostics"},
 	"admin/authentication/tokens":        {},
 	"admin/aip":                          {},
 	"admin/audit":                        {"admin/access", "authz/diagnostics"}, // diagnostics for what a text of a record may hold
@@ -95,14 +100,15 @@ var graph = map[string][]string{
 	"admin/report/verdict": {"admin/report", "admin/v1"},                                                                                            // the words of a report, whoever shows it
 	"admin/rest":           {"admin/access", "admin/apierror", "admin/audit", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
 	"admin/ui": {
-		"admin/access", "admin/apierror", "admin/report", "admin/report/verdict", "admin/ui/linediff", "admin/v1",
+		"admin/access", "admin/apierror", "admin/history", "admin/report", "admin/policydiff", "admin/policydiff/linediff", "admin/report/verdict", "admin/v1",
 		"admin/rest", // the services as an interface, and what every API on the port checks of a request
 		"authz",      // the names of resources, and how long a node counts as live
 		"authz/background", "authz/diagnostics",
 	},
-	"admin/ui/linediff": {},
-	"admin/v1":          {},
-	"admin/boltstore":   {"admin", "admin/v1", "authz"},
+	"admin/policydiff":          {"admin/policydiff/linediff", "admin/v1"}, // what differs, on the page and for commands
+	"admin/policydiff/linediff": {},
+	"admin/v1":                  {},
+	"admin/boltstore":           {"admin", "admin/v1", "authz"},
 	"admin/policyfile": {
 		"admin", "admin/access", "admin/aip", "admin/apierror", "admin/audit", "admin/library", "admin/policyfile/acl", "admin/policyfile/signature", "admin/v1", "authz", "authz/diagnostics",
 		"admin/rest", // what every API on the port checks of a request
@@ -115,7 +121,7 @@ var graph = map[string][]string{
 	"admin/storetest":                          {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
 	"authz":                                    {"admin/v1", "authz/diagnostics", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
 	"authz/background":                         {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
-	"authz/cache":                              {"authz"},
+	"authz/cache":                              {"authz", "rego"},
 	"authz/decisionlog":                        {"authz", "authz/background", "authz/diagnostics", "rego"}, // rego for the input of a policy's rules
 	"authz/diagnostics":                        {},
 	"authz/evidence":                           {"admin/v1", "authz", "authz/diagnostics", "authz/evidence/v1"}, // kinds are those of a Report
@@ -135,22 +141,24 @@ var graph = map[string][]string{
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
 		"authz/rehearsal", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
 	},
-	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // the parent never imports it
+	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/background", "authz/extauthz/body", "authz/extauthz/input", "authz/rehearsal/sandbox", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // it reads the bytes of Envoy's requests; the parent never imports it
 	"authz/rehearsal/process":                   {},
 	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
+	"authz/rehearsal/sandbox":                   {},
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},                                               // for tests
 	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"},                                           // decisions, read sets and traces cross
 	"authz/witness":                             {"admin/v1", "authz", "authz/decisionlog", "authz/recorded", "authz/replay", "rego", "rego/regotest"}, // decisionlog for what a credential is
 	"rego/bundle":                               {"rego/compile"},
 	"rego/regotest":                             {"rego", "rego/compile"}, // tests are those of a Source
-	"rego":                                      {"rego/bounds", "rego/candidates", "rego/compile", "rego/coverage", "rego/dependencies", "rego/explain", "rego/instrument"},
+	"rego":                                      {"rego/bounds", "rego/compile", "rego/coverage", "rego/dependencies", "rego/evaluator", "rego/explain", "rego/instrument", "rego/opaque"},
 	"rego/coverage":                             {"rego/compile"}, // it reads two policies
 	"rego/explain":                              {},
 	"rego/bounds":                               {},
-	"rego/candidates":                           {"rego/bounds", "rego/dependencies", "rego/instrument"},
 	"rego/compile":                              {"rego/bounds"}, // how long a number may be; importing it bounds the built-ins
 	"rego/dependencies":                         {"rego/instrument"},
+	"rego/evaluator":                            {"rego/instrument", "rego/opaque"},
+	"rego/opaque":                               {},
 	"rego/instrument":                           {},
 	"deploy/examples":                           {}, // files to embed
 
@@ -187,9 +195,10 @@ var graph = map[string][]string{
 // doors :: outside technology, by the beginning of its import paths → the only
 // packages whose code may import it. Without any, it is for tests.
 var doors = map[string][]string{
-	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/bundle", "rego/candidates", "rego/compile", "rego/coverage", "rego/dependencies", "rego/explain", "rego/instrument", "rego/regotest"},
+	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/bundle", "rego/compile", "rego/coverage", "rego/dependencies", "rego/evaluator", "rego/explain", "rego/instrument", "rego/opaque", "rego/regotest"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
+	"github.com/spiffe/":                     {"admin/access"},
 	"github.com/coreos/go-oidc":              {"admin/authentication/oidc"},
 	"github.com/go-jose/":                    {"admin/authentication/oidc"},
 	"golang.org/x/oauth2":                    {"admin/authentication/oidc", "cmd/understudy/credentials"},
@@ -209,6 +218,7 @@ var doors = map[string][]string{
 	"github.com/agnivade/levenshtein":   {"admin/report", "cmd/understudy/command"}, // what a misspelt name may mean
 	"github.com/axiomhq/hyperloglog":    {"authz/evidence"},
 	"github.com/cespare/xxhash":         {"authz/evidence"},
+	"github.com/elastic/go-seccomp-bpf": {"authz/rehearsal/sandbox"},
 	"github.com/google/go-cmp/":         {"admin/storetest", "authz/extauthz/checktest"},
 	"github.com/anishathalye/porcupine": {"admin/storetest"},
 	"github.com/rogpeppe/go-internal":   {},

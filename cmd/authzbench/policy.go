@@ -28,7 +28,7 @@ type policySpec struct {
 }
 
 // policyNames are the policies in the order of the report.
-var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "quickstart"}
+var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "list", "areas", "tenants", "owner", "quickstart"}
 
 // newPolicy reads a policy and makes its data. The keys are those that sign the
 // traffic: policies that verify tokens have the matching secret or public key in their
@@ -56,6 +56,10 @@ func newPolicy(name string, k *keys) (policySpec, error) {
 		}
 	case "large":
 		p.Data["members"], p.Data["rules"] = members(), rules()
+	case "list":
+		p.Data["accounts"], p.Data["rules"] = accounts(), roleRules()
+	case "tenants":
+		p.Data["tenants"], p.Data["common"] = tenants(), []any{"catalog", "search"}
 	}
 	return p, nil
 }
@@ -74,6 +78,10 @@ var candidates = map[string][2]string{
 	"hs256":      {`some role in claims.roles`, "not endswith(http.path, \"%d\")\n\tsome role in claims.roles"},
 	"rs256":      {`some role in claims.roles`, "not endswith(http.path, \"%d\")\n\tsome role in claims.roles"},
 	"large":      {`rule.method == http.method`, "rule.method == http.method\n\tnot endswith(http.path, \"%d\")"},
+	"list":       {`rule.resource == input.parsed_path[2]`, "rule.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%d\")"},
+	"areas":      {`"/api/v1/orders/"`, `"/api/v1/orders/00000000000%d"`},
+	"tenants":    {`input.parsed_path[2] in resources`, "input.parsed_path[2] in resources\n\tnot endswith(http.path, \"%d\")"},
+	"owner":      {`http.method == "GET"`, "http.method == \"GET\"\n\tnot endswith(http.path, \"%d\")"},
 	"quickstart": {`input.parsed_path[2] != "reports"`, "input.parsed_path[2] != \"reports\"\n\tnot endswith(http.path, \"%d\")"},
 }
 
@@ -154,6 +162,46 @@ func rules() []any {
 			groups = append(groups, groupName(r.IntN(groupCount)))
 		}
 		out[i] = map[string]any{"method": methods[r.IntN(len(methods))], "prefix": prefix, "groups": groups}
+	}
+	return out
+}
+
+// accounts :: user → what is known of the account; one in fifty is suspended. The first are the users of the traffic.
+func accounts() map[string]any {
+	out := make(map[string]any, memberCount)
+	for i := range memberCount {
+		out[userName(i)] = map[string]any{"suspended": i%50 == 49}
+	}
+	return out
+}
+
+// roleRules are as many rules as rules returns, each of a role. Most are of roles that nobody in the traffic has.
+func roleRules() []any {
+	r := rand.New(rand.NewPCG(5, 6))
+	out := make([]any, ruleCount)
+	for i := range out {
+		role := fmt.Sprintf("team-%03d", i)
+		if i%8 == 0 {
+			role = roleNames[i/8%len(roleNames)]
+		}
+		out[i] = map[string]any{"role": role, "resource": resources[r.IntN(len(resources))], "methods": []any{methods[r.IntN(len(methods))], "GET"}}
+	}
+	return out
+}
+
+// tenants :: tenant → what it may use, and the roles that each of its requests needs.
+func tenants() map[string]any {
+	r := rand.New(rand.NewPCG(7, 8))
+	out := make(map[string]any)
+	for i := range 40 {
+		names, needs := []any{}, []any{}
+		for range 5 {
+			names = append(names, resources[r.IntN(len(resources))])
+		}
+		if i%4 == 0 {
+			needs = append(needs, roleNames[i/4%2])
+		}
+		out[fmt.Sprintf("tenant-%02d", i)] = map[string]any{"resources": names, "needs": needs}
 	}
 	return out
 }

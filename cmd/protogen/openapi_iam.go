@@ -35,7 +35,7 @@ func addIAM(document object) {
 		set["requestBody"].(object)["required"] = true
 		paths[b.path+":setIamPolicy"] = object{"post": set}
 		paths[b.path+":testIamPermissions"] = object{"post": withBody(method("Test"+b.title+"IamPermissions",
-			"Tests the permissions of the caller"+of+" The answer has those that it has; on what is not there, none.", "TestIamPermissionsResponse"),
+			"Tests the permissions of the caller"+of+" The answer has those that it has and that apply to the resource; on what is not there, none.", "TestIamPermissionsResponse"),
 			schemaRef("TestIamPermissionsRequest"))}
 	}
 	addIAMSchemas(document["components"].(object)["schemas"].(object))

@@ -85,6 +85,10 @@ func limitProperties(schema object, limits *constants) {
 			}
 			property["description"] = fmt.Sprintf("Optional. Client-owned data: keys and values have at most %d bytes together.",
 				limits.number("maxAnnotationsSize"))
+		case "policies": // of a promotion; others answer with policies
+			if items := property["items"].(object); strings.HasSuffix(fmt.Sprint(items["$ref"]), "PromotedPolicy") {
+				property["minItems"], property["maxItems"] = 1, limits.number("maxPromoted")
+			}
 		case "reservationMaxLength", "minDuration", "timeout":
 			property["pattern"] = duration
 		}

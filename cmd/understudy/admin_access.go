@@ -18,14 +18,14 @@ type ownerConfig struct {
 
 // bind declares the flags.
 func (c *ownerConfig) bind(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.owners, "admin-owner", nil, "who may everything in the admin API, whatever is bound: a principal, such as token:alice or spiffe://example.org/ops, or group:NAME; repeatable")
+	f.StringSliceVar(&c.owners, "admin-owner", nil, "who may everything in the admin API, whatever is bound: a principal, such as token:alice or spiffe://example.org/ops, or group:ISSUER#NAME; repeatable")
 }
 
 // check calls check with each rule and whether it is kept.
 func (c *ownerConfig) check(check rule) {
 	for _, owner := range c.owners {
 		err := access.CheckMember(owner)
-		check(err == nil, "admin-owner", "it is a principal or a group, as bindings name them: spiffe://DOMAIN/PATH, cert:NAME, oidc:ISSUER#SUBJECT, group:NAME, token:NAME or chef:NAME")
+		check(err == nil, "admin-owner", "it is a principal or a group, as bindings name them: spiffe://DOMAIN/PATH, cert:NAME, oidc:ISSUER#SUBJECT, group:ISSUER#NAME, token:NAME or chef:NAME")
 		check(owner != access.AllAuthenticated, "admin-owner", "it is a principal or a group: that everybody owns everything is a binding of roles/understudy.owner")
 	}
 }
@@ -53,5 +53,5 @@ func (s *server) newAuthorizer(st storage.Store) (access.Authorizer, error) {
 	if len(s.config.owners) == 0 {
 		s.log.Info("the admin API has no owner (--admin-owner): only who has a role by bindings may do anything")
 	}
-	return iam.NewAuthorizer(iam.AuthorizerConfig{Store: st, Owners: s.config.owners, Logger: s.log})
+	return iam.NewAuthorizer(iam.AuthorizerConfig{Store: st, Owners: s.config.owners, Revoked: s.revoked, Logger: s.log})
 }

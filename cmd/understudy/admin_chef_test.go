@@ -116,7 +116,7 @@ func TestR76AccessControlLists(t *testing.T) {
 	}
 	a.must(200, "PUT", ofGroup+"/read", `{"read":{"actors":["bob","pivotal"],"groups":[]}}`)
 	b.must(403, "GET", active, "")
-	a.must(200, "PUT", ofName+"/read", `{"read":{"actors":[],"users":["pivotal"],"clients":["bob"],"groups":["ops"]}}`)
+	a.must(200, "PUT", ofName+"/read", `{"read":{"actors":[],"users":["pivotal"],"clients":["bob"],"groups":["https://idp#ops"]}}`)
 	b.must(200, "GET", active, "")
 	b.must(403, "PUT", active, lock)
 	b.must(403, "PUT", ofName+"/grant", `{"grant":{"actors":["bob"],"groups":[]}}`)
@@ -130,11 +130,12 @@ func TestR76AccessControlLists(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.must(200, "GET", ofName+"?detail=granular", "")), &shown); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([][]string{{"bob"}, {"bob"}, {}, {"ops"}}, [][]string{shown["read"].Actors, shown["delete"].Actors, shown["grant"].Actors, shown["read"].Groups}); diff != "" {
+	if diff := cmp.Diff([][]string{{"bob"}, {"bob"}, {}, {"https://idp#ops"}}, [][]string{shown["read"].Actors, shown["delete"].Actors, shown["grant"].Actors, shown["read"].Groups}); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for body, want := range map[string]string{
-		`{"read":{"actors":[],"groups":["ops"]}}`:          "bob has create, update and delete, which are one permission here",
+		`{"read":{"actors":["bob"],"groups":["ops"]}}`:     "it is group:ISSUER#NAME, with the issuer's URL",
+		`{"read":{"actors":[],"groups":[]}}`:               "bob has create, update and delete, which are one permission here",
 		`{"read":{"actors":["bob","carol"],"groups":[]}}`:  "The actor(s) carol do not exist in this organization",
 		`{"read":{"actors":["bob"]}}`:                      "Field 'groups' missing",
 		`{"update":{"actors":["bob"],"groups":[]}}`:        "Field 'read' missing",

@@ -60,10 +60,6 @@ func (c *adminConfig) check(check rule) {
 	check(0 <= c.maxPolicySize && c.maxPolicySize <= 64<<20, "max-policy-size", "it is a number of bytes up to 67108864")
 }
 
-// maxAdminHeader bounds the headers of a request to the admin API, in bytes, which are read
-// before it is known who sends them: a token has 16 KiB at most.
-const maxAdminHeader = 64 << 10
-
 // openAdmin makes the admin API and binds its port. REST, gRPC and the Policyfile API
 // share the port, so the pace of bodies and answers is bounded call by call: a deadline
 // for the connection would end calls that wait for an operation.
@@ -89,14 +85,16 @@ func (s *server) openAdmin(ctx context.Context, st storage.Store) error {
 	}
 	s.settler = &settler.Settler{Store: st, Project: authz.ResourceName(s.config.Location).Project(), Logger: s.log}
 	s.adminHTTP = port.NewHTTP(port.UsualPace.Handler(handler), s.log)
-	s.adminHTTP.MaxHeaderBytes = maxAdminHeader
 	files := s.config.adminTLS
 	// A browser or a job with a token has no certificate, and neither has who signs.
 	files.ClientOptional = s.config.tokens() || s.config.signatures()
 	if err := s.secureHTTP(s.adminHTTP, "admin", files); err != nil {
 		return err
 	}
-	return s.bind(ctx, "admin", s.config.adminAddr)
+	if err := s.bind(ctx, "admin", s.config.adminAddr); err != nil || s.authentication == nil {
+		return err // without authentication nobody is known, and everybody may everything
+	}
+	return s.boundUnknown(s.adminHTTP, "admin")
 }
 
 // adminHandler is the admin API and, beside it, the page at /ui/ and the Policyfile API,
@@ -134,7 +132,7 @@ func (s *server) adminHandler(services *admin.Server, authorizer access.Authoriz
 		Panics:           s.panics,
 	}
 	if s.authentication != nil {
-		config.CountSignature = s.authentication.CountSignature
+		config.CountSignature, config.Admit = s.authentication.CountSignature, s.authentication.Admit
 	}
 	api, err := policyfile.New(config)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestCallsOfChefAreRecorded(t *testing.T) {
 	const (
 		location, names = "projects/p1/locations/l1", "projects/p1/locations/global"
 		active          = "/policy_groups/l1/policies/web"
-		read            = `{"read":{"actors":["bob"],"groups":["` + marker + `"]}}`
+		read            = `{"read":{"actors":["bob"],"groups":["https://idp#staff"]}}`
 		grant           = `{"grant":{"actors":["bob"],"groups":[]}}`
 	)
 	revision := revisionIDOf(t, db)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -148,8 +150,24 @@ func attributesOf(record *logspb.LogRecord) map[string]string {
 		if n := kv.GetValue().GetIntValue(); n != 0 {
 			out[kv.GetKey()] = fmt.Sprint(n)
 		}
+		if list := kv.GetValue().GetArrayValue(); list != nil {
+			out[kv.GetKey()] = listOf(list)
+		}
 	}
 	return out
+}
+
+// listOf is a list of maps of texts: a line for each.
+func listOf(list *commonpb.ArrayValue) string {
+	var lines []string
+	for _, element := range list.GetValues() {
+		var values []string
+		for _, kv := range element.GetKvlistValue().GetValues() {
+			values = append(values, kv.GetKey()+"="+kv.GetValue().GetStringValue())
+		}
+		lines = append(lines, strings.Join(values, " "))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // want checks attributes of an event; an empty value is one that is not there.
@@ -271,15 +289,19 @@ func (a *auditing) changeAll() map[string]bool {
 	event, _ = step("DeletePolicyExperiment", "DELETE", e1, "", experiment)
 	etags(event, text(op, "response", "etag"), "")
 	event, op = step("UpdateConfig", "PATCH", "/v1/projects/p1/locations/l1/config", `{"nextLocation":"projects/p1/locations/l2"}`, "projects/p1/locations/l1/config")
+	a.want("UpdateConfig", event, map[string]string{audit.AttributeChanges: "after=projects/p1/locations/l2 field=next_location"})
 	if event[audit.AttributeEtagAfter] != text(op, "etag") || event[audit.AttributeEtagBefore] == "" {
 		a.Errorf("UpdateConfig has the event %v, want the etag after %q", event, text(op, "etag"))
 	}
-	_, op = step("PromotePolicies", "POST", policies+":promote", "{}", "projects/p1/locations/l2")
+	_, live = a.send("GET", web, "")
+	_, op = step("PromotePolicies", "POST", policies+":promote",
+		`{"destination":"projects/p1/locations/l2","policies":[{"revision":"`+text(live, "revision")+`"}]}`, "projects/p1/locations/l2")
 	promotion := text(op, "name")
 	step("CancelOperation", "POST", "/v1/"+promotion+":cancel", "{}", promotion)
 	step("DeleteOperation", "DELETE", "/v1/"+promotion, "", promotion)
 	event, op = step("SetIamPolicy", "POST", web+":setIamPolicy",
-		`{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:`+marker+`"]}]}}`, policy)
+		`{"policy":{"bindings":[{"role":"roles/understudy.viewer","members":["token:zoe"]}]}}`, policy)
+	a.want("SetIamPolicy", event, map[string]string{audit.AttributeBindingDeltas: "action=ADD member=token:zoe role=roles/understudy.viewer"})
 	if event[audit.AttributeEtagAfter] != text(op, "etag") || event[audit.AttributeEtagBefore] == "" {
 		a.Errorf("SetIamPolicy has the event %v, want the etag after %q", event, text(op, "etag"))
 	}
@@ -308,6 +330,8 @@ func TestEachRefusalIsRecorded(t *testing.T) {
 			audit.AttributePrincipal: "token:bob",
 		})
 	}
+	a.none()
+	a = startAuditing(t, "", "best-effort") // of the same calls within a second there would be no event
 	a.refusalsOverREST()
 	a.none()
 }
@@ -364,8 +388,9 @@ func TestAuditConsole(t *testing.T) {
 	t.Cleanup(func() { _, _ = in.Close(), out.Close() })
 	r := startServer(t, func(c *config) { c.audit = telemetry.Audit{Mode: "required", Console: true, Out: out} })
 	r.call(t, "admin", "POST", policies+"?policyId=web", "{}")
+	lines := json.NewDecoder(in)
 	var line map[string]any
-	if err := json.NewDecoder(in).Decode(&line); err != nil {
+	if err := lines.Decode(&line); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
@@ -375,5 +400,13 @@ func TestAuditConsole(t *testing.T) {
 		if line[key] != want {
 			t.Errorf("%s is %v, want %s, in %v", key, line[key], want, line)
 		}
+	}
+	r.call(t, "admin", "POST", "/v1/projects/p1:setIamPolicy", bindingsOf(t, map[string][]string{"viewer": {"token:zoe"}}))
+	if err := lines.Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	want := []any{map[string]any{"action": "ADD", "role": "roles/understudy.viewer", "member": "token:zoe"}}
+	if got := line[audit.AttributeBindingDeltas]; !reflect.DeepEqual(got, want) {
+		t.Errorf("the deltas are %v, want %v", got, want)
 	}
 }

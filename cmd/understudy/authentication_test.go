@@ -81,12 +81,13 @@ func TestEveryWayToBeKnown(t *testing.T) {
 	ca, strangers := certtest.NewAuthority(t, dir, "ca"), certtest.NewAuthority(t, dir, "strangers")
 	token, file := newToken(t, "ci")
 	issuer := oidctest.New(t)
+	ops := "group:" + issuer.URL + "#ops"
 	log := &logtest.Buffer{}
 	r := startServerWithLog(t, log, func(c *config) {
 		c.adminTLS = serverFiles(ca.Server(t, "server", 1))
 		c.adminTLS.ClientCA = ca.File
-		c.adminTokenFiles, c.oidcIssuer, c.oidcAudiences, c.oidcGroupsClaim = []string{file}, issuer.URL, []string{"understudy"}, "groups"
-		c.owners = []string{"token:ci", "cert:localhost", "group:ops"}
+		c.adminTokenFiles, c.oidcIssuers = []string{file}, []string{issuer.URL + ",audience=understudy"}
+		c.owners = []string{"token:ci", "cert:localhost", ops}
 	})
 	as := func(i certtest.Issued) cli.Transport {
 		return cli.Transport{CACert: ca.File, ClientCert: i.Cert, ClientKey: i.Key}
@@ -101,7 +102,7 @@ func TestEveryWayToBeKnown(t *testing.T) {
 	}{
 		"a certificate":                 {ann, "", 200, `"principal":"cert:localhost"`},
 		"a token":                       {bare, token, 200, `"principal":"token:ci"`},
-		"a token of the issuer":         {bare, jwt, 200, `"principal":"oidc:` + issuer.URL + `#ann","groups":["ops"]`},
+		"a token of the issuer":         {bare, jwt, 200, `"principal":"oidc:` + issuer.URL + `#ann","groups":["` + ops + `"]`},
 		"a token and a certificate":     {ann, token, 200, `"principal":"token:ci"`},
 		"nothing":                       {bare, "", 401, "no credentials"},
 		"a bad token":                   {bare, "ustk_hunter2", 401, "not known here"},
@@ -112,7 +113,7 @@ func TestEveryWayToBeKnown(t *testing.T) {
 		if code, body, err := r.askAs(t, config, "GET", "/whoami", c.token); err != nil || code != c.code || !strings.Contains(body, c.who) {
 			t.Errorf("%s: %d, %v, %s, want %d with %s", name, code, err, body, c.code, c.who)
 		}
-		known := map[bool]string{true: `{"tokens":["ci"],"owners":["token:ci","cert:localhost","group:ops"]}`}[c.code == 200]
+		known := map[bool]string{true: `{"tokens":["ci"],"owners":["token:ci","cert:localhost","` + ops + `"]}`}[c.code == 200]
 		if code, body, err := r.askAs(t, config, "GET", "/members", c.token); err != nil || code != c.code || !strings.HasPrefix(body, known) {
 			t.Errorf("%s: GET /members: %d, %v, %s, want %d with %s", name, code, err, body, c.code, known)
 		}
@@ -181,7 +182,7 @@ func TestTokensChangeWhileItRuns(t *testing.T) {
 	before, file := newToken(t, "ci")
 	issuer := oidctest.Absent(t)
 	r := startServer(t, func(c *config) {
-		c.adminTokenFiles, c.oidcIssuer, c.oidcAudiences, c.tlsReload = []string{file}, issuer.URL, []string{"understudy"}, reloadSoon
+		c.adminTokenFiles, c.oidcIssuers, c.tlsReload = []string{file}, []string{issuer.URL + ",audience=understudy"}, reloadSoon
 	})
 	if code, body, _ := r.askAs(t, nil, "GET", "/whoami", issuer.Token(nil)); code != 503 || !strings.Contains(body, "ISSUER_UNAVAILABLE") {
 		t.Errorf("before the issuer is there: %d %s", code, body)

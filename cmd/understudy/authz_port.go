@@ -150,12 +150,8 @@ func (s *server) authzOptions() ([]extauthz.Option, error) {
 	if s.telemetry.Traces != nil {
 		options = append(options, extauthz.WithTracer(s.telemetry.Traces.Tracer("understudy/extauthz")))
 	}
-	if s.config.descriptorSet != "" {
-		bodies, err := grpcBodies(s.config.descriptorSet)
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, bodies)
+	if s.grpcBodies.option != nil {
+		options = append(options, s.grpcBodies.option)
 	}
 	return options, nil
 }
@@ -197,8 +193,6 @@ func (s *server) openHTTPAuthz(ctx context.Context, front *extauthz.Server) erro
 	s.authzHTTP.WriteTimeout = 2*questionTimeout + s.config.decisionTimeout
 	s.authzHTTP.IdleTimeout = idleTimeout
 	s.authzHTTP.MaxHeaderBytes = questionHeaders
-	// net/http would answer `OPTIONS *` with 200 by itself, which is an allow.
-	s.authzHTTP.DisableGeneralOptionsHandler = true
 	return s.bind(ctx, "http-authz", s.config.httpAuthzAddr)
 }
 

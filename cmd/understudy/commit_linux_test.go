@@ -56,11 +56,17 @@ func (o operator) do(args ...string) {
 // commit runs a commit on a terminal, does something when it asks, and answers yes.
 func (o operator) commit(meanwhile func()) (code int, stderr string) {
 	o.t.Helper()
+	return o.answer("y", meanwhile, "commit", demo.Policy+"/tighter")
+}
+
+// answer runs a command on a terminal, does something when it asks, and answers.
+func (o operator) answer(answer string, meanwhile func(), args ...string) (code int, stderr string) {
+	o.t.Helper()
 	keyboard, tty := openTerminal(o.t)
 	read, write := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(context.WithoutCancel(o.t.Context()), []string{"commit", demo.Policy + "/tighter", "--admin", o.r.bound["admin"], "--location", location}, tty, io.Discard, write)
+		ended <- run(context.WithoutCancel(o.t.Context()), append(args, "--admin", o.r.bound["admin"], "--location", location), tty, io.Discard, write)
 		_ = write.Close()
 	}()
 	var said strings.Builder
@@ -72,7 +78,7 @@ func (o operator) commit(meanwhile func()) (code int, stderr string) {
 		said.WriteRune(char)
 		if strings.HasSuffix(said.String(), "[y/N] ") {
 			meanwhile()
-			if _, err := keyboard.WriteString("y\n"); err != nil {
+			if _, err := keyboard.WriteString(answer + "\n"); err != nil {
 				o.t.Fatal(err)
 			}
 		}

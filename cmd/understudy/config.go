@@ -179,13 +179,13 @@ func (c *logConfig) level() slog.Level {
 
 // serveFlags orders the flags of serve by what one wants to set.
 var serveFlags = []command.FlagGroup{
-	{Title: "What it follows, and who it is", Names: []string{"store", "location", "policy", "node", "enable", "snapshot-file"}},
+	{Title: "What it follows, and who it is", Names: []string{"store", "store-password-file", "location", "policy", "node", "enable", "snapshot-file"}},
 	{Title: "Where it listens", Names: []string{
 		"authz-addr", "authz-socket-mode", "http-authz-addr", "http-authz-path-prefix",
 		"admin-addr", "admin-host", "allow-unauthenticated-admin", "health-addr",
 	}},
 	{Title: "Decisions", Names: []string{"default-decision", "decision-timeout", "fail-with-error", "decision-id-header", "observe", "grpc-descriptor-set", "body-memory", "decision-cache"}},
-	{Title: "Who may ask the admin API", Names: []string{"admin-owner", "admin-token-file", "admin-oidc-*", "admin-url", "admin-tls-client-ca", "admin-tls-in-front", "chef-key"}},
+	{Title: "Who may ask the admin API", Names: []string{"admin-owner", "admin-revoked-file", "admin-token-file", "admin-oidc-issuer", "admin-url", "admin-tls-client-ca", "admin-tls-in-front", "chef-key"}},
 	{Title: "What the admin API takes", Names: []string{"require-passing-tests", "max-policy-size", "policyfile-revision-ids"}},
 	{Title: "Previews", Names: []string{"preview-console", "preview-*", "rehearsal-*"}},
 	{Title: "Decision log", Names: []string{"decision-log", "decision-log-*"}},

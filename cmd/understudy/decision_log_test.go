@@ -48,7 +48,7 @@ func readEvent(t *testing.T, text string) loggedEvent {
 func logTo(out *os.File, sinks ...string) func(*config) {
 	return func(c *config) {
 		c.decisionLog = telemetry.DecisionLog{
-			Sinks: sinks, Labels: map[string]string{"team": "shop"}, Queue: 4096, QueueBytes: 64 << 20, EventBytes: 32 << 10, Out: out,
+			Sinks: sinks, Labels: map[string]string{"team": "shop"}, Sample: 1, Queue: 4096, QueueBytes: 64 << 20, EventBytes: 32 << 10, Out: out,
 		}
 	}
 }

@@ -35,7 +35,7 @@ type decisionsConfig struct {
 // bind declares the flags.
 func (c *decisionsConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.defaultDecision, "default-decision", "deny", "the decision where there is no policy: deny or allow")
-	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time for one decision; past it the request is denied")
+	f.DurationVar(&c.decisionTimeout, "decision-timeout", 100*time.Millisecond, "the longest time that one decision takes itself, without waiting for others; past it the request is denied")
 	f.StringVar(&c.failWithError, "fail-with-error", failNot, "answer a policy's failure with an error, so that Envoy's failure_mode_allow decides, instead of a denial: "+
 		"a gRPC error, or with =response an error_response, whose metadata Envoy 1.38 and later have in the access log and 1.36 makes a 403")
 	f.Lookup("fail-with-error").NoOptDefVal = failError

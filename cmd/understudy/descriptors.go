@@ -15,18 +15,25 @@ import (
 // descriptorHelp says how to make what --grpc-descriptor-set names.
 const descriptorHelp = "make it with `protoc --include_imports --descriptor_set_out=FILE …` or `buf build -o FILE`"
 
-// grpcBodies reads a FileDescriptorSet, by which the bodies of gRPC requests are
+// grpcBodies is how the bodies of gRPC requests are parsed: the content of a descriptor set, for
+// the rehearsal process, and what is made of it for this one. The zero value parses none.
+type grpcBodies struct {
+	content []byte
+	option  extauthz.Option
+}
+
+// readGRPCBodies reads a FileDescriptorSet, by which the bodies of gRPC requests are
 // parsed.
-func grpcBodies(file string) (extauthz.Option, error) {
+func readGRPCBodies(file string) (grpcBodies, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, command.Usage(fmt.Errorf("--grpc-descriptor-set: %w; %s", err, descriptorHelp))
+		return grpcBodies{}, command.Usage(fmt.Errorf("--grpc-descriptor-set: %w; %s", err, descriptorHelp))
 	}
 	option, err := descriptorOption(content)
 	if err != nil {
-		return nil, command.Usage(fmt.Errorf("--grpc-descriptor-set %s: %w; %s", file, err, descriptorHelp))
+		return grpcBodies{}, command.Usage(fmt.Errorf("--grpc-descriptor-set %s: %w; %s", file, err, descriptorHelp))
 	}
-	return option, nil
+	return grpcBodies{content, option}, nil
 }
 
 // descriptorOption parses the content of the file. Without any file in it the set would

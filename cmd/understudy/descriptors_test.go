@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/proto"
@@ -53,12 +55,21 @@ func writeFile(t *testing.T, content []byte) string {
 }
 
 // TestPoliciesSeeGRPCBodies decides a call of the admin API by a field of its
-// message.
+// message; so does an experiment, in its process.
 func TestPoliciesSeeGRPCBodies(t *testing.T) {
 	r := startServer(t, func(c *config) { c.descriptorSet, c.Policy = descriptorSet(t, true), "api" })
-	body := `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\nallow if input.parsed_body.name == \"projects/p/locations/l/policies/open\""}}`
+	body := `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\ndefault allow := false\nallow if input.parsed_body.name == \"projects/p/locations/l/policies/open\""}}`
 	if code, answer := r.call(t, "admin", "POST", policies+"?policyId=api", body); code != 200 || !strings.Contains(answer, `"done":true`) {
 		t.Fatalf("%d %s", code, answer)
+	}
+	experiments := policies + "/api/experiments"
+	for _, step := range [][2]string{
+		{"?policyExperimentId=e1", `{"policy":{"name":"projects/p1/locations/l1/policies/api",` + strings.TrimPrefix(body, "{") + "}"},
+		{"/e1:startPreview", "{}"},
+	} {
+		if code, answer := r.call(t, "admin", "POST", experiments+step[0], step[1]); code != 200 || !strings.Contains(answer, `"done":true`) {
+			t.Fatalf("%d %s", code, answer)
+		}
 	}
 	for name, want := range map[string]int32{"open": 0, "closed": 7} {
 		message, err := proto.Marshal(&adminpb.GetPolicyRequest{Name: "projects/p/locations/l/policies/" + name})
@@ -68,6 +79,22 @@ func TestPoliciesSeeGRPCBodies(t *testing.T) {
 		response, err := r.authz.Check(t.Context(), grpcCheck(adminpb.PolicyPreview_GetPolicy_FullMethodName, message))
 		if err != nil || response.GetStatus().GetCode() != want {
 			t.Errorf("%s: got %v, %v; want code %d", name, response, err, want)
+		}
+	}
+	for deadline := time.Now().Add(scriptTime); ; time.Sleep(10 * time.Millisecond) {
+		_, answer := r.call(t, "admin", "GET", experiments+"/e1/report", "")
+		var report struct{ RequestCount, UnchangedCount string }
+		if err := json.Unmarshal([]byte(answer), &report); err != nil {
+			t.Fatal(err)
+		}
+		if report.RequestCount == "2" {
+			if report.UnchangedCount != "2" {
+				t.Errorf("the experiment of the same content decides otherwise: %s", answer)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the requests are not compared: %s", answer)
 		}
 	}
 }
@@ -95,7 +122,7 @@ func TestBadDescriptorSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := grpcBodies(c.file)
+			_, err := readGRPCBodies(c.file)
 			var exit *command.ExitError
 			if !errors.As(err, &exit) || exit.Code != command.ExitUsage {
 				t.Fatalf("got %v, want an error of usage", err)

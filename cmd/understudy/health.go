@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"understudy/admin/authentication/revocation"
 	"understudy/authz"
 	"understudy/authz/sidecar"
 )
@@ -46,6 +47,9 @@ type readiness struct {
 	NotAppliedCount int `json:"notAppliedCount,omitempty"`
 	// Help says what to do about it.
 	Help string `json:"help,omitempty"`
+	// RevokedFileError is what is wrong with the file of revoked principals. Whoever was
+	// revoked before stays so.
+	RevokedFileError string `json:"revokedFileError,omitempty"`
 	// AbsentPolicy is the ID of --policy, if there is no such policy: requests that name
 	// none get the default decision.
 	AbsentPolicy string `json:"absentPolicy,omitempty"`
@@ -64,6 +68,7 @@ type health struct {
 	// bound is written until the ports are open, and only read then.
 	bound   map[string]string
 	sidecar *sidecar.Sidecar // nil if this process decides nothing
+	revoked *revocation.List // nil if nobody is revoked
 	// listening is closed when the gRPC port listens.
 	listening <-chan struct{}
 	// metrics is the page of telemetry.
@@ -100,6 +105,7 @@ func (h *health) readiness() readiness {
 	r := readiness{
 		Ready: true, Version: version, Location: h.config.Location, Bound: h.bound,
 	}
+	r.RevokedFileError = h.revoked.Problem()
 	if h.sidecar != nil {
 		status := h.sidecar.Status()
 		r.Observing = h.config.observe

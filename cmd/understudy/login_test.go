@@ -23,7 +23,7 @@ func TestLoginOfACommand(t *testing.T) {
 	device := issuer.ServeDevice()
 	issuer.SetClaims(map[string]any{"sub": "ann", "groups": []string{"platform"}})
 	r := startServer(t, func(c *config) {
-		c.oidcIssuer, c.oidcAudiences, c.oidcGroupsClaim, c.owners = issuer.URL, []string{issuer.Audience}, "groups", []string{"group:platform"}
+		c.oidcIssuers, c.owners = []string{issuer.URL + ",audience=" + issuer.Audience}, []string{"group:" + issuer.URL + "#platform"}
 	})
 	admin := []string{"--admin", r.bound["admin"], "--location", "projects/p1/locations/l1"}
 	expect := func(code int, want string, args ...string) {
@@ -57,7 +57,7 @@ func TestLoginOfACommand(t *testing.T) {
 	}
 
 	device.SetLifetime(time.Hour)
-	expect(0, "GROUPS  platform", "whoami")
+	expect(0, "GROUPS  group:"+issuer.URL+"#platform", "whoami")
 	expect(0, "MAY     viewer, experimenter, committer, editor, owner", "whoami")
 	expect(0, "POLICY", "list")
 	if asked := issuer.Asked(oidctest.TokenPath); asked < 2 {
@@ -93,7 +93,7 @@ func TestALoginIsNotForAServerThatDoesNotTakeIt(t *testing.T) {
 		change func(*config)
 		want   string
 	}{
-		"another audience":  {func(c *config) { c.oidcIssuer, c.oidcAudiences = issuer.URL, []string{"other"} }, "the login is not kept"},
+		"another audience":  {func(c *config) { c.oidcIssuers = []string{issuer.URL + ",audience=other"} }, "the login is not kept"},
 		"no authentication": {nil, "has no authentication"},
 	} {
 		t.Run(name, func(t *testing.T) {

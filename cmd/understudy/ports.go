@@ -140,6 +140,16 @@ func (s *server) secureHTTP(h *http.Server, name string, files port.TLSFiles) er
 	return nil
 }
 
+// boundUnknown bounds what callers of a port that is bound may cost of whom nothing is known.
+func (s *server) boundUnknown(h *http.Server, name string) error {
+	unknown, err := port.NewUnknown(name, s.telemetry.Meters)
+	if err != nil {
+		return err
+	}
+	s.listeners[name] = unknown.Bound(h, s.listeners[name])
+	return nil
+}
+
 // secure makes the TLS of a port with what ALPN offers, nil if it has none.
 func (s *server) secure(name string, files port.TLSFiles, protocols ...string) (*tls.Config, error) {
 	if !files.Given() {

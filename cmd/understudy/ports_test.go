@@ -50,10 +50,10 @@ func TestPortsBoundTheirClients(t *testing.T) {
 		server *http.Server
 		want   limits
 	}{
-		"health": {s.healthHTTP, limits{header: port.HeaderTimeout, read: port.HeaderTimeout, write: port.AnswerTimeout, idle: 3 * time.Minute}},
+		"health": {s.healthHTTP, limits{header: port.HeaderTimeout, read: port.HeaderTimeout, write: port.AnswerTimeout, idle: 3 * time.Minute, headerBytes: 64 << 10}},
 		// A call of the admin API may wait for an operation: its bodies and answers are bounded
 		// one by one (port.UsualPace).
-		"admin": {s.adminHTTP, limits{header: port.HeaderTimeout, idle: 3 * time.Minute, headerBytes: maxAdminHeader}},
+		"admin": {s.adminHTTP, limits{header: port.HeaderTimeout, idle: 3 * time.Minute, headerBytes: 64 << 10}},
 		"http-authz": {s.authzHTTP, limits{
 			header: port.HeaderTimeout, read: questionTimeout, write: 2*questionTimeout + s.config.decisionTimeout,
 			idle: idleTimeout, headerBytes: questionHeaders,
@@ -68,7 +68,9 @@ func TestPortsBoundTheirClients(t *testing.T) {
 			t.Errorf("%s: the limits are %+v, want %+v", name, got, c.want)
 		}
 	}
-	for name, server := range map[string]*http.Server{"http-authz": s.authzHTTP, "reservation": s.reservation.http} {
+	for name, server := range map[string]*http.Server{
+		"health": s.healthHTTP, "admin": s.adminHTTP, "http-authz": s.authzHTTP, "reservation": s.reservation.http,
+	} {
 		if !server.DisableGeneralOptionsHandler {
 			t.Errorf("%s: `OPTIONS *` is answered by net/http, which denies nothing", name)
 		}

@@ -59,6 +59,9 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 			}
 			line, _, _ := strings.Cut(m[2], "`")
 			line, _, _ = strings.Cut(line, "#")
+			if below, _, err := command.Find(strings.Fields(line)); err == nil {
+				command = below // such as apply, of iam
+			}
 			for _, f := range flagName.FindAllStringSubmatch(line, -1) {
 				if command.Flags().Lookup(f[1]) == nil && !foreignFlags[f[1]] {
 					t.Errorf("%s: %s has no flag --%s", file, m[1], f[1])
@@ -99,4 +102,26 @@ func TestHelpGroupsEveryFlag(t *testing.T) {
 			t.Errorf("--%s is in no group of serveFlags", f.Name)
 		}
 	})
+}
+
+// requirementList is a list of requirements, of two at least, in a help.
+var requirementList = regexp.MustCompile(`requests>=[0-9]+(?:,[a-z-]+(?:[<>]?=[0-9a-z.%]+)?)+|--require[ =]'?[a-z][^' ]*=[^' ]*`)
+
+// TestHelpShowsWholeLists: what a help shows is copied, so each list of requirements in it judges
+// who is locked out, who is let in, what fails and what was not compared.
+func TestHelpShowsWholeLists(t *testing.T) {
+	seen := 0
+	for _, c := range newRoot().Commands() {
+		for _, gate := range requirementList.FindAllString(c.Long+c.Example+c.Flags().FlagUsages(), -1) {
+			seen++
+			for _, term := range []string{"newly-denied=0", "newly-allowed=0", "failed=0", "dropped<=1%"} {
+				if !strings.Contains(gate, term) {
+					t.Errorf("the help of %s shows %s, without %s", c.Name(), gate, term)
+				}
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("the helps show %d lists of requirements, fewer than they have", seen)
+	}
 }

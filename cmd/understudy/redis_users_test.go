@@ -1,13 +1,20 @@
 package main
 
 import (
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	"understudy/authz"
+	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/understudy/storage"
 )
 
 // redisUsers are the users of Redis that are shipped.
@@ -15,25 +22,13 @@ const redisUsers = "../../deploy/redis/users.conf"
 
 // TestASidecarHasAUserOfItsOwn runs a control plane and sidecars, each with its user of
 // Redis: a sidecar starts, follows, reports itself and publishes what it has counted, loses
-// its connections and Redis its scripts, and starts again without its snapshot file. One
+// its connections and Redis its functions, and starts again without its snapshot file. One
 // that serves authz alone has no admin port.
 func TestASidecarHasAUserOfItsOwn(t *testing.T) {
-	redis := storetest.StartRedis(t)
-	for line := range strings.Lines(storetest.RedisUsers(t, redisUsers)) {
-		if user, found := strings.CutPrefix(line, "user understudy"); found {
-			tellRedis(t, redis, "ACL SETUSER understudy"+quoteSelector(strings.TrimRight(user, "\n")))
-		}
-	}
-	control := startServer(t, func(c *config) {
-		c.Store, c.enable = redis.URLOf(storetest.ControlUser, storetest.ControlPassword), []string{"admin"}
-	})
+	redis := startRedisWithUsers(t)
+	control := startServer(t, controlOf(t, redis))
 	control.preview(t)
-	sidecar := func(node string) func(*config) {
-		return func(c *config) {
-			c.Store, c.enable, c.node = redis.URLOf(storetest.SidecarUser, storetest.SidecarPassword), []string{"authz"}, node
-			c.SnapshotFile = filepath.Join(t.TempDir(), "snapshot")
-		}
-	}
+	sidecar := func(node string) func(*config) { return sidecarOf(t, redis, node) }
 	first := startServer(t, sidecar("first"))
 	first.decidesWhenReady(t, 0, 7)
 	control.awaitText(t, policies+"/shop/experiments/e1/report", `"requestCount":"2"`)
@@ -41,7 +36,7 @@ func TestASidecarHasAUserOfItsOwn(t *testing.T) {
 		t.Errorf("a sidecar that serves authz alone has an admin port: %s", addr)
 	}
 
-	tellRedis(t, redis, "SCRIPT FLUSH")
+	tellRedis(t, redis, "FUNCTION FLUSH")
 	tellRedis(t, redis, "CLIENT KILL USER "+storetest.SidecarUser)
 	first.decides(t, 0, 7)
 	control.awaitText(t, policies+"/shop/experiments/e1/report", `"requestCount":"4"`)
@@ -56,6 +51,71 @@ func TestASidecarHasAUserOfItsOwn(t *testing.T) {
 			t.Errorf("/readyz says %+v", ready)
 		}
 	}
+}
+
+// TestASidecarWaitsForTheControlPlane that loads the functions: until then it is not ready, and
+// says why; and a control plane that nobody asks loads them again where Redis has lost them.
+func TestASidecarWaitsForTheControlPlane(t *testing.T) {
+	redis, log := startRedisWithUsers(t), &logtest.Buffer{}
+	r := startServerWithLog(t, log, sidecarOf(t, redis, "first"))
+	const says = "a server of the admin API (--enable admin) of the same version loads them"
+	for deadline := time.Now().Add(scriptTime); ; {
+		code, ready := r.readiness(t)
+		if code == 503 && strings.Contains(ready.StoreError, says) && strings.Contains(log.String(), says) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("/readyz is %d %+v, and the log:\n%s", code, ready, log)
+		}
+	}
+	startServer(t, controlOf(t, redis))
+	r.awaitReadiness(t, "the functions", func(ready readiness) bool { return ready.StoreError == "" })
+	tellRedis(t, redis, "FUNCTION FLUSH")
+	for deadline := time.Now().Add(scriptTime); tellRedis(t, redis, "FUNCTION LIST") == "*0\r\n"; {
+		if time.Now().After(deadline) {
+			t.Fatal("the functions are not loaded again")
+		}
+	}
+	r.awaitReadiness(t, "the functions again", func(ready readiness) bool { return ready.StoreError == "" })
+}
+
+// startRedisWithUsers starts a Redis with the users that are shipped, and with the default
+// user for the test.
+func startRedisWithUsers(t *testing.T) *storetest.RedisServer {
+	t.Helper()
+	redis := storetest.StartRedis(t)
+	for line := range strings.Lines(storetest.RedisUsers(t, redisUsers)) {
+		if user, found := strings.CutPrefix(line, "user understudy"); found {
+			tellRedis(t, redis, "ACL SETUSER understudy"+quoteSelector(strings.TrimRight(user, "\n")))
+		}
+	}
+	return redis
+}
+
+// controlOf makes a server the control plane, with its user of Redis.
+func controlOf(t *testing.T, redis *storetest.RedisServer) func(*config) {
+	return func(c *config) {
+		c.Store, c.PasswordFile = withPasswordFile(t, redis, storetest.ControlUser, storetest.ControlPassword)
+		c.enable = []string{"admin"}
+	}
+}
+
+// sidecarOf makes a server a sidecar alone, with its user of Redis.
+func sidecarOf(t *testing.T, redis *storetest.RedisServer, node string) func(*config) {
+	return func(c *config) {
+		c.Store, c.PasswordFile = withPasswordFile(t, redis, storetest.SidecarUser, storetest.SidecarPassword)
+		c.enable, c.node, c.SnapshotFile = []string{"authz"}, node, filepath.Join(t.TempDir(), "snapshot")
+	}
+}
+
+// withPasswordFile is the URL of a user, and a file with his password.
+func withPasswordFile(t *testing.T, redis *storetest.RedisServer, user, password string) (url, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(redis.URL(), "://", "://"+user+"@", 1), file
 }
 
 // commitAnyway commits the experiment of preview.
@@ -106,4 +166,60 @@ func quoteSelector(rules string) string {
 		return rules
 	}
 	return before + ` "(` + selector + `"`
+}
+
+// TestUsersAreMadeAsDocumented runs the commands of deploy/README.md that make users.conf: a
+// Redis takes it, and the users work with the passwords that the commands have written.
+func TestUsersAreMadeAsDocumented(t *testing.T) {
+	readme, err := os.ReadFile("../../deploy/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	deploy, err := filepath.Abs("../../deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(deploy, filepath.Join(folder, "deploy")); err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(readme), -1) {
+		if strings.Contains(block[1], "deploy/redis/users.conf") {
+			commands = append(commands, block[1])
+		}
+	}
+	if len(commands) != 2 {
+		t.Fatalf("%d blocks make users.conf, want 2", len(commands))
+	}
+	shell := exec.Command("sh", "-ec", strings.Join(commands, ""))
+	shell.Dir = folder
+	if out, err := shell.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	redis := storetest.StartRedis(t, "--include", filepath.Join(folder, "users.conf"))
+	open := func(user, file string, sidecar bool) storage.Store {
+		st, err := storage.Open(storage.Config{
+			Store: strings.Replace(redis.URL(), "://", "://"+user+"@", 1), PasswordFile: filepath.Join(folder, file+".password"), Sidecar: sidecar,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		return st
+	}
+	if err := storage.Refusal(t.Context(), open(storetest.ControlUser, "control", false)); err != nil {
+		t.Fatal(err)
+	}
+	local, shop := open(storetest.SidecarUser, "sidecar", true), open(storetest.SidecarUser+"-shop", "shop", true)
+	for location, may := range map[authz.Location][2]storage.Store{
+		"projects/default/locations/local": {local, shop}, "projects/default/locations/shop": {shop, local},
+	} {
+		if _, err := may[0].Load(t.Context(), location); err != nil {
+			t.Errorf("%s is not loaded by its own user: %v", location, err)
+		}
+		if _, err := may[1].Load(t.Context(), location); !errors.Is(err, redisstore.ErrRefused) {
+			t.Errorf("%s is loaded by the user of another location: %v", location, err)
+		}
+	}
 }

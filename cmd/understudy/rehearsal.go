@@ -92,7 +92,7 @@ func (c *rehearsalConfig) check(check rule) {
 func (s *server) startRehearsals(closers *lifecycle.Closers) (err error) {
 	s.rehearsals, err = supervisor.New(supervisor.Config{
 		Build: version, Memory: lifecycle.RehearsalMemory(s.config.rehearsal.memory), Share: s.config.rehearsal.share,
-		Logger: s.log, Meters: s.telemetry.Meters,
+		Descriptors: s.grpcBodies.content, BodyMemory: s.config.bodyMemory, Logger: s.log, Meters: s.telemetry.Meters,
 	})
 	if err != nil {
 		return err

@@ -126,8 +126,6 @@ func (s *server) openReservations(ctx context.Context) error {
 	p.http.ReadTimeout = reservationTimeout
 	p.http.MaxHeaderBytes = maxReservationHeader
 	p.http.IdleTimeout = reservationTimeout
-	// net/http would answer `OPTIONS *` by itself, without looking at the token.
-	p.http.DisableGeneralOptionsHandler = true
 	s.reservation = p
 	return s.bind(ctx, "reservation", c.addr)
 }

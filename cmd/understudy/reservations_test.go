@@ -72,6 +72,24 @@ func (r *running) reserve(t *testing.T, client *http.Client, base, token, hosts 
 	return response.StatusCode, string(content)
 }
 
+// TestReservationsBeforeThereArePolicies: a sidecar that has loaded nothing, neither from its store
+// nor from a snapshot, denies, and does not allow as it does where it knows that there is no policy.
+func TestReservationsBeforeThereArePolicies(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	keep(t, file, "secret-token")
+	r := startServer(t, func(c *config) {
+		withReservations(file)(c)
+		c.Store, c.SnapshotFile = "redis://127.0.0.1:1", ""
+	})
+	const why = "The policy could not decide about this reservation, so it is not allowed. Ask who runs this cloud."
+	if code, body := r.reserve(t, http.DefaultClient, "http://"+r.bound["reservation"]+"/", "secret-token", "1"); code != 403 || !strings.Contains(body, why) {
+		t.Errorf("without policies: %d %s; want 403 and that nobody could decide", code, body)
+	}
+	if code, body := r.call(t, "reservation", "POST", "/v1/on-end", `{"context":{},"lease":{}}`); code == 204 {
+		t.Errorf("without a token: %d %s", code, body)
+	}
+}
+
 // TestALimitIsRehearsed is what the README shows: the live policy answers Blazar, and the
 // record says whom a tighter limit would have stopped.
 func TestALimitIsRehearsed(t *testing.T) {

@@ -88,7 +88,7 @@ every sidecar at once.
 	addGroup(root, "change", "Policies and experiments:", cli.PolicyCommands()...)
 	addGroup(root, "stages", "Stages, revisions and sidecars:", cli.StageCommands()...)
 	addGroup(root, "access", "Who may do what:", identity.Commands()...)
-	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewTest(), author.NewReplay(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
+	addGroup(root, "files", "Policies in files:", author.NewImport(), author.NewDiff(), author.NewTest(), author.NewReplay(), author.NewExplainCost(), author.NewLock(), cli.NewPush())
 	return root
 }
 

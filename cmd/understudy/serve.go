@@ -16,6 +16,7 @@ import (
 
 	"understudy/admin/authentication"
 	"understudy/admin/authentication/browser"
+	"understudy/admin/authentication/revocation"
 	"understudy/admin/rest"
 	"understudy/admin/settler"
 	"understudy/admin/ui"
@@ -81,6 +82,8 @@ type server struct {
 	// bound :: authz, http-authz, reservation, admin, health → address.
 	bound map[string]string
 
+	// grpcBodies is how Envoy's requests are read, here and in the rehearsal process.
+	grpcBodies grpcBodies
 	// rehearsals is the process in which all is compiled and evaluated that is not live.
 	rehearsals *supervisor.Supervisor
 
@@ -97,6 +100,8 @@ type server struct {
 	ui    *ui.UI
 	// authentication finds who asks the admin API; nil if nothing is configured for that.
 	authentication *authentication.Authenticator
+	// revoked are refused by the admin API; nil if there is no such file.
+	revoked *revocation.List
 	// login gives browsers a session below /ui/; nil as authentication is.
 	login     *browser.Login
 	adminHTTP *http.Server
@@ -119,6 +124,7 @@ type server struct {
 func newServer(
 	ctx context.Context, c config, console sdklog.Exporter, logger *slog.Logger, closers *lifecycle.Closers,
 ) (*server, error) {
+	c.Sidecar = !c.enabled("admin")
 	st, err := storage.Open(c.Config)
 	if err != nil {
 		return nil, err
@@ -141,6 +147,11 @@ func newServer(
 	}
 	if s.panics, err = diagnostics.NewPanics(logger, tel.Meters); err != nil {
 		return nil, err
+	}
+	if c.enabled("authz") && c.descriptorSet != "" {
+		if s.grpcBodies, err = readGRPCBodies(c.descriptorSet); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.startRehearsals(closers); err != nil {
 		return nil, err
@@ -170,11 +181,11 @@ func (s *server) open(ctx context.Context, st storage.Store) error {
 	if err := s.bind(ctx, "health", s.config.healthAddr); err != nil {
 		return err
 	}
-	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, listening: s.listening, metrics: s.telemetry.Page}
+	s.health = &health{config: s.config, bound: s.bound, sidecar: s.sidecar, revoked: s.revoked, listening: s.listening, metrics: s.telemetry.Page}
 	s.healthHTTP = port.NewHTTP(s.health.handler(), s.log)
 	// Nothing on it takes a body or lasts long.
 	s.healthHTTP.ReadTimeout, s.healthHTTP.WriteTimeout = port.HeaderTimeout, port.AnswerTimeout
-	return nil
+	return s.boundUnknown(s.healthHTTP, "health") // and nobody is asked who it is
 }
 
 // bind opens a port, and notes where it is: with :0 the system chooses. Its errors name

@@ -8,6 +8,7 @@ import (
 
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/lifecycle"
+	"understudy/cmd/understudy/storage"
 	"understudy/cmd/understudy/telemetry"
 )
 
@@ -38,6 +39,8 @@ the ports close and requests under way are answered. A second signal ends it at 
   UNDERSTUDY_LOG_FORMAT=json understudy serve --preview-console`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var visible []string
+			storage.WarnOfPassword(cmd.Flags(), func(text string) { visible = append(visible, text) })
 			if err := command.FromEnvironment(cmd.Flags()); err != nil {
 				return command.Usage(err)
 			}
@@ -51,6 +54,9 @@ the ports close and requests under way are answered. A second signal ends it at 
 			c.decisionLog.Out, c.audit.Out = cmd.OutOrStdout(), cmd.OutOrStdout()
 			c.abort = func() { os.Exit(command.ExitFailure) }
 			logger := c.newLogger(cmd.ErrOrStderr())
+			for _, text := range visible {
+				logger.Warn(text)
+			}
 			for _, name := range command.StrayVariables(cmd.Flags()) {
 				logger.Warn("no flag has this variable; it is ignored", "variable", name)
 			}

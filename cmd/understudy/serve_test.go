@@ -122,7 +122,7 @@ func startServerWithLog(t testing.TB, log io.Writer, change func(*config)) *runn
 	t.Helper()
 	c := demoConfig(t.TempDir())
 	c.Location = "projects/p1/locations/l1"
-	c.decisionTimeout = scriptTime // for what a test does not ask
+	c.decisionTimeout, c.shutdownTimeout = scriptTime, scriptTime // for what a test does not ask
 	if change != nil {
 		change(&c)
 	}

@@ -79,6 +79,7 @@ func (s *server) start(ctx, following context.Context, g *lifecycle.Group) {
 	if s.admin != nil {
 		// Who stores policies asks whether they are kept; the user of a sidecar may not.
 		g.Go("store", func() error { storage.WarnOfRisks(ctx, s.store, s.log); return nil })
+		g.Go("functions", func() error { storage.KeepFunctions(ctx, s.store, s.log); return nil })
 		g.Go("admin", func() error { return serveHTTP(s.adminHTTP, s.listeners["admin"]) })
 		if s.authentication != nil {
 			g.Go("authentication", func() error { return s.authentication.Run(ctx, s.config.tlsReload) })

@@ -72,8 +72,12 @@ func (s *server) decisionLog() decisionlog.Config {
 	for name, value := range c.Labels {
 		labels[name] = value
 	}
+	var sample *float64
+	if c.Sample < 1 {
+		sample = &c.Sample
+	}
 	return decisionlog.Config{
 		Provider: s.telemetry.Decisions, Labels: labels, Show: c.Show,
-		Queue: c.Queue, QueueBytes: c.QueueBytes, EventBytes: c.EventBytes,
+		Sample: sample, Queue: c.Queue, QueueBytes: c.QueueBytes, EventBytes: c.EventBytes,
 	}
 }

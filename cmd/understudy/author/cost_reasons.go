@@ -2,7 +2,6 @@ package author
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"understudy/authz"
@@ -11,7 +10,7 @@ import (
 )
 
 // reasonsOf says why decisions of a policy are evaluated: what keeps all from being cached, or
-// what makes requests different to it, and until when decisions are valid.
+// what makes requests different to it.
 func reasonsOf(cost authz.Cost) []string {
 	if cost.NoRules {
 		return []string{"The policy has no rules: each request gets the default decision, and nothing is evaluated."}
@@ -20,22 +19,15 @@ func reasonsOf(cost authz.Cost) []string {
 	if cost.Services > 0 {
 		out = append(out, fmt.Sprintf("Each request is evaluated and waits for an answer: external services are asked by %d of the rules.", cost.Services))
 	}
-	for _, kind := range []rego.CauseKind{rego.CauseImpure, rego.CauseClockUsed, rego.CauseNotUnderstood} {
+	for _, kind := range []rego.CauseKind{rego.CauseInterpreted, rego.CauseImpure, rego.CauseClockUsed, rego.CauseNotUnderstood} {
 		out = append(out, sentences(cost.Causes, kind)...)
 	}
 	if !cost.Cacheable {
-		if cost.Whole && len(out) == 0 {
-			what, places := placesOf(cost.Causes, rego.CauseWhole)
-			out = append(out, "The whole request is read.")
-			if slices.Contains(what, "input") {
-				out[0] = terminal.Escape(fmt.Sprintf("The whole request is read in %s.", places["input"]))
-			}
-		}
 		return append(out, "So no decision is cached: each request is evaluated.")
 	}
 	whole := sentences(cost.Causes, rego.CauseWhole)
 	if len(whole) == 0 {
-		out = append(out, "No value of a request is used whole: what the rules find out about a request decides whether its decision is cached.")
+		out = append(out, "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.")
 	}
 	out = append(out, whole...)
 	out = append(out, sentences(cost.Causes, rego.CauseClockBound)...)
@@ -83,6 +75,8 @@ func placesOf(causes []rego.Cause, kind rego.CauseKind) (order []string, places 
 // sentence says what one cause does.
 func sentence(kind rego.CauseKind, what, places string) string {
 	switch kind {
+	case rego.CauseInterpreted:
+		return fmt.Sprintf("OPA's interpreter evaluates the rule, which takes several times as long, because of %s in %s.", what, places)
 	case rego.CauseImpure:
 		return fmt.Sprintf("%s in %s is no function of its operands.", what, places)
 	case rego.CauseClockUsed:
@@ -91,9 +85,12 @@ func sentence(kind rego.CauseKind, what, places string) string {
 		return fmt.Sprintf("What %s reads is not known before it is evaluated: the whole input is used there, or `with`.", places)
 	case rego.CauseClockBound:
 		if strings.HasPrefix(what, "io.jwt.") {
-			return fmt.Sprintf("%s in %s: a decision is valid until the token expires, or begins to be valid.", what, places)
+			return fmt.Sprintf("%s in %s is asked for each request: a token expires, or begins to be valid.", what, places)
 		}
-		return fmt.Sprintf("%s in %s is compared: a decision is valid until that comparison changes.", what, places)
+		return fmt.Sprintf("%s in %s is compared: that is asked for each request, with its own time.", what, places)
 	}
-	return fmt.Sprintf("%s is read whole in %s: each value that was not seen before is evaluated.", what, places)
+	if what == "input" {
+		return fmt.Sprintf("The whole request is read in %s: a decision on what was read there is not cached.", places)
+	}
+	return fmt.Sprintf("%s may be asked for whole in %s: then each value that was not seen before is evaluated.", what, places)
 }

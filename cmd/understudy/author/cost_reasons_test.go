@@ -26,14 +26,21 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 		{[]*adminpb.PolicyRule{regoRule, service}, "true", []string{
 			"Each request is evaluated and waits for an answer: external services are asked by 1 of the rules.", notCached,
 		}},
-		{[]*adminpb.PolicyRule{regoRule}, `rand.intn("x", 2) == 1; rand.intn("y", 2) == 1`, []string{"rand.intn in a.rego:3 is no function of its operands.", notCached}},
-		{[]*adminpb.PolicyRule{regoRule}, "count(object.keys(input)) > 1", []string{"The whole request is read in a.rego:3.", notCached}},
+		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x" with input.a as "y"`, []string{
+			"OPA's interpreter evaluates the rule, which takes several times as long, because of with in a.rego:3.",
+			"What a.rego:3 reads is not known before it is evaluated: the whole input is used there, or `with`.", notCached,
+		}},
+		{[]*adminpb.PolicyRule{regoRule}, `rand.intn("x", 2) == 1; rand.intn("y", 2) == 1`, []string{
+			"OPA's interpreter evaluates the rule, which takes several times as long, because of the built-in rand.intn, whose results are random, in a.rego:3.",
+			"rand.intn in a.rego:3 is no function of its operands.", notCached,
+		}},
+		{[]*adminpb.PolicyRule{regoRule}, "count(object.keys(input)) > 1", []string{"The whole request is read in a.rego:3: a decision on what was read there is not cached."}},
 		{[]*adminpb.PolicyRule{regoRule}, "input.a; input.b < time.now_ns()", []string{
-			"input.a is read whole in a.rego:3: each value that was not seen before is evaluated.",
-			"time.now_ns in a.rego:3 is compared: a decision is valid until that comparison changes.",
+			"input.a may be asked for whole in a.rego:3: then each value that was not seen before is evaluated.",
+			"time.now_ns in a.rego:3 is compared: that is asked for each request, with its own time.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `input.a == "x"; startswith(input.b, "y")`, []string{
-			"No value of a request is used whole: what the rules find out about a request decides whether its decision is cached.",
+			"No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.",
 			"The policy only finds out something about input.a (a.rego:3), input.b (a.rego:3): values that it cannot tell apart share a decision.",
 		}},
 	} {

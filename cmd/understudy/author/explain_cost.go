@@ -41,9 +41,9 @@ func NewExplainCost() *cobra.Command {
 
 What they cost is read from the metrics of one sidecar, since its start: how many were
 answered from the decision cache, how many were evaluated, and the mean time of each. Why,
-the text of the policy says: which values of a request are used whole, so that each new one
-is evaluated, of which it only finds something out, what keeps decisions from being cached,
-and what bounds for how long they are valid.
+the text of the policy says: which values of a request may be asked for whole, so that each
+new one is evaluated, of which it only finds something out, and what keeps decisions from being
+cached.
 
 POLICY is read from the server, or from a file with -f: a policy or an experiment as
 'understudy apply -f' reads it, an OPA bundle, a folder or a .rego file. A file without

@@ -35,8 +35,8 @@ type replayFlags struct {
 	require string
 	strict  bool
 	timeout time.Duration
-	// tests is the file that tests are written to, and testsFor candidate or live: the policy
-	// that they are to pass with.
+	// tests is the file that tests are written to, and testsFor live or candidate: the policy
+	// whose answers they state.
 	tests, testsFor string
 }
 
@@ -52,23 +52,29 @@ as of the entry's own time, and print the report that a preview would have made.
 
 A POLICY is a file of 'understudy apply -f', an OPA bundle, a folder or a .rego file as
 'understudy import' reads it, or the name of a policy or an experiment on the server.
-What has no rules of its own decides by --rule, or by envoy/authz/allow.
+A name that both have is refused: ./shop is the folder, projects/…/policies/shop that of
+the server. The head of the report says where each side comes from. What has no rules of
+its own decides by --rule, or by envoy/authz/allow.
 
 A FILE (- is standard input) has decisions of OPA, opa-envoy-plugin or Understudy: lines
 of JSON, OPA's JSON console, chunks as OPA uploads them, OTLP in JSON, gzip or not; or
 CheckRequests, one a line. Other lines are left out. Those that cannot be read are
 counted, and end the command only with --strict.
 
-With --tests what was found becomes regression tests of the policy: a test_ rule for
-each group of differences, which was run with both policies before it is written.
+With --tests what was found becomes regression tests: a test_ rule for each group of
+differences, of a request of that route, which was run with both policies before it is
+written. It states what the live policy answers, so it fails with the candidate until
+that is fixed. What the candidate answers, where that is what you want, is stated with
+--tests-for candidate.
 
 Entries whose erased or masked fields a policy reads are not compared but counted, by
 field. Where a log has what was decided then, the live policy is held against that.
 
-The exit code is 0 if the report fulfils --require, 1 if it does not or nothing could
-be compared, and 2 if a flag or a file makes no sense.`,
+The exit code is 0 if the report fulfils --require, 1 if it does not, if requests would
+be newly denied, newly allowed or fail and --require is not about those, or if nothing
+could be compared, and 2 if a flag or a file makes no sense.`,
 		Example: `  understudy replay --live ./policy --candidate ./policy-next opa-*.log.gz
-  understudy replay --live shop --candidate shop/tighter --require newly-denied=0 decisions.jsonl
+  understudy replay --live shop --candidate shop/tighter --require '` + cli.ExampleRequire + `' decisions.jsonl
   understudy replay --live live.yaml --candidate next.yaml --tests replay_test.rego decisions.jsonl
   kubectl logs deploy/web -c opa | understudy replay --live shop --candidate next.yaml -o markdown -`,
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
@@ -90,14 +96,14 @@ func (f *replayFlags) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.candidate, "candidate", "", "the policy that is to replace it")
 	flags.StringArrayVar(&f.rules, "rule", nil, "a rule that decides, such as envoy/authz/allow; may be repeated, the first denial ends the chain")
 	flags.StringVar(&f.policy, "policy", "", "take only entries of this policy, of logs that name one; that of --live if it is a name")
-	flags.StringVar(&f.require, "require", "", "what the report has to show, such as 'requests>=10000,newly-denied=0'")
+	flags.StringVar(&f.require, "require", "", "what the report has to show, such as '"+cli.ExampleRequire+"'")
 	flags.BoolVar(&f.strict, "strict", false, "end with an error at the first record that cannot be read")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "the longest time for one decision")
 	flags.StringVar(&f.tests, "tests", "", "write a Rego test of each group of differences to this file: minimised, and without credentials")
-	flags.StringVar(&f.testsFor, "tests-for", "candidate", "the policy that the tests pass with, candidate or live; with the other one they fail")
+	flags.StringVar(&f.testsFor, "tests-for", string(replay.Live), "whose answers the tests state, live or candidate: with the other one they fail")
 	command.CompleteOutput(cmd, reportview.Formats...)
 	_ = cmd.MarkFlagFilename("tests", "rego")
-	_ = cmd.RegisterFlagCompletionFunc("tests-for", cobra.FixedCompletions([]string{"candidate", "live"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("tests-for", cobra.FixedCompletions([]string{"live", "candidate"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // check refuses flags that make no sense.
@@ -111,8 +117,8 @@ func (f *replayFlags) check() (*adminpb.CommitRequirements, error) {
 		return nil, command.Usage(errors.New("--output: it is text, json, markdown or junit"))
 	case f.timeout <= 0:
 		return nil, command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
-	case !command.OneOf(f.testsFor, "candidate", "live"):
-		return nil, command.Usage(errors.New("--tests-for: it is candidate or live"))
+	case !command.OneOf(f.testsFor, string(replay.Live), string(replay.Candidate)):
+		return nil, command.Usage(errors.New("--tests-for: it is live or candidate"))
 	}
 	required, err := cli.ParseRequire(f.require)
 	if err != nil {
@@ -211,7 +217,7 @@ func (f *replayFlags) show(r *replayed, required *adminpb.CommitRequirements) er
 		return &command.ExitError{Code: command.ExitFailure, Cause: context.Canceled}
 	case r.result.Compared == 0:
 		return errors.New("no entry could be compared: the report says why")
-	case !made.RequirementsMet:
+	case !report.Ready(made):
 		return &command.ExitError{Code: command.ExitFailure}
 	}
 	return nil
@@ -224,6 +230,7 @@ func (r *replayed) write(made *adminpb.Report) error {
 	}
 	o := reportview.OptionsFor(r.flags.client.Out)
 	o.Name = terminal.Line(r.flags.candidate)
+	o.Sides = []reportview.Side{r.candidate.side("candidate"), r.live.side("live")}
 	o.Notes, o.NotesOf = r.notes(), "log"
 	return reportview.Write(r.flags.client.Out, r.flags.client.Output, made, o)
 }

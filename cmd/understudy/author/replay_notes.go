@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
@@ -19,8 +20,15 @@ const maxNotes = 10
 // notes are what the replay says beside the report, in sentences.
 func (r *replayed) notes() []string {
 	out := []string{strings.Join(r.read(), "; ")}
+	if proto.Equal(authz.CompiledPart(r.live.policy), authz.CompiledPart(r.candidate.policy)) {
+		out = append(out, "both policies have the same content: nothing can differ")
+	}
 	if r.interrupted {
 		out = append(out, "interrupted: this is what was found before")
+	}
+	if n := r.result.Sampled; n > 0 {
+		out = append(out, fmt.Sprintf("%s of %s entries are of a log that is a sample: it has all that was denied and a part of what was allowed, so shares are not those of the traffic",
+			report.Number(n), report.Number(r.result.Entries)))
 	}
 	for _, s := range r.result.Skipped {
 		out = append(out, fmt.Sprintf("%s of %s entries were not compared: %s", report.Number(s.Entries), report.Number(r.result.Entries), s.Reason))
@@ -112,8 +120,11 @@ type replayJSON struct {
 
 // replayFactsJSON are the facts of a replay.
 type replayFactsJSON struct {
+	Live         replaySideJSON   `json:"live"`
+	Candidate    replaySideJSON   `json:"candidate"`
 	Entries      int64            `json:"entries"`
 	Compared     int64            `json:"compared"`
+	Sampled      int64            `json:"sampledEntries,omitempty"`
 	OtherRecords int64            `json:"otherRecords"`
 	Broken       int64            `json:"brokenRecords"`
 	BrokenFirst  []replay.Broken  `json:"firstBrokenRecords,omitempty"`
@@ -122,6 +133,12 @@ type replayFactsJSON struct {
 	Unstable     []replay.Side    `json:"undeterministic,omitempty"`
 	Drift        replay.Drift     `json:"drift"`
 	Interrupted  bool             `json:"interrupted"`
+}
+
+// replaySideJSON is where one of the two policies comes from, and what names its content.
+type replaySideJSON struct {
+	From string `json:"from"`
+	Etag string `json:"etag"`
 }
 
 // writeJSON prints both in one document.
@@ -134,7 +151,8 @@ func (r *replayed) writeJSON(made *adminpb.Report) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(replayJSON{encoded, &replayFactsJSON{
-		Entries: r.result.Entries, Compared: r.result.Compared, OtherRecords: r.result.Others, Broken: r.result.Broken, BrokenFirst: r.result.Examples,
+		Live: replaySideJSON{r.live.from, r.live.etag}, Candidate: replaySideJSON{r.candidate.from, r.candidate.etag},
+		Entries: r.result.Entries, Compared: r.result.Compared, Sampled: r.result.Sampled, OtherRecords: r.result.Others, Broken: r.result.Broken, BrokenFirst: r.result.Examples,
 		Skipped: r.result.Skipped, Missing: r.result.Missing, Unstable: r.result.Unstable, Drift: r.result.Drift, Interrupted: r.interrupted,
 	}})
 }

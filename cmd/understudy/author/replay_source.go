@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -16,6 +18,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/replay"
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/reportview"
 )
 
 // replaySource is one of the two policies of `replay`.
@@ -27,24 +30,70 @@ type replaySource struct {
 	revision string
 	// id is that of a policy of the server; empty for a file.
 	id string
+	// from says where it comes from.
+	from string
 }
 
+var (
+	// shortName is what a policy or an experiment of the server is called in a location, and
+	// wholeName in any.
+	shortName = regexp.MustCompile(`^[a-z0-9-]+(/[a-z0-9-]+)?$`)
+	wholeName = regexp.MustCompile(`^projects/[^/]+/locations/[^/]+/policies/`)
+)
+
 // read reads what a flag names: a file or a folder if there is one, else a policy of the server.
+// A name that both have is refused.
 func (f *replayFlags) read(ctx context.Context, flag, name string) (*replaySource, error) {
-	_, err := os.Stat(name)
+	info, err := os.Stat(name)
+	if err == nil && shortName.MatchString(name) {
+		if err := f.unambiguous(ctx, flag, name); err != nil {
+			return nil, err
+		}
+	}
 	switch {
+	case wholeName.MatchString(name):
+		return f.fromServer(ctx, flag, name)
 	case err == nil && command.OneOf(filepath.Ext(name), ".yaml", ".yml", ".json"):
 		policy, err := readPolicy(name, nil)
 		if err != nil {
 			return nil, command.Usage(fmt.Errorf("%s: %s: %w", flag, name, err))
 		}
-		return f.fromFile(policy, "")
+		return f.fromFile(policy, "", "the file "+name)
 	case err == nil:
-		return f.fromBundle(ctx, flag, name)
+		return f.fromBundle(ctx, flag, name, kindOf(info)+name)
 	case errors.Is(err, os.ErrNotExist) && filepath.Ext(name) == "":
 		return f.fromServer(ctx, flag, name)
 	}
 	return nil, command.Usage(fmt.Errorf("%s: %w", flag, err))
+}
+
+// unambiguous refuses a name that is both here and on the server, or may be: what was compared
+// would be a matter of the folder in which the command runs.
+func (f *replayFlags) unambiguous(ctx context.Context, flag, name string) error {
+	if err := f.client.Connect(); err != nil {
+		return command.Usage(err)
+	}
+	defer func() { _ = f.client.Conn.Close() }()
+	spellings := fmt.Sprintf("write ./%s for what is here, or %s for that of the server", name, f.client.Name(name))
+	switch known, err := f.client.Known(ctx, name); {
+	case err != nil:
+		return command.Usage(fmt.Errorf("%s: %s is here, and may be a policy of the server as well (%w): %s", flag, name, err, spellings))
+	case known:
+		return command.Usage(fmt.Errorf("%s: %s is here, and a policy of the server at %s as well: %s", flag, name, f.client.Addr(), spellings))
+	}
+	return nil
+}
+
+// kindOf says what a file is that is read as a bundle.
+func kindOf(info os.FileInfo) string {
+	switch {
+	case info.IsDir():
+		return "the folder "
+	case filepath.Ext(info.Name()) == ".rego":
+		return "the module "
+	default:
+		return "the bundle "
+	}
 }
 
 // fromServer reads a policy of the server. A log names it by its ID.
@@ -57,12 +106,18 @@ func (f *replayFlags) fromServer(ctx context.Context, flag, name string) (*repla
 	if err != nil {
 		return nil, fmt.Errorf("%s: there is no file %s, and of the server: %w", flag, name, err)
 	}
-	id := authz.ResourceName(f.client.Name(name)).Policy().ID()
-	return &replaySource{policy: policy, etag: policy.GetEtag(), revision: policy.GetEtag(), id: string(id)}, nil
+	whole := f.client.Name(name)
+	from := fmt.Sprintf("%s of the server at %s", whole, f.client.Addr())
+	if revision := policy.GetRevision(); revision != "" {
+		from += ", revision " + beginning(authz.ResourceName(revision).ID())
+	}
+	return &replaySource{
+		policy: policy, etag: policy.GetEtag(), revision: policy.GetEtag(), id: string(authz.ResourceName(whole).Policy().ID()), from: from,
+	}, nil
 }
 
 // fromBundle reads a bundle, a folder or a module, with the rules of --rule.
-func (f *replayFlags) fromBundle(ctx context.Context, flag, name string) (*replaySource, error) {
+func (f *replayFlags) fromBundle(ctx context.Context, flag, name, from string) (*replaySource, error) {
 	options, err := f.source.options()
 	if err != nil {
 		return nil, err
@@ -83,18 +138,33 @@ func (f *replayFlags) fromBundle(ctx context.Context, flag, name string) (*repla
 	for _, path := range rules {
 		policy.Rules = append(policy.Rules, &adminpb.PolicyRule{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: path}}})
 	}
-	return f.fromFile(policy, bundle.Revision)
+	if bundle.Revision != "" {
+		from += ", revision " + bundle.Revision
+	}
+	return f.fromFile(policy, bundle.Revision, from)
 }
 
 // fromFile names the content of a file by its hash.
-func (f *replayFlags) fromFile(policy *adminpb.Policy, revision string) (*replaySource, error) {
+func (f *replayFlags) fromFile(policy *adminpb.Policy, revision, from string) (*replaySource, error) {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(authz.CompiledPart(policy))
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(encoded)
-	return &replaySource{policy: policy, etag: hex.EncodeToString(sum[:8]), revision: revision}, nil
+	return &replaySource{policy: policy, etag: hex.EncodeToString(sum[:8]), revision: revision, from: from}, nil
 }
+
+// shownID is how much of an etag or of a revision's ID people see.
+const shownID = 12
+
+// side says in the head of the report what was compared: where it comes from, and its etag.
+func (s *replaySource) side(name string) reportview.Side {
+	etag := strings.TrimSuffix(strings.TrimPrefix(s.etag, `W/"`), `"`)
+	return reportview.Side{Name: name, From: s.from + ", etag " + beginning(etag)}
+}
+
+// beginning is enough of a hash to know it by.
+func beginning(hash string) string { return hash[:min(len(hash), shownID)] }
 
 // recording is a file of a log.
 type recording struct {

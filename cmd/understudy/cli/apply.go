@@ -25,6 +25,9 @@ func newApply() *cobra.Command {
 	cmd, _ := newChange("apply NAME -f FILE", "Create or replace a policy or an experiment from a file",
 		`The file is the resource as YAML or JSON, as the API has it. A module whose text
 begins with @ is read from the file that it names, relative to the first one.
+
+It says whether the resource was created, updated or is unchanged, or with
+--validate-only what it would be; in -o json that is the field change.
 `+nameHelp+"\n"+configHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if file == "" {
@@ -65,8 +68,9 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 			return command.Usage(fmt.Errorf("%s: it is no configuration of a location: %w", from, err))
 		}
 		config.Name = name
-		updated, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: validateOnly})
-		return c.showConfig(updated, err)
+		before, missing := c.policies.GetConfig(ctx, &adminpb.GetConfigRequest{Name: name})
+		after, err := c.policies.UpdateConfig(ctx, &adminpb.UpdateConfigRequest{Config: config, UpdateMask: everything, ValidateOnly: validateOnly})
+		return c.finishConfig(existing{before.GetEtag(), missing}, validateOnly, after, err)
 	}
 	if isExperiment(name) {
 		e := &adminpb.PolicyExperiment{}
@@ -86,12 +90,16 @@ func (c *Client) ApplyResource(ctx context.Context, name, from string, r *resour
 		return command.Usage(fmt.Errorf("%s: it is no policy: %w", from, err))
 	}
 	p.Name = name
-	_, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
+	before, missing := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
 	c.creates = status.Code(missing) == codes.NotFound
 	op, err := c.policies.UpdatePolicy(ctx, &adminpb.UpdatePolicyRequest{
 		Policy: p, UpdateMask: everything, AllowMissing: true, ValidateOnly: validateOnly,
 	})
-	return c.finish(ctx, op, err)
+	if err := c.finishApply(ctx, name, existing{before.GetEtag(), missing}, op, err); err != nil {
+		return err
+	}
+	c.noteInterpreted(ctx, p)
+	return nil
 }
 
 // applyExperiment also says that the preview of the version before has ended: an update
@@ -105,9 +113,10 @@ func (c *Client) applyExperiment(ctx context.Context, r *adminpb.UpdatePolicyExp
 	if err == nil {
 		op, err = c.await(ctx, op)
 	}
-	if err := c.finish(ctx, op, err); err != nil {
+	if err := c.finishApply(ctx, name, existing{before.GetEtag(), missing}, op, err); err != nil {
 		return err
 	}
+	c.noteInterpreted(ctx, r.PolicyExperiment.Policy)
 	var after adminpb.PolicyExperiment
 	if before.GetPreviewMetadata().GetState() != adminpb.PolicyPreviewMetadata_ACTIVE || op.GetResponse().UnmarshalTo(&after) != nil ||
 		after.GetPreviewMetadata().GetState() == adminpb.PolicyPreviewMetadata_ACTIVE {

@@ -32,6 +32,8 @@ type checkFlags struct {
 	policy string
 	// Each is one entry; they may be given more than once.
 	headers, contextExtension []string
+	// claimFlags make a token up.
+	claimFlags
 	// timeout bounds the whole call, the connection included.
 	timeout time.Duration
 	// transport is for https:// alone.
@@ -49,10 +51,18 @@ func NewCheck() *cobra.Command {
 
 The request is made of flags, or read as JSON (the JSON form of
 envoy.service.auth.v3.CheckRequest) from a file, or with --file - from standard
-input. The exit code is 0 if the request is allowed and 3 if it is denied; 1 means
+input.
+
+With --claims it carries a made-up token, to try a policy that reads one: roles and
+groups are lists with a + between, exp, nbf and iat are numbers, all else is text, and
+a JSON object has any type. It is valid for an hour, and not signed, which a policy
+that verifies it refuses; --claims-key signs it with HS256.
+
+The exit code is 0 if the request is allowed and 3 if it is denied; 1 means
 that there was no answer.`,
 		Example: `  understudy check --path /api/orders -H 'authorization: Bearer …'
   understudy check --policy web --method POST --principal spiffe://cluster.local/ns/shop/sa/web
+  understudy check --path /api/reports --claims sub=alice,roles=admin
   understudy check --file request.json -o json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +81,8 @@ that there was no answer.`,
 	flags.StringVar(&f.principal, "principal", "", "the caller as the mesh knows it, such as a SPIFFE ID")
 	flags.StringVar(&f.policy, "policy", "", "the policy that the route chooses")
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header like 'name: value'; may be repeated")
+	flags.StringVar(&f.claims, "claims", "", "make a bearer token with these claims up, such as sub=alice,roles=admin, or a JSON object")
+	flags.StringVar(&f.keyFile, "claims-key", "", "a file with the secret that signs the token of --claims with HS256 (default: it is not signed)")
 	flags.StringArrayVar(&f.contextExtension, "context", nil, "a context extension like key=value; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the answer")
 	f.transport.bind(flags)
@@ -113,6 +125,9 @@ func (f *checkFlags) request(stdin io.Reader) (*authv3.CheckRequest, error) {
 	if f.file == "" {
 		return f.build()
 	}
+	if f.claimFlags != (claimFlags{}) {
+		return nil, errors.New("--claims makes a token for a request of flags: with --file it stands in the file")
+	}
 	content, err := command.ReadFile(f.file, stdin)
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
@@ -137,6 +152,9 @@ func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 		}
 		headers[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
 	}
+	if err := f.authorize(headers); err != nil {
+		return nil, err
+	}
 	extensions := make(map[string]string)
 	for _, e := range f.contextExtension {
 		key, value, found := strings.Cut(e, "=")
@@ -159,6 +177,20 @@ func (f *checkFlags) build() (*authv3.CheckRequest, error) {
 		},
 		ContextExtensions: extensions,
 	}}, nil
+}
+
+// authorize adds the token of --claims to the headers.
+func (f *checkFlags) authorize(headers map[string]string) error {
+	const name = "authorization"
+	value, err := f.authorization(time.Now())
+	if err != nil || value == "" {
+		return err
+	}
+	if _, has := headers[name]; has {
+		return errors.New("--claims makes the header authorization, which --header has as well: leave out one of them")
+	}
+	headers[name] = value
+	return nil
 }
 
 // print shows an answer. What a policy returns is written with quotes or as JSON: it may

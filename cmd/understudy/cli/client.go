@@ -72,9 +72,12 @@ func (c *Client) bind(cmd *cobra.Command) {
 	command.CompleteOutput(cmd, c.outputs...)
 }
 
+// usualAddr is where the admin API is if nobody says so.
+const usualAddr = "127.0.0.1:8181"
+
 // BindConnection declares those that say where the API is and how it is used.
 func (c *Client) BindConnection(f *pflag.FlagSet) {
-	f.StringVar(&c.addr, "admin", command.EnvOr("ADMIN_ADDR", "127.0.0.1:8181"), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
+	f.StringVar(&c.addr, "admin", command.EnvOr("ADMIN_ADDR", usualAddr), "the admin API: host:port or https://host:port (UNDERSTUDY_ADMIN_ADDR)")
 	f.StringVar(&c.location, "location", command.EnvOr("LOCATION", "projects/default/locations/local"), "the location of short names (UNDERSTUDY_LOCATION)")
 	c.transport.bind(f)
 	c.credentials.Bind(f)
@@ -159,6 +162,9 @@ func (c *Client) Connect() error {
 	var err error
 	if c.token, err = c.credentials.Read(c.addr); err != nil {
 		return err
+	}
+	if c.token.Warning != "" {
+		fmt.Fprintln(c.Err, "warning: "+c.token.Warning)
 	}
 	options := []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage))}
 	if c.token.Found() {

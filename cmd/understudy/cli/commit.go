@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/cmd/understudy/command"
@@ -40,7 +41,8 @@ If either has changed since, nothing is committed, and you are told what changed
 
 In a script nobody can be asked, so there it takes --yes with --require, by which
 the report is judged once more as it is committed. What the location requires of
-every commit is always judged.
+every commit is always judged. With --yes nothing is committed by which requests
+would be newly denied, newly allowed or fail, if no requirement is about those.
 
 With --etag the version that has this etag is committed, without showing the report;
 `+"`understudy list POLICY`"+` and every preview record name it. A live policy that has
@@ -56,7 +58,7 @@ has to be.
 			return f.run(ctx, c, name)
 		})
 	cmd.Example = `  understudy commit shop/tighter
-  understudy commit shop/tighter --yes --require 'requests>=10000,newly-denied=0'
+  understudy commit shop/tighter --yes --require '` + ExampleRequire + `'
   understudy commit shop/tighter --etag 'W/"0a93ab142f0ab7e4c8a050fb25187cdc"'`
 	flags := cmd.Flags()
 	bindRequire(cmd, &f.require)
@@ -99,9 +101,9 @@ func (f *commitFlags) mayGoWithoutEtag(c *Client, name string) error {
 	case f.validateOnly || c.interactive() || f.yes && f.require != "":
 		return nil
 	case f.yes:
-		return command.Usage(errors.New("--require is needed with --yes where standard input is no terminal: nobody looks at the report, so say what it has to show, such as --require 'requests>=10000,newly-denied=0'; or commit one version with --etag"))
+		return command.Usage(errors.New("--require is needed with --yes where standard input is no terminal: nobody looks at the report, so say what it has to show, such as --require '" + ExampleRequire + "'; or commit one version with --etag"))
 	default:
-		return command.Usage(errors.New("standard input is no terminal, so nobody can be asked: give --yes and --require, such as --yes --require 'requests>=10000,newly-denied=0', or commit one version with --etag"))
+		return command.Usage(errors.New("standard input is no terminal, so nobody can be asked: give --yes and --require, such as --yes --require '" + ExampleRequire + "', or commit one version with --etag"))
 	}
 }
 
@@ -120,6 +122,8 @@ func (f *commitFlags) byReport(ctx context.Context, c *Client, request *adminpb.
 	switch {
 	case !r.RequirementsMet:
 		return fmt.Errorf("nothing was committed: %s", reportview.Unmet(r))
+	case f.yes && !report.Ready(r):
+		return fmt.Errorf("nothing was committed: %s", reportview.Unjudged(r))
 	case f.yes || f.validateOnly:
 	case !c.ask("\nCommit it?"):
 		return errors.New("nothing was committed")
@@ -190,8 +194,9 @@ func (c *Client) differenceOf(ctx context.Context, etag string, live *adminpb.Po
 	if at < 0 {
 		return when
 	}
-	parts := changedParts(revisions[at].Snapshot, live)
-	if len(parts) == 0 {
+	was, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: revisions[at].Name})
+	parts := changedParts(was.GetSnapshot(), live)
+	if err != nil || len(parts) == 0 {
 		return when
 	}
 	return when + ": " + strings.Join(parts, ", ")

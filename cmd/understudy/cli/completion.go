@@ -15,24 +15,29 @@ import (
 // completionTime bounds what pressing a key may take.
 const completionTime = time.Second
 
-// completion completes the first argument of a command, which its use names: with
-// what the admin API has. A server that does not answer completes nothing.
+// completion completes the first argument of a command, which its use names, and a revision
+// as the second one: with what the admin API has. A server that does not answer completes nothing.
 //
 // A shell shows no errors, and waits: so the time is short, and a failure completes
 // nothing.
 func (c *Client) completion(use string) cobra.CompletionFunc {
-	first := ""
-	if words := strings.Fields(use); len(words) > 1 {
-		first = strings.Trim(words[1], "[].")
-	}
+	words := append(strings.Fields(use), "", "")
+	first, second := strings.Trim(words[1], "[]."), strings.Trim(words[2], "[].")
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 || c.Connect() != nil {
+		revision := len(args) == 1 && second == "REVISION"
+		if len(args) > 0 && !revision || c.Connect() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer func() { _ = c.Conn.Close() }()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
+		if revision {
+			return c.revisionIDs(ctx, args[0]), cobra.ShellCompDirectiveNoFileComp
+		}
 		var names []string
+		if first == "OPERATION" {
+			names = c.operationIDs(ctx)
+		}
 		if first == "NAME" || first == "POLICY" {
 			names = append(names, c.policyIDs(ctx)...)
 		}
@@ -46,6 +51,26 @@ func (c *Client) completion(use string) cobra.CompletionFunc {
 // CompletePolicy completes the first argument with policies.
 func (c *Client) CompletePolicy(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return c.completion("command POLICY")(cmd, args, typed)
+}
+
+// CompleteSide completes what can be compared: policies, experiments, revisions behind an @, and
+// files.
+func (c *Client) CompleteSide(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 || c.Connect() != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	defer func() { _ = c.Conn.Close() }()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	policy, _, versioned := strings.Cut(typed, "@")
+	if !versioned {
+		return append(c.policyIDs(ctx), c.experimentIDs(ctx)...), cobra.ShellCompDirectiveDefault
+	}
+	var sides []string
+	for _, id := range c.revisionIDs(ctx, policy) {
+		sides = append(sides, policy+"@"+id)
+	}
+	return sides, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeRequire completes the last term of a list of requirements with their names.

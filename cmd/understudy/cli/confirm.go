@@ -11,6 +11,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
 )
 
@@ -48,6 +49,20 @@ func (c *Client) ask(question string) bool {
 	answer, err := bufio.NewReader(c.In).ReadString('\n')
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return err == nil && (answer == "y" || answer == "yes")
+}
+
+// Confirm asks whether what was shown is to be done, and returns an error if it is not. Yes is
+// the flag that says so beforehand, which a script has to give: nobody can be asked there.
+func (c *Client) Confirm(yes bool, question string) error {
+	switch {
+	case yes:
+		return nil
+	case !c.interactive():
+		return command.Usage(errors.New("nothing was changed: standard input is no terminal, so nobody can be asked; --yes says that it is to be done"))
+	case c.ask(question):
+		return nil
+	}
+	return errors.New("nothing was changed")
 }
 
 // dependents counts the experiments of a policy and the sidecars that apply it.

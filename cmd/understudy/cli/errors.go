@@ -29,6 +29,11 @@ func Describe(err error) string {
 		return err.Error()
 	}
 	text := st.Message()
+	var answer interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &answer) {
+		// One that is wrapped says where it is from, before what was answered.
+		text = strings.Replace(err.Error(), answer.GRPCStatus().Err().Error(), answer.GRPCStatus().Message(), 1)
+	}
 	for _, d := range st.Details() {
 		if bad, ok := d.(*errdetails.BadRequest); ok && len(bad.FieldViolations) > 1 {
 			for _, v := range bad.FieldViolations {
@@ -116,27 +121,22 @@ func (c *Client) howToBeAllowed(ctx context.Context, needed access.Permission, r
 	for _, role := range roles {
 		titles = append(titles, role.Title())
 	}
-	grant := strings.Join(append([]string{"understudy iam grant"}, append(c.grantedOn(resource), shellWord(member), titles[0])...), " ")
+	grant := strings.Join([]string{"understudy iam grant", shellWord(grantedOn(resource)), shellWord(member), titles[0]}, " ")
 	return text + fmt.Sprintf("\n  %s may do it; an owner grants that with\n    %s", strings.Join(titles, ", "), grant)
 }
 
-// grantedOn are the arguments of `iam grant` for what a resource inherits from: its policy,
-// else its location or its project.
-func (c *Client) grantedOn(resource string) []string {
+// grantedOn is the name of what a resource inherits from: its policy, else its location or its
+// project. It is whole: whoever runs the command may have another location.
+func grantedOn(resource string) string {
 	segments := strings.Split(resource, "/")
 	if i := slices.Index(segments, "-"); i > 0 {
 		segments = segments[:i-1]
 	}
-	switch name := strings.Join(segments[:min(len(segments), 6)], "/"); {
-	case len(segments) >= 6 && segments[4] == "policies":
-		return []string{shellWord(strings.TrimPrefix(name, c.location+"/policies/"))}
-	case len(segments) >= 4 && strings.Join(segments[:4], "/") == c.location:
-		return nil
-	case len(segments) >= 4:
-		return []string{shellWord(strings.Join(segments[:4], "/"))}
-	default:
-		return []string{shellWord(name)}
+	size := min(len(segments), 4)
+	if len(segments) >= 6 && segments[4] == "policies" {
+		size = 6
 	}
+	return strings.Join(segments[:size], "/")
 }
 
 // shellWord quotes what a shell would not take for one word.

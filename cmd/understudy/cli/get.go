@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"understudy/admin/report"
 	"understudy/admin/report/verdict"
@@ -59,17 +61,43 @@ func newGet() *cobra.Command {
 	return cmd
 }
 
+// Known reports whether the server has a policy or an experiment of a name. If nobody named a
+// server, and none answers at the usual address, there is none that could have it; any other
+// error is why it is not known. The client has to be connected.
+func (c *Client) Known(ctx context.Context, short string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, knownTime)
+	defer cancel()
+	_, err := c.read(ctx, short)
+	switch st := status.Convert(err); {
+	case err == nil:
+		return true, nil
+	case st.Code() == codes.NotFound:
+		return false, nil
+	case st.Code() == codes.Unavailable && len(st.Details()) == 0 && c.addr == usualAddr:
+		return false, nil
+	}
+	return false, c.unanswered(err)
+}
+
+// knownTime bounds how long it may take to find out whether the server has a name.
+const knownTime = 5 * time.Second
+
 // Policy reads the policy of a name, or that of an experiment, which has the experiment's etag.
 // The client has to be connected.
 func (c *Client) Policy(ctx context.Context, short string) (*adminpb.Policy, error) {
+	p, err := c.read(ctx, short)
+	return p, c.unanswered(err)
+}
+
+// read is Policy, with the error as the server sent it.
+func (c *Client) read(ctx context.Context, short string) (*adminpb.Policy, error) {
 	name := c.Name(short)
 	if !isExperiment(name) {
-		p, err := c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
-		return p, c.unanswered(err)
+		return c.policies.GetPolicy(ctx, &adminpb.GetPolicyRequest{Name: name})
 	}
 	e, err := c.policies.GetPolicyExperiment(ctx, &adminpb.GetPolicyExperimentRequest{Name: name})
 	if err != nil {
-		return nil, c.unanswered(err)
+		return nil, err
 	}
 	p := e.GetPolicy()
 	p.Etag = e.GetEtag()
@@ -79,33 +107,43 @@ func (c *Client) Policy(ctx context.Context, short string) (*adminpb.Policy, err
 // newList lists policies, or experiments if a policy is named: what is in a location is in
 // a policy, so there is no other list.
 func newList() *cobra.Command {
-	var filter string
+	var f listFlags
 	cmd, _ := NewCommand("list [POLICY]", "List the policies, or the experiments of one policy",
 		`With POLICY, its experiments are listed; - lists those of all policies. REQUESTS is how
 many were compared by an experiment that is being previewed, and DIFFER how many of
-them it would decide differently; `+"`understudy report`"+` shows which.`,
+them it would decide differently; `+"`understudy report`"+` shows which.
+
+-o json has neither the modules nor the data, unless --full asks for them.`,
 		cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if len(args) == 0 {
-				return c.listPolicies(ctx, filter)
+				return c.listPolicies(ctx, f)
 			}
-			return c.listExperiments(ctx, c.Name(args[0]), filter)
+			return c.listExperiments(ctx, c.Name(args[0]), f)
 		})
-	cmd.Flags().StringVar(&filter, "filter", "", "an AIP-160 filter, such as 'preview_metadata.state = ACTIVE'")
+	cmd.Flags().StringVar(&f.filter, "filter", "", "an AIP-160 filter, such as 'preview_metadata.state = ACTIVE'")
+	cmd.Flags().BoolVar(&f.full, "full", false, "with -o json, the modules and the data as well")
 	return cmd
+}
+
+// listFlags are the flags of `list`.
+type listFlags struct {
+	filter string
+	full   bool
+}
+
+// view is how much of each policy is asked for (AIP-157).
+func (f listFlags) view() adminpb.PolicyView {
+	if f.full {
+		return adminpb.PolicyView_POLICY_VIEW_FULL
+	}
+	return adminpb.PolicyView_POLICY_VIEW_BASIC
 }
 
 // listPolicies prints a table, or all pages as one answer in JSON. Stored policies that
 // cannot be read are named on standard error (AIP-217): the list of the others is right
 // without them.
-func (c *Client) listPolicies(ctx context.Context, filter string) error {
-	var unreadable []string
-	policies, err := all(func(token string) ([]*adminpb.Policy, string, error) {
-		page, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{
-			Parent: c.location, Filter: filter, PageToken: token, PageSize: 1000,
-		})
-		unreadable = page.GetUnreachable()
-		return page.GetPolicies(), page.GetNextPageToken(), err
-	})
+func (c *Client) listPolicies(ctx context.Context, f listFlags) error {
+	policies, unreadable, err := c.readPolicies(ctx, c.location, f.filter, f.view())
 	if err != nil {
 		return err
 	}
@@ -121,12 +159,26 @@ func (c *Client) listPolicies(ctx context.Context, filter string) error {
 	return t.Flush()
 }
 
+// readPolicies reads the policies of a location, and the names of those that cannot be read.
+func (c *Client) readPolicies(
+	ctx context.Context, location, filter string, view adminpb.PolicyView,
+) (policies []*adminpb.Policy, unreadable []string, err error) {
+	policies, err = all(func(token string) ([]*adminpb.Policy, string, error) {
+		page, err := c.policies.ListPolicies(ctx, &adminpb.ListPoliciesRequest{
+			Parent: location, Filter: filter, PageToken: token, PageSize: 1000, View: view,
+		})
+		unreadable = page.GetUnreachable()
+		return page.GetPolicies(), page.GetNextPageToken(), err
+	})
+	return policies, unreadable, err
+}
+
 // listExperiments is listPolicies of the experiments of a policy, or of all with -.
-func (c *Client) listExperiments(ctx context.Context, policy, filter string) error {
+func (c *Client) listExperiments(ctx context.Context, policy string, f listFlags) error {
 	var unreadable []string
 	experiments, err := all(func(token string) ([]*adminpb.PolicyExperiment, string, error) {
 		page, err := c.policies.ListPolicyExperiments(ctx, &adminpb.ListPolicyExperimentsRequest{
-			Parent: policy, Filter: filter, PageToken: token, PageSize: 1000,
+			Parent: policy, Filter: f.filter, PageToken: token, PageSize: 1000, View: f.view(),
 		})
 		unreadable = page.GetUnreachable()
 		return page.GetPolicyExperiments(), page.GetNextPageToken(), err
@@ -148,7 +200,7 @@ func (c *Client) listExperiments(ctx context.Context, policy, filter string) err
 		}
 		requests, differ := numbersOf(reports[i])
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.short(e.Name), state, requests, differ, e.Etag,
-			terminal.When(e.PreviewMetadata.GetStartTime()), terminal.When(e.UpdateTime), creatorOf(e.Creator))
+			terminal.When(e.PreviewMetadata.GetStartTime()), terminal.When(e.UpdateTime), creatorOf(e.Creator, e.CreatorDisplay))
 	}
 	return t.Flush()
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
-	"understudy/authz"
 )
 
 // await waits for an operation, printing its progress, unless the user does not
@@ -100,9 +98,6 @@ func (c *Client) summaryOf(op *longrunningpb.Operation) string {
 	if r, ok := response.(interface{ GetEtag() string }); ok && r.GetEtag() != "" {
 		text += "; its etag is " + r.GetEtag()
 	}
-	if r, ok := response.(*adminpb.PromotePoliciesResponse); ok {
-		text += "; live there: " + promotedOf(r)
-	}
 	return text
 }
 
@@ -116,16 +111,4 @@ func doneOn(sidecars int32) string {
 	default:
 		return fmt.Sprintf("done on %d sidecars", sidecars)
 	}
-}
-
-// promotedOf names the policies of a promotion.
-func promotedOf(r *adminpb.PromotePoliciesResponse) string {
-	if len(r.Policies) == 0 {
-		return "nothing, for there is nothing to promote"
-	}
-	ids := make([]string, len(r.Policies))
-	for i, p := range r.Policies {
-		ids[i] = authz.ResourceName(p.Name).ID()
-	}
-	return strings.Join(ids, ", ")
 }

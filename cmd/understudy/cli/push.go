@@ -56,7 +56,7 @@ default decision. It is pushed with --allow-no-op only.`,
 	cmd.Example = `  understudy lock ./policy --name web > web.lock.json
   understudy push dev web.lock.json
   understudy next --location projects/default/locations/dev prod
-  understudy promote --location projects/default/locations/dev web`
+  understudy promote --location projects/default/locations/dev web --yes`
 	cmd.Flags().BoolVar(&allowNoOp, "allow-no-op", false, "push a lock of which nothing can be enforced")
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,11 @@ import (
 	"understudy/cmd/understudy/terminal"
 )
 
+// ExampleRequire is the list that commands show as an example. It is what a commit without
+// anybody who looks should require: enough requests, nobody locked out or let in, no failure,
+// and next to nothing that was not compared.
+const ExampleRequire = "requests>=10000,newly-denied=0,newly-allowed=0,failed=0,dropped<=1%"
+
 // requireHelp is in the help of all commands that take --require.
 const requireHelp = `LIST is what the report has to show, with commas between:
   requests>=10000       at least so many requests were compared
@@ -31,7 +37,9 @@ const requireHelp = `LIST is what the report has to show, with commas between:
   different-committer   whoever commits has never set the experiment's policy
   scope=all-pairs       count what was compared with earlier live policies, too
 newly-allowed, response-changed and dropped are written as newly-denied. What the
-location requires of every commit counts as well.`
+location requires of every commit counts as well. A list that says nothing about
+newly-denied, newly-allowed or failed is no answer once there are such requests: the
+verdict is then "Look first", and not "Ready".`
 
 // reportFlags are the flags of `report`.
 type reportFlags struct {
@@ -43,16 +51,23 @@ type reportFlags struct {
 // for pipelines.
 func newReport() *cobra.Command {
 	var f reportFlags
-	cmd, _ := newCommandWith(reportview.Formats, "report EXPERIMENT", "Show what an experiment would change, and whether to commit it",
+	cmd, _ := newCommandWith(reportview.Formats, "report EXPERIMENT", "Show what an experiment would change, or has changed with its commit",
 		`It begins with the verdict. Then come how many requests were compared and how they
 differ, what changes and why, who is concerned, what was never exercised, and what
 is not known. On a terminal it fits the screen; --all shows lists to their ends.
 
+Of an experiment that was committed it shows what was known then, as its revision
+keeps it; POLICY@REVISION names one (see `+"`understudy revisions`"+`).
+
 The exit code is 0 if all requirements are met, those of the location and those of
---require, and 1 if not. Without any it is 0.
+--require, and 1 if not, or if requests would be newly denied, newly allowed or fail
+and none of the requirements is about those. Without any it is 0.
 
 `+requireHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
+			if policy, revision, found := strings.Cut(args[0], "@"); found {
+				return c.showRevisionReport(ctx, policy, revision, f)
+			}
 			name, err := c.experiment(args[0])
 			if err != nil {
 				return err
@@ -64,11 +79,12 @@ The exit code is 0 if all requirements are met, those of the location and those 
 			if f.watch {
 				return c.watch(ctx, name, required)
 			}
-			return c.showReport(ctx, name, required, f.all)
+			return c.showReport(ctx, name, required, f)
 		})
 	cmd.Example = `  understudy report shop/tighter
+  understudy report shop@latest
   understudy report shop/tighter --watch
-  understudy report shop/tighter --require 'requests>=10000,newly-denied=0' -o junit > report.xml
+  understudy report shop/tighter --require '` + ExampleRequire + `' -o junit > report.xml
   understudy report shop/tighter -o markdown | gh pr comment --body-file -`
 	bindRequire(cmd, &f.require)
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again whenever it changes, until interrupted")
@@ -78,7 +94,7 @@ The exit code is 0 if all requirements are met, those of the location and those 
 
 // bindRequire declares --require, and completes the names of requirements.
 func bindRequire(cmd *cobra.Command, require *string) {
-	cmd.Flags().StringVar(require, "require", "", "what the report has to show, such as 'requests>=10000,newly-denied=0'")
+	cmd.Flags().StringVar(require, "require", "", "what the report has to show, such as '"+ExampleRequire+"'")
 	_ = cmd.RegisterFlagCompletionFunc("require", completeRequire)
 }
 
@@ -99,15 +115,17 @@ func (c *Client) report(ctx context.Context, experiment string, required *adminp
 	return c.policies.GetReport(ctx, &adminpb.GetReportRequest{Name: experiment + "/report", Requirements: required})
 }
 
-// showReport prints a report once.
-func (c *Client) showReport(ctx context.Context, experiment string, required *adminpb.CommitRequirements, all bool) error {
+// showReport prints a report once. That of an experiment which is not there any more, because
+// it was committed, is the one that its revision keeps.
+func (c *Client) showReport(ctx context.Context, experiment string, required *adminpb.CommitRequirements, f reportFlags) error {
 	r, err := c.report(ctx, experiment, required)
+	if status.Code(err) == codes.NotFound {
+		return c.showCommitted(ctx, experiment, f, err)
+	}
 	if err != nil {
 		return err
 	}
-	o := reportview.OptionsFor(c.Out)
-	o.Everything = all
-	if err := reportview.Write(c.Out, c.Output, r, o); err != nil {
+	if err := c.writeReport(r, f); err != nil {
 		return err
 	}
 	if wantsMore(r) {
@@ -116,9 +134,16 @@ func (c *Client) showReport(ctx context.Context, experiment string, required *ad
 	return met(r)
 }
 
+// writeReport prints a report in the form that is asked for.
+func (c *Client) writeReport(r *adminpb.Report, f reportFlags) error {
+	o := reportview.OptionsFor(c.Out)
+	o.Everything = f.all
+	return reportview.Write(c.Out, c.Output, r, o)
+}
+
 // met is the exit code of a report.
 func met(r *adminpb.Report) error {
-	if r.RequirementsMet {
+	if report.Ready(r) {
 		return nil
 	}
 	return &command.ExitError{Code: command.ExitFailure}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"understudy/admin/access"
+	"understudy/admin/history"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/terminal"
@@ -20,7 +23,9 @@ func newRevisions() *cobra.Command {
 	cmd, _ := NewCommand("revisions POLICY [REVISION]", "List the revisions of a policy, or show one as JSON",
 		`A revision is what a policy was at a time, under the hash of its content: the same in
 every location. The last 100 are kept. REVISION is an ID, the beginning of one, or
-latest.`, cobra.RangeArgs(1, 2), func(c *Client, ctx context.Context, args []string) error {
+latest. HOW says how it became live: by an apply, the commit of an experiment, a
+promotion, and if it did so again, how the last time. The JSON of one has all of
+these, and what the preview had shown that was committed: `+"`understudy report`"+`.`, cobra.RangeArgs(1, 2), func(c *Client, ctx context.Context, args []string) error {
 			if len(args) == 1 {
 				return c.listRevisions(ctx, c.Name(args[0]), filter)
 			}
@@ -62,24 +67,42 @@ func (c *Client) listRevisions(ctx context.Context, policy, filter string) error
 		return err
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "REVISION\tLIVE\tCREATED\tCREATOR\tRULES\tDISPLAY NAME")
+	fmt.Fprintln(t, "REVISION\tLIVE\tCREATED\tCREATOR\tHOW\tRULES\tDISPLAY NAME")
 	for _, r := range revisions {
 		mark := "-"
 		if r.Name == live.Revision && live.DeleteTime == nil {
 			mark = "live"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", shortID(r.Name), mark, terminal.When(r.CreateTime), creatorOf(r.Creator),
-			len(r.Snapshot.GetRules()), r.Snapshot.GetDisplayName())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shortID(r.Name), mark, terminal.When(r.CreateTime), creatorOf(r.Creator, r.CreatorDisplay),
+			howOf(r), len(r.Snapshot.GetRules()), r.Snapshot.GetDisplayName())
 	}
 	return t.Flush()
 }
 
+// howOf is how the content of a revision became live.
+func howOf(r *adminpb.PolicyRevision) string {
+	return cmp.Or(history.Of(r), "-")
+}
+
+// revisionIDs are the revisions of a policy, with how they became live, for a shell that
+// completes; none if the server does not answer.
+func (c *Client) revisionIDs(ctx context.Context, policy string) (ids []string) {
+	revisions, err := c.readRevisions(ctx, c.Name(policy), "")
+	if err != nil {
+		return nil
+	}
+	for _, r := range revisions {
+		ids = append(ids, shortID(r.Name)+"\t"+howOf(r)+", "+terminal.When(r.CreateTime))
+	}
+	return ids
+}
+
 // creatorOf is who made something, in a table; a server without authentication does not know.
-func creatorOf(member string) string {
+func creatorOf(member, display string) string {
 	if member == "" {
 		return "-"
 	}
-	return terminal.Line(member)
+	return terminal.Line(access.Named(member, display))
 }
 
 // revisionGrammar is that of an ID or the beginning of one.
@@ -108,6 +131,17 @@ func (c *Client) revision(ctx context.Context, policy, given string) (string, er
 	default:
 		return "", fmt.Errorf("%d revisions of %s begin with %q: give more of the ID", len(found), name, given)
 	}
+}
+
+// Revision reads a revision of a policy, by an ID, the beginning of one or the alias latest.
+// The client has to be connected.
+func (c *Client) Revision(ctx context.Context, policy, given string) (*adminpb.PolicyRevision, error) {
+	name, err := c.revision(ctx, policy, given)
+	if err != nil {
+		return nil, c.unanswered(err)
+	}
+	found, err := c.policies.GetPolicyRevision(ctx, &adminpb.GetPolicyRevisionRequest{Name: name})
+	return found, c.unanswered(err)
 }
 
 // newRollback makes an earlier revision live. It is a new change, not an undo: those that

@@ -20,7 +20,7 @@ policies of its own. --location says from where policies are promoted.`
 
 // StageCommands are the commands about locations, revisions and nodes.
 func StageCommands() []*cobra.Command {
-	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newNodes()}
+	return []*cobra.Command{newNext(), newPromote(), newRevisions(), newRollback(), newOperations(), newNodes()}
 }
 
 // newNext shows or sets where promote leads to. It is the config of a location, stored
@@ -28,7 +28,7 @@ func StageCommands() []*cobra.Command {
 func newNext() *cobra.Command {
 	var none bool
 	cmd, _ := NewCommand("next [LOCATION]", "Show or set the location that policies are promoted to",
-		stagesHelp+" LOCATION is\nthe ID of another one in its project, such as prod, or a whole resource name.", cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
+		stagesHelp+" LOCATION is\nthe ID of another one in its project, such as prod, or a whole resource name. Who sets\nit needs the right to promote there.", cobra.MaximumNArgs(1), func(c *Client, ctx context.Context, args []string) error {
 			if none && len(args) > 0 {
 				return command.Usage(errors.New("--none takes the next location away: give either it or a LOCATION"))
 			}
@@ -74,27 +74,4 @@ func (c *Client) showConfig(config *adminpb.Config, err error) error {
 		_, err = fmt.Fprintf(c.Out, "commits in it require %s\n", required)
 	}
 	return err
-}
-
-// newPromote copies what is live here to the next location, on the server: what goes live
-// is what was live, and not a file that somebody changed in between.
-func newPromote() *cobra.Command {
-	var validateOnly bool
-	cmd, _ := newChange("promote [POLICY...]", "Make the policies of a location live in its next one",
-		`What is live here becomes live there: the policies that are named, or all, in one
-step and without uploading anything. Either all of them are promoted or none.
-`+stagesHelp, cobra.ArbitraryArgs, func(c *Client, ctx context.Context, args []string) error {
-			var names []string
-			for _, short := range args {
-				names = append(names, c.Name(short))
-			}
-			op, err := c.policies.PromotePolicies(ctx, &adminpb.PromotePoliciesRequest{
-				Parent: c.location, Names: names, ValidateOnly: validateOnly,
-			})
-			return c.finish(ctx, op, err)
-		})
-	cmd.Example = `  understudy promote --location projects/shop/locations/dev web
-  understudy promote --location projects/shop/locations/staging --validate-only -o json`
-	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check everything and change nothing")
-	return cmd
 }

@@ -24,9 +24,10 @@ func newWait() *cobra.Command {
 The exit code is 0 if all requirements are met, 1 if one of them can no longer be
 met, such as newly-denied=0 after the first request that would be denied, 3 if the
 time is over, and 4 if there is no answer: the server cannot be reached, or refuses,
-or there is no such experiment. It does not wait for different-committer: if that alone is not met,
-there is nothing more to wait for, and the verdict says that somebody else has to
-commit.
+or there is no such experiment. It is 1 as well if all are met, but requests would
+be newly denied, newly allowed or fail, and no requirement is about those. It does
+not wait for different-committer: if that alone is not met, there is nothing more to
+wait for, and the verdict says that somebody else has to commit.
 
 `+requireHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {
@@ -44,8 +45,8 @@ commit.
 			return c.waitFor(ctx, name, required, timeout)
 		})
 	cmd.Example = `  understudy start shop/tighter
-  understudy wait shop/tighter --require 'requests>=10000,newly-denied=0,duration>=10m' --timeout 1h
-  understudy commit shop/tighter --yes --require 'requests>=10000,newly-denied=0'`
+  understudy wait shop/tighter --require '` + ExampleRequire + `,duration>=10m' --timeout 1h
+  understudy commit shop/tighter --yes --require '` + ExampleRequire + `'`
 	ask := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return noAnswer(ask(cmd, args)) }
 	bindRequire(cmd, &require)
@@ -54,7 +55,7 @@ commit.
 }
 
 // errNoRequirements is that of a wait for nothing.
-var errNoRequirements = command.Usage(errors.New("--require is needed: neither it nor the location says what to wait for; such as --require 'requests>=10000,newly-denied=0'"))
+var errNoRequirements = command.Usage(errors.New("--require is needed: neither it nor the location says what to wait for; such as --require '" + ExampleRequire + "'"))
 
 // waitFor waits until the requirements of a report are met, but for one about who commits, or
 // cannot be any more, or the time is over. Then it prints the last report.
@@ -64,7 +65,7 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 	v := viewOn(c.Err, reportview.Progress)
 	var last *adminpb.Report
 	err := c.follow(ctx, experiment, required, v.note, func(r *adminpb.Report) bool {
-		done := r.RequirementsMet || unreachableOf(r) || report.OnlyAwaitsCommitter(r)
+		done := enough(r) || unreachableOf(r)
 		if last == nil && !done {
 			c.explainWaiting(ctx, experiment, r)
 		}
@@ -119,14 +120,20 @@ func (c *Client) printWaited(r *adminpb.Report) error {
 	return nil
 }
 
+// enough reports whether a report shows all that waiting can bring: a requirement about who
+// commits is not one of evidence.
+func enough(r *adminpb.Report) bool { return r.RequirementsMet || report.OnlyAwaitsCommitter(r) }
+
 // outcome is the error of a wait that has ended.
 func outcome(r *adminpb.Report, timeout time.Duration) error {
 	switch {
-	case r.RequirementsMet || report.OnlyAwaitsCommitter(r): // it is about evidence, and there is enough
-		return nil
 	case unreachableOf(r):
 		return &command.ExitError{Code: command.ExitFailure, Cause: fmt.Errorf("it can no longer be met: %s", reportview.Unmet(r))}
-	default:
+	case !enough(r):
 		return &command.ExitError{Code: command.ExitTimeout, Cause: fmt.Errorf("it is not met after %v: %s", timeout, reportview.Unmet(r))}
+	case len(report.Unjudged(r)) > 0:
+		return &command.ExitError{Code: command.ExitFailure, Cause: errors.New(reportview.Unjudged(r))}
+	default:
+		return nil
 	}
 }

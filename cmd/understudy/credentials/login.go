@@ -232,11 +232,14 @@ func expiry(token string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	var claims struct {
-		Expires int64 `json:"exp"`
-	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Expires <= 0 {
+	// A map has names as they are; a struct would take EXP for exp.
+	var claims map[string]any
+	if json.Unmarshal(payload, &claims) != nil {
 		return time.Time{}
 	}
-	return time.Unix(claims.Expires, 0)
+	seconds, _ := claims["exp"].(float64)
+	if seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
 }

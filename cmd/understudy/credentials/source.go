@@ -37,6 +37,9 @@ type Token struct {
 	Value string
 	// From names the place for people, such as --token-file ci.token.
 	From string
+	// Warning says that others can read the file of the token, or write it, and how to mend
+	// that; empty if they cannot.
+	Warning string
 	// login is what the token is from; nil if it is from elsewhere.
 	login *Login
 }
@@ -87,11 +90,15 @@ func (s Source) read(addr string) (Token, error) {
 
 // ofFile reads the token in a file.
 func ofFile(file, flag string) (Token, error) {
-	value, err := tokenfile.Read(file)
+	value, exposed, err := tokenfile.ReadExposed(file)
 	if err != nil {
 		return Token{}, fmt.Errorf("%s: %w", flag, err)
 	}
-	return Token{Value: value, From: flag + " " + file}, nil
+	token := Token{Value: value, From: flag + " " + file}
+	if exposed != nil { // no error: platforms mount tokens so that every user of a container can read them
+		token.Warning = flag + ": " + exposed.Error()
+	}
+	return token, nil
 }
 
 // Bearer returns the token to send now: that of a login is refreshed if it has expired.

@@ -61,6 +61,26 @@ func TestWhichTokenIsTaken(t *testing.T) {
 	expect("of-flag", "--token-file ")
 }
 
+// A token that others can read is sent, with a warning: platforms mount such files.
+func TestFilesOfOthersAreWarnedOf(t *testing.T) {
+	alone(t)
+	file := write(t, "ci.token", secret)
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o666: true} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		token, err := credentials.Source{File: file}.Read(local)
+		if err != nil || token.Value != secret || (token.Warning != "") != want {
+			t.Errorf("the mode %#o: the warning is %q, %v", mode, token.Warning, err)
+		}
+		for _, part := range []string{"--token-file", file, "chmod 0600"} {
+			if want && !strings.Contains(token.Warning, part) {
+				t.Errorf("the mode %#o: the warning is %q without %s", mode, token.Warning, part)
+			}
+		}
+	}
+}
+
 // A token goes over TLS or stays on this machine, wherever it is from.
 func TestTokensCrossNoNetworkReadably(t *testing.T) {
 	alone(t)

@@ -17,10 +17,12 @@ import (
 	"understudy/deploy/examples"
 )
 
-// The screen that the demo is made for, and the columns left of what it shows.
+// The screen that reports are fitted to, the columns left of what is shown, and what begins the
+// second line of a command.
 const (
-	screenColumns, screenLines = 80, 24
+	screenColumns, screenLines = 80, 30
 	indent                     = 3
+	continuation               = "    "
 )
 
 // show shows a command and what it prints.
@@ -58,24 +60,36 @@ func (d *demo) shown(args []string) {
 		}
 	}
 	line := "$ understudy " + strings.Join(words, " ")
-	if at := strings.LastIndex(line, " --"); indent+len(line) > screenColumns && at > 0 {
-		fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(line[:at]+` \`))
-		line = "      " + line[at:]
+	if indent+len(line) > screenColumns {
+		begin, end := broken(line)
+		fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(begin+` \`))
+		line = continuation + end
 	}
 	fmt.Fprintln(d.out, strings.Repeat(" ", indent)+d.colour.Dim(line))
 }
 
-// newlyDenied reads from the report how many requests the experiment denies anew.
-func (d *demo) newlyDenied(ctx context.Context) (int64, error) {
+// broken breaks a command line in two: before its last flag, or, if that is too long with its
+// value, before the value.
+func broken(line string) (begin, end string) {
+	at := strings.LastIndex(line, " --")
+	if indent+len(continuation)+len(line)-at-1 > screenColumns {
+		at = strings.LastIndexByte(line, ' ')
+	}
+	return line[:at], line[at+1:]
+}
+
+// changed reads from the report how many requests the experiment newly denies and allows.
+func (d *demo) changed(ctx context.Context) (denied, allowed int64, err error) {
 	var out bytes.Buffer
 	if err := d.call(ctx, &out, io.Discard, "report", experiment, "-o", "json"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var report struct {
-		NewlyDeniedCount int64 `json:"newlyDeniedCount,string"`
+		NewlyDeniedCount  int64 `json:"newlyDeniedCount,string"`
+		NewlyAllowedCount int64 `json:"newlyAllowedCount,string"`
 	}
-	err := json.Unmarshal(out.Bytes(), &report)
-	return report.NewlyDeniedCount, err
+	err = json.Unmarshal(out.Bytes(), &report)
+	return report.NewlyDeniedCount, report.NewlyAllowedCount, err
 }
 
 // unmet reports whether an error is the exit code of a report whose requirements are not

@@ -31,7 +31,7 @@ holds for its locations, and what holds for a location for its policies.`
 
 // memberHelp says what a member is.
 const memberHelp = `MEMBER is token:NAME, cert:NAME, spiffe://DOMAIN/PATH, oidc:ISSUER#SUBJECT, chef:NAME,
-group:NAME or allAuthenticated; 'understudy whoami' shows yours. ROLE is viewer,
+group:ISSUER#NAME or allAuthenticated; 'understudy whoami' shows yours. ROLE is viewer,
 experimenter, committer, editor or owner; 'understudy iam roles' shows what they may.`
 
 // scope is what a command about bindings is about.
@@ -76,13 +76,14 @@ or a project (google.iam.v1.IAMPolicy).
   owner         everything, and says who may do what`,
 		Example: `  understudy iam get
   understudy iam grant shop token:ci experimenter
-  understudy iam grant --project group:platform owner
-  understudy iam revoke shop token:ci experimenter`,
+  understudy iam grant --project group:https://login.example.com#platform owner
+  understudy iam revoke shop token:ci experimenter
+  understudy iam apply -f iam.yaml`,
 		Args: command.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddGroup(&cobra.Group{ID: "iam", Title: "Commands:"})
-	for _, c := range []*cobra.Command{newIAMGet(), newIAMChange("grant"), newIAMChange("revoke"), newRoles()} {
+	for _, c := range []*cobra.Command{newIAMGet(), newIAMChange("grant"), newIAMChange("revoke"), newIAMApply(), newRoles()} {
 		c.GroupID = "iam"
 		cmd.AddCommand(c)
 	}
@@ -154,7 +155,7 @@ func newIAMChange(verb string) *cobra.Command {
 			return nil
 		})
 	cmd.Example = fmt.Sprintf(`  understudy iam %[1]s shop token:ci experimenter
-  understudy iam %[1]s group:platform committer --location projects/shop/locations/prod
+  understudy iam %[1]s group:https://login.example.com#platform committer --location projects/shop/locations/prod
   understudy iam %[1]s --project spiffe://cluster.local/ns/ci/sa/deploy editor`, verb)
 	policies := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

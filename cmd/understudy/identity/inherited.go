@@ -104,20 +104,26 @@ func (b boundPolicy) print(c *cli.Client) error {
 // tokenPrefix begins the member of a token of a token file.
 const tokenPrefix = "token:"
 
-// warnOfUnknown says that a role was given to a token that the server does not know, if the
-// caller may know its names.
-func warnOfUnknown(ctx context.Context, c *cli.Client, member string) {
-	name, ok := strings.CutPrefix(member, tokenPrefix)
-	if !ok {
+// warnOfUnknown says that a role was given to tokens that the server does not know, if the
+// caller may know their names.
+func warnOfUnknown(ctx context.Context, c *cli.Client, given ...string) {
+	given = slices.DeleteFunc(slices.Clone(given), func(m string) bool { return !strings.HasPrefix(m, tokenPrefix) })
+	slices.Sort(given)
+	if len(given) == 0 {
 		return
 	}
 	members, err := c.Members(ctx)
-	if err != nil || members.Tokens == nil || slices.Contains(members.Tokens, name) {
+	if err != nil || members.Tokens == nil {
 		return
 	}
 	known := "the server has no token file with tokens"
 	if len(members.Tokens) > 0 {
 		known = "there are " + strings.Join(members.Tokens, ", ")
 	}
-	fmt.Fprintf(c.Err, "note: no token file of the server has the name %s, so nobody is %s now: %s\n", name, member, known)
+	for _, member := range slices.Compact(given) {
+		name := strings.TrimPrefix(member, tokenPrefix)
+		if !slices.Contains(members.Tokens, name) {
+			fmt.Fprintf(c.Err, "note: no token file of the server has the name %s, so nobody is %s now: %s\n", name, member, known)
+		}
+	}
 }

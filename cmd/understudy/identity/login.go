@@ -31,8 +31,8 @@ machine (the device authorization flow, RFC 8628). The token is kept in a file o
 own that nobody else can read, for the server of --admin alone, and is refreshed when it has
 expired, if the issuer gives a refresh token. Later logins to the server need no flags.
 
-The server is shown the ID token; its --admin-oidc-audience is the client ID. With
---audience the issuer is asked for an access token for that audience, and the server is
+The server is shown the ID token; the client ID is an audience of its --admin-oidc-issuer.
+With --audience the issuer is asked for an access token for that audience, and the server is
 shown this one.`,
 		Example: `  understudy login --admin https://understudy.example.com:8181 --issuer https://login.example.com --client-id understudy
   understudy login --admin https://understudy.example.com:8181`,
@@ -44,7 +44,7 @@ shown this one.`,
 	}
 	c.BindConnection(cmd.Flags())
 	f := cmd.Flags()
-	f.StringVar(&l.issuer, "issuer", command.EnvOr("ISSUER", ""), "the URL of the issuer, the server's --admin-oidc-issuer (UNDERSTUDY_ISSUER; default that of the last login to the server)")
+	f.StringVar(&l.issuer, "issuer", command.EnvOr("ISSUER", ""), "the URL of the issuer, one of the server's --admin-oidc-issuer (UNDERSTUDY_ISSUER; default that of the last login to the server)")
 	f.StringVar(&l.clientID, "client-id", command.EnvOr("CLIENT_ID", ""), "the public client that the issuer knows this command by (UNDERSTUDY_CLIENT_ID; default that of the last login)")
 	f.StringVar(&l.audience, "audience", "", "show the server an access token for this audience")
 	f.StringSliceVar(&l.scopes, "scope", []string{"openid", "offline_access"}, "what the issuer is asked for; offline_access is a refresh token")

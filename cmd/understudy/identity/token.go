@@ -3,7 +3,12 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +19,7 @@ import (
 // newToken makes the command that makes a token. It asks no server: which tokens one takes
 // is in its files.
 func newToken() *cobra.Command {
-	var file string
+	var file, expires string
 	cmd := &cobra.Command{
 		Use:   "token NAME",
 		Short: "Make a token, and the line of a token file by which a server knows it",
@@ -23,17 +28,31 @@ keeps it. Standard error has the line for a file of 'understudy serve --admin-to
 which holds a SHA-256 of the token and is no secret. Servers read such a file again when it
 changes. In bindings its bearer is token:NAME.
 
-To replace a token, add the new line beside the old one, and remove that when nobody uses
+If standard output is a file, nobody else can read it afterwards, and if standard error is
+one, others can neither read nor write it: servers refuse token files that they can.
+
+With --expires the token is refused from then on; its bearer and the server's log are warned a
+week before. To replace a token, add the new line beside the old one, and remove that when nobody uses
 its token any more.`,
 		Example: `  understudy token ci >ci.token 2>>tokens
-  understudy token ci --file ci.token 2>>tokens
+  understudy token ci --file ci.token --expires 90d 2>>tokens
   understudy serve --admin-token-file tokens --admin-owner token:ci
   understudy list --token-file ci.token`,
 		Args: command.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			token, line, err := tokens.New(args[0])
+			end, err := parseExpiry(expires, time.Now())
+			if err != nil {
+				return command.Usage(fmt.Errorf("--expires: %w", err))
+			}
+			token, line, err := tokens.NewUntil(args[0], end)
 			if err != nil {
 				return command.Usage(fmt.Errorf("NAME: %w", err))
+			}
+			if err := hide(cmd.OutOrStdout(), true); err != nil {
+				return err
+			}
+			if err := hide(cmd.ErrOrStderr(), false); err != nil {
+				return err
 			}
 			if err := writeToken(cmd, file, token); err != nil {
 				return err
@@ -43,8 +62,47 @@ its token any more.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	cmd.Flags().StringVar(&expires, "expires", "", "when the token ends: after a time such as 90d or 12h, or at one such as 2030-01-31T00:00:00Z (default never)")
 	cmd.Flags().StringVar(&file, "file", "", "write the token into a new file that nobody else can read, instead of standard output")
 	return cmd
+}
+
+// daysPattern is a number of days.
+var daysPattern = regexp.MustCompile(`^[0-9]{1,5}d$`)
+
+// parseExpiry reads when a token ends, which is to come; zero if the text is empty.
+func parseExpiry(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	end, err := time.Parse(time.RFC3339, text)
+	switch after, notTime := time.ParseDuration(text); {
+	case err == nil:
+	case daysPattern.MatchString(text):
+		days, _ := strconv.Atoi(strings.TrimSuffix(text, "d"))
+		end = now.AddDate(0, 0, days)
+	case notTime == nil:
+		end = now.Add(after)
+	default:
+		return end, errors.New("it is a time to come: days or hours such as 90d or 12h, or a time such as 2030-01-31T00:00:00Z")
+	}
+	if !end.After(now) {
+		return end, errors.New("that is over already: it is a time to come, such as 90d")
+	}
+	return end, nil
+}
+
+// hide takes from others what they can do with a file that a shell has made, before there is
+// anything in it.
+func hide(stream io.Writer, alone bool) error {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return nil
+	}
+	if err := tokens.Hide(file, alone); err != nil {
+		return fmt.Errorf("others can read what is written: %w; use --file, or umask 077", err)
+	}
+	return nil
 }
 
 // writeToken writes a token to standard output, or into a file that is not there yet: an

@@ -14,6 +14,8 @@ import (
 
 	"understudy/admin/access"
 	"understudy/admin/authentication"
+	"understudy/admin/authentication/tokens"
+	"understudy/authz"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/terminal"
 )
@@ -35,7 +37,8 @@ func newWhoAmI() *cobra.Command {
 	var on scope
 	cmd, _ := cli.NewCommand("whoami [POLICY]", "Show who you are to the server, and what you may",
 		`WHO is your member in bindings, as 'understudy iam grant' takes it. MAY lists the roles
-all of whose permissions you have on POLICY, such as web, or without one on the location. What you may beyond these roles is listed by itself.`,
+all of whose permissions you have on POLICY, such as web, or without one on the location. What you may beyond these roles is listed by itself.
+A role on one policy shows with the name of that policy alone.`,
 		cobra.MaximumNArgs(1), func(c *cli.Client, ctx context.Context, args []string) error {
 			resource, err := on.resource(c, args)
 			if err != nil {
@@ -73,11 +76,16 @@ func (w *whoAmI) ask(ctx context.Context, c *cli.Client) error {
 		w.Permissions = append(w.Permissions, access.Permission(p))
 	}
 	for _, role := range access.RolesByPower() {
-		if !slices.ContainsFunc(role.Permissions(), func(p access.Permission) bool { return !slices.Contains(w.Permissions, p) }) {
+		if !slices.ContainsFunc(role.Permissions(), w.lacks) {
 			w.Roles = append(w.Roles, role)
 		}
 	}
 	return nil
+}
+
+// lacks reports whether the caller does not have a permission that applies to the resource.
+func (w *whoAmI) lacks(p access.Permission) bool {
+	return p.AppliesTo(w.Resource) && !slices.Contains(w.Permissions, p)
 }
 
 // beyond are the permissions that are in none of the roles.
@@ -101,12 +109,18 @@ func (w *whoAmI) print(c *cli.Client) error {
 		who, method = "nobody in particular", "none: the server has no authentication"
 	}
 	fmt.Fprintf(t, "WHO\t%s\n", terminal.Escape(who))
+	if w.Display != "" {
+		fmt.Fprintf(t, "CALLED\t%s\n", terminal.Escape(w.Display))
+	}
 	fmt.Fprintf(t, "METHOD\t%s\n", method)
-	if len(w.Groups) > 0 {
-		fmt.Fprintf(t, "GROUPS\t%s\n", terminal.Escape(strings.Join(w.Groups, ", ")))
+	label := "GROUPS"
+	for _, group := range w.Groups {
+		fmt.Fprintf(t, "%s\t%s\n", label, terminal.Escape(group))
+		label = ""
 	}
 	if w.Expires != nil {
 		fmt.Fprintf(t, "UNTIL\t%s\n", w.Expires.Local().Format(time.DateTime))
+		w.warnOfEnd(c, time.Now())
 	}
 	fmt.Fprintf(t, "ON\t%s\n", w.Resource)
 	fmt.Fprintf(t, "MAY\t%s\n", strings.Join(append(titles(w.Roles), w.nothing()...), ", "))
@@ -114,6 +128,16 @@ func (w *whoAmI) print(c *cli.Client) error {
 		fmt.Fprintf(t, "\t%s\n", p)
 	}
 	return t.Flush()
+}
+
+// warnOfEnd says that the token of a token file expires soon: nothing renews it by itself, as
+// logins and certificates are.
+func (w *whoAmI) warnOfEnd(c *cli.Client, now time.Time) {
+	name, ok := strings.CutPrefix(w.Principal, tokenPrefix)
+	if ok && w.Expires.Sub(now) < tokens.Soon {
+		fmt.Fprintf(c.Err, "note: the token expires on %s: have whoever runs the server make another one with `understudy token %s`\n",
+			w.Expires.Local().Format(time.DateTime), terminal.Escape(name))
+	}
 }
 
 // nothing is what stands in place of roles if there are none.
@@ -124,7 +148,10 @@ func (w *whoAmI) nothing() []string {
 	case len(w.Permissions) > 0:
 		return []string{"a part of a role"}
 	}
-	return []string{"nothing, or it does not exist"}
+	if authz.ResourceName(w.Resource).Policy() != "" {
+		return []string{"nothing, or it does not exist"}
+	}
+	return []string{"nothing here, or it does not exist; a role on one policy shows with its name: `understudy whoami POLICY`"}
 }
 
 // printJSON writes what is no message of the API.

@@ -6,6 +6,9 @@
 // or call by call, where calls may last (pace). The gRPC port bounds messages, and how
 // many are under way on one connection (Connections).
 //
+// Callers who are not known yet are bounded all together (Unknown), whatever they ask for, on the
+// ports that more than a proxy reaches.
+//
 // Certificates serve what their files hold now. Whoever renews them replaces the files, in
 // any order and in any way; while the files do not fit together, the last good ones serve.
 // Handshakes that fail are counted, since the client of TLS 1.3 may not notice.
@@ -18,6 +21,9 @@ import (
 )
 
 const (
+	// maxHeader bounds the headers of a call, in bytes, which are read before it is known who
+	// sends them: a token has 16 KiB at most.
+	maxHeader = 64 << 10
 	// HeaderTimeout bounds how long a client may take to send its headers.
 	HeaderTimeout = 10 * time.Second
 	// keepAlive is how long a connection without a call is kept.
@@ -32,7 +38,7 @@ const (
 )
 
 // NewHTTP returns a server that speaks HTTP/1 and HTTP/2, which gRPC needs, with and
-// without TLS. It bounds the time of headers and of idle connections; that of bodies and
+// without TLS. It bounds headers, their time and that of idle connections; that of bodies and
 // answers is for each port to bound.
 func NewHTTP(h http.Handler, log *slog.Logger) *http.Server {
 	s := &http.Server{
@@ -41,7 +47,10 @@ func NewHTTP(h http.Handler, log *slog.Logger) *http.Server {
 		IdleTimeout:       keepAlive,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pong, WriteByteTimeout: AnswerTimeout},
+		MaxHeaderBytes:    maxHeader,
+		// net/http would answer `OPTIONS *` with 200 by itself, before anybody is asked.
+		DisableGeneralOptionsHandler: true,
+		HTTP2:                        &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pong, WriteByteTimeout: AnswerTimeout},
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)

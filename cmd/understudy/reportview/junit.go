@@ -43,15 +43,18 @@ type (
 )
 
 // JUnit writes a report as the result of tests: one test for each requirement, which
-// fails if it is not met, and one for each kind of difference, which has its numbers and
-// groups, and is skipped if nothing was compared. What fails is what ends `report` with
-// exit code 1.
+// fails if it is not met, one that fails for each that is missing ([report.Unjudged]), and one
+// for each kind of difference, which has its numbers and groups, and is skipped if nothing was
+// compared. What fails is what ends `report` with exit code 1.
 func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	s := junitSuite{Name: o.nameOf(r), Properties: []junitProperty{
 		{"verdict", verdict.Of(r).String()}, {"requests", verdict.Summary(r)},
 	}}
 	if r.ExperimentEtag != "" {
 		s.Properties = append(s.Properties, junitProperty{"experiment_etag", r.ExperimentEtag}, junitProperty{"policy_etag", r.PolicyEtag})
+	}
+	for _, side := range o.Sides {
+		s.Properties = append(s.Properties, junitProperty{side.Name, terminal.Line(side.From)})
 	}
 	for _, text := range o.Notes {
 		s.Properties = append(s.Properties, junitProperty{o.NotesOf, terminal.Line(text)})
@@ -69,6 +72,12 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 			s.Failures++
 		}
 		s.Cases = append(s.Cases, c)
+	}
+	for _, name := range report.Unjudged(r) {
+		s.Failures++
+		s.Cases = append(s.Cases, junitCase{
+			Class: s.Name + ".requirements", Name: name, Failure: &junitMessage{"no requirement is about it, and there are such requests"},
+		})
 	}
 	for _, k := range verdict.Kinds {
 		c := junitCase{Class: s.Name + ".differences", Name: k.Name, Output: outputOf(r, k)}

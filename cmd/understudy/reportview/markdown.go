@@ -22,7 +22,7 @@ func Markdown(w io.Writer, r *adminpb.Report, o Options) error {
 	v := verdict.Of(r)
 	m.line("### %s: %s", code(o.nameOf(r)), prose(v.String()))
 	m.line("")
-	m.scope()
+	m.scope(o)
 	m.counts()
 	m.requirements()
 	m.groups()
@@ -63,10 +63,16 @@ var entities = strings.NewReplacer(
 )
 
 // scope says between what, where and as of when.
-func (m *markdown) scope() {
+func (m *markdown) scope(o Options) {
 	r := m.r
+	for _, s := range o.Sides {
+		m.line("* %s: %s", s.Name, prose(s.From))
+	}
+	if len(o.Sides) > 0 {
+		m.line("")
+	}
 	var parts []string
-	if r.ExperimentEtag != "" {
+	if r.ExperimentEtag != "" && len(o.Sides) == 0 {
 		parts = append(parts, "experiment "+code(r.ExperimentEtag)+" beside the live policy "+code(r.PolicyEtag))
 	}
 	if r.ActiveDuration != nil {

@@ -3,6 +3,8 @@ package reportview
 import (
 	"strings"
 
+	"understudy/admin/report"
+	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/terminal"
 )
@@ -15,6 +17,16 @@ func Progress(r *adminpb.Report, o Options) []string {
 	p.d.examples = false
 	p.requirements()
 	return p.lines
+}
+
+// Unjudged says on one line which requirements are missing, and how they are written; it is
+// empty if none is ([report.Unjudged]).
+func Unjudged(r *adminpb.Report) string {
+	names := report.Unjudged(r)
+	if len(names) == 0 {
+		return ""
+	}
+	return verdict.Unjudged(r) + ": say how many there may be, such as " + names[0] + "=0 or " + names[0] + "<=5"
 }
 
 // Unmet names the requirements that are not met, each with what there is and what is

@@ -35,10 +35,20 @@ type Options struct {
 	Palette terminal.Palette
 	// Everything shows lists to their ends, whatever the height.
 	Everything bool
+	// Sides say where the two policies come from, if that is not a server that has both. JSON has
+	// none.
+	Sides []Side
 	// Notes are sentences on where the report comes from, which stand at its end, under
 	// NotesOf. JSON, which is the report alone, has none.
 	Notes   []string
 	NotesOf string
+}
+
+// Side is one of the two policies of a report.
+type Side struct {
+	// Name is candidate or live, and From where the policy comes from, with what names its
+	// content.
+	Name, From string
 }
 
 // OptionsFor returns those that fit the terminal that a writer is.

@@ -268,6 +268,12 @@ func TestVerdicts(t *testing.T) {
 	requirement := func(met, unreachable bool) *adminpb.Report_RequirementResult {
 		return &adminpb.Report_RequirementResult{Met: met, Unreachable: unreachable}
 	}
+	judgedBy := func(terms ...string) (met []*adminpb.Report_RequirementResult) {
+		for _, term := range terms {
+			met = append(met, &adminpb.Report_RequirementResult{Requirement: term, Met: true})
+		}
+		return met
+	}
 	for _, c := range []struct {
 		report *adminpb.Report
 		want   string
@@ -297,6 +303,12 @@ func TestVerdicts(t *testing.T) {
 			"Do not commit: 1 of 2 requirements can no longer be met; of 300 requests, 1 would fail (0.3%)."},
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},
 			"Ready: both requirements are met; all 300 requests compared are decided alike."},
+		{&adminpb.Report{RequestCount: 60000, UnchangedCount: 59978, NewlyAllowedCount: 22, RequirementsMet: true, Requirements: judgedBy("requests>=1", "newly-denied=0")},
+			"Look first: both requirements are met, but no requirement is about newly-allowed; of 60,000 requests, 22 would be newly allowed (0.04%)."},
+		{&adminpb.Report{RequestCount: 10, UnchangedCount: 4, NewlyDeniedCount: 3, FailedCount: 3, RequirementsMet: true, Requirements: judgedBy("requests>=1")},
+			"Look first: the requirement is met, but no requirement is about newly-denied or failed; of 10 requests, 3 would be newly denied and 3 would fail (60%)."},
+		{&adminpb.Report{RequestCount: 60000, UnchangedCount: 59978, NewlyAllowedCount: 22, RequirementsMet: true, Requirements: judgedBy("newly-denied=0", "newly-allowed<=0.1%")},
+			"Ready: both requirements are met; of 60,000 requests, 22 would be newly allowed (0.04%)."},
 	} {
 		if got := verdict.Of(c.report).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

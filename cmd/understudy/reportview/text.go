@@ -183,13 +183,8 @@ func (p *page) tone(t verdict.Tone, text string) string {
 
 // scope says between what, for how long, where and as of when.
 func (p *page) scope() {
-	r, text := p.r, p.o.nameOf(p.r)
-	if r.ExperimentEtag != "" && r.PolicyEtag != "" {
-		text += " (" + shortEtag(r.ExperimentEtag) + ") beside the live policy (" + shortEtag(r.PolicyEtag) + ")"
-	} else {
-		text += " beside the live policy"
-	}
-	p.add(wrap(text, p.o.columns())...)
+	r := p.r
+	p.sides()
 	var where []string
 	if r.NodeCount > 0 {
 		where = append(where, "on "+report.Number(int64(r.ReportingNodeCount))+" of "+verdict.Counted(int64(r.NodeCount), "sidecar"))
@@ -206,6 +201,23 @@ func (p *page) scope() {
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
 		p.add(wrap("With the live policies before it: "+verdict.Summary(verdict.AsReport(all))+".", p.o.columns())...)
 	}
+}
+
+// sides says which two policies were compared.
+func (p *page) sides() {
+	r, text := p.r, p.o.nameOf(p.r)
+	switch {
+	case len(p.o.Sides) > 0:
+		for _, s := range p.o.Sides {
+			p.add(wrap(s.Name+": "+terminal.Line(s.From), p.o.columns())...)
+		}
+		return
+	case r.ExperimentEtag != "" && r.PolicyEtag != "":
+		text += " (" + shortEtag(r.ExperimentEtag) + ") beside the live policy (" + shortEtag(r.PolicyEtag) + ")"
+	default:
+		text += " beside the live policy"
+	}
+	p.add(wrap(text, p.o.columns())...)
 }
 
 // shortEtag is the beginning of an etag: enough to compare it with another by eye.

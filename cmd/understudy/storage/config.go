@@ -31,6 +31,12 @@ const BoltScheme = "bolt://"
 type Config struct {
 	// Store is a URL: bolt://, redis:// and the other schemes of redisstore.
 	Store string
+	// PasswordFile has the password of the user of Redis; empty if the URL has it, or there
+	// is none.
+	PasswordFile string
+	// Sidecar says that the process serves no admin API, which is no flag: it changes no
+	// policy, and loads no functions into Redis.
+	Sidecar bool
 	// Location is the resource name of the set of sidecars that share policies.
 	Location string
 	// Policy is the ID of the policy that decides where a route names none. The name of the
@@ -43,6 +49,7 @@ type Config struct {
 // Bind declares the flags that say what is followed, and what is kept of it.
 func (c *Config) Bind(f *pflag.FlagSet) {
 	f.StringVar(&c.Store, "store", "", "bolt:///path, redis://host:port, rediss://, redis+cluster:// or redis+sentinel:// (default a file in the user's state directory)")
+	f.StringVar(&c.PasswordFile, "store-password-file", "", "a file with the password of the user that a Redis URL names, read for each new connection; in --store everybody on the machine can read a password")
 	f.StringVar(&c.Location, "location", "projects/default/locations/local", "the set of sidecars that this one belongs to")
 	f.StringVar(&c.Policy, "policy", "default", "the ID of the policy that decides where a route names none")
 	f.StringVar(&c.SnapshotFile, "snapshot-file", "", "where the last policies are kept, for a start without the store and for the command restore (default a file beside a bolt store, and one for each Redis in the user's state directory)")
@@ -103,6 +110,25 @@ func stateDir() (string, error) {
 		return "", fmt.Errorf("there is no home directory to keep the state in")
 	}
 	return filepath.Join(home, ".local", "state", "understudy"), nil
+}
+
+// WarnOfPassword warns of a password that is on the command line, which other users of the
+// machine read. It is called before variables are read, for those are not.
+func WarnOfPassword(f *pflag.FlagSet, warn func(string)) {
+	store := f.Lookup("store")
+	if store == nil || !store.Changed {
+		return
+	}
+	u, err := url.Parse(store.Value.String())
+	if err != nil {
+		return
+	}
+	_, has := u.User.Password()
+	query := u.Query()
+	if has || query.Has("password") || query.Has("sentinel_password") {
+		warn("--store has a password, which others on this machine can read in the list of processes; " +
+			"--store-password-file and the variable UNDERSTUDY_STORE show it to no other user")
+	}
 }
 
 // Redacted is a store's URL without what may be secret in it.

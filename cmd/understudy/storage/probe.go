@@ -28,7 +28,7 @@ func Refusal(ctx context.Context, st Store) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if err := remote.Probe(ctx); errors.Is(err, redisstore.ErrRefused) {
+	if err := remote.Probe(ctx); errors.Is(err, redisstore.ErrRefused) || errors.Is(err, redisstore.ErrTooOld) {
 		return command.Usage(fmt.Errorf("--store: %w", err))
 	}
 	return nil

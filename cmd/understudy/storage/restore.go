@@ -76,6 +76,7 @@ location's config, and the documents of Policyfile locks.`,
 	f.AddFlagSet(shared)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.out = cmd.OutOrStdout()
+		WarnOfPassword(shared, func(text string) { cmd.PrintErrln("warning: " + text) })
 		if err := command.FromEnvironment(shared); err != nil {
 			return command.Usage(err)
 		}
@@ -205,5 +206,5 @@ func (r *restore) report(err error, done, would string, names []authz.PolicyName
 
 // restoreFlags are those of serve that restore takes.
 var restoreFlags = []command.FlagGroup{
-	{Title: "The store, as serve has it", Names: []string{"store", "location", "policy", "snapshot-file"}},
+	{Title: "The store, as serve has it", Names: []string{"store", "store-password-file", "location", "policy", "snapshot-file"}},
 }

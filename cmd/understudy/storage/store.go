@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,14 +24,27 @@ type Store interface {
 // It makes no connection: a sidecar starts without its store, by the snapshot file.
 func Open(c Config) (Store, error) {
 	if path, ok := strings.CutPrefix(c.Store, BoltScheme); ok {
+		if c.PasswordFile != "" {
+			return nil, command.Usage(errors.New("--store-password-file: a store that is a file has no password; it is for redis:// and its like"))
+		}
 		s, err := boltstore.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("--store: %w", err)
 		}
 		return s, nil
 	}
-	s, err := redisstore.Open(c.Store)
-	if err != nil {
+	var options []redisstore.Option
+	if c.PasswordFile != "" {
+		options = append(options, redisstore.WithPasswordFile(c.PasswordFile))
+	}
+	if c.Sidecar {
+		options = append(options, redisstore.AsSidecar())
+	}
+	s, err := redisstore.Open(c.Store, options...)
+	switch {
+	case errors.Is(err, redisstore.ErrPasswordFile):
+		return nil, command.Usage(fmt.Errorf("--store-password-file: %w", err))
+	case err != nil:
 		return nil, command.Usage(fmt.Errorf("--store: %w; or bolt:///path for a file", err))
 	}
 	return s, nil

@@ -132,10 +132,30 @@ func fieldsOf(r sdklog.Record) map[string]any {
 		fields["trace_id"] = id.String()
 	}
 	r.WalkAttributes(func(kv attribute.KeyValue) bool {
-		fields[string(kv.Key)] = kv.Value.AsInterface()
+		fields[string(kv.Key)] = plain(kv.Value)
 		return true
 	})
 	return fields
+}
+
+// plain is a value as encoding/json writes it.
+func plain(v attribute.Value) any {
+	switch v.Type() {
+	case attribute.MAP:
+		fields := make(map[string]any)
+		for _, kv := range v.AsMap() {
+			fields[string(kv.Key)] = plain(kv.Value)
+		}
+		return fields
+	case attribute.SLICE:
+		var values []any
+		for _, element := range v.AsSlice() {
+			values = append(values, plain(element))
+		}
+		return values
+	default:
+		return v.AsInterface()
+	}
 }
 
 // ForceFlush has nothing to do: lines are written as they come.

@@ -16,6 +16,8 @@ type DecisionLog struct {
 	Sinks []string
 	// Show are headers that are logged although they may carry credentials.
 	Show []string
+	// Sample is the part of the allowed decisions that is logged, from 0 to 1.
+	Sample float64
 	// Labels are in each event, beside those that name this sidecar.
 	Labels map[string]string
 	// Queue is how many events may wait, QueueBytes the bytes of bodies that they may
@@ -32,6 +34,7 @@ type DecisionLog struct {
 func (c *DecisionLog) Bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.Sinks, "decision-log", nil, "where each live decision is logged: otel, console (a line of JSON on standard output) or both (default nowhere)")
 	f.StringSliceVar(&c.Show, "decision-log-show", nil, "headers that are in the decision log although they carry credentials, such as cookie")
+	f.Float64Var(&c.Sample, "decision-log-sample", 1, "the part of the allowed decisions that is logged, such as 0.01; those that are denied, or that an experiment decides otherwise, always are")
 	f.StringToStringVar(&c.Labels, "decision-log-label", nil, "labels of each event of the decision log: name=value")
 	f.IntVar(&c.Queue, "decision-log-queue", 2048, "decisions that may wait to be logged; more are shed and counted")
 	f.IntVar(&c.QueueBytes, "decision-log-queue-bytes", 64<<20, "bytes of bodies that may wait to be logged")
@@ -57,6 +60,8 @@ func (c *DecisionLog) Check(preview bool, check func(ok bool, flag, rule string)
 	for _, name := range c.Show {
 		check(name != "", "decision-log-show", "it is the name of a header")
 	}
+	check(c.Sample >= 0 && c.Sample <= 1, "decision-log-sample", "it is a fraction from 0 to 1, such as 0.01")
+	check(c.Sample == 1 || c.on(), "decision-log-sample", "it is of the decision log, which is off: turn it on with --decision-log")
 	if c.on() {
 		check(c.Queue > 0, "decision-log-queue", "it is a number above zero")
 		check(c.QueueBytes > 0, "decision-log-queue-bytes", "it is a number above zero")

@@ -31,11 +31,11 @@ type queue struct {
 
 	mu sync.Mutex
 	// batches are full, the oldest first; latest is the one that is being filled.
-	batches [][]sdklog.Record
-	latest  []sdklog.Record
+	batches []batch
+	latest  batch
 	// held is the number of records of both and of the batch that is being exported, with the
-	// places that are reserved.
-	held int
+	// places that are reserved; minor is how many of them are for minor records.
+	held, minor int
 	// spare is the memory of a batch that was exported.
 	spare  []sdklog.Record
 	closed bool
@@ -48,6 +48,12 @@ type queue struct {
 	// work ends when there is no more time at shutdown.
 	work    context.Context
 	endWork context.CancelFunc
+}
+
+// batch is records that are exported together, and how many of them are minor.
+type batch struct {
+	records []sdklog.Record
+	minor   int
 }
 
 // bounds are those of a queue.
@@ -108,7 +114,7 @@ func (q *queue) Enabled(context.Context, sdklog.EnabledParameters) bool { return
 
 // OnEmit takes a record, or drops it. It never waits for an export.
 func (q *queue) OnEmit(ctx context.Context, r *sdklog.Record) error {
-	switch ready, dropped := q.put(r, isReserved(ctx)); {
+	switch ready, dropped := q.put(r, reservationOf(ctx)); {
 	case dropped != "":
 		q.drops.add(dropped, 1)
 	case ready:
@@ -122,53 +128,58 @@ func (q *queue) OnEmit(ctx context.Context, r *sdklog.Record) error {
 
 // put reports whether there is a full batch, or why the record was dropped. One whose place is
 // reserved has it.
-func (q *queue) put(r *sdklog.Record, reserved bool) (ready bool, dropped dropReason) {
+func (q *queue) put(r *sdklog.Record, reserved reservation) (ready bool, dropped dropReason) {
+	minor := reserved == minorPlace
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if reserved {
-		q.held--
+	if reserved != noPlace {
+		q.hold(-1, minor)
 	}
 	switch {
 	case q.closed:
 		return false, dropShutdown
 	case q.held >= q.size:
 		return false, dropQueueFull
-	case q.latest == nil:
-		q.latest, q.spare = q.spare, nil
+	case q.latest.records == nil:
+		q.latest.records, q.spare = q.spare, nil
 	}
-	if q.latest == nil {
-		q.latest = make([]sdklog.Record, 0, q.batch)
+	if q.latest.records == nil {
+		q.latest.records = make([]sdklog.Record, 0, q.batch)
 	}
-	q.latest = append(q.latest, *r) // not a clone: the SDK made it for this call
-	q.held++
-	if len(q.latest) == q.batch {
+	q.latest.records = append(q.latest.records, *r) // not a clone: the SDK made it for this call
+	if minor {
+		q.latest.minor++
+	}
+	q.hold(1, minor)
+	if len(q.latest.records) == q.batch {
 		q.batches = append(q.batches, q.latest)
-		q.latest = nil
+		q.latest = batch{}
 	}
 	return len(q.batches) > 0, ""
 }
 
 // take returns the oldest full batch, or else what there is of the latest if that is
-// wanted; nil if there is none.
-func (q *queue) take(latest bool) (batch []sdklog.Record) {
+// wanted; one without records if there is none.
+func (q *queue) take(latest bool) (b batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.batches) > 0 {
-		batch, q.batches = q.batches[0], q.batches[1:]
+		b, q.batches = q.batches[0], q.batches[1:]
 	} else if latest {
-		batch, q.latest = q.latest, nil
+		b, q.latest = q.latest, batch{}
 	}
-	return batch
+	return b
 }
 
 // exported forgets a batch.
-func (q *queue) exported(batch []sdklog.Record) {
-	n := len(batch)
-	clear(batch)
+func (q *queue) exported(b batch) {
+	n := len(b.records)
+	clear(b.records)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.held -= n
-	q.spare = batch[:0]
+	q.minor -= b.minor
+	q.spare = b.records[:0]
 }
 
 // waiting returns the number of records that are held.
@@ -206,10 +217,10 @@ func (q *queue) run() {
 
 // export exports what waits; the latest batch, which is not full, only if that is wanted.
 func (q *queue) export(latest bool) {
-	for batch := q.take(latest); batch != nil; batch = q.take(latest) {
-		part := len(batch) < q.batch
-		q.deliver(batch)
-		q.exported(batch)
+	for b := q.take(latest); b.records != nil; b = q.take(latest) {
+		part := len(b.records) < q.batch
+		q.deliver(b.records)
+		q.exported(b)
 		if part {
 			return
 		}

@@ -171,7 +171,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource, cl
 	t.Meters = provider
 	// OpenMetrics is offered for the sake of exemplars: the SDK keeps those of sampled
 	// spans, of which there are none unless traces are exported.
-	t.Page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	t.Page = oneAtATime(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	return nil
 }
 

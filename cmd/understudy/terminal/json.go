@@ -16,11 +16,33 @@ func WriteJSON(w io.Writer, m proto.Message) error {
 	if err != nil {
 		return err
 	}
+	return writeIndented(w, text)
+}
+
+// WriteJSONWith is WriteJSON with one more field, which the message does not have, at its
+// beginning.
+func WriteJSONWith(w io.Writer, m proto.Message, name, value string) error {
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	field, err := json.Marshal(map[string]string{name: value})
+	if err != nil {
+		return err
+	}
+	if rest := bytes.TrimPrefix(text, []byte("{")); !bytes.Equal(rest, []byte("}")) {
+		field = append(append(field[:len(field)-1], ','), rest...)
+	}
+	return writeIndented(w, field)
+}
+
+// writeIndented writes JSON with an indent and a line break behind it.
+func writeIndented(w io.Writer, text []byte) error {
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {
 		return err
 	}
 	out.WriteByte('\n')
-	_, err = w.Write(out.Bytes())
+	_, err := w.Write(out.Bytes())
 	return err
 }

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"understudy/admin/authentication/tokens"
 )
 
 // maxTokenFile bounds a file with a token, in bytes: it goes into a header.
@@ -37,15 +39,31 @@ func (f Files) Read() ([]string, error) {
 }
 
 // Read returns the token in a file, without the space around it. Its errors name the
-// file and quote nothing of it.
+// file and quote nothing of it. A file that others can read or write is refused
+// ([tokens.CheckMode]).
 //
 // That nothing is quoted matters: the error is logged, and a file of another secret may
 // have been named by mistake.
 func Read(path string) (string, error) {
-	content, err := readBounded(path)
-	if err != nil {
-		return "", fmt.Errorf("%w; name a file that this process may read", err)
+	token, exposed, err := ReadExposed(path)
+	if err == nil && exposed != nil {
+		return "", exposed
 	}
+	return token, err
+}
+
+// ReadExposed is Read of a file that others may be able to read or write, which exposed says.
+func ReadExposed(path string) (token string, exposed, err error) {
+	content, exposed, err := readBounded(path)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w; name a file that this process may read", err)
+	}
+	token, err = parse(path, content)
+	return token, exposed, err
+}
+
+// parse returns the token that is the content of a file.
+func parse(path string, content []byte) (string, error) {
 	if len(content) > maxTokenFile {
 		return "", fmt.Errorf("%s: it has more than %d bytes; it holds one token", path, maxTokenFile)
 	}
@@ -57,13 +75,14 @@ func Read(path string) (string, error) {
 }
 
 // readBounded returns a file's content, a byte more than the bound if it is larger.
-func readBounded(path string) (content []byte, err error) {
+func readBounded(path string) (content []byte, exposed, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = file.Close() }()
-	return io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+	content, err = io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+	return content, tokens.CheckMode(file), err
 }
 
 // Fits reports whether a text is what every client can send as a header's value, and every
