@@ -10,7 +10,7 @@ CPUS    = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BESIDE  = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2)
 LONGEST = ./cmd/understudy ./admin ./admin/redisstore ./authz/evidence
 
-.PHONY: help build demo recording test test-envoy test-proxies test-browser test-clients race lint generate fuzz bench clean
+.PHONY: help build demo recording test test-envoy test-proxies test-browser test-clients race lint generate fuzz soak bench clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ generate: ## Generate admin/v1 and authz/evidence/v1 anew from their protos
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)
 	@.ci/fuzz $(or $(FUZZTIME),10s)
+
+soak: ## Compare random policies with OPA's decisions for a long while (SOAK=1h)
+	go test ./rego -run '^TestTheEvaluatorIsRego$$' -count=1 -timeout 0 -v -soak $(or $(SOAK),1h)
 
 bench: ## Measure the cost of a check, in two minutes; BENCH='--policy rbac' for less
 	@go -C cmd/authzbench build -o ../../bin/authzbench .

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -186,13 +185,9 @@ func TestUnderstudyIsASidecar(t *testing.T) {
 		c.LivenessProbe == nil || c.LivenessProbe.HTTPGet.Path != "/healthz" {
 		t.Error("the probes are not /readyz, /readyz and /healthz")
 	}
-	known := variables(t)
-	for _, e := range c.Env {
-		if strings.HasPrefix(e.Name, "UNDERSTUDY_") && !known[e.Name] {
-			t.Errorf("%s is no flag of serve", e.Name)
-		}
-		if e.Name == "UNDERSTUDY_ADMIN_ADDR" || e.Name == "UNDERSTUDY_ALLOW_UNAUTHENTICATED_ADMIN" {
-			t.Errorf("%s: the admin API has no authentication and has to stay in the Pod", e.Name)
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+		if probe.HTTPGet.Port.StrVal != "health" {
+			t.Errorf("a probe asks the port %v, want health", probe.HTTPGet.Port)
 		}
 	}
 	aliases := m.deployment.Spec.Template.Spec.HostAliases

@@ -78,7 +78,7 @@ func TestGitHubWorkflow(t *testing.T) {
 	for _, name := range []string{"decisions", "comment"} {
 		parses(t, scripts[name])
 	}
-	replays(t, "BASE", "set -e\n"+scripts["replay"])
+	failsForEach(t, "BASE", "set -e\n"+scripts["replay"])
 }
 
 // TestGitLabJob runs the script of the job but for the download.
@@ -90,7 +90,7 @@ func TestGitLabJob(t *testing.T) {
 		t.Fatalf("the job is %+v; want three commands and one rule", job)
 	}
 	parses(t, strings.Join(append(job.Script, job.AfterScript...), "\n"))
-	replays(t, "CI_MERGE_REQUEST_DIFF_BASE_SHA", "set -e\n"+strings.Join(job.Script[1:], "\n"))
+	failsForEach(t, "CI_MERGE_REQUEST_DIFF_BASE_SHA", "set -e\n"+strings.Join(job.Script[1:], "\n"))
 }
 
 // parses holds a script against the shell.
@@ -101,13 +101,22 @@ func parses(t *testing.T, script string) {
 	}
 }
 
-// replays runs a script in a repository of a policy and a change of it. It has to fail, since
-// the change denies, and leave the report.
-func replays(t *testing.T, base, script string) {
+// failsForEach holds a script to fail for a change that locks somebody out, and for one that
+// lets somebody in.
+func failsForEach(t *testing.T, base, script string) {
 	t.Helper()
-	folder := t.TempDir()
 	binary := filepath.Join(t.TempDir(), "understudy")
 	command(t, "..", nil, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/understudy")
+	for method, want := range map[string]string{"GET": "1 would be newly denied", "POST": "1 would be newly allowed"} {
+		replays(t, binary, base, script, method, want)
+	}
+}
+
+// replays runs a script in a repository of a policy that allows GET and a change of it that
+// allows POST instead, on one decision about a method. It has to fail, and leave the report.
+func replays(t *testing.T, binary, base, script, method, want string) {
+	t.Helper()
+	folder := t.TempDir()
 	git := func(args ...string) string {
 		return command(t, folder, nil, "git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
 	}
@@ -116,18 +125,18 @@ func replays(t *testing.T, base, script string) {
 	git("add", ".")
 	git("commit", "--quiet", "--message", "live")
 	sha := strings.TrimSpace(git("rev-parse", "HEAD"))
-	write(t, folder, "policy/authz.rego", "package envoy.authz\ndefault allow := false\nallow if input.attributes.request.http.method == \"HEAD\"\n")
-	write(t, folder, "decisions.log", `{"decision_id":"1","path":"envoy/authz/allow","timestamp":"2026-05-04T03:02:01Z","result":true,`+
-		`"input":{"attributes":{"request":{"http":{"method":"GET","path":"/a","headers":{}}}},"parsed_path":["a"],"parsed_query":{}}}`+"\n")
+	write(t, folder, "policy/authz.rego", "package envoy.authz\ndefault allow := false\nallow if input.attributes.request.http.method == \"POST\"\n")
+	write(t, folder, "decisions.log", `{"decision_id":"1","path":"envoy/authz/allow","timestamp":"2026-05-04T03:02:01Z",`+
+		`"input":{"attributes":{"request":{"http":{"method":"`+method+`","path":"/a","headers":{}}}},"parsed_path":["a"],"parsed_query":{}}}`+"\n")
 	run := exec.CommandContext(t.Context(), "sh", "-c", script)
 	run.Dir, run.Env = folder, append(os.Environ(), "UNDERSTUDY="+binary, base+"="+sha)
 	out, err := run.CombinedOutput()
 	if err == nil {
-		t.Errorf("the script does not fail, though a request is newly denied: %s", out)
+		t.Errorf("the script does not fail, though %s: %s", want, out)
 	}
 	report, err := os.ReadFile(filepath.Join(folder, "impact.md"))
-	if err != nil || !strings.Contains(string(report), "1 would be newly denied") {
-		t.Errorf("the report is %q (%v); want the request that is newly denied; the script said %s", report, err, out)
+	if err != nil || !strings.Contains(string(report), want) {
+		t.Errorf("the report is %q (%v); want %q; the script said %s", report, err, want, out)
 	}
 }
 

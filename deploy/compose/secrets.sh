@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes what deploy/compose/access.yaml needs in deploy/compose/secrets, with openssl: an
-# authority, the certificate of the admin API, that of an operator, the users of Redis with
-# passwords, and these passwords for compose. It is for one machine: an authority for more
+# authority, the certificate of the admin API, that of an operator, and the users of Redis with
+# a file for the password of each. It is for one machine: an authority for more
 # keeps its key elsewhere. What is there stays; remove the folder to begin anew.
 set -eu
 cd "$(dirname "$0")"
@@ -28,7 +28,9 @@ extendedKeyUsage=serverAuth'
 signed operator 'extendedKeyUsage=clientAuth'
 chmod 600 operator.key
 
-control=$(openssl rand -hex 32) sidecar=$(openssl rand -hex 32)
-sed -e "s/CONTROL_PASSWORD/$control/" -e "s/SIDECAR_PASSWORD/$sidecar/" ../../redis/users.conf >users.conf
-printf 'CONTROL_PASSWORD=%s\nSIDECAR_PASSWORD=%s\n' "$control" "$sidecar" >passwords.env
-chmod 600 passwords.env
+openssl rand -hex 32 >control.password
+openssl rand -hex 32 >sidecar.password
+openssl rand -hex 32 >operator.password
+chmod 600 operator.password
+sed -e "s/CONTROL_PASSWORD/$(cat control.password)/" -e "s/SIDECAR_PASSWORD/$(cat sidecar.password)/" \
+  -e "s/OPERATOR_PASSWORD/$(cat operator.password)/" ../../redis/users.conf >users.conf

@@ -34,6 +34,26 @@ test_roles[name] if {
 	decision.allowed == want
 }
 
+# A claim of another type than the policy expects is no reason to let anybody in.
+test_claims_of_other_types_are_denied[name] if {
+	some name, wrong in {
+		"an exp that is a text": {"exp": "never"},
+		"an exp that is a list": {"exp": [99999999999]},
+		"a sub that is a number": {"sub": 7},
+		"roles that are an object": {"roles": {"role": "customer"}},
+	}
+	decision := authz.allow with input as request("GET", "/api/orders/7")
+		with authz.claims as object.union({"sub": "ann", "roles": ["customer"], "exp": 99999999999}, wrong)
+	not decision.allowed
+}
+
+test_a_plan_of_another_type_is_no_header if {
+	decision := authz.allow with input as request("GET", "/api/orders/7")
+		with authz.claims as {"sub": "ann", "roles": ["customer"], "exp": 99999999999, "plan": 7}
+	decision.allowed
+	decision.headers == {"x-user": "ann"}
+}
+
 request(method, path) := {
 	"parsed_path": split(trim_left(path, "/"), "/"),
 	"attributes": {"request": {"http": {"method": method, "path": path, "headers": {}}}},
