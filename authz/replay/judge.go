@@ -165,7 +165,6 @@ func (w *worker) decide(ctx context.Context, j *judgement) {
 	timeless := j.request.Time.IsZero()
 	if timeless {
 		j.request.Time = w.began
-		// A cached decision does not say how long it is valid.
 		j.live = w.live.compiled.Decide(ctx, j.request, w.conditions())
 		j.candidate = w.candidate.compiled.Decide(ctx, j.request, w.conditions())
 	} else {
@@ -176,7 +175,7 @@ func (w *worker) decide(ctx context.Context, j *judgement) {
 	case unanswered(j.live) || unanswered(j.candidate):
 		j.skipped = skipService
 		return
-	case timeless && (j.live.ValidUntil().Before(authz.Forever) || j.candidate.ValidUntil().Before(authz.Forever)):
+	case timeless && (j.live.Timed() || j.candidate.Timed()):
 		j.skipped = skipTime
 		return
 	}
