@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
