@@ -186,15 +186,12 @@ func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 // decideBy returns the decision of a side on an entry, and adds what the entry lacks of that which the side
 // asked for.
 func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []lostField, timeless bool) authz.Decision {
-	r, seen := j.request, (*watch)(nil)
-	if len(lost) > 0 {
-		seen = &watch{lost: lost}
-		r = watched(r, j.entry.Input, seen)
+	if len(lost) == 0 {
+		return s.decide(ctx, j.request, w.conditions(), timeless)
 	}
-	d := s.decide(ctx, r, w.conditions(), timeless)
-	if seen != nil {
-		j.lacks = append(j.lacks, seen.missing(s)...)
-	}
+	asked := &watch{side: s, lost: lost}
+	d := s.decide(ctx, watched(j.request, j.entry.Input, asked), w.conditions(), timeless)
+	j.lacks = append(j.lacks, asked.missing()...)
 	return d
 }
 

@@ -16,6 +16,8 @@ type lostField struct {
 	// path are the names that lead to it, for messages.
 	path  []string
 	steps []step
+	// place are those up to the first that may be meant in several ways, or is a position.
+	place []string
 	// erased says that it was taken out: in an array all behind it have moved up.
 	erased bool
 }
@@ -30,20 +32,28 @@ type step struct {
 }
 
 func newLostField(path []string, erased bool) lostField {
-	f := lostField{path: slices.Clone(path), erased: erased}
+	f := lostField{path: slices.Clone(path), erased: erased, place: path}
 	for i, text := range path {
-		f.path[i] = unescaper.Replace(text)
-		s := step{names: []string{f.path[i], text}, position: -1}
-		if decoded, err := url.PathUnescape(f.path[i]); err == nil {
-			s.names = append(s.names, decoded)
+		s := newStep(text)
+		f.path[i], f.steps = s.names[0], append(f.steps, s)
+		if i < len(f.place) && (len(s.names) > 1 || s.position >= 0) {
+			f.place = path[:i]
 		}
-		s.names = slices.Compact(s.names)
-		if n, err := strconv.Atoi(text); err == nil {
-			s.position = n
-		}
-		f.steps = append(f.steps, s)
 	}
 	return f
+}
+
+func newStep(text string) step {
+	name := unescaper.Replace(text)
+	s := step{names: []string{name, text}, position: -1}
+	if decoded, err := url.PathUnescape(name); err == nil {
+		s.names = append(s.names, decoded)
+	}
+	s.names = slices.Compact(s.names)
+	if n, err := strconv.Atoi(text); err == nil {
+		s.position = n
+	}
+	return s
 }
 
 // unescaper takes back the escapes of RFC 6901.
@@ -96,6 +106,7 @@ func (f *lostField) has(path []string) bool {
 // watch notes which of the fields that an entry lost a policy asks for, to decide on it. It is used by one
 // goroutine. A nil one watches nothing.
 type watch struct {
+	side *side
 	lost []lostField
 	// asked :: index of a field → whether it was asked for; nil if none was.
 	asked []bool
@@ -113,13 +124,15 @@ func (w *watch) at(path *rego.Path) {
 	}
 }
 
-// whole notes that the input was asked for as a whole.
+// whole notes that OPA was given all of the input: it may have read whatever the policy's text names.
 func (w *watch) whole() {
 	if w == nil {
 		return
 	}
 	for i := range w.lost {
-		w.note(i)
+		if w.side.compiled.MayRead(w.lost[i].place...) {
+			w.note(i)
+		}
 	}
 }
 
@@ -137,12 +150,12 @@ type missing struct {
 	path  []string
 }
 
-// missing returns the fields that a side has asked for.
-func (w *watch) missing(s *side) (out []missing) {
+// missing returns the fields that were asked for.
+func (w *watch) missing() (out []missing) {
 	for i, asked := range w.asked {
 		if asked {
 			path := w.lost[i].path
-			out = append(out, missing{s, fieldOf(path), path})
+			out = append(out, missing{w.side, fieldOf(path), path})
 		}
 	}
 	return out
