@@ -97,21 +97,17 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
 	}
-	policy := &Policy{cacheable: true, deterministic: true, program: program, exempted: newExemptions(p.GetExemptedProjects())}
-	reads := &rego.Reads{}
+	policy := &Policy{deterministic: true, program: program, exempted: newExemptions(p.GetExemptedProjects())}
 	for i, r := range p.GetRules() {
 		f := filterKinds[kindOf(r)].new(program, r)
 		policy.rules = append(policy.rules, rule{ruleID(i, r), rulePath(r), f})
-		policy.cacheable = policy.cacheable && f.cacheable()
 		policy.deterministic = policy.deterministic && f.deterministic()
 		if callsService(f) {
 			policy.services++
 		}
-		reads = reads.Union(f.reads())
 	}
-	policy.reads = NewReadSet(reads)
 	for _, place := range bodyPlaces {
-		if reads.Child(place) != nil {
+		if policy.MayRead(place) {
 			policy.required = append(policy.required, place)
 		}
 	}

@@ -1,13 +1,12 @@
 package authz
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"understudy/authz/diagnostics"
+	"understudy/rego"
 )
 
 // Verdict is the outcome of a decision.
@@ -126,8 +125,9 @@ type Decision struct {
 	// failure: the field may have a meaning of the policy's own.
 	LabelsIgnored bool
 
-	// validUntil: see ValidUntil.
-	validUntil time.Time
+	// leaf and timed: see Leaf and Timed.
+	leaf  Leaf
+	timed bool
 	// exempt: see Exempt.
 	exempt bool
 	// rulePath: see RulePath.
@@ -164,14 +164,28 @@ func (d *Decision) addEarlier(labels []Label, ignored bool) {
 	}
 }
 
-// ValidUntil is the first moment at which the decision may be another one for the same
-// projected input. It is not after the request's own time if that is not known: then the
-// decision is right for its request alone.
-func (d Decision) ValidUntil() time.Time { return d.validUntil }
+// Leaf names requests of which evaluations by one policy have learned the same, so that they are decided
+// alike, for the same reasons. Those of two policies have nothing to do with each other, nor have those that
+// two processes give.
+type Leaf = rego.Answer
 
-// WithValidUntil returns the decision with another validity: for who made it elsewhere.
-func (d Decision) WithValidUntil(t time.Time) Decision {
-	d.validUntil = t
+// Leaf is the leaf of the request that was decided. It is zero if that is not known, as for decisions that
+// cannot be cached.
+func (d Decision) Leaf() Leaf { return d.leaf }
+
+// WithLeaf returns the decision with the leaf of its request: for who knows it.
+func (d Decision) WithLeaf(l Leaf) Decision {
+	d.leaf = l
+	return d
+}
+
+// Timed reports whether the decision depends on the time of the request: the policy has looked at the
+// clock, or may have.
+func (d Decision) Timed() bool { return d.timed }
+
+// WithTimed returns the decision with what Timed says: for who made it elsewhere.
+func (d Decision) WithTimed(timed bool) Decision {
+	d.timed = timed
 	return d
 }
 
@@ -273,9 +287,6 @@ func (d Decision) Result() string {
 	}
 	return "ERROR"
 }
-
-// Forever is the ValidUntil of a decision that changes only with its input.
-var Forever = time.Unix(0, math.MaxInt64)
 
 // Lasting reports whether a decision with this failure would be the same again, because
 // policy and input alone make it: so it is for none.

@@ -17,11 +17,8 @@ type filter interface {
 	// check decides a request by what it reads of its input. It has no effect here that
 	// anyone else can see: an experiment is decided by the same call.
 	check(ctx context.Context, q question) Decision
-	// reads is what check may read of the input.
-	reads() *rego.Reads
-	// cacheable reports whether the decision is a function of what is read, up to the
-	// moment that it says.
-	cacheable() bool
+	// mayRead reports whether check may read something at, above or below a place of the input.
+	mayRead(place ...string) bool
 	// recordable reports whether the decision on Envoy's checks follows from what is asked of the request.
 	recordable() bool
 	// deterministic reports whether the decision is always the same about the same
@@ -79,4 +76,4 @@ func checkFilter(field string, r *adminpb.PolicyRule) []Violation {
 }
 
 // pass is the decision of a filter that is no Rego: it has nothing to add.
-var pass = Decision{Verdict: Allow, Plain: true, Value: true, validUntil: Forever}
+var pass = Decision{Verdict: Allow, Plain: true, Value: true}

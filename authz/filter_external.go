@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/rego"
@@ -110,20 +109,15 @@ func callsService(f filter) bool {
 	return ok && e.endpoints != nil
 }
 
-// reads are the attributes if there is a service: they are what it is sent of a check.
-func (f externalFilter) reads() *rego.Reads {
-	if f.endpoints == nil {
-		return &rego.Reads{}
-	}
-	return rego.ReadsAt("attributes")
+// mayRead is so of the attributes if there is a service: they are what it is sent of a check.
+func (f externalFilter) mayRead(place ...string) bool {
+	return f.endpoints != nil && (len(place) == 0 || place[0] == "attributes")
 }
 
-// cacheable is false if there is a service: it may answer otherwise each time.
-func (f externalFilter) cacheable() bool { return f.endpoints == nil }
+// recordable is false if there is a service: it may answer otherwise each time.
+func (f externalFilter) recordable() bool { return f.endpoints == nil }
 
-func (f externalFilter) deterministic() bool { return f.cacheable() }
-
-func (f externalFilter) recordable() bool { return f.cacheable() }
+func (f externalFilter) deterministic() bool { return f.endpoints == nil }
 
 func (f externalFilter) check(ctx context.Context, q question) Decision {
 	// A service that is notified of an end may refund it: an experiment must not.
@@ -158,8 +152,6 @@ func (f externalFilter) decision(r ServiceReply) Decision {
 	case !f.allowOnError:
 		d = Failed(FailureExternal, "The external service gave no decision.")
 	}
-	// The next reply may be another one.
-	d.validUntil = time.Time{}
 	return d
 }
 

@@ -37,15 +37,13 @@ func lengthProblems(field string, r *adminpb.PolicyRule) []Violation {
 	return nil
 }
 
-// reads is nothing: a reservation's length is not read from the input document.
-func (lengthFilter) reads() *rego.Reads { return &rego.Reads{} }
-
-// cacheable is true: without a reservation the filter always passes, and about a
-// reservation nothing is cached.
-func (lengthFilter) cacheable() bool { return true }
+// mayRead is false: a reservation's length is not read from the input document.
+func (lengthFilter) mayRead(...string) bool { return false }
 
 func (lengthFilter) deterministic() bool { return true }
 
+// recordable is true: without a reservation the filter always passes, and about a reservation nothing is
+// cached.
 func (lengthFilter) recordable() bool { return true }
 
 func (f lengthFilter) check(_ context.Context, q question) Decision {

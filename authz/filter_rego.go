@@ -48,9 +48,7 @@ func regoPaths(rules []*adminpb.PolicyRule) []string {
 	return out
 }
 
-func (f regoFilter) reads() *rego.Reads { return f.program.Reads(f.path) }
-
-func (f regoFilter) cacheable() bool { return f.program.Cacheable(f.path) }
+func (f regoFilter) mayRead(place ...string) bool { return f.program.MayRead(f.path, place...) }
 
 func (f regoFilter) deterministic() bool { return f.program.Deterministic(f.path) }
 
@@ -64,9 +62,7 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 			return Unreadable(unreadable.Err)
 		}
 		if !errors.Is(err, rego.ErrUndecided) {
-			d := f.decision(result, err, q.pace)
-			d.validUntil = result.ValidUntil
-			return d
+			return f.decision(result, err, q.pace)
 		}
 	}
 	document, err := f.document(q)
@@ -74,16 +70,11 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 		return Unreadable(err)
 	}
 	eval := f.program.Eval
-	switch {
-	case q.Plain:
-		eval = f.program.EvalPlain
-	case q.asks != nil:
+	if q.Plain || q.asks != nil {
 		eval = f.program.Interpret
 	}
 	result, err := eval(ctx, f.path, document, q.request.Time)
-	d := f.decision(result, err, q.pace)
-	d.validUntil = result.ValidUntil
-	return d
+	return f.decision(result, err, q.pace)
 }
 
 // document returns the whole input, without what is read of the body if no rule reads that.
@@ -91,10 +82,10 @@ func (f regoFilter) document(q question) (rego.Input, error) {
 	if q.unreadable != nil {
 		return rego.Input{}, q.unreadable
 	}
-	if q.asks == nil || q.request.WithoutBody == nil || len(q.required) > 0 {
+	if q.asks == nil {
 		return q.input(q.Reading)
 	}
-	return q.request.WithoutBody(q.Reading, nil)
+	return q.request.inputFor(q.Reading, len(q.required) > 0)
 }
 
 // ask evaluates the rule by what it asks the request.
@@ -123,7 +114,7 @@ func (f regoFilter) decision(result rego.Result, err error, p Pace) Decision {
 		return Failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.")
 	}
 	d := parseResult(result.Value)
-	d.Value = result.Value
+	d.Value, d.timed = result.Value, result.Timed
 	return d
 }
 

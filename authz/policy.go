@@ -15,12 +15,8 @@ import (
 // what it decides never changes.
 type Policy struct {
 	rules []rule
-	// reads is what the chain can read of its input.
-	reads *ReadSet
 	// required are the places of what is read of the body, as far as a rule may read them.
 	required []string
-	// cacheable says that the chain's decision is a function of that.
-	cacheable bool
 	// deterministic says that the chain always decides alike about the same request.
 	deterministic bool
 	// distrusted is set when a decision was not the one that the whole input gives: no
@@ -115,22 +111,20 @@ func (p *Policy) run(ctx context.Context, q question) (d Decision) {
 			d = Failed(FailurePanic, "The evaluation panicked.")
 		}
 	}()
-	passed := Decision{Verdict: Allow, Plain: true, validUntil: Forever}
+	passed := Decision{Verdict: Allow, Plain: true}
 	for _, rule := range p.rules {
 		asked = rule.id
 		d := rule.filter.check(ctx, q)
 		q.leave()
 		d.rulePath = rule.path
-		if passed.validUntil.Before(d.validUntil) {
-			d.validUntil = passed.validUntil
-		}
+		d.timed = d.timed || passed.timed
 		if d.Verdict == Deny {
 			d.Rule = rule.id
 			d.addEarlier(passed.Labels, passed.LabelsIgnored)
 			return d
 		}
 		passed.add(d)
-		passed.validUntil, passed.rulePath = d.validUntil, d.rulePath
+		passed.timed, passed.rulePath = d.timed, d.rulePath
 	}
 	return passed
 }
@@ -155,12 +149,18 @@ func (d *Decision) add(next Decision) {
 	}
 }
 
-// Reads is what the chain can read of its input.
-func (p *Policy) Reads() *ReadSet { return p.reads }
+// MayRead reports whether the chain may read something at, above or below a place of the input. It may
+// say yes too often.
+func (p *Policy) MayRead(place ...string) bool {
+	return !p.NoOp() && slices.ContainsFunc(p.rules, func(r rule) bool { return r.filter.mayRead(place...) })
+}
 
-// Cacheable reports whether the chain's decision is a function of what it reads, up to
-// the moment that the decision names, and less of the input than the whole.
-func (p *Policy) Cacheable() bool { return p.cacheable && !p.NoOp() && !p.reads.Whole() }
+// MayReadBody reports whether the chain may read the body of an HTTP request: as it was sent, or what is
+// read of it.
+func (p *Policy) MayReadBody() bool {
+	return p.MayRead("parsed_body") || p.MayRead("truncated_body") ||
+		p.MayRead("attributes", "request", "http", "body") || p.MayRead("attributes", "request", "http", "rawBody")
+}
 
 // Services is the number of rules that ask an external service.
 func (p *Policy) Services() int {
@@ -211,7 +211,6 @@ func (p *Policy) notify(ctx context.Context, q question) Decision {
 		}
 	}
 	d := pass
-	d.validUntil = time.Time{} // the next end is another one
 	if !p.NoOp() {
 		d.rulePath = p.rules[len(p.rules)-1].path
 	}
@@ -229,12 +228,10 @@ func (r rule) notify(ctx context.Context, q question) (d Decision) {
 	return r.filter.check(ctx, q)
 }
 
-// Facts are what is known of a compiled policy without asking it.
+// Facts are what are known of a compiled policy without asking it.
 type Facts struct {
-	// Reads is what the chain can read of its input.
-	Reads *rego.Reads
-	// Cacheable says that the decision is a function of that, up to a moment that it names.
-	Cacheable bool
+	// ReadsBody says that the chain may read the body of a request.
+	ReadsBody bool
 	// Deterministic says that the chain always decides alike about the same request.
 	Deterministic bool
 	// Services is the number of rules that call an external service.
@@ -246,7 +243,7 @@ type Facts struct {
 // Facts returns the facts of the policy.
 func (p *Policy) Facts() Facts {
 	if p.NoOp() {
-		return Facts{Reads: &rego.Reads{}, Cacheable: true, Deterministic: true, NoRules: true}
+		return Facts{Deterministic: true, NoRules: true}
 	}
-	return Facts{Reads: p.reads.Reads, Cacheable: p.cacheable, Deterministic: p.deterministic, Services: p.services}
+	return Facts{ReadsBody: p.MayReadBody(), Deterministic: p.deterministic, Services: p.services}
 }

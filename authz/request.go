@@ -2,7 +2,6 @@ package authz
 
 import (
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -60,13 +59,9 @@ type Request struct {
 	// Source makes the input document, anew at each call. Policies share the one of Input. A
 	// *BadRequest error is answered with 400.
 	Source func(*Reading) (rego.Input, error)
-	// WithoutBody makes the input document without what is read of the body. With a set it is
-	// without the body as it was sent as well, and with what the set names of either. Nil means
-	// that there is no other than that of Source.
-	WithoutBody func(reading *Reading, set *ReadSet) (rego.Input, error)
-	// Projector makes what a policy reads of the input document, without the rest. It
-	// is nil if there is only the whole.
-	Projector Projector
+	// WithoutBody makes the input document without what is read of the body. Nil means that there is no
+	// other than that of Source.
+	WithoutBody func(*Reading) (rego.Input, error)
 	// Parts makes the request as it is asked for part by part, within what reading may cost; nil if it is
 	// there as a document alone.
 	Parts func(*Reading) (rego.Request, error)
@@ -83,11 +78,6 @@ type Request struct {
 	// parsed is about the memory that was taken for what is read of the body, in bytes.
 	parsed atomic.Int64
 
-	projecting sync.Mutex
-	// projected is what the policies that were asked so far read. Most read the same.
-	projected []*projection
-	// room is for the first of them: mostly there is no other.
-	room [1]*projection
 	// replies are those of the external services that were asked about the request.
 	replies replies
 }
@@ -110,6 +100,14 @@ func (r *Request) Input(reading *Reading) (rego.Input, error) {
 	return r.input.once(func() (rego.Input, error) { return r.Source(reading) })
 }
 
+// inputFor returns the input document for who reads what is read of the body, or does not.
+func (r *Request) inputFor(reading *Reading, body bool) (rego.Input, error) {
+	if body || r.WithoutBody == nil {
+		return r.Input(reading)
+	}
+	return r.WithoutBody(reading)
+}
+
 // Sent is what a front has made a request of. It is safe for concurrent use.
 type Sent interface {
 	// Reread returns a function that makes the request again, without ID, Time and Span. The
@@ -119,9 +117,8 @@ type Sent interface {
 	// BodySize is the size of the body as it was sent, in bytes.
 	BodySize() int
 	// CheckRequest is the CheckRequest that was sent, as its bytes, of which another reader makes
-	// the same request; empty if it was none. A large body may be left out if a set takes
-	// nothing of it: nil is the set of everything.
-	CheckRequest(set *ReadSet) string
+	// the same request; empty if it was none. A large body may be left out for who does not read it.
+	CheckRequest(body bool) string
 }
 
 // Kept is what it takes to decide a request once more, later and by another policy: at its

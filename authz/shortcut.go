@@ -61,13 +61,19 @@ func SameDecision(a, b Decision) bool {
 		slices.Equal(a.Labels, b.Labels) && a.LabelsIgnored == b.LabelsIgnored
 }
 
-// Blame finds the rule that decides otherwise by shortcut than from the whole input, with its
-// Rego path, which is empty for a filter of another kind. Two requests stand for one: narrow
-// has no more than the policy reads of whole. The rule is empty if there is none.
-func (p *Policy) Blame(ctx context.Context, whole, narrow *Request) (rule, path string) {
+// Blame finds the rule that decides otherwise by shortcut than OPA does from the whole input, with its Rego
+// path, which is empty for a filter of another kind. Two requests stand for one: OPA decides the first. The
+// rule is empty if there is none.
+func (p *Policy) Blame(ctx context.Context, first, second *Request, reading *Reading) (rule, path string) {
+	asks, err := p.Ask(ctx, second, reading, false)
+	if err != nil {
+		return "", ""
+	}
+	defer asks.End()
+	shortcut := question{Conditions: Conditions{Shadow: true, Reading: reading}, request: second, input: second.Input, asks: asks, required: p.required}
 	for _, r := range p.rules {
-		plain := r.filter.check(ctx, question{Conditions: Conditions{Shadow: true, Plain: true}, request: whole, input: whole.Input})
-		quick := r.filter.check(ctx, question{Conditions: Conditions{Shadow: true}, request: narrow, input: narrow.Input})
+		plain := r.filter.check(ctx, question{Conditions: Conditions{Shadow: true, Plain: true}, request: first, input: first.Input})
+		quick := r.filter.check(ctx, shortcut)
 		if !SameDecision(quick, plain) {
 			return r.id, r.path
 		}

@@ -10,7 +10,6 @@ import (
 
 	"understudy/rego/compile"
 	"understudy/rego/evaluator"
-	"understudy/rego/instrument"
 	"understudy/rego/opaque"
 )
 
@@ -66,9 +65,8 @@ func (a asked) At(p *Path) (*ast.Term, error) {
 // Asking is one evaluation of a request, or one look-up for it, by what it asks. It is used by one
 // goroutine, and ends with End.
 type Asking struct {
-	program  *Program
-	asks     *opaque.Evaluation
-	validity instrument.Validity
+	program *Program
+	asks    *opaque.Evaluation
 }
 
 // ErrUndecided says that an evaluation has to be made by OPA.
@@ -92,13 +90,11 @@ func (p *Program) AskDocument(ctx context.Context, input Input, now time.Time, r
 }
 
 func (p *Program) ask(ctx context.Context, source opaque.Source, now time.Time, record bool) *Asking {
-	a := &Asking{program: p, validity: instrument.Validity{Context: ctx, Now: now.UnixNano(), Until: instrument.Forever}}
-	a.asks = p.vocabulary.Begin(source, topdown.BuiltinContext{Context: &a.validity}, now.UnixNano(), record)
-	return a
+	return &Asking{p, p.vocabulary.Begin(source, topdown.BuiltinContext{Context: ctx}, now.UnixNano(), record)}
 }
 
 // Under lets the evaluation go on under another context.
-func (a *Asking) Under(ctx context.Context) { a.validity.Context = ctx }
+func (a *Asking) Under(ctx context.Context) { a.asks.Builtins.Context = ctx }
 
 // LookUp says that it is a look-up: an answer that would take long is an error.
 func (a *Asking) LookUp() { a.asks.LookUp() }
@@ -134,20 +130,19 @@ func (a *Asking) Eval(path string) (Result, error) {
 }
 
 func (a *Asking) eval(path string) (Result, error) {
-	q, ctx := a.program.queries[path], a.validity.Context
+	q, ctx := a.program.queries[path], a.asks.Builtins.Context
 	if q.compiled == nil {
 		return Result{}, ErrUndecided
 	}
 	if ctx.Err() != nil {
 		return Result{}, compile.Ended(ctx)
 	}
-	a.validity.Until = a.program.validAt(path, a.validity.Now)
 	a.asks.Builtins.Cancel = newCancel(ctx)
 	found, err := q.compiled.Eval(a.asks)
 	switch {
 	case err == nil:
 		result, err := resultOf(path, found)
-		result.ValidUntil = time.Unix(0, a.validity.Until)
+		result.Timed = a.asks.Timed()
 		return result, err
 	case errors.Is(err, ErrUndecided):
 		return Result{}, ErrUndecided

@@ -13,9 +13,7 @@ import (
 
 	"understudy/rego/bounds"
 	"understudy/rego/compile"
-	"understudy/rego/dependencies"
 	"understudy/rego/evaluator"
-	"understudy/rego/instrument"
 	"understudy/rego/opaque"
 )
 
@@ -26,8 +24,6 @@ type Program struct {
 	compiler *ast.Compiler
 	store    storage.Store
 	txn      storage.Transaction
-	// builtins :: name → the instrumented built-ins that stand in the modules.
-	builtins map[string]*topdown.Builtin
 	// queries :: path → how it is evaluated.
 	queries map[string]query
 	// vocabulary has what evaluations of the program can ask a request.
@@ -40,8 +36,8 @@ type query struct {
 	// it.
 	body ast.Body
 	ref  ast.Ref
-	// dependencies are what its value depends on.
-	dependencies dependencies.Dependencies
+	// reach is what its evaluations can come to.
+	reach *reach
 	// compiled evaluates it; nil if it can reach forms that the evaluator does not know, which
 	// are unsupported.
 	compiled    *evaluator.Query
@@ -51,16 +47,15 @@ type query struct {
 // value is the variable of a query that gets the rule's value.
 const value = ast.Var("value")
 
-func newQuery(ref ast.Ref, known *dependencies.Analysis) query {
-	return query{
-		body:         ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
-		ref:          ref,
-		dependencies: known.Of(ref),
+func newQuery(compiler *ast.Compiler, c *evaluator.Compiler, ref ast.Ref) query {
+	q := query{
+		body:  ast.NewBody(ast.Equality.Expr(ast.NewTerm(value), ast.NewTerm(ref))),
+		ref:   ref,
+		reach: reachOf(compiler, ref),
 	}
+	q.compiled, q.unsupported = c.Compile(ref)
+	return q
 }
-
-// Forever is the ValidUntil of a value that changes only with the input.
-var Forever = time.Unix(0, instrument.Forever)
 
 // Result is the value of a rule.
 type Result struct {
@@ -68,30 +63,24 @@ type Result struct {
 	Defined bool
 	// Value is in the types of encoding/json; numbers are json.Number.
 	Value any
-	// ValidUntil is the moment up to which the rule has this value for all inputs that are
-	// equal in what Reads names. It is not after the evaluation's own moment if
-	// nothing is known of that.
-	ValidUntil time.Time
+	// Timed says that the value may be another one at another time.
+	Timed bool
 }
-
-// Reads returns what the rule at path, one of Source.Paths, can read of its input. An
-// input that lacks everything else gives the same value. It is the whole input for a
-// path that the program does not have, the safe answer.
-func (p *Program) Reads(path string) *Reads {
-	if q, ok := p.queries[path]; ok {
-		return q.dependencies.Reads
-	}
-	return ReadsEverything
-}
-
-// Cacheable reports whether the rule at path, one of Source.Paths, has the same value
-// for inputs that are equal in what Reads names, up to the ValidUntil of its [Result].
-func (p *Program) Cacheable(path string) bool { return p.queries[path].dependencies.Cacheable }
 
 // Deterministic reports whether the rule at path, one of Source.Paths, always has the
 // same value for the same input at the same moment. It may say no too often. Only such
 // rules can be verified by a second evaluation.
-func (p *Program) Deterministic(path string) bool { return p.queries[path].dependencies.Deterministic }
+func (p *Program) Deterministic(path string) bool {
+	q, ok := p.queries[path]
+	return ok && !q.reach.random
+}
+
+// MayRead reports whether the rule at path, one of Source.Paths, may read something at, above or below a
+// place of the input. It may say yes too often. It is yes for a path that the program does not have.
+func (p *Program) MayRead(path string, place ...string) bool {
+	q, ok := p.queries[path]
+	return !ok || q.reach.mayRead(place)
+}
 
 // Interpreted returns the forms for which the rule at path, one of Source.Paths, is evaluated by
 // OPA's interpreter alone, which takes several times as long: the rule can reach them, and our evaluator
@@ -129,42 +118,9 @@ func (p *Program) Eval(ctx context.Context, path string, input Input, now time.T
 	return p.Interpret(ctx, path, input, now)
 }
 
-// Interpret is Eval by OPA, whatever the evaluator knows.
-func (p *Program) Interpret(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
-	at := now.UnixNano()
-	v := &instrument.Validity{Context: ctx, Now: at, Until: p.validAt(path, at)}
-	result, err := p.eval(v, path, input, now)
-	if err != nil {
-		return Result{}, err
-	}
-	result.ValidUntil = time.Unix(0, v.Until)
-	return result, nil
-}
-
-func stopped(path string) error { return fmt.Errorf("evaluating %s: %w", path, ErrStopped) }
-
-// validAt returns until when the value of a path is right before anything bounds it, in nanoseconds since 1970.
-func (p *Program) validAt(path string, now int64) int64 {
-	if p.Cacheable(path) {
-		return instrument.Forever
-	}
-	return now
-}
-
-// EvalPlain is Eval as OPA alone does it, without the evaluator and without cached results
-// about tokens. It is what samples of live decisions are verified by, and what
-// tests compare with. The result is valid for the moment now only.
-func (p *Program) EvalPlain(ctx context.Context, path string, input Input, now time.Time) (Result, error) {
-	result, err := p.eval(ctx, path, input, now)
-	if err != nil {
-		return Result{}, err
-	}
-	result.ValidUntil = now
-	return result, nil
-}
-
-// eval leaves ValidUntil to its callers.
-func (p *Program) eval(ctx context.Context, path string, input Input, now time.Time) (result Result, err error) {
+// Interpret is Eval by OPA alone, whatever the evaluator knows. It is what samples of live decisions are
+// verified by, and what tests compare with.
+func (p *Program) Interpret(ctx context.Context, path string, input Input, now time.Time) (result Result, err error) {
 	q, ok := p.queries[path]
 	if !ok {
 		return result, fmt.Errorf("evaluating %s: it is not one of the program's paths", path)
@@ -176,8 +132,12 @@ func (p *Program) eval(ctx context.Context, path string, input Input, now time.T
 	if err != nil {
 		return result, failed(ctx, path, err)
 	}
-	return resultOf(path, found)
+	result, err = resultOf(path, found)
+	result.Timed = q.reach.clock
+	return result, err
 }
+
+func stopped(path string) error { return fmt.Errorf("evaluating %s: %w", path, ErrStopped) }
 
 // failed returns the error of an evaluation that ended with one of OPA's.
 func failed(ctx context.Context, path string, err error) error {
@@ -190,7 +150,7 @@ func failed(ctx context.Context, path string, err error) error {
 	return evalError(path, err)
 }
 
-// resultOf returns the result that a term is, without ValidUntil. Nil is undefined.
+// resultOf returns the result that a term is, without Timed. Nil is undefined.
 func resultOf(path string, found *ast.Term) (result Result, err error) {
 	if found == nil {
 		return result, nil
@@ -225,7 +185,6 @@ func (p *Program) equip(q *topdown.Query, input Input, now time.Time, cancel top
 		WithCompiler(p.compiler).
 		WithStore(p.store).
 		WithTransaction(p.txn).
-		WithBuiltins(p.builtins).
 		WithMetrics(metrics.NoOp()).
 		WithTime(now).
 		WithCancel(cancel)

@@ -12,7 +12,7 @@ import (
 	"understudy/rego/explain"
 )
 
-// Trace evaluates the rule at path as [Program.EvalPlain] does, and returns what happened to
+// Trace evaluates the rule at path as [Program.Interpret] does, and returns what happened to
 // the rules on the way, whatever its value is. That takes several times as long: it is for
 // explanations off the request path. A path that the program does not have gives an empty
 // trace. The error is that of ctx, or an *EvalError.
@@ -41,12 +41,7 @@ func (p *Program) Cover(ctx context.Context, path string, input Input, now time.
 	if err != nil {
 		return Result{}, err
 	}
-	result, err := resultOf(path, found)
-	if err != nil {
-		return Result{}, err
-	}
-	result.ValidUntil = now
-	return result, nil
+	return resultOf(path, found)
 }
 
 // watch evaluates a query with a tracer and without indexes.

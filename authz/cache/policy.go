@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"time"
 
 	"understudy/authz"
 	"understudy/rego"
@@ -37,6 +36,13 @@ func (p *Policy) Compiled() *authz.Policy {
 // Caching reports whether decisions are cached.
 func (p *Policy) Caching() bool { return p != nil && p.tree != nil }
 
+// BytesPerDecision is the room that a cache has for each of its decisions, in bytes.
+const BytesPerDecision = 1 << 10
+
+// mostKept is the size of the largest decision that is kept, in the bytes of the canonical form. A larger
+// one may be too large to be verified.
+const mostKept = 512 << 10
+
 // SetSize gives the policy a cache with room for about a number of decisions, if its decisions can be
 // cached, before it is used; later it changes the number, and what is cached stays as far
 // as there is room.
@@ -45,10 +51,10 @@ func (p *Policy) SetSize(size int) (err error) {
 	case p.Compiled() == nil || !p.compiled.Recordable():
 		return nil
 	case p.tree != nil:
-		p.tree.stretches.SetMaximum(uint64(size) * bytesPerDecision)
+		p.tree.stretches.SetMaximum(uint64(size) * BytesPerDecision)
 		return nil
 	}
-	p.tree, err = newTree(uint64(size) * bytesPerDecision)
+	p.tree, err = newTree(uint64(size) * BytesPerDecision)
 	return err
 }
 
@@ -82,7 +88,7 @@ func (p *Policy) Search(ctx context.Context, r *authz.Request) Search {
 	if !ok {
 		return Search{Outcome: Miss, missing: missing}
 	}
-	return Search{Decision: *d, Outcome: Hit}
+	return Search{Decision: d, Outcome: Hit}
 }
 
 // looks reports whether the decision on a request may be in the cache.
@@ -108,7 +114,6 @@ func (p *Policy) keep(record rego.Record, d authz.Decision) authz.Decision {
 	if record.Once || !d.Failure.Lasting() || p.compiled.Distrusted() {
 		return d
 	}
-	d = d.WithValidUntil(time.Time{})
 	form, shareable := canonical(d)
 	if len(form) > mostKept {
 		return d
@@ -117,7 +122,7 @@ func (p *Policy) keep(record rego.Record, d authz.Decision) authz.Decision {
 	if shareable && len(form) <= maxInternedSize {
 		one, weight = p.tree.interned.intern(d, form), 0
 	}
-	kept, err := p.tree.keep(record.Entries, one, weight)
+	kept, err := p.tree.keep(record.Entries, one, d.Timed(), weight)
 	if contradiction, ok := errors.AsType[*Contradiction](err); ok {
 		p.compiled.Distrust()
 		if p.Contradicted != nil {
@@ -125,7 +130,7 @@ func (p *Policy) keep(record rego.Record, d authz.Decision) authz.Decision {
 		}
 		return d
 	}
-	return *kept
+	return kept
 }
 
 // Decide returns the decision on a request: the cached one, or what the policy decides.

@@ -46,6 +46,9 @@ type stretch struct {
 	branch   *rego.Question
 	end      id
 	decision *authz.Decision
+	// leaf is the node of the decision, and timed says that the clock was looked at on the way to it.
+	leaf  id
+	timed bool
 	// weight is about the size of the decision, in bytes, as far as no other has it too.
 	weight uint32
 }
@@ -57,7 +60,7 @@ func (s *stretch) size() uint32 {
 
 // What parts of a tree take, in bytes.
 const (
-	bytesPerStretch = 256
+	bytesPerStretch = 272
 	bytesPerStep    = 24
 )
 
@@ -75,32 +78,32 @@ func newTree(bytes uint64) (*tree, error) {
 
 // find asks a request what was asked of others. If the answers lead to no decision it returns the first
 // node that is not known.
-func (t *tree) find(asks *rego.Asking) (d *authz.Decision, missing id, ok bool) {
+func (t *tree) find(asks *rego.Asking) (d authz.Decision, missing id, ok bool) {
 	at := root
 	for !t.closed.Load() {
 		s, known := t.stretches.GetIfPresent(at)
 		if !known {
-			return nil, at, false
+			return d, at, false
 		}
 		for _, step := range s.steps {
 			answer, err := asks.Answer(step.Question)
 			if err != nil {
-				return nil, at, false
+				return d, at, false
 			}
 			if answer != step.Answer {
-				return nil, s.until(at, step.Question, answer), false
+				return d, s.until(at, step.Question, answer), false
 			}
 		}
 		if s.branch == nil {
-			return s.decision, at, true
+			return s.made(), at, true
 		}
 		answer, err := asks.Answer(s.branch)
 		if err != nil {
-			return nil, at, false
+			return d, at, false
 		}
 		at = rego.NextNode(s.end, answer)
 	}
-	return nil, at, false
+	return d, at, false
 }
 
 // until returns the node after another answer to one of the steps of a stretch that begins at a node.
@@ -125,41 +128,54 @@ func (c *Contradiction) Error() string {
 	return fmt.Sprintf("two evaluations with the same answers went on differently: with %s, and with %s", c.Before, c.Now)
 }
 
+// made returns the decision at the end.
+func (s *stretch) made() authz.Decision { return s.decision.WithLeaf(s.leaf).WithTimed(s.timed) }
+
 // keep inserts a decision with the record of its evaluation. It returns the decision as it will be
 // found. The error is a *Contradiction, and ends the tree.
-func (t *tree) keep(record []rego.Entry, d *authz.Decision, weight uint32) (*authz.Decision, error) {
-	kept, err := t.insert(record, d, weight)
+func (t *tree) keep(record []rego.Entry, d *authz.Decision, timed bool, weight uint32) (authz.Decision, error) {
+	s, err := t.insert(record, stretch{decision: d, timed: timed, weight: weight})
 	if err != nil {
 		t.closed.Store(true)
 		t.stretches.InvalidateAll()
 	}
-	return kept, err
+	return s.made(), err
 }
 
-func (t *tree) insert(record []rego.Entry, d *authz.Decision, weight uint32) (*authz.Decision, error) {
+// insert inserts a stretch with a decision. It returns the one that has it.
+func (t *tree) insert(record []rego.Entry, last stretch) (*stretch, error) {
 	at := root
 	for {
 		s, known := t.stretches.GetIfPresent(at)
 		if !known {
-			t.stretches.Set(at, &stretch{steps: slices.Clone(record), decision: d, weight: weight})
-			return d, nil
+			last.steps, last.leaf = slices.Clone(record), behind(at, record)
+			t.stretches.Set(at, &last)
+			return &last, nil
 		}
 		same, end := s.follow(at, record)
 		rest := record[same:]
 		switch {
 		case same == len(s.steps) && s.branch == nil:
-			if len(rest) > 0 || !authz.SameDecision(*s.decision, *d) {
-				return d, &Contradiction{describe(nil, s.decision), describe(rest, d)}
+			if len(rest) > 0 || !authz.SameDecision(*s.decision, *last.decision) {
+				return &last, &Contradiction{describe(nil, s.decision), describe(rest, last.decision)}
 			}
-			return s.decision, nil
+			return s, nil
 		case len(rest) == 0 || rest[0].Question != s.questionAt(same):
-			return d, &Contradiction{s.questionAt(same).String(), describe(rest, d)}
+			return &last, &Contradiction{s.questionAt(same).String(), describe(rest, last.decision)}
 		case same < len(s.steps):
 			t.split(at, s, same, end)
 		}
 		record = rest[1:]
 		at = rego.NextNode(end, rest[0].Answer)
 	}
+}
+
+// behind returns the node behind the steps of a record that goes on at a node.
+func behind(at id, record []rego.Entry) id {
+	for _, step := range record {
+		at = rego.NextNode(at, step.Answer)
+	}
+	return at
 }
 
 // follow returns how many steps of a stretch, which begins at a node, a record begins with, and the node
@@ -185,9 +201,9 @@ func (s *stretch) questionAt(i int) *rego.Question {
 // split makes a branch of a step of the stretch at a node. The node of the step is given. What is behind
 // it is there before the way to it is.
 func (t *tree) split(at id, s *stretch, step int, node id) {
-	behind := *s
-	behind.steps = s.steps[step+1:]
-	t.stretches.Set(rego.NextNode(node, s.steps[step].Answer), &behind)
+	rest := *s
+	rest.steps = s.steps[step+1:]
+	t.stretches.Set(rego.NextNode(node, s.steps[step].Answer), &rest)
 	t.stretches.Set(at, &stretch{steps: s.steps[:step:step], branch: s.steps[step].Question, end: node})
 }
 

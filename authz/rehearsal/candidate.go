@@ -6,13 +6,11 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/cache"
 	"understudy/authz/rehearsal/supervisor"
 )
 
 // Candidate is a policy of an experiment, which the rehearsal process compiles and
-// evaluates. What it has decided is cached here, so that a request whose decision is known
-// never gets there. It is safe for concurrent use; Close ends it.
+// evaluates. It is safe for concurrent use; Close ends it.
 type Candidate struct {
 	// name is the resource name of the experiment.
 	name     string
@@ -22,10 +20,6 @@ type Candidate struct {
 	// shadow has the tally in its metrics until the candidate is closed.
 	shadow *Shadow
 	tally  *tally
-	// known is nil until the policy has compiled.
-	known atomic.Pointer[known]
-	// settled is closed when known is set, or never will be.
-	settled chan struct{}
 	// bytes is the memory of the requests that wait for the candidate.
 	bytes  atomic.Int64
 	closed atomic.Bool
@@ -35,49 +29,29 @@ type Candidate struct {
 	pair atomic.Pointer[pairCoverage]
 }
 
-// known is what is known of a policy that has compiled.
-type known struct {
-	reads *authz.ReadSet
-	// cache is nil if decisions cannot be cached, or are not to be.
-	cache *cache.Cache
-}
-
 // NewCandidate begins to compile the policy of an experiment. name is its resource name.
-// cached is the number of decisions to cache; negative means none.
-func (s *Shadow) NewCandidate(name string, source *adminpb.Policy, cached int) *Candidate {
-	c := &Candidate{
-		name: name, source: source, exempted: authz.NewExemptions(source),
-		shadow: s, tally: s.metrics.open(name), settled: make(chan struct{}),
+func (s *Shadow) NewCandidate(name string, source *adminpb.Policy) *Candidate {
+	c := &Candidate{name: name, source: source, exempted: authz.NewExemptions(source), shadow: s, tally: s.metrics.open(name)}
+	if s.config.Process != nil {
+		c.remote = s.config.Process.NewCandidate(source, supervisor.Options{Name: name, Keeps: true, Queue: s.config.Limits.Queue})
 	}
-	if s.config.Process == nil {
-		close(c.settled)
-		return c
-	}
-	c.remote = s.config.Process.NewCandidate(source, supervisor.Options{Name: name, Keeps: true, Queue: s.config.Limits.Queue})
-	go c.settle(cached)
 	return c
 }
 
-// settle waits until it is known whether the policy compiles.
-func (c *Candidate) settle(cached int) {
-	defer close(c.settled)
-	<-c.remote.Ready()
-	facts, err := c.remote.Facts()
-	if err != nil {
-		return
+// Ready is closed when it is known whether the policy compiles.
+func (c *Candidate) Ready() <-chan struct{} {
+	if c.remote == nil {
+		return closed
 	}
-	// No calls of built-ins that the experiment chose are made in this process, not even to
-	// look for its decision.
-	k := &known{reads: authz.NewReadSet(facts.Reads.WithoutCalls())}
-	if facts.Cacheable && !facts.NoRules && !k.reads.Whole() && cached > 0 {
-		// The error is that of a size that is none.
-		k.cache, _ = cache.New(k.reads, cached)
-	}
-	c.known.Store(k)
+	return c.remote.Ready()
 }
 
-// Ready is closed when it is known whether the policy compiles.
-func (c *Candidate) Ready() <-chan struct{} { return c.settled }
+// closed is a channel that is closed.
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Err returns why the policy does not compile, once it is ready.
 func (c *Candidate) Err() error {
@@ -90,14 +64,6 @@ func (c *Candidate) Err() error {
 
 // Source is the policy.
 func (c *Candidate) Source() *adminpb.Policy { return c.source }
-
-// Cache returns the decisions that are cached; nil if none are.
-func (c *Candidate) Cache() *cache.Cache {
-	if k := c.known.Load(); k != nil {
-		return k.cache
-	}
-	return nil
-}
 
 // Close ends the candidate, and the series of its experiment if that has no other one. What
 // waits for it is dropped and counted before Close returns.
@@ -125,6 +91,16 @@ func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.
 	case c.exempted.Cover(r):
 		return c.exempted.Decision(), true
 	}
-	d, outcome := c.Cache().Find(ctx, r)
-	return d, outcome == cache.Hit
+	return authz.Decision{}, false
+}
+
+// readsBody reports whether the policy may read the body of a request. As long as that is not known it may.
+func (c *Candidate) readsBody() bool {
+	select {
+	case <-c.Ready():
+	default:
+		return true
+	}
+	facts, err := c.remote.Facts()
+	return err != nil || facts.ReadsBody
 }

@@ -69,8 +69,8 @@ type pairCoverage struct {
 	failures int
 }
 
-// coveredKey is what both policies read of a request.
-type coveredKey struct{ live, candidate authz.Fingerprint }
+// coveredKey is what both policies have learned of a request.
+type coveredKey struct{ live, candidate authz.Leaf }
 
 // sideCoverage is that of one of the two policies.
 type sideCoverage struct {

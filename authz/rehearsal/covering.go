@@ -1,7 +1,6 @@
 package rehearsal
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -40,13 +39,14 @@ type covering struct {
 
 // cover has both policies evaluate a request for the coverage of their change, now or later,
 // if that may tell anything new. It never waits.
-func (s *Shadow) cover(j *job, e *Experiment) { s.coverRequest(j, e, false) }
+// The leaf is that of the experiment's decision.
+func (s *Shadow) cover(j *job, e *Experiment, leaf authz.Leaf) { s.coverRequest(j, e, leaf, false) }
 
 // coverDifference does so for one of the first requests of a group of differences, however
 // short ago the last one was: what turned a request away was exercised.
-func (s *Shadow) coverDifference(j *job, e *Experiment) { s.coverRequest(j, e, true) }
+func (s *Shadow) coverDifference(j *job, e *Experiment, leaf authz.Leaf) { s.coverRequest(j, e, leaf, true) }
 
-func (s *Shadow) coverRequest(j *job, e *Experiment, urgent bool) {
+func (s *Shadow) coverRequest(j *job, e *Experiment, leaf authz.Leaf, urgent bool) {
 	p := &e.coverage
 	if p.over.Load() || e.Candidate.remote == nil {
 		return
@@ -61,7 +61,7 @@ func (s *Shadow) coverRequest(j *job, e *Experiment, urgent bool) {
 	if e.Candidate.unexamined.Load() {
 		p.end(s)
 	}
-	if key, keyed := j.coveredKey(s.work, e); p.wants(key, keyed) {
+	if key, keyed := j.coveredKey(leaf); p.wants(key, keyed) {
 		p.put(&covering{of: &comparing{s, *j, e}, key: key, keyed: keyed}, urgent)
 	} else if !urgent || !p.hasten(key, keyed) {
 		return
@@ -81,17 +81,12 @@ func (j *job) evaluated() bool {
 	return !live.NoOp() && j.request.Operation != authz.OperationOnEnd && !live.Exempts(j.request)
 }
 
-// coveredKey returns what both policies read of the request. keyed is false if they read the
-// whole, or it is not known yet what they read.
-func (j *job) coveredKey(ctx context.Context, e *Experiment) (key coveredKey, keyed bool) {
-	live, reads := j.live.Policy.Compiled(), e.Candidate.reads()
-	if reads == nil {
-		return key, false
-	}
-	if key.candidate, keyed = j.request.Fingerprint(ctx, reads); keyed && !live.NoOp() {
-		key.live, keyed = j.request.Fingerprint(ctx, live.Reads())
-	}
-	return key, keyed
+// coveredKey returns the leaves of the request. keyed is false if one is not known: then the decision of that
+// side cannot be cached.
+func (j *job) coveredKey(candidate authz.Leaf) (key coveredKey, keyed bool) {
+	key = coveredKey{live: j.decision.Leaf(), candidate: candidate}
+	none := authz.Leaf{}
+	return key, key.candidate != none && (key.live != none || j.live.Policy.Compiled().NoOp())
 }
 
 // beginCoverage begins the coverage of a pair, and ends that of the pair which the candidate
@@ -163,14 +158,14 @@ func (v *covering) evaluate() {
 	if len(v.live) == 0 {
 		v.leave()
 	} else {
-		v.ask(&p.live, v.live, s.policies.of(c.job.live), liveText, c.job.live.Policy.Compiled().Reads())
+		v.ask(&p.live, v.live, s.policies.of(c.job.live), liveText, c.job.live.Policy.Compiled().MayReadBody())
 	}
-	v.ask(&p.candidate, v.candidate, c.experiment.Candidate.remote, candidateText, c.experiment.Candidate.reads())
+	v.ask(&p.candidate, v.candidate, c.experiment.Candidate.remote, candidateText, c.experiment.Candidate.readsBody())
 	v.leave()
 }
 
 // ask asks one side.
-func (v *covering) ask(side *sideCoverage, pending []int, of *supervisor.Candidate, text []byte, reads *authz.ReadSet) {
+func (v *covering) ask(side *sideCoverage, pending []int, of *supervisor.Candidate, text []byte, body bool) {
 	if len(pending) == 0 {
 		v.leave()
 		return
@@ -178,7 +173,7 @@ func (v *covering) ask(side *sideCoverage, pending []int, of *supervisor.Candida
 	asking := func(prepare func() (wire.Question, bool), done func([]coverage.Seen, error)) error {
 		return of.Cover(text, prepare, done)
 	}
-	examine(v.of, reads, asking, func(seen []coverage.Seen, err error) {
+	examine(v.of, body, asking, func(seen []coverage.Seen, err error) {
 		v.of.experiment.Candidate.examined(err)
 		if err != nil {
 			v.failed.Store(true)

@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	adminpb "understudy/admin/v1"
+	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
@@ -30,8 +31,8 @@ func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not. The causes
-// of the first ones of their group are looked for.
-func (c *comparing) count(compared *comparison) {
+// of the first ones of their group are looked for. The leaf is that of the request by the experiment.
+func (c *comparing) count(compared *comparison, leaf authz.Leaf) {
 	c.job.counted = true
 	if c.job.replay != nil {
 		c.countReplayed(compared)
@@ -47,7 +48,7 @@ func (c *comparing) count(compared *comparison) {
 		return
 	}
 	if c.shadow.explain(c, compared, func(causes []explain.Expression) { t.Explain(compared.live.Etag, one, causesOf(causes)) }) {
-		c.shadow.coverDifference(&c.job, c.experiment)
+		c.shadow.coverDifference(&c.job, c.experiment, leaf)
 	}
 }
 

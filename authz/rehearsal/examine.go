@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"understudy/authz"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
@@ -14,10 +13,10 @@ import (
 // compare: for its causes, for coverage, or to see whether it is decided alike twice. That
 // has the time of the request, waits behind decisions, and is left out where it does not fit.
 
-// examine asks one side about the request of a comparison. reads is what that side reads;
-// nil stands for the whole. done is called once, now or later, by any goroutine.
+// examine asks one side about the request of a comparison. body says whether that side may read its body.
+// done is called once, now or later, by any goroutine.
 func examine[T any](
-	c *comparing, reads *authz.ReadSet, ask func(prepare func() (wire.Question, bool), done func(T, error)) error, done func(T, error),
+	c *comparing, body bool, ask func(prepare func() (wire.Question, bool), done func(T, error)) error, done func(T, error),
 ) {
 	var once sync.Once
 	var none T
@@ -30,7 +29,7 @@ func examine[T any](
 				q, ok = wire.Question{}, false
 			}
 		}()
-		q, err := questionOf(c.shadow.config, c.job.request, reads)
+		q, err := questionOf(c.shadow.config, c.job.request, body)
 		if err != nil {
 			finish(none, err)
 		}
@@ -104,12 +103,4 @@ func (c *Candidate) examined(err error) {
 	if guilt := (*supervisor.Guilt)(nil); errors.As(err, &guilt) {
 		c.unexamined.Store(true)
 	}
-}
-
-// reads is what the candidate reads; the whole, as long as that is not known.
-func (c *Candidate) reads() *authz.ReadSet {
-	if k := c.known.Load(); k != nil {
-		return k.reads
-	}
-	return nil
 }

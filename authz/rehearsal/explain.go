@@ -59,9 +59,9 @@ func (s *Shadow) explain(c *comparing, compared *comparison, done func([]explain
 	if live := c.job.live.Policy.Compiled(); live.NoOp() {
 		e.take(&e.live, explain.Trace{}, nil)
 	} else {
-		e.ask(&e.live, s.policies.of(c.job.live), path, live.Reads())
+		e.ask(&e.live, s.policies.of(c.job.live), path, live.MayReadBody())
 	}
-	e.ask(&e.candidate, c.experiment.Candidate.remote, path, c.experiment.Candidate.reads())
+	e.ask(&e.candidate, c.experiment.Candidate.remote, path, c.experiment.Candidate.readsBody())
 	return true
 }
 
@@ -106,11 +106,11 @@ func (e *explanation) begin() bool {
 }
 
 // ask asks one side for its trace.
-func (e *explanation) ask(into *explain.Trace, side *supervisor.Candidate, path string, reads *authz.ReadSet) {
+func (e *explanation) ask(into *explain.Trace, side *supervisor.Candidate, path string, body bool) {
 	asking := func(prepare func() (wire.Question, bool), done func(explain.Trace, error)) error {
 		return side.Trace(path, prepare, done)
 	}
-	examine(e.of, reads, asking, func(t explain.Trace, err error) { e.take(into, t, err) })
+	examine(e.of, body, asking, func(t explain.Trace, err error) { e.take(into, t, err) })
 }
 
 // take takes the trace of one side, and ends the explanation with that of the other.

@@ -85,7 +85,7 @@ func (s *Shadow) sample(j *job) {
 	asking := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
 		return s.policies.of(j.live).Decide(supervisor.Question{Prepare: prepare, Call: c.callAgain, Done: done})
 	}
-	examine(c, live.Reads(), asking, func(again authz.Decision, err error) {
+	examine(c, live.MayReadBody(), asking, func(again authz.Decision, err error) {
 		defer s.release(c.job.bytes)
 		defer s.sampling.Add(-1)
 		defer c.surviveExamining()

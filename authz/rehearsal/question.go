@@ -46,13 +46,11 @@ func (c *comparing) prepare() (q wire.Question, ok bool) {
 		}
 	}()
 	candidate, request, config := c.experiment.Candidate, c.job.request, c.shadow.config
-	<-candidate.settled
-	k := candidate.known.Load()
-	if k == nil {
+	if candidate.remote.Compiled() != nil {
 		c.done(authz.Decision{}, supervisor.ErrChanged)
 		return q, false
 	}
-	q, err := questionOf(config, request, k.reads)
+	q, err := questionOf(config, request, candidate.readsBody())
 	if err != nil {
 		c.done(authz.Unreadable(err), nil)
 		return q, false
@@ -60,12 +58,12 @@ func (c *comparing) prepare() (q wire.Question, ok bool) {
 	return q, true
 }
 
-// questionOf makes the question about a request for who reads a set of it: of the bytes that Envoy
+// questionOf makes the question about a request, for who reads its body or does not: of the bytes that Envoy
 // sent, as they are, or of the input document if there are none. The error is why there is no
 // document now, as that of a Source.
-func questionOf(config Config, r *authz.Request, reads *authz.ReadSet) (q wire.Question, err error) {
+func questionOf(config Config, r *authz.Request, body bool) (q wire.Question, err error) {
 	q = wire.Question{ID: r.ID, Time: r.Time, Timeout: config.Limits.Timeout}
-	if sent := sentBytes(r, reads); sent != "" {
+	if sent := sentBytes(r, body); sent != "" {
 		q.Asked = wire.Check(sent)
 		return q, nil
 	}
@@ -73,13 +71,13 @@ func questionOf(config Config, r *authz.Request, reads *authz.ReadSet) (q wire.Q
 	return q, err
 }
 
-// sentBytes is the CheckRequest of which a request was made, for who reads a set of it; empty if
+// sentBytes is the CheckRequest of which a request was made, for who reads its body or does not; empty if
 // there is none.
-func sentBytes(r *authz.Request, reads *authz.ReadSet) string {
+func sentBytes(r *authz.Request, body bool) string {
 	if r.Sent == nil {
 		return ""
 	}
-	return r.Sent.CheckRequest(reads)
+	return r.Sent.CheckRequest(body)
 }
 
 // documentOf makes the input document of a request, within the bounds of reading off the request
@@ -152,7 +150,7 @@ func (c *comparing) done(d authz.Decision, err error) {
 	case c.job.replay != nil && d.Failure == authz.FailureNotCalled:
 		c.drop(DropNotAsked)
 	default:
-		c.compare(c.experiment.Candidate.Cache().Keep(c.shadow.work, c.job.request, d))
+		c.compare(d)
 	}
 }
 
@@ -172,12 +170,13 @@ func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
 // compare counts and records how a decision of the experiment differs from the live one.
 func (c *comparing) compare(d authz.Decision) {
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, &c.experiment.Version, c.job.decision, d)
-	c.count(compared)
+	c.count(compared, d.Leaf())
 	if c.job.replay != nil {
 		return // records are of requests as they happen
 	}
 	c.job.report(&c.shadow.config, compared)
 	c.shadow.record(c.job.ctx, &c.job, compared)
+	c.shadow.cover(&c.job, c.experiment, d.Leaf())
 }
 
 // The reasons for which a comparison is not made, beside those of a pool.

@@ -281,7 +281,6 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 	for _, e := range j.experiments {
 		begun++
 		s.one(&j, e)
-		s.cover(&j, e)
 		y.Yield()
 	}
 	if len(j.experiments) > 0 {

@@ -44,8 +44,8 @@ func (v *Verifier) question(j verification) (q wire.Question, err error) {
 // sent are the bytes that Envoy sent; of a large request without a body that the policy does not
 // read. They are empty if there are none.
 func (j verification) sent() string {
-	if sent := sentBytes(j.request, nil); len(sent) <= mostUnread {
+	if sent := sentBytes(j.request, true); len(sent) <= mostUnread {
 		return sent
 	}
-	return sentBytes(j.request, j.live.Policy.Compiled().Reads())
+	return sentBytes(j.request, j.live.Policy.Compiled().MayReadBody())
 }

@@ -160,8 +160,8 @@ func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 	if timeless {
 		j.request.Time = w.began
 	}
-	j.live = w.decideBy(ctx, w.live, j, lost, timeless)
-	j.candidate = w.decideBy(ctx, w.candidate, j, lost, timeless)
+	j.live = w.decideBy(ctx, w.live, j, lost)
+	j.candidate = w.decideBy(ctx, w.candidate, j, lost)
 	switch {
 	case len(j.lacks) > 0:
 		j.skipped = skipFields
@@ -169,7 +169,7 @@ func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 	case unanswered(j.live) || unanswered(j.candidate):
 		j.skipped = skipService
 		return
-	case timeless && (j.live.ValidUntil().Before(authz.Forever) || j.candidate.ValidUntil().Before(authz.Forever)):
+	case timeless && (j.live.Timed() || j.candidate.Timed()):
 		j.skipped = skipTime
 		return
 	}
@@ -180,17 +180,17 @@ func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 	}
 	j.outcome = evidence.NewOutcome(j.difference, j.live, j.candidate, changed)
 	j.drift = w.drifts.of(w.live, &j.entry, j.live)
-	w.coverage.cover(ctx, j.request)
+	w.coverage.cover(ctx, j)
 }
 
 // decideBy returns the decision of a side on an entry, and adds what the entry lacks of that which the side
 // asked for.
-func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []lostField, timeless bool) authz.Decision {
+func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []lostField) authz.Decision {
 	if len(lost) == 0 {
-		return s.decide(ctx, j.request, w.conditions(), timeless)
+		return s.decide(ctx, j.request, w.conditions())
 	}
 	asked := &watch{side: s, lost: lost}
-	d := s.decide(ctx, watched(j.request, j.entry.Input, asked), w.conditions(), timeless)
+	d := s.decide(ctx, watched(j.request, j.entry.Input, asked), w.conditions())
 	j.lacks = append(j.lacks, asked.missing()...)
 	return d
 }

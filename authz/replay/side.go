@@ -49,13 +49,9 @@ func newSide(ctx context.Context, name Side, p *adminpb.Policy) (*side, error) {
 	return s, nil
 }
 
-// decide returns the decision on a request, by its own time. Without a time it is not a cached one, which
-// does not say how long it is valid.
-func (s *side) decide(ctx context.Context, r *authz.Request, c authz.Conditions, timeless bool) authz.Decision {
+// decide returns the decision on a request, by its own time.
+func (s *side) decide(ctx context.Context, r *authz.Request, c authz.Conditions) authz.Decision {
 	c.Name = string(s.name)
-	if timeless {
-		return s.compiled.Decide(ctx, r, c)
-	}
 	return s.cached.Decide(ctx, r, c)
 }
 

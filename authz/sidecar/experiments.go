@@ -88,7 +88,7 @@ func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperim
 		}
 		return
 	}
-	c := s.shadow.NewCandidate(v.Name, experiment.Policy, s.config.Cache/4)
+	c := s.shadow.NewCandidate(v.Name, experiment.Policy)
 	s.candidates.add(c)
 	next := rehearsal.NewExperiment(v, c)
 	next.Evidence = s.tally(experiment, nil)

@@ -38,7 +38,7 @@ func (s *subject) holds(ctx context.Context) bool {
 	same := authz.Compare(live, candidate) == s.of.Difference && alike(live, s.of.Live) && alike(candidate, s.of.Candidate)
 	if same {
 		s.liveMade, s.candidateMade = live, candidate
-		s.clock = live.ValidUntil().Before(authz.Forever) || candidate.ValidUntil().Before(authz.Forever)
+		s.clock = live.Timed() || candidate.Timed()
 	}
 	return same
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"understudy/rego/opaque"
+	"understudy/rego/tokens"
 )
 
 // call compiles the call of a function or a built-in.
@@ -23,22 +24,18 @@ func (s scope) call(terms []*ast.Term, next then) step {
 
 // builtin returns a built-in by its name.
 func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
-	if b, ok := s.c.builtins.All()[name]; ok {
-		return b.Decl, b.Func
-	}
 	decl, function := ast.BuiltinMap[name], topdown.GetBuiltin(name)
 	if decl == nil || function == nil {
 		s.unsupported("the built-in " + name)
 	}
-	if decl.Nondeterministic && !ofTheClock[name] {
-		s.unsupported("the built-in " + name + ", whose results are random,")
+	if OfChance(name) {
+		s.unsupported("the built-in " + name + ", whose results depend on more than its operands,")
+	}
+	if tokens.IsToken(name) {
+		function = tokens.Builtin(name)
 	}
 	return decl, function
 }
-
-// ofTheClock are the built-ins that OPA calls non-deterministic and that depend on nothing but their
-// operands and the clock.
-var ofTheClock = map[string]bool{ast.NowNanos.Name: true, ast.JWTDecodeVerify.Name: true}
 
 // callBuiltin compiles the call of a built-in: it holds for each of its outputs.
 func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
@@ -53,13 +50,12 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 	if len(terms) > arity && decl.Decl.Result() != nil {
 		operands, output = terms[:arity], terms[arity]
 	}
-	original := s.c.builtins.Original(name)
-	site := &callSite{function: function, operands: s.parts(operands), multiple: decl.Relation, instrumented: original != name}
-	if test, ok := direct[original]; ok {
+	site := &callSite{function: function, operands: s.parts(operands), multiple: decl.Relation}
+	if test, ok := direct[name]; ok {
 		return s.callDirect(test, site, operands, output, next)
 	}
-	if isPure(original) {
-		site.pure = s.c.pure(original, function, arity)
+	if isPure(name) {
+		site.pure = s.c.pure(name, function, arity)
 	}
 	if output == nil {
 		if decl.Decl.Result() == nil {
@@ -130,9 +126,8 @@ type callSite struct {
 	operands []expr
 	// pure is set if the output may stay opaque.
 	pure *opaque.Function
-	// multiple says that it may have several outputs, and instrumented that the built-in notes
-	// until when its output is right.
-	multiple, instrumented bool
+	// multiple says that it may have several outputs.
+	multiple bool
 }
 
 // output returns the output of the call, if it has one.

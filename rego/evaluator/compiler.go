@@ -5,7 +5,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"understudy/rego/instrument"
 	"understudy/rego/opaque"
 )
 
@@ -15,8 +14,6 @@ type Compiler struct {
 	compiler *ast.Compiler
 	// data is the base document.
 	data ast.Value
-	// builtins are those of the program beside OPA's.
-	builtins *instrument.Builtins
 	// documents :: node of the rule tree → what its rules define.
 	documents map[*ast.TreeNode]document
 	// count is the number of documents.
@@ -56,11 +53,10 @@ type definition struct {
 func (d *definition) reached() *definition { return d }
 
 // NewCompiler returns a Compiler for a policy that OPA has compiled. Its modules may not be
-// changed any more. The data is the base document, and builtins are those that the
-// modules name beside OPA's own.
-func NewCompiler(compiler *ast.Compiler, data ast.Value, builtins *instrument.Builtins) *Compiler {
+// changed any more. The data is the base document.
+func NewCompiler(compiler *ast.Compiler, data ast.Value) *Compiler {
 	return &Compiler{
-		compiler: compiler, data: data, builtins: builtins, documents: make(map[*ast.TreeNode]document),
+		compiler: compiler, data: data, documents: make(map[*ast.TreeNode]document),
 		vocabulary: opaque.NewVocabulary(), calls: make(map[string]*opaque.Function),
 	}
 }

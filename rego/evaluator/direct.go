@@ -33,11 +33,7 @@ func (s scope) callDirect(test *opaque.Test, site *callSite, terms []*ast.Term, 
 		if x.IsNone() {
 			return opaque.Undefined
 		}
-		got := opaque.Open
-		if !site.instrumented || f.m.asks.Recording() {
-			got = f.m.ask(test, x, b(f))
-		}
-		if got != opaque.Open {
+		if got := f.m.ask(test, x, b(f)); got != opaque.Open {
 			return got
 		}
 		switch value := f.m.force(site.output(f)); {

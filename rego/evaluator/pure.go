@@ -6,14 +6,14 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
-	"understudy/rego/instrument"
 	"understudy/rego/opaque"
+	"understudy/rego/tokens"
 )
 
 // pure :: built-in of which outputs may stay opaque → how long it takes for each byte of its texts, as a
 // multiple of copying it; 0 for those that are about numbers. They are functions of at most three operands
 // and the clock, whose cost is about linear in the size of what they are called with. A look-up calls them
-// too. So may those for tokens, of which results are cached (package instrument).
+// too. So may those for tokens, of which results are cached (package tokens).
 var pure = map[string]int{
 	ast.NowNanos.Name: 0, ast.Plus.Name: 0, ast.Minus.Name: 0, ast.Multiply.Name: 0, ast.Divide.Name: 0, ast.Rem.Name: 0,
 	ast.Abs.Name: 0, ast.Floor.Name: 0, ast.Ceil.Name: 0, ast.Round.Name: 0, ast.ToNumber.Name: 16,
@@ -28,18 +28,18 @@ var pure = map[string]int{
 // isPure reports whether outputs of a built-in may stay opaque.
 func isPure(name string) bool {
 	_, ok := pure[name]
-	return ok || instrument.IsToken(name)
+	return ok || tokens.IsToken(name)
 }
 
 // pure returns the function of a built-in of that kind.
-func (c *Compiler) pure(original string, call topdown.BuiltinFunc, arity int) *opaque.Function {
-	if f := c.calls[original]; f != nil {
+func (c *Compiler) pure(name string, call topdown.BuiltinFunc, arity int) *opaque.Function {
+	if f := c.calls[name]; f != nil {
 		return f
 	}
-	f := &opaque.Function{Name: original, Arity: arity, Cost: pure[original], Clock: ofTheClock[original], Call: func(bctx topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error {
+	f := &opaque.Function{Name: name, Arity: arity, Cost: pure[name], Clock: ofTheClock[name], Call: func(bctx topdown.BuiltinContext, operands []*ast.Term, collect func(*ast.Term) error) error {
 		return haltOf(call(bctx, operands, collect))
 	}}
-	c.calls[original] = f
+	c.calls[name] = f
 	return f
 }
 

@@ -41,6 +41,8 @@ type Evaluation struct {
 	// uses counts what may be another one in another request: each look at a value that is no constant,
 	// and at the clock.
 	uses int
+	// timed says that it has looked at the clock.
+	timed bool
 	// terms, result and results are those of the call under way, and collect takes a result.
 	terms   [mostOperands]*ast.Term
 	result  *ast.Term
@@ -114,7 +116,7 @@ func (e *Evaluation) End() {
 	clear(e.record.Entries)
 	clear(e.buffer[:cap(e.buffer)])
 	e.touched, e.asked, e.buffer = e.touched[:0], e.asked[:0], e.buffer[:0]
-	e.record, e.uses, e.lookUp, e.spent = Record{Entries: e.record.Entries[:0]}, 0, false, 0
+	e.record, e.uses, e.timed, e.lookUp, e.spent = Record{Entries: e.record.Entries[:0]}, 0, false, false, 0
 	e.source, e.Builtins, e.nowTerm = nil, topdown.BuiltinContext{}, nil
 	if cap(e.buffer) <= 64<<10 {
 		e.vocabulary.pool.Put(e)
@@ -129,12 +131,12 @@ func (e *Evaluation) clock() *ast.Term {
 	return e.nowTerm
 }
 
-// Recording reports whether what is learned is written down.
-func (e *Evaluation) Recording() bool { return e.recording }
-
 // Uses counts what the evaluation has looked at that another request may have otherwise. What was
 // evaluated while it did not change depends on the program alone.
 func (e *Evaluation) Uses() int { return e.uses }
+
+// Timed reports whether it has looked at the clock.
+func (e *Evaluation) Timed() bool { return e.timed }
 
 // Use notes a look at something of which this package does not know.
 func (e *Evaluation) Use() { e.uses++ }
@@ -188,6 +190,7 @@ func (e *Evaluation) seal(d *derivation) error {
 func (e *Evaluation) Derive(f *Function, operands ...Value) (Value, error) {
 	if f.Clock {
 		e.uses++
+		e.timed = true
 	}
 	v, ok, err := e.derived(f, operands)
 	if ok || err != nil {

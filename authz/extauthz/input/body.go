@@ -7,12 +7,11 @@ import (
 	"understudy/rego"
 )
 
-// bodyPart is input.parsed_body. Its key is made of the bytes as they were sent and all
-// that says how to read them; so a decision on a body that came before is found in the
-// cache without parsing it.
+// bodyPart is input.parsed_body. It is sealed by the bytes as they were sent and all that says how to
+// read them; so a decision on a body that came before is found in the cache without parsing it.
 type bodyPart struct{}
 
-func (bodyPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
+func (bodyPart) seal(c *Check, b []byte) []byte {
 	sent := c.sent()
 	b = appendText(appendText(appendText(b, sent.Partial), sent.ContentType), sent.ContentLength)
 	if sent.HasLength {
@@ -23,10 +22,10 @@ func (bodyPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
 		// It names the message that the body is.
 		b = appendText(b, c.path())
 	}
-	return b, false
+	return b
 }
 
-func (bodyPart) value(c *Check, _ *plan) (rego.Value, error) {
+func (bodyPart) value(c *Check, _ []string) (rego.Value, error) {
 	found, err := c.body()
 	if err != nil {
 		return rego.Value{}, err
@@ -48,7 +47,7 @@ var errBodyValue = badRequest("The body has a value that no policy can read.")
 // truncatedPart is input.truncated_body. The body need not be parsed for it.
 type truncatedPart struct{ bodyPart }
 
-func (truncatedPart) value(c *Check, _ *plan) (rego.Value, error) {
+func (truncatedPart) value(c *Check, _ []string) (rego.Value, error) {
 	found, err := c.body()
 	return rego.Boolean(found.Truncated), err
 }

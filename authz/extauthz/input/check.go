@@ -6,11 +6,12 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/extauthz/body"
+	"understudy/rego"
 )
 
 // Check is a CheckRequest taken apart: what stands at each place of the document, as pieces
-// of the wire. It is immutable and safe for concurrent use, a [propagation.TextMapCarrier] of
-// the request's headers and an [authz.Projector].
+// of the wire. It is immutable and safe for concurrent use, and a [propagation.TextMapCarrier] of the
+// request's headers.
 type Check struct {
 	// Arrays, not maps, since each field has a fixed slot from when the program
 	// starts on: a look-up is an index, and nothing is allocated for it. Texts are
@@ -118,4 +119,20 @@ func (c *Check) Keys() []string {
 		out = append(out, strings.ToLower(h.name))
 	}
 	return out
+}
+
+// input makes an input document. It works on a copy of the Check, as the live policy and experiments do
+// this at the same time with readings of their own. The error is an *authz.BadRequest or that of the
+// reading.
+func (c *Check) input(reading *authz.Reading, of *objectPart) (rego.Input, error) {
+	r := *c
+	r.reading = reading
+	if c.full {
+		// Of a request that the lazy decoder has read it is known that they parse.
+		if err := c.parses(); err != nil {
+			return rego.Input{}, err
+		}
+	}
+	value, err := of.value(&r, nil)
+	return value.Input(), err
 }

@@ -4,8 +4,8 @@
 // what nobody may read: that is the lazy decoder. Whatever is not usual falls back to the full
 // decode, in which the protocol buffers library decodes the request and encodes it again; the
 // usual form is then taken apart by the same code. From a Check come the facts for choosing a
-// policy and for records, and the projection of the input document to what a policy reads,
-// with a key by which its decision is cached.
+// policy and for records, what stands at the paths that an evaluation asks for (parts.go), and the
+// whole input document.
 //
 // Whoever has the bytes makes the same of them: the rehearsal process reads a request of those that
 // are sent to it (sent.go).

@@ -19,16 +19,19 @@ var document = newDocument()
 
 func newDocument() *objectPart {
 	o := newObject((&authv3.CheckRequest{}).ProtoReflect().Descriptor())
-	o.places["version"] = constantPart{versionValue()}
-	o.places["parsed_path"] = pathPart{}
-	o.places["parsed_query"] = queryPart{}
-	o.places["parsed_body"] = bodyPart{}
-	o.places["truncated_body"] = truncatedPart{}
-	o.places["source_principal"] = find[*textPart](o, "attributes", "source", "principal")
+	o.set("version", constantPart{versionValue()})
+	o.set("parsed_path", pathPart{})
+	o.set("parsed_query", queryPart{})
+	o.set("parsed_body", bodyPart{})
+	o.set("truncated_body", truncatedPart{})
+	o.set("source_principal", find[*textPart](o, "attributes", "source", "principal"))
 	find[*mapPart](o, "attributes", "request", "http", "headers").room = usualHeaders
 	find[*leafPart](o, "attributes", "request", "http", "headerMap").unusual = FallbackRawHeaders
 	return o
 }
+
+// withoutBody is the document without what is read of the body.
+var withoutBody = document.without("parsed_body", "truncated_body")
 
 // at are the parts of the document that are read for more than the document.
 var at = struct {

@@ -1,19 +1,15 @@
 package input
 
 import (
-	"encoding/binary"
 	"iter"
-	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"understudy/rego"
 )
 
-// Envoy writes the entries of a map in any order, and those of a Struct, such as the claims
-// of a token, in another one with nearly every message. So no key has the bytes of a map:
-// what a policy reads is taken by its path, and a map that is read whole is sorted first. Of
-// a key that comes twice the last entry counts, as in protocol buffers.
+// Envoy writes the entries of a map in any order, and those of a Struct, such as the claims of a token, in
+// another one with nearly every message. Of a name that comes twice the last entry counts, as in protocol
+// buffers.
 
 // pair is an entry of a map.
 type pair struct{ name, value string }
@@ -34,22 +30,9 @@ func lookup(pairs []pair, name string) (string, bool) {
 	return "", false
 }
 
-// sorted sorts entries by name and leaves the last one of each.
-func sorted(pairs []pair) []pair {
-	slices.SortStableFunc(pairs, func(a, b pair) int { return strings.Compare(a.name, b.name) })
-	out := pairs[:0]
-	for i, p := range pairs {
-		if i+1 == len(pairs) || pairs[i+1].name != p.name {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 // mapPart is a map of texts, absent if it has no entries: headers, labels, context
 // extensions. A Check keeps the entries in the order in which they came: a search through
-// 20 headers is faster than making a map of them. A plan has the names that the policy
-// reads, so a header that no policy looks at neither costs anything nor is part of a key.
+// 20 headers is faster than making a map of them.
 type mapPart struct {
 	slot int
 	// room is how many entries there is room for at once.
@@ -87,29 +70,10 @@ func (m *mapPart) read(c *Check, entry field) Fallback {
 	return none
 }
 
-func (m *mapPart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
+func (m *mapPart) value(c *Check, _ []string) (rego.Value, error) {
 	entries := m.of(c)
 	if len(entries) == 0 {
-		return append(b, 0), false
-	}
-	if b = append(b, 1); !p.whole {
-		return b, true
-	}
-	entries = sorted(slices.Clone(entries))
-	b = binary.AppendUvarint(b, uint64(len(entries)))
-	for _, e := range entries {
-		b = appendText(appendText(b, e.name), e.value)
-	}
-	return b, false
-}
-
-func (m *mapPart) value(c *Check, p *plan) (rego.Value, error) {
-	entries := m.of(c)
-	switch {
-	case len(entries) == 0:
 		return rego.Value{}, nil
-	case !p.whole:
-		return p.object(c)
 	}
 	object := rego.NewObject(len(entries))
 	for _, e := range entries {
@@ -124,7 +88,13 @@ type entryText struct {
 	name string
 }
 
-func (e entryText) text(c *Check) (string, bool) { return lookup(e.of.of(c), e.name) }
+func (e entryText) value(c *Check, _ []string) (rego.Value, error) {
+	text, ok := lookup(e.of.of(c), e.name)
+	if !ok {
+		return rego.Value{}, nil
+	}
+	return rego.String(text), nil
+}
 
 // entries are the entries of a map of messages in a valid message.
 type entries struct {
@@ -173,40 +143,18 @@ func (e entries) find(name string) (value string, found bool) {
 	return value, found
 }
 
-// key appends what is read of the map: the values at the places below p, or all entries in
-// the order of their names. With all entries, names are what differs.
-func (e entries) key(b []byte, p *plan) []byte {
-	if p.whole {
-		all := sorted(slices.Collect(e.all()))
-		b = binary.AppendUvarint(b, uint64(len(all)))
-		for _, entry := range all {
-			b = e.of.key(appendText(b, entry.name), entry.value, wholePlan)
-		}
-		return b
-	}
-	for _, child := range p.below {
-		if value, ok := e.find(child.name); ok {
-			b = e.of.key(append(b, 1), value, child)
-		} else {
-			b = append(b, 0)
-		}
-	}
-	return b
-}
-
-// value returns what is read of the map as an object.
-func (e entries) value(p *plan) rego.Value {
-	object := rego.NewObject(e.count())
-	if p.whole {
+// value returns the map as an object, or as much of it as is at and below a path of names.
+func (e entries) value(only []string) rego.Value {
+	if len(only) == 0 {
+		object := rego.NewObject(e.count())
 		for entry := range e.all() {
-			object.Set(rego.NewName(entry.name), e.of.value(entry.value, wholePlan))
+			object.Set(rego.NewName(entry.name), e.of.value(entry.value, nil))
 		}
 		return object.Value()
 	}
-	for _, child := range p.below {
-		if value, ok := e.find(child.name); ok {
-			object.Set(child.field, e.of.value(value, child))
-		}
+	object := rego.NewObject(1)
+	if value, ok := e.find(only[0]); ok {
+		object.Set(rego.NewName(only[0]), e.of.value(value, only[1:]))
 	}
 	return object.Value()
 }

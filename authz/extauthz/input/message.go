@@ -10,8 +10,7 @@ import (
 	"understudy/rego"
 )
 
-// messageType is the part of a message's type that decides whether it is valid, what of it
-// a key has, and which value it becomes. It is made of the descriptor, so that it knows what
+// messageType is the part of a message's type that decides whether it is valid and which value it becomes. It is made of the descriptor, so that it knows what
 // Envoy adds. It is immutable.
 //
 // To decode a message would build each of its fields, whether a policy reads them or not.
@@ -23,11 +22,7 @@ type messageType struct {
 	form   form
 }
 
-// form is how a message is read: as the JSON that it is or, without a form, by its fields, of
-// which those that are read count in the key. Filters put much into Envoy's Metadata that
-// changes with every request, such as the ID of a trace:
-//
-//	input.attributes.metadataContext.filterMetadata["envoy.filters.http.jwt_authn"].payload.sub
+// form is how a message is read: as the JSON that it is or, without a form, by its fields.
 type form uint8
 
 const (

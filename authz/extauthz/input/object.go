@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"maps"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -9,18 +10,27 @@ import (
 )
 
 // objectPart is a place with fields of fixed names: a message of Envoy's that is read field
-// by field, absent if the request has none. In a key it is one byte, whether it is there;
-// what is below follows.
+// by field, absent if the request has none.
 type objectPart struct {
 	bit uint32
-	// places :: name → a part or a textual.
-	places map[string]any
+	// places :: name → the place.
+	places map[string]place
 	// byNumber :: number of a field of the message → its part.
 	byNumber []fieldPart
 }
 
+// place is a part with its name as that of an object's field.
+type place struct {
+	name rego.Name
+	part
+}
+
+// set puts a part at a name.
+func (o *objectPart) set(name string, p part) { o.places[name] = place{rego.NewName(name), p} }
+
 // fieldPart is a place that is a field of one of Envoy's messages.
 type fieldPart interface {
+	part
 	// read takes the field from the wire. It says why it cannot.
 	read(c *Check, f field) Fallback
 }
@@ -49,14 +59,14 @@ func slot(taken *int, limit int) int {
 
 // newObject returns the part of a message, with a part for each of its fields.
 func newObject(message protoreflect.MessageDescriptor) *objectPart {
-	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages), places: make(map[string]any)}
+	o := &objectPart{bit: 1 << slot(&slots.messages, maxMessages), places: make(map[string]place)}
 	for i := range message.Fields().Len() {
 		f := message.Fields().Get(i)
 		for len(o.byNumber) <= int(f.Number()) {
 			o.byNumber = append(o.byNumber, nil)
 		}
 		o.byNumber[f.Number()] = newField(f)
-		o.places[f.JSONName()] = o.byNumber[f.Number()]
+		o.set(f.JSONName(), o.byNumber[f.Number()])
 	}
 	return o
 }
@@ -86,11 +96,11 @@ func newField(f protoreflect.FieldDescriptor) fieldPart {
 
 // find returns the part at a path below an object, which has to be there: it is called when
 // the program starts, and a wrong name is a panic then.
-func find[T any](o *objectPart, names ...string) T {
+func find[T part](o *objectPart, names ...string) T {
 	if len(names) > 1 {
 		o = find[*objectPart](o, names[:len(names)-1]...)
 	}
-	return o.places[names[len(names)-1]].(T)
+	return o.places[names[len(names)-1]].part.(T)
 }
 
 func (o *objectPart) read(c *Check, f field) Fallback {
@@ -121,16 +131,27 @@ func (o *objectPart) readMessage(c *Check, wire string) Fallback {
 	return none
 }
 
-func (o *objectPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
-	if c.present&o.bit == 0 {
-		return append(b, 0), false
-	}
-	return append(b, 1), true
-}
-
-func (o *objectPart) value(c *Check, p *plan) (rego.Value, error) {
+func (o *objectPart) value(c *Check, _ []string) (rego.Value, error) {
 	if c.present&o.bit == 0 {
 		return rego.Value{}, nil
 	}
-	return p.object(c)
+	object := rego.NewObject(len(o.places))
+	for _, place := range o.places {
+		value, err := place.value(c, nil)
+		if err != nil {
+			return rego.Value{}, err
+		}
+		object.Set(place.name, value)
+	}
+	return object.Value(), nil
+}
+
+// without returns the object without some of its places.
+func (o *objectPart) without(names ...string) *objectPart {
+	out := *o
+	out.places = maps.Clone(o.places)
+	for _, name := range names {
+		delete(out.places, name)
+	}
+	return &out
 }

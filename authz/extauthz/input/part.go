@@ -1,10 +1,35 @@
 package input
 
 import (
+	"encoding/binary"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"understudy/authz"
 	"understudy/rego"
 )
+
+// part is a place of the input document: how what stands there is made of a request. It is immutable.
+type part interface {
+	// value returns what stands there, absent if nothing does. If there are names, it is no more of it
+	// than what is at and below the path of these, in objects on the way.
+	value(c *Check, only []string) (rego.Value, error)
+}
+
+// sealedPart is a part that has to be parsed.
+type sealedPart interface {
+	part
+	// seal appends all of which it is made to b.
+	seal(c *Check, b []byte) []byte
+}
+
+// appendText appends a text with its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// badRequest is the error of what does not parse. The reason quotes nothing.
+func badRequest(reason string) error { return &authz.BadRequest{Reason: reason} }
 
 // leafPart is a field whose content a Check keeps as it is on the wire: a text, bytes, a
 // number, or a message of another API, such as an address or metadata. It is checked as it is
@@ -57,18 +82,11 @@ func (l *leafPart) of(c *Check) field {
 // has reports whether the message is there; of anything else its content says so.
 func (l *leafPart) has(c *Check) bool { return c.present&l.bit == l.bit }
 
-func (l *leafPart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
-	if !l.has(c) {
-		return append(b, 0), false
-	}
-	return l.messageField.key(append(b, 1), l.of(c), p), false
-}
-
-func (l *leafPart) value(c *Check, p *plan) (rego.Value, error) {
+func (l *leafPart) value(c *Check, only []string) (rego.Value, error) {
 	if !l.has(c) {
 		return rego.Value{}, nil
 	}
-	return l.messageField.value(l.of(c), p), nil
+	return l.messageField.value(l.of(c), only), nil
 }
 
 // textPart is such a field with a text. Rego strings are UTF-8, and protocol buffers demand
@@ -77,11 +95,14 @@ type textPart struct{ leafPart }
 
 func (t *textPart) of(c *Check) string { return c.texts[t.slot] }
 
-func (t *textPart) text(c *Check) (string, bool) { return t.of(c), t.of(c) != "" }
+func (t *textPart) value(c *Check, _ []string) (rego.Value, error) {
+	if t.of(c) == "" {
+		return rego.Value{}, nil
+	}
+	return rego.String(t.of(c)), nil
+}
 
 // constantPart is the same in every request.
 type constantPart struct{ of rego.Value }
 
-func (constantPart) key(_ *Check, b []byte, _ *plan) ([]byte, bool) { return b, false }
-
-func (c constantPart) value(*Check, *plan) (rego.Value, error) { return c.of, nil }
+func (c constantPart) value(*Check, []string) (rego.Value, error) { return c.of, nil }

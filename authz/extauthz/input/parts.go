@@ -26,9 +26,9 @@ func (c *Check) parts(reading *authz.Reading) (rego.Request, error) {
 
 // located is where a path leads: a place of the document, and the keys in what stands there.
 type located struct {
-	place *plan
-	// sealed is the part that has to be parsed; nil if none has.
-	sealed part
+	place part
+	// only are the first of these keys, if the place has objects in which they can be looked for alone.
+	only []string
 	// rest is the number of keys that the place does not know.
 	rest int
 	// nowhere says that no request has anything there.
@@ -37,14 +37,16 @@ type located struct {
 
 // locate finds out where a path leads.
 func locate(p *rego.Path) any {
-	at := any(document)
+	at := part(document)
 	for i := range p.Keys {
 		name, isName := p.Name(i)
 		switch of := at.(type) {
 		case *objectPart:
-			if at = of.places[name]; !isName || at == nil {
+			below, ok := of.places[name]
+			if !isName || !ok {
 				return located{nowhere: true}
 			}
+			at = below.part
 			continue
 		case *mapPart:
 			if !isName {
@@ -57,12 +59,10 @@ func locate(p *rego.Path) any {
 				at = segmentText(n)
 				continue
 			}
-		case *leafPart:
-			return located{place: newPlan("", of, rego.ReadsAt(namesOf(p, i)...)), rest: len(p.Keys) - i}
 		}
-		return located{place: newPlan("", at, rego.ReadsEverything), sealed: sealedOf(at), rest: len(p.Keys) - i}
+		return located{place: at, only: namesOf(p, i), rest: len(p.Keys) - i}
 	}
-	return located{place: newPlan("", at, rego.ReadsEverything), sealed: sealedOf(at)}
+	return located{place: at}
 }
 
 // namesOf returns the keys of a path from one on, up to the first that is no name.
@@ -77,17 +77,10 @@ func namesOf(p *rego.Path, from int) (names []string) {
 	return names
 }
 
-// sealedOf returns a part that has to be parsed, nil for any other.
-func sealedOf(at any) part {
-	switch of := at.(type) {
-	case bodyPart:
-		return of
-	case truncatedPart:
-		return of
-	case queryPart:
-		return of
-	}
-	return nil
+// sealed returns a part that has to be parsed, nil for any other.
+func (l located) sealed() sealedPart {
+	s, _ := l.place.(sealedPart)
+	return s
 }
 
 func locatedOf(p *rego.Path) located { return p.Located(locate).(located) }
@@ -99,12 +92,12 @@ func (p parts) At(path *rego.Path) (rego.Value, error) {
 		return rego.Value{}, nil
 	}
 	c := p.check
-	if l.sealed != nil || len(path.Keys) == 0 { // it is read within bounds
+	if l.sealed() != nil || len(path.Keys) == 0 { // it is read within bounds
 		read := *c
 		read.reading = p.reading
 		c = &read
 	}
-	value, err := l.place.value(c)
+	value, err := l.place.value(c, l.only)
 	if err != nil || l.rest == 0 {
 		return value, err
 	}
@@ -112,10 +105,9 @@ func (p parts) At(path *rego.Path) (rego.Value, error) {
 }
 
 // Sealed is of [rego.Request]: the body and the query are.
-func (parts) Sealed(path *rego.Path) bool { return locatedOf(path).sealed != nil }
+func (parts) Sealed(path *rego.Path) bool { return locatedOf(path).sealed() != nil }
 
 // Seal is of [rego.Request].
 func (p parts) Seal(path *rego.Path, b []byte) []byte {
-	b, _ = locatedOf(path).sealed.key(p.check, b, wholePlan)
-	return b
+	return locatedOf(path).sealed().seal(p.check, b)
 }

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"encoding/binary"
 	"net/url"
 	"strings"
 
@@ -9,53 +8,11 @@ import (
 	"understudy/rego"
 )
 
-// pathPart is input.parsed_path. A policy that looks at some segments, by their places,
-// does not depend on the others, so many paths share one cached decision:
-//
-//	parsed_path[0] == "api"; parsed_path[2] == "orders"     # /api/v1/orders/17 and /api/v1/orders/18 have one key
-//	["api", _, "orders", id] = parsed_path                  # so have they, if id is not used
+// pathPart is input.parsed_path.
 type pathPart struct{}
 
-// plan adds the segments that are read, and their number if that is read.
-func (pathPart) plan(p *plan, reads *rego.Reads) {
-	elements, length, ok := reads.Elements()
-	p.whole = !ok || !length && len(elements) == 0
-	if p.whole {
-		return
-	}
-	if length {
-		p.below = append(p.below, &plan{part: segmentCount{}})
-	}
-	for _, e := range elements {
-		p.below = append(p.below, newPlan("", segmentText(e.Index), e.Reads))
-	}
-}
-
-func (pathPart) key(c *Check, b []byte, p *plan) ([]byte, bool) {
-	if p.whole {
-		return appendText(b, c.path()), false
-	}
-	return b, true
-}
-
-// value returns the segments that are read. In their array, those between them are empty and
-// those after them are missing; if their number is read, it has all segments.
-func (pathPart) value(c *Check, p *plan) (rego.Value, error) {
-	if p.whole || p.below[0].part == (segmentCount{}) {
-		return rego.Strings(strings.Split(segments(c), "/")), nil
-	}
-	var out []string
-	for _, child := range p.below {
-		segment, ok := child.text.text(c)
-		if !ok {
-			break
-		}
-		for len(out) < int(child.text.(segmentText)) {
-			out = append(out, "")
-		}
-		out = append(out, segment)
-	}
-	return rego.Strings(out), nil
+func (pathPart) value(c *Check, _ []string) (rego.Value, error) {
+	return rego.Strings(strings.Split(segments(c), "/")), nil
 }
 
 // segments returns the path as far as its segments are what is between its slashes: it is
@@ -73,36 +30,25 @@ func segments(c *Check) string {
 // segmentText is the segment at a place.
 type segmentText int
 
-func (s segmentText) text(c *Check) (string, bool) {
+func (s segmentText) value(c *Check, _ []string) (rego.Value, error) {
 	path := segments(c)
 	for range s {
 		_, rest, more := strings.Cut(path, "/")
 		if !more {
-			return "", false
+			return rego.Value{}, nil
 		}
 		path = rest
 	}
 	segment, _, _ := strings.Cut(path, "/")
-	return segment, true
+	return rego.String(segment), nil
 }
-
-// segmentCount is the number of segments, in the key alone.
-type segmentCount struct{}
-
-func (segmentCount) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
-	return binary.AppendUvarint(b, uint64(strings.Count(segments(c), "/"))), false
-}
-
-func (segmentCount) value(*Check, *plan) (rego.Value, error) { return rego.Value{}, nil }
 
 // queryPart is input.parsed_query.
 type queryPart struct{}
 
-func (queryPart) key(c *Check, b []byte, _ *plan) ([]byte, bool) {
-	return appendText(b, c.query()), false
-}
+func (queryPart) seal(c *Check, b []byte) []byte { return appendText(b, c.query()) }
 
-func (queryPart) value(c *Check, _ *plan) (rego.Value, error) {
+func (queryPart) value(c *Check, _ []string) (rego.Value, error) {
 	values, err := parseQuery(c.query())
 	if err != nil {
 		return rego.Value{}, err

@@ -41,19 +41,16 @@ type readRequest struct {
 
 // whole and bodiless make the input document, by the full decode.
 func (a *readRequest) whole(reading *authz.Reading) (rego.Input, error) {
-	return a.document(reading, everything)
+	return a.document(reading, document)
 }
 
-func (a *readRequest) bodiless(reading *authz.Reading, set *authz.ReadSet) (rego.Input, error) {
-	if set == nil {
-		return a.document(reading, withoutBody)
-	}
-	return a.document(reading, withBodyOf(planOf(set)))
+func (a *readRequest) bodiless(reading *authz.Reading) (rego.Input, error) {
+	return a.document(reading, withoutBody)
 }
 
 // document decodes the request in full, if that has not been done: who asks for the whole
 // input may ask in order to verify what the lazy decoder made of the request.
-func (a *readRequest) document(reading *authz.Reading, p *plan) (rego.Input, error) {
+func (a *readRequest) document(reading *authz.Reading, of *objectPart) (rego.Input, error) {
 	c := &a.check
 	if !c.full {
 		a.reader.Decodes.count(wholeInput)
@@ -62,7 +59,7 @@ func (a *readRequest) document(reading *authz.Reading, p *plan) (rego.Input, err
 			return rego.Input{}, err
 		}
 	}
-	return c.input(reading, p)
+	return c.input(reading, of)
 }
 
 // Read returns the request of a CheckRequest on the wire, without ID, Time and Span, and
@@ -172,7 +169,7 @@ func (a *readRequest) facts() *authz.Request {
 		// Raw headers need not be UTF-8.
 		q.Method, q.Path, q.Host = validText(q.Method), validText(q.Path), validText(q.Host)
 	}
-	q.Projector, q.Source, q.WithoutBody, q.Parts = c, a.whole, a.bodiless, c.parts
+	q.Source, q.WithoutBody, q.Parts = a.whole, a.bodiless, c.parts
 	q.RequestID = func() string { return c.Get(headerRequestID) }
 	return q
 }

@@ -31,24 +31,14 @@ func (a *readRequest) BodySize() int {
 const leastLeftOut = 4 << 10
 
 // CheckRequest is of [authz.Sent]. What the lazy decoder does not read is always whole.
-func (a *readRequest) CheckRequest(set *authz.ReadSet) string {
-	if a.check.full || a.BodySize() < leastLeftOut || set == nil || planOf(set).takesBody() {
+func (a *readRequest) CheckRequest(body bool) string {
+	if body || a.check.full || a.BodySize() < leastLeftOut {
 		return a.wire
 	}
 	var b strings.Builder
 	b.Grow(sizeWithoutBody(a.wire, toBody))
 	writeWithoutBody(&b, a.wire, toBody)
 	return b.String()
-}
-
-// takesBody reports whether anything that is made of the body is read.
-func (p *plan) takesBody() bool {
-	for _, path := range bodyPlaces {
-		if p.at(path) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // toBody are the numbers of the fields of a CheckRequest that lead to the message which has the

@@ -2,7 +2,6 @@ package input
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"math"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -10,7 +9,7 @@ import (
 	"understudy/rego"
 )
 
-// Keys and values of valid messages, or of as much of them as is read.
+// Values of valid messages, or of as much of them as is at and below a path of names.
 
 // structFields is the number of the map in a Struct, and valueNull that of null in a Value.
 const (
@@ -28,93 +27,31 @@ func oneof(wire string) (number uint64, content field) {
 	return number, content
 }
 
-// key appends what stands for what is read of a message.
-func (t *messageType) key(b []byte, wire string, p *plan) []byte {
-	switch t.form {
-	case structForm:
-		return t.fields[structFields].entries(wire).key(b, p)
-	case valueForm:
-		number, content := oneof(wire)
-		return t.fields[number].key(binary.AppendUvarint(b, number), content, p)
-	case listForm:
-		for number, element := range fields(wire) {
-			b = t.fields[number].key(append(b, 1), element, wholePlan)
-		}
-		return append(b, 0)
-	}
-	for _, f := range t.fields {
-		if child := f.place(p); child != nil {
-			b = f.keyIn(b, wire, child)
-		}
-	}
-	return b
-}
-
-// keyIn appends what stands for all that the field has in a message.
-func (f *messageField) keyIn(b []byte, wire string, p *plan) []byte {
-	if f.IsMap() {
-		if e := f.entries(wire); e.count() > 0 {
-			return e.key(append(b, 1), p)
-		}
-		return append(b, 0)
-	}
-	for number, content := range fields(wire) {
-		if number == uint64(f.Number()) {
-			b = f.key(append(b, 1), content, p)
-		}
-	}
-	return append(b, 0)
-}
-
-// key appends what stands for the content of a field.
-func (f *messageField) key(b []byte, content field, p *plan) []byte {
-	switch f.kind {
-	case protoreflect.MessageKind:
-		return f.message.key(b, content.text, p)
-	case protoreflect.StringKind, protoreflect.BytesKind:
-		return appendText(b, content.text)
-	}
-	return binary.AppendUvarint(b, content.number)
-}
-
 // value returns a message as the input document has it: an object of its populated fields,
 // with their names in lowerCamelCase.
-func (t *messageType) value(wire string, p *plan) rego.Value {
+func (t *messageType) value(wire string, only []string) rego.Value {
 	switch t.form {
 	case structForm:
-		return t.fields[structFields].entries(wire).value(p)
+		return t.fields[structFields].entries(wire).value(only)
 	case valueForm:
 		if number, content := oneof(wire); number != valueNull {
-			return t.fields[number].value(content, p)
+			return t.fields[number].value(content, only)
 		}
 		return rego.Null()
 	case listForm:
 		var list []rego.Value
 		for number, element := range fields(wire) {
-			list = append(list, t.fields[number].value(element, wholePlan))
+			list = append(list, t.fields[number].value(element, nil))
 		}
 		return rego.Array(list)
 	}
 	object := rego.NewObject(len(t.fields))
 	for _, f := range t.fields {
-		if child := f.place(p); child != nil {
-			object.Set(f.name, f.in(wire, child))
+		if f != nil && (len(only) == 0 || only[0] == f.JSONName()) {
+			object.Set(f.name, f.in(wire, only[min(1, len(only)):]))
 		}
 	}
 	return object.Value()
-}
-
-// place returns the place of the field below that of its message; nil if it is not read. A
-// list is read whole.
-func (f *messageField) place(p *plan) *plan {
-	if f == nil {
-		return nil
-	}
-	child := p.child(f.JSONName())
-	if child != nil && f.IsList() {
-		return wholePlan
-	}
-	return child
 }
 
 // entries returns the entries of the map that the field is in a message.
@@ -123,10 +60,10 @@ func (f *messageField) entries(wire string) entries {
 }
 
 // in returns the value of the field in a message; absent if it is not populated.
-func (f *messageField) in(wire string, p *plan) (out rego.Value) {
+func (f *messageField) in(wire string, only []string) (out rego.Value) {
 	if f.IsMap() {
 		if e := f.entries(wire); e.count() > 0 {
-			return e.value(p)
+			return e.value(only)
 		}
 		return rego.Value{}
 	}
@@ -135,7 +72,7 @@ func (f *messageField) in(wire string, p *plan) (out rego.Value) {
 		if number != uint64(f.Number()) {
 			continue
 		}
-		out = f.value(content, p)
+		out = f.value(content, only)
 		if f.IsList() {
 			list = append(list, out)
 		}
@@ -147,11 +84,11 @@ func (f *messageField) in(wire string, p *plan) (out rego.Value) {
 }
 
 // value returns the value of one occurrence; absent if it is zero and need not be there.
-func (f *messageField) value(content field, p *plan) rego.Value {
+func (f *messageField) value(content field, only []string) rego.Value {
 	number := f.integer(content.number)
 	switch {
 	case f.kind == protoreflect.MessageKind:
-		return f.message.value(content.text, p)
+		return f.message.value(content.text, only)
 	case number == 0 && content.text == "" && !f.HasPresence():
 		return rego.Value{}
 	}

@@ -58,6 +58,7 @@ type child struct {
 	// requests is how all lanes read what they are asked about.
 	requests *requests
 	lanes    map[uint64]*lane
+	caches   *cacheRoom
 	calls    *calls
 	watch    *watch
 	running  sync.WaitGroup
@@ -87,6 +88,7 @@ func (c *child) greet() error {
 	if c.requests, err = newRequests(c.hello); err != nil {
 		return err
 	}
+	c.caches = newCacheRoom(c.hello.Memory)
 	c.watch = newWatch(c)
 	c.running.Go(c.watch.run)
 	return c.conn.Send(wire.Frame{Kind: wire.KindReady, Payload: wire.Marshal(ready)})

@@ -90,7 +90,7 @@ func (l *lane) covered(w *work, q wire.Question, about []byte) (seen []coverage.
 	}
 	defer reading.End()
 	tracer := coverage.NewTracer(targets)
-	if err := l.policy.Cover(w.ctx, reading, r, tracer); err != nil {
+	if err := l.policy.Compiled().Cover(w.ctx, reading, r, tracer); err != nil {
 		return nil, err
 	}
 	return tracer.Seen(), nil

@@ -58,7 +58,11 @@ func (l *lane) decide(w *work, q wire.Question) (d authz.Decision) {
 	if _, ok := q.Asked.(wire.Check); ok && q.Plain {
 		l.wholly(w.ctx, r, reading)
 	}
-	return l.policy.Decide(w.ctx, r, authz.Conditions{Shadow: true, Plain: q.Plain, Reading: reading, Services: services{l, w.frame}})
+	conditions := authz.Conditions{Shadow: true, Plain: q.Plain, Reading: reading, Services: services{l, w.frame}}
+	if q.Plain {
+		return l.policy.Compiled().Decide(w.ctx, r, conditions)
+	}
+	return l.policy.Decide(w.ctx, r, conditions)
 }
 
 // encode returns the payload of a decision, which is good until the next one.

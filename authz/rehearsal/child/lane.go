@@ -12,6 +12,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/background"
+	"understudy/authz/cache"
 	"understudy/authz/rehearsal/wire"
 	"understudy/rego/regotest"
 )
@@ -30,8 +31,9 @@ type lane struct {
 	// work is what is under way; nil if nothing is.
 	work atomic.Pointer[work]
 
-	// policy is nil until one has compiled. It belongs to run.
-	policy *authz.Policy
+	// policy is nil until one has compiled, and room is what its cache takes, in bytes. Both belong to run.
+	policy *cache.Policy
+	room   int64
 	// buffer is that of the last answer. It belongs to run.
 	buffer []byte
 	// watched are the targets that were asked for last. They belong to run.
@@ -70,6 +72,7 @@ func (l *lane) close() { l.cancel() }
 
 func (l *lane) run() {
 	defer l.child.watch.remove(l)
+	defer l.forget()
 	for {
 		select {
 		case <-l.ctx.Done():
@@ -136,12 +139,18 @@ func (l *lane) compile(payload []byte) wire.Compiled {
 	if err != nil {
 		return wire.Compiled{Refused: refused(err)}
 	}
-	l.policy = policy
-	facts := policy.Facts()
-	return wire.Compiled{
-		Reads: facts.Reads.String(), Cacheable: facts.Cacheable, Deterministic: facts.Deterministic,
-		Services: facts.Services, NoRules: facts.NoRules,
+	l.forget()
+	l.policy, l.room = cache.NewPolicy(policy), l.child.caches.take()
+	if err := l.policy.SetSize(int(l.room / cache.BytesPerDecision)); err != nil {
+		return wire.Compiled{Refused: refused(err)}
 	}
+	return wire.Compiled{Facts: policy.Facts()}
+}
+
+// forget gives back the room of the cache.
+func (l *lane) forget() {
+	l.child.caches.give(l.room)
+	l.policy, l.room = nil, 0
 }
 
 func refused(err error) *wire.Refused {

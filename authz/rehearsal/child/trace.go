@@ -54,5 +54,5 @@ func (l *lane) traced(w *work, q wire.Question, path string) (t explain.Trace, e
 		return explain.Trace{}, err
 	}
 	defer reading.End()
-	return l.policy.Trace(w.ctx, reading, r, path)
+	return l.policy.Compiled().Trace(w.ctx, reading, r, path)
 }

@@ -13,23 +13,21 @@ import (
 const mostUnread = 4 << 20
 
 // wholly has a request that was read of bytes make its whole input, of which no shortcut is
-// taken. What the policy does not read of a body it may lack: whether there is a form that
-// it can be read in, and what that takes, is up to who sends it.
+// taken. What the policy does not read it may lack, which is what is read of the body: whether there is a
+// form that it can be read in, and what that takes, is up to who sends it.
 func (l *lane) wholly(ctx context.Context, r *authz.Request, reading *authz.Reading) {
 	whole, without := r.Source, r.WithoutBody
 	r.Source = func(*authz.Reading) (rego.Input, error) {
+		if l.policy.Compiled().MayReadBody() {
+			return whole(reading)
+		}
 		some := l.child.requests.verifying.ReadOffPath(ctx, r).AtMost(mostUnread)
 		defer some.End()
 		if input, err := whole(some); err == nil {
 			return input, nil
 		}
-		return without(reading, l.policy.Reads())
+		return without(reading)
 	}
-}
-
-// narrowly has it make what the policy reads alone.
-func (l *lane) narrowly(r *authz.Request, reading *authz.Reading) {
-	r.Source = func(*authz.Reading) (rego.Input, error) { return r.Projector.Input(reading, l.policy.Reads()) }
 }
 
 // blame finds the rule whose shortcut is wrong.
@@ -55,12 +53,11 @@ func (l *lane) blamed(ctx context.Context, q wire.Question) (out wire.Blamed) {
 	}
 	defer wholeReading.End()
 	l.wholly(ctx, whole, wholeReading)
-	narrow, narrowReading, err := l.child.requests.read(ctx, q)
+	asked, reading, err := l.child.requests.read(ctx, q)
 	if err != nil {
 		return out
 	}
-	defer narrowReading.End()
-	l.narrowly(narrow, narrowReading)
-	out.Rule, out.Path = l.policy.Blame(ctx, whole, narrow)
+	defer reading.End()
+	out.Rule, out.Path = l.policy.Compiled().Blame(ctx, whole, asked, reading)
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 )
 
 // Candidate is a policy that is compiled and evaluated by the rehearsal process: that of an
@@ -21,6 +20,8 @@ type Candidate struct {
 	ready  chan struct{}
 	facts  authz.Facts
 	err    error
+	// answers has what the process has answered.
+	answers answers
 }
 
 // Options say how a candidate is asked.
@@ -92,11 +93,7 @@ func (c *Candidate) compiled(answer []byte, err error) {
 		c.resolve(authz.Facts{}, err)
 		return
 	}
-	reads, err := rego.ParseReads(answered.Reads)
-	c.resolve(authz.Facts{
-		Reads: reads, Cacheable: answered.Cacheable, Deterministic: answered.Deterministic, Services: answered.Services,
-		NoRules: answered.NoRules,
-	}, err)
+	c.resolve(answered.Facts, nil)
 }
 
 // Question is what a candidate is asked about a request.
@@ -131,7 +128,7 @@ func (c *Candidate) Decide(q Question) error {
 		done: func(answer []byte, err error) {
 			var d authz.Decision
 			if err == nil {
-				d, err = wire.ParseDecided(answer)
+				d, err = c.answers.parse(answer)
 			}
 			q.Done(d, err)
 		},

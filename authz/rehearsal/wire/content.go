@@ -39,14 +39,7 @@ type Ready struct {
 
 // Compiled is what became of a policy.
 type Compiled struct {
-	// Reads is the text of its read set.
-	Reads string
-	// Cacheable and Deterministic are as [authz.Compiled] has them.
-	Cacheable, Deterministic bool
-	// Services is the number of rules that call an external service.
-	Services int
-	// NoRules says that there are none.
-	NoRules bool
+	Facts authz.Facts
 	// Refused is why it does not compile; nil if it does.
 	Refused *Refused
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"time"
 
 	"understudy/authz"
 )
@@ -16,7 +15,13 @@ const (
 	flagAnswer
 	flagLabels
 	flagLabelsIgnored
+	// flagLeaf says that the leaf of the request stands at the end.
+	flagLeaf
 )
+
+// bytesPerLeaf is the size of a leaf.
+const bytesPerLeaf = 16
+
 
 // AppendDecided appends the form of a decision, which ParseDecided reads.
 func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
@@ -40,7 +45,11 @@ func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
 	if d.LabelsIgnored {
 		flags |= flagLabelsIgnored
 	}
-	b = binary.AppendVarint(append(b, flags), nanoseconds(d.ValidUntil()))
+	leaf := d.Leaf()
+	if leaf != (authz.Leaf{}) {
+		flags |= flagLeaf
+	}
+	b = append(b, flags)
 	for _, text := range []string{string(d.Failure), d.Rule, d.RulePath(), d.Reason} {
 		b = appendText(b, text)
 	}
@@ -48,10 +57,25 @@ func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
 		b = appendLabels(b, d.Labels)
 	}
 	b, err := appendAny(b, d.Value, 0)
-	if err != nil || !answers {
-		return b, err
+	if err == nil && answers {
+		b, err = appendAnswer(b, d)
 	}
-	return appendAnswer(b, d)
+	if err == nil && flags&flagLeaf != 0 {
+		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, leaf[0]), leaf[1])
+	}
+	return b, err
+}
+
+// CutLeaf takes the leaf from the form of a decision. What is left is the same for all requests that are
+// decided alike, and still a form that ParseDecided reads.
+func CutLeaf(payload []byte) (rest []byte, leaf authz.Leaf) {
+	n := len(payload) - bytesPerLeaf
+	if n < 1 || payload[0]&flagLeaf == 0 {
+		return payload, leaf
+	}
+	leaf = authz.Leaf{binary.BigEndian.Uint64(payload[n:]), binary.BigEndian.Uint64(payload[n+8:])}
+	payload[0] &^= flagLeaf
+	return payload[:n], leaf
 }
 
 func hasAnswer(d authz.Decision) bool {
@@ -87,22 +111,11 @@ func appendLabels(b []byte, labels []authz.Label) []byte {
 	return b
 }
 
-// nanoseconds is a moment since 1970; 0 for the zero moment, which is before all others.
-func nanoseconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-// ParseDecided reads what AppendDecided made.
+// ParseDecided reads what AppendDecided made and CutLeaf left.
 func ParseDecided(payload []byte) (authz.Decision, error) {
 	d := decoder{rest: string(payload)}
 	var out authz.Decision
 	flags := d.byte()
-	if until := d.varint(); until != 0 {
-		out = out.WithValidUntil(time.Unix(0, until))
-	}
 	if flags&flagAllow != 0 {
 		out.Verdict = authz.Allow
 	}
@@ -118,7 +131,7 @@ func ParseDecided(payload []byte) (authz.Decision, error) {
 	if flags&flagAnswer != 0 {
 		d.answer(&out)
 	}
-	if flags >= flagLabelsIgnored<<1 {
+	if flags >= flagLeaf {
 		d.fail()
 	}
 	return out, d.end()

@@ -1,4 +1,6 @@
-package instrument
+// Package tokens has OPA's built-ins for JSON Web Tokens with a cache of their results: to decode a token or
+// to check its signature is most of the work of many policies.
+package tokens
 
 import (
 	"crypto/sha256"
@@ -30,19 +32,18 @@ var tokenCache = otter.Must(&otter.Options[[sha256.Size]byte, tokenResult]{
 	Weigher:       func(_ [sha256.Size]byte, r tokenResult) uint32 { return r.weight },
 })
 
-// tokenResult is what a built-in returned, and for how long it would return it again:
-// from (inclusive) until (exclusive), in nanoseconds since 1970. The value is shared by
-// evaluations, none of which changes it: terms of OPA are immutable.
+// tokenResult is what a built-in returned, and for how long it would return it again. The value is shared
+// by evaluations, none of which changes it: terms of OPA are immutable.
 type tokenResult struct {
-	value       *ast.Term
-	from, until int64
+	validity
+	value *ast.Term
 	// weight is about its size, in bytes.
 	weight uint32
 }
 
 // newTokenResult weighs a value: an estimate is enough to bound the memory of the
 // cache.
-func newTokenResult(value *ast.Term, from, until int64) tokenResult {
+func newTokenResult(value *ast.Term, v validity) tokenResult {
 	weight := 0
 	ast.WalkTerms(value, func(t *ast.Term) bool {
 		weight += termBytes
@@ -54,7 +55,7 @@ func newTokenResult(value *ast.Term, from, until int64) tokenResult {
 		}
 		return false
 	})
-	return tokenResult{value, from, until, uint32(min(weight, math.MaxUint32))}
+	return tokenResult{v, value, uint32(min(weight, math.MaxUint32))}
 }
 
 // tokenBuiltins are the built-ins whose results are cached. That of decode_verify has a
@@ -76,79 +77,36 @@ func tokenNames() map[string]bool {
 	return out
 }
 
-// CacheToken instruments an expression that calls a built-in for tokens; it leaves
-// others alone.
-func (b *Builtins) CacheToken(e *ast.Expr) {
-	terms, ok := e.Terms.([]*ast.Term)
-	if !ok || len(terms) < 2 {
-		return
-	}
-	ref, ok := terms[0].Value.(ast.Ref)
-	if !ok || !tokenBuiltins[ref.String()] {
-		return
-	}
-	original := ast.BuiltinMap[ref.String()]
-	b.Replace(e, original, CachedToken(original.Name))
-}
-
-// CachedToken returns the built-in of a name with a cache of its results. It notes on the
-// validity when they end. Errors are not cached: a token that fails to decode is cheap
-// to refuse.
+// Builtin returns the built-in of a name with a cache of its results. Errors are not cached: a
+// token that fails to decode is cheap to refuse.
 //
-// Only io.jwt.decode_verify reads the clock (exp, nbf). The others are functions of
+// Only io.jwt.decode_verify reads the clock (exp, nbf), which the context has. The others are functions of
 // their operands for all time.
-func CachedToken(name string) topdown.BuiltinFunc {
+func Builtin(name string) topdown.BuiltinFunc {
 	original := topdown.GetBuiltin(name)
 	timed := name == ast.JWTDecodeVerify.Name
 	var last atomic.Pointer[operandDigest]
 	return func(bctx topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
-		v := Of(bctx)
-		if v == nil {
-			return original(bctx, operands, iter)
+		own := always
+		if timed {
+			var known bool
+			if own, known = validityAt(bctx.Time); !known {
+				return original(bctx, operands, iter)
+			}
 		}
 		key := tokenKey(name, operands, &last)
-		if hit, ok := tokenCache.GetIfPresent(key); ok && v.Now >= hit.from && v.Now < hit.until {
-			v.Until = min(v.Until, hit.until)
+		if hit, ok := tokenCache.GetIfPresent(key); ok && own.from >= hit.from && own.from < hit.until {
 			return iter(hit.value)
 		}
-		// The validity of the result, which may be longer than that of the evaluation.
-		own := Validity{Context: v.Context, Now: v.Now, Until: Forever}
 		if timed {
-			noteToken(bctx, &own, operands[0])
+			own.endWith(bctx, operands[0])
 		}
-		v.Until = min(v.Until, own.Until)
 		return original(bctx, operands, func(value *ast.Term) error {
-			if own.Until > own.Now {
-				tokenCache.Set(key, newTokenResult(value, own.Now, own.Until))
+			if own.until > own.from {
+				tokenCache.Set(key, newTokenResult(value, own))
 			}
 			return iter(value)
 		})
-	}
-}
-
-// noteToken notes when a token begins and ends to be valid.
-func noteToken(bctx topdown.BuiltinContext, v *Validity, token *ast.Term) {
-	decode := topdown.GetBuiltin(ast.JWTDecode.Name)
-	err := decode(bctx, []*ast.Term{token}, func(decoded *ast.Term) error {
-		parts, ok := decoded.Value.(*ast.Array)
-		if !ok || parts.Len() < 2 {
-			return nil
-		}
-		claims, ok := parts.Elem(1).Value.(ast.Object)
-		if !ok {
-			return nil
-		}
-		for _, name := range []string{"exp", "nbf"} {
-			if claim := claims.Get(ast.StringTerm(name)); claim != nil {
-				v.ChangesWith(claim, 1e-9, 0)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		// The two read tokens in slightly different ways: what one cannot decode the other
-		// may accept.
-		v.Until = v.Now
 	}
 }
 

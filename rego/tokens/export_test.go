@@ -1,4 +1,4 @@
-package instrument
+package tokens
 
 // CachedTokens returns about how many bytes the cached results about tokens take, and the
 // most that they may.

@@ -1,4 +1,4 @@
-package instrument_test
+package tokens_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"understudy/rego"
-	"understudy/rego/instrument"
+	"understudy/rego/tokens"
 )
 
 // TestTokensAreBoundedInBytes: whoever sends long tokens that nobody has signed must
@@ -35,7 +35,7 @@ func TestTokensAreBoundedInBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if bytes, limit := instrument.CachedTokens(); bytes > limit || bytes == 0 {
+	if bytes, limit := tokens.CachedTokens(); bytes > limit || bytes == 0 {
 		t.Errorf("%d bytes are cached, want at most %d", bytes, limit)
 	}
 }

@@ -1,4 +1,4 @@
-package dependencies
+package evaluator
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 	"understudy/rego/compile"
 )
 
-// impure are the other built-ins that a policy may call: they read the clock, are
+// others are the other built-ins that a policy may call: they read the clock, are
 // random, or have an effect.
-var impure = setOf(
+var others = setOf(
 	"time.now_ns", "io.jwt.decode_verify",
 	"crypto.x509.parse_and_verify_certificates", "crypto.x509.parse_and_verify_certificates_with_options",
 	"rand.intn", "uuid.rfc4122", "io.jwt.encode_sign", "io.jwt.encode_sign_raw", "providers.aws.sign_req",
@@ -23,11 +23,11 @@ func TestEveryBuiltinIsJudged(t *testing.T) {
 	var all []string
 	for _, b := range compile.Capabilities.Builtins {
 		all = append(all, b.Name)
-		if pure[b.Name] == impure[b.Name] {
-			t.Errorf("%s is in neither list, pure or impure, or in both", b.Name)
+		if functions[b.Name] == others[b.Name] {
+			t.Errorf("%s is in neither list, functions or others, or in both", b.Name)
 		}
 	}
-	for name := range pure {
+	for name := range functions {
 		if !slices.Contains(all, name) {
 			t.Errorf("%s is no built-in any more", name)
 		}

@@ -1,11 +1,11 @@
-package dependencies
+package evaluator
 
-// pure are the built-ins whose value is a function of their operands alone. It is a
-// list of what is allowed, made by reading each of them, and not OPA's own flag,
-// which misses some: crypto.x509.parse_and_verify_certificates reads the clock. What
-// is not here keeps a decision from being cached; a test makes whoever brings in
-// a new version of OPA decide on each new built-in.
-var pure = setOf(
+// functions are the built-ins whose value is a function of their operands alone. It is a list of what is
+// allowed, made by reading each of them, and not OPA's own flag, which misses some:
+// crypto.x509.parse_and_verify_certificates reads the clock. A policy that calls what is neither here nor of
+// the clock is evaluated by OPA, and its decisions are not kept. A test makes whoever brings in a new version
+// of OPA decide on each new built-in.
+var functions = setOf(
 	// comparisons and arithmetic
 	"eq", "equal", "neq", "lt", "lte", "gt", "gte", "assign",
 	"plus", "minus", "mul", "div", "rem", "abs", "ceil", "floor", "round",
@@ -52,6 +52,16 @@ var pure = setOf(
 	"graphql.is_valid", "graphql.parse", "graphql.parse_and_verify", "graphql.parse_query", "graphql.parse_schema",
 	"graphql.schema_is_valid",
 )
+
+// ofTheClock are the built-ins that depend on nothing but their operands and the clock.
+var ofTheClock = setOf("time.now_ns", "io.jwt.decode_verify")
+
+// OfTheClock reports whether a built-in depends on the clock, and else on nothing but its operands.
+func OfTheClock(name string) bool { return ofTheClock[name] }
+
+// OfChance reports whether nothing is known of what a built-in depends on: of two calls with the same
+// operands at the same time each may have a value of its own.
+func OfChance(name string) bool { return !functions[name] && !ofTheClock[name] }
 
 func setOf(names ...string) map[string]bool {
 	out := make(map[string]bool, len(names))
