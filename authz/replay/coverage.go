@@ -11,9 +11,9 @@ import (
 	"understudy/rego/coverage"
 )
 
-// covering finds out how much of the change between the policies the entries exercise. Each
-// request that differs from the others in what a policy reads is evaluated once more, as long
-// as there is something left to see. It is safe for concurrent use.
+// covering finds out how much of the change between the policies the entries exercise. Of the
+// requests of one leaf, of which a policy learns the same, one is evaluated once more, as long as
+// there is something left to see. It is safe for concurrent use.
 type covering struct {
 	changes coverage.Changes
 	sides   [2]*covered
@@ -27,38 +27,34 @@ type covered struct {
 	mu      sync.Mutex
 	targets []coverage.Target
 	seen    []coverage.Seen
-	// requests are those that were evaluated.
-	requests map[authz.Fingerprint]struct{}
+	// leaves are those of the requests that were evaluated.
+	leaves map[authz.Leaf]struct{}
 }
 
-// maxCovered is how many requests are known; after more of them some are evaluated again.
+// maxCovered is how many leaves are known; after more of them some are evaluated again.
 const maxCovered = 1 << 16
 
 func newCovering(live, candidate *side, changes coverage.Changes) *covering {
 	c := &covering{changes: changes}
 	for i, s := range []*side{live, candidate} {
 		targets := [][]coverage.Target{changes.Live, changes.Candidate}[i]
-		c.sides[i] = &covered{side: s, targets: targets, seen: make([]coverage.Seen, len(targets)), requests: make(map[authz.Fingerprint]struct{})}
+		c.sides[i] = &covered{side: s, targets: targets, seen: make([]coverage.Seen, len(targets)), leaves: make(map[authz.Leaf]struct{})}
 		c.sides[i].over.Store(len(targets) == 0)
 	}
 	return c
 }
 
-// cover has both sides evaluate a request if that may tell anything new.
-func (c *covering) cover(ctx context.Context, r *authz.Request) {
-	for _, s := range c.sides {
-		if !s.over.Load() {
-			s.cover(ctx, r)
+// cover has both sides evaluate a request that they have decided, if that may tell anything new.
+func (c *covering) cover(ctx context.Context, j *judgement) {
+	for i, leaf := range []authz.Leaf{j.live.Leaf(), j.candidate.Leaf()} {
+		if s := c.sides[i]; !s.over.Load() {
+			s.cover(ctx, j.request, leaf)
 		}
 	}
 }
 
-func (s *covered) cover(ctx context.Context, r *authz.Request) {
-	if s.side.compiled.Exempts(r) {
-		return
-	}
-	key, keyed := r.Fingerprint(ctx, s.side.compiled.Reads())
-	if keyed && !s.take(key) {
+func (s *covered) cover(ctx context.Context, r *authz.Request, leaf authz.Leaf) {
+	if s.side.compiled.Exempts(r) || !s.take(leaf) {
 		return
 	}
 	pending, at := s.pending()
@@ -69,17 +65,21 @@ func (s *covered) cover(ctx context.Context, r *authz.Request) {
 	s.add(at, tracer.Seen())
 }
 
-// take reports whether a request has not been evaluated, and notes that it is.
-func (s *covered) take(key authz.Fingerprint) bool {
+// take reports whether no request of a leaf has been evaluated, and notes that one is. Without a leaf none
+// is known to be alike.
+func (s *covered) take(leaf authz.Leaf) bool {
+	if leaf == (authz.Leaf{}) {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.requests[key]; known {
+	if _, known := s.leaves[leaf]; known {
 		return false
 	}
-	if len(s.requests) >= maxCovered {
-		clear(s.requests)
+	if len(s.leaves) >= maxCovered {
+		clear(s.leaves)
 	}
-	s.requests[key] = struct{}{}
+	s.leaves[leaf] = struct{}{}
 	return true
 }
 

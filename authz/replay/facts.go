@@ -40,12 +40,21 @@ func requestOf(e *recorded.Entry, checks *input.Reader) (r *authz.Request, has f
 		}
 		has = hasAll // what it says nothing of is not there
 	} else {
-		in := recordedInput{e.Input}
-		r = &authz.Request{Operation: authz.OperationCheck, Source: in.whole, Projector: in, Parts: in.parts, Size: len(e.Input)}
+		in := recordedInput{document: e.Input}
+		r = &authz.Request{Operation: authz.OperationCheck, Source: in.whole, Parts: in.parts, Size: len(e.Input)}
 		has = addFacts(r, e.Input)
 	}
 	r.ID, r.Time = e.DecisionID, e.Time
 	return r, has, nil
+}
+
+// watched returns a request as it is, with a watch on what is asked for of its document.
+func watched(r *authz.Request, d recorded.Document, w *watch) *authz.Request {
+	in := recordedInput{d, w}
+	return &authz.Request{
+		ID: r.ID, Operation: r.Operation, Policy: r.Policy, Time: r.Time, Method: r.Method, Path: r.Path, Host: r.Host,
+		Principal: r.Principal, Project: r.Project, Size: r.Size, Source: in.whole, Parts: in.parts,
+	}
 }
 
 // addFacts sets what a request is grouped by and what may exempt it. It returns which of the

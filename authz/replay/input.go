@@ -1,11 +1,8 @@
 package replay
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
-	"time"
 
 	"understudy/authz"
 	"understudy/authz/recorded"
@@ -15,34 +12,27 @@ import (
 // errInput is of an input document that OPA cannot take, such as one with endless numbers.
 var errInput = errors.New("the recorded input document cannot be read")
 
-// recordedInput makes what a policy reads of an input document as it was recorded. It is an
-// authz.Projector: the projection is text as well, in the order of the recording, so that two
-// requests of one key have equal inputs. Requests that were written in another order are only
-// not known to be alike.
-type recordedInput struct{ document recorded.Document }
-
-// Key is of authz.Projector.
-func (in recordedInput) Key(_ context.Context, set *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
-	return appendProjection(b, in.document, set.Reads), true
-}
-
-// Input is of authz.Projector.
-func (in recordedInput) Input(_ *authz.Reading, set *authz.ReadSet) (rego.Input, error) {
-	return inputOf(appendProjection(nil, in.document, set.Reads))
+// recordedInput is an input document as it was recorded, as evaluations ask for it. Of a name that comes
+// twice the last one counts.
+type recordedInput struct {
+	document recorded.Document
+	// watch notes what is asked for; nil if nobody wants to know.
+	watch *watch
 }
 
 // parts is of [authz.Request]: what is asked for is made of the text.
-func (in recordedInput) parts(*authz.Reading) (rego.Request, error) {
-	return recordedParts(in), nil
+func (in recordedInput) parts(*authz.Reading) (rego.Request, error) { return in, nil }
+
+// whole is the Source of an [authz.Request]: all of the text.
+func (in recordedInput) whole(*authz.Reading) (rego.Input, error) {
+	in.watch.whole()
+	return inputOf(in.document)
 }
 
-// recordedParts is an input document as it was recorded, as evaluations ask for it. Of a name that comes
-// twice the last one counts.
-type recordedParts struct{ document recorded.Document }
-
 // At is of [rego.Request].
-func (p recordedParts) At(path *rego.Path) (rego.Value, error) {
-	at := p.document
+func (in recordedInput) At(path *rego.Path) (rego.Value, error) {
+	in.watch.at(path)
+	at := in.document
 	for i := range path.Keys {
 		name, isName := path.Name(i)
 		if !isName {
@@ -65,13 +55,10 @@ func below(d recorded.Document, path *rego.Path, from int) (rego.Value, error) {
 }
 
 // Sealed is of [rego.Request]: nothing is.
-func (recordedParts) Sealed(*rego.Path) bool { return false }
+func (recordedInput) Sealed(*rego.Path) bool { return false }
 
 // Seal is of [rego.Request].
-func (recordedParts) Seal(_ *rego.Path, b []byte) []byte { return b }
-
-// whole returns the input document.
-func (in recordedInput) whole(*authz.Reading) (rego.Input, error) { return inputOf(in.document) }
+func (recordedInput) Seal(_ *rego.Path, b []byte) []byte { return b }
 
 func inputOf(text recorded.Document) (rego.Input, error) {
 	value, err := recordedValue(text)
@@ -138,42 +125,4 @@ func objectOf(d recorded.Document) (rego.Value, bool) {
 		out.Set(rego.NewName(text), value)
 	}
 	return out.Value(), true
-}
-
-// appendProjection appends what a set names of a document, as JSON: of objects what is read
-// below them, and every other value whole. That is more than the set names in places, which
-// makes no difference to the policy.
-func appendProjection(b []byte, d recorded.Document, reads *rego.Reads) []byte {
-	if reads.Whole() || d.Kind() != '{' {
-		return append(b, d...)
-	}
-	b = append(b, '{')
-	first := true
-	for name, value := range d.Members() {
-		below := reads.Child(string(name))
-		if below == nil {
-			continue
-		}
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(appendName(b, name), ':')
-		b = appendProjection(b, value, below)
-	}
-	return append(b, '}')
-}
-
-// appendName appends a name of an object as JSON.
-func appendName(b, name []byte) []byte {
-	for _, c := range name {
-		if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			quoted, err := json.Marshal(string(name))
-			if err != nil {
-				return append(b, `""`...)
-			}
-			return append(b, quoted...)
-		}
-	}
-	return append(append(append(b, '"'), name...), '"')
 }

@@ -42,16 +42,18 @@ type worker struct {
 	*replay
 	parsed recorded.Parsed
 	checks input.Reader
-	// lacking :: what a log says of erased and masked fields → what the policies miss.
-	lacking map[string][]missing
-	drifts  drifts
+	// lists :: which fields a document has, and what its log says of erased and masked ones → what was lost.
+	lists map[string][]lostField
+	// key is room for a key of lists.
+	key    []byte
+	drifts drifts
 }
 
-// maxLacking bounds what a worker keeps of lists of fields.
-const maxLacking = 1024
+// maxLists bounds what a worker keeps of lists of fields.
+const maxLists = 1024
 
 func newWorker(r *replay) *worker {
-	return &worker{replay: r, lacking: make(map[string][]missing), drifts: newDrifts()}
+	return &worker{replay: r, lists: make(map[string][]lostField), drifts: newDrifts()}
 }
 
 // judge decides the entries of a batch.
@@ -88,14 +90,7 @@ func (w *worker) entry(ctx context.Context, e *recorded.Entry) judgement {
 		j.skipped = skipPolicy
 		return j
 	}
-	if j.lacks = w.missing(e); has&(w.live.always|w.candidate.always) != w.live.always|w.candidate.always {
-		j.lacks = w.candidate.absent(has, w.live.absent(has, slices.Clip(j.lacks)))
-	}
-	if len(j.lacks) > 0 {
-		j.skipped = skipFields
-		return j
-	}
-	w.decide(ctx, &j)
+	w.decide(ctx, &j, w.lost(e, has))
 	return j
 }
 
@@ -141,37 +136,36 @@ func (w *worker) named(e *recorded.Entry) bool {
 	return false
 }
 
-// missing returns the fields that were erased or masked and that a policy reads. Most entries
-// of a log have the same, so they are looked at once.
-func (w *worker) missing(e *recorded.Entry) []missing {
-	if e.Erased == nil && e.Masked == nil {
+// lost returns the fields that an entry has not as they were. Most entries of a log have lost the same, so
+// that is looked at once.
+func (w *worker) lost(e *recorded.Entry, has fields) []lostField {
+	if e.Erased == nil && e.Masked == nil && has == hasAll {
 		return nil
 	}
-	key := string(e.Erased) + "\n" + string(e.Masked)
-	lacks, known := w.lacking[key]
+	w.key = append(append(append(append(w.key[:0], byte(has)), e.Erased...), '\n'), e.Masked...)
+	lost, known := w.lists[string(w.key)]
 	if !known {
-		pointers := append(e.Erased.Texts(), e.Masked.Texts()...)
-		lacks = w.candidate.lost(pointers, w.live.lost(pointers, nil))
-		if len(w.lacking) >= maxLacking {
-			clear(w.lacking)
+		lost = lostFields(e, has)
+		if len(w.lists) >= maxLists {
+			clear(w.lists)
 		}
-		w.lacking[key] = lacks
+		w.lists[string(w.key)] = lost
 	}
-	return lacks
+	return lost
 }
 
 // decide decides an entry by both policies, at its own time, and compares.
-func (w *worker) decide(ctx context.Context, j *judgement) {
+func (w *worker) decide(ctx context.Context, j *judgement, lost []lostField) {
 	timeless := j.request.Time.IsZero()
 	if timeless {
 		j.request.Time = w.began
-		j.live = w.live.compiled.Decide(ctx, j.request, w.conditions())
-		j.candidate = w.candidate.compiled.Decide(ctx, j.request, w.conditions())
-	} else {
-		j.live = w.live.decide(ctx, j.request, w.conditions())
-		j.candidate = w.candidate.decide(ctx, j.request, w.conditions())
 	}
+	j.live = w.decideBy(ctx, w.live, j, lost)
+	j.candidate = w.decideBy(ctx, w.candidate, j, lost)
 	switch {
+	case len(j.lacks) > 0:
+		j.skipped = skipFields
+		return
 	case unanswered(j.live) || unanswered(j.candidate):
 		j.skipped = skipService
 		return
@@ -186,7 +180,19 @@ func (w *worker) decide(ctx context.Context, j *judgement) {
 	}
 	j.outcome = evidence.NewOutcome(j.difference, j.live, j.candidate, changed)
 	j.drift = w.drifts.of(w.live, &j.entry, j.live)
-	w.coverage.cover(ctx, j.request)
+	w.coverage.cover(ctx, j)
+}
+
+// decideBy returns the decision of a side on an entry, and adds what the entry lacks of that which the side
+// asked for.
+func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []lostField) authz.Decision {
+	if len(lost) == 0 {
+		return s.decide(ctx, j.request, w.conditions())
+	}
+	asked := &watch{side: s, lost: lost}
+	d := s.decide(ctx, watched(j.request, j.entry.Input, asked), w.conditions())
+	j.lacks = append(j.lacks, asked.missing()...)
+	return d
 }
 
 // unanswered reports whether a decision hangs on an external service.

@@ -147,6 +147,82 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestAsked counts a field as missing where the decision on an entry asked for it, and not where another
+// decision would.
+func TestAsked(t *testing.T) {
+	const header = "/input/attributes/request/http/headers/"
+	behindPath := "allow if {\n\tinput.parsed_path[0] == \"admin\"\n\tinput.attributes.request.http.headers.key == \"x\"\n}\n"
+	for name, test := range map[string]struct {
+		candidate, path, lost string
+		missing               bool
+	}{
+		"on a path that is not taken":     {behindPath, "/users", header + "key", false},
+		"on the path that is taken":       {behindPath, "/admin", header + "key", true},
+		"all of the input":                {"allow if count(input) == 3\n", "/users", header + "key", true},
+		"a key of the whole input":        {"allow if object.get(input, [\"operation\"], \"check\") == \"check\"\n", "/users", header + "key", true},
+		"what has the field":              {"allow if count(input.attributes.request.http.headers) < 9\n", "/users", header + "key", true},
+		"what is in the field":            {behindPath, "/admin", "/input/attributes/request", true},
+		"every header":                    {"allow if {\n\tsome v in input.attributes.request.http.headers\n\tv == \"x\"\n}\n", "/users", header + "other", true},
+		"a position":                      {"allow if input.parsed_path[1] == \"x\"\n", "/users/1", "/input/parsed_path/1", true},
+		"another position":                {"allow if input.parsed_path[0] == \"x\"\n", "/users/1", "/input/parsed_path/1", false},
+		"a position that has moved":       {"allow if input.parsed_path[2] == \"x\"\n", "/users/1/2", "/input/parsed_path/1", true},
+		"each position":                   {"allow if \"x\" in input.parsed_path\n", "/users/1", "/input/parsed_path/1", true},
+		"a name with a slash":             {"allow if input.attributes.request.http.headers[\"a/b\"] == \"x\"\n", "/users", header + "a~1b", true},
+		"a name with percent signs":       {"allow if input.attributes.request.http.headers[\"a/b\"] == \"x\"\n", "/users", header + "a%2Fb", true},
+		"a name that only seems escaped":  {"allow if input.attributes.request.http.headers[\"a~1b\"] == \"x\"\n", "/users", header + "a~1b", true},
+		"by a function":                   {"key(http) := http.headers.key\nallow if key(input.attributes.request.http) == \"x\"\n", "/users", header + "key", true},
+		"by OPA, where a rule may":        {behindPath + "allow if other with data.none as 1\nother if input.operation == \"x\"\n", "/users", header + "key", true},
+		"an error, which is OPA's":        {behindPath + "allow := 1 if input.parsed_path[0] == \"users\"\nallow := 2 if count(input.parsed_path) == 1\n", "/users", header + "key", true},
+		"no other field by OPA":           {behindPath + "allow if other with data.none as 1\nother if input.operation == \"x\"\n", "/users", header + "other", false},
+		"the end of an array, by OPA":     {"allow if other with data.none as 1\nother if input.parsed_path[2] == \"x\"\n", "/users/1/2", "/input/parsed_path/1", true},
+		"a field that no document has":    {"allow if input.parsed_path[0] == \"x\"\n", "/users", "/input/parsed_path", true},
+		"nothing that is no input":        {"allow if input.result == \"x\"\n", "/users", "/result", false},
+		"nothing of what the policy asks": {"allow if true\n", "/users", "/input", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			input := envoy("GET", test.path, map[string]any{"key": "x", "other": "y"})
+			erased := map[string]any{"erased": []string{test.lost}}
+			got := run(t, replay.Options{Live: policyOf("allow if true\n"), Candidate: policyOf(test.candidate), Files: files(
+				entryOf(t, 0, input, true, nil), // whose decision is found by the others, which ask as well
+				entryOf(t, 1, input, true, erased), entryOf(t, 2, input, true, erased),
+			)})
+			want := int64(3)
+			if test.missing {
+				want = 1
+			}
+			if got.Compared != want {
+				t.Errorf("%d compared, missing %v, skipped %v; want %d", got.Compared, got.Missing, got.Skipped, want)
+			}
+			for _, m := range got.Missing {
+				if m.Side != replay.Candidate || m.Entries != 2 {
+					t.Errorf("missing is %+v; want 2 entries for the candidate alone", m)
+				}
+			}
+		})
+	}
+}
+
+// TestAskedByOneSide counts a field for the policy that asked for it: what OPA reads for the one is not what
+// the other asks for.
+func TestAskedByOneSide(t *testing.T) {
+	byOPA := policyOf("allow if other with data.none as 1\nother if input.attributes.request.http.headers.key == \"x\"\n")
+	other := policyOf("allow if {\n\tinput.parsed_path[0] == \"admin\"\n\tinput.attributes.request.http.headers.key == \"x\"\n}\n")
+	for _, o := range []replay.Options{{Live: byOPA, Candidate: other}, {Live: other, Candidate: byOPA}} {
+		o.Files = files(
+			entryOf(t, 0, envoy("GET", "/users", nil), true, map[string]any{"masked": []string{"/input/attributes/request/http/headers/key"}}),
+			entryOf(t, 1, envoy("GET", "/users", nil), true, map[string]any{"timestamp": nil, "masked": []string{"/input/attributes/request/http/headers/key"}}),
+		)
+		got := run(t, o)
+		want := replay.Live
+		if o.Candidate == byOPA {
+			want = replay.Candidate
+		}
+		if len(got.Missing) != 1 || got.Missing[0].Side != want || got.Missing[0].Entries != 2 {
+			t.Errorf("missing are %+v; want one field for the %s, in both entries", got.Missing, want)
+		}
+	}
+}
+
 // TestTime decides each entry by its own time: that which the policy saw, if the log has it.
 func TestTime(t *testing.T) {
 	candidate := `allow if time.clock(time.now_ns())[0] == 23` + "\n"

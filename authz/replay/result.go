@@ -46,12 +46,13 @@ type Skipped struct {
 	Entries int64  `json:"entries,omitempty"`
 }
 
-// Missing is a field that a policy reads and that entries have not, because it was erased or
-// masked before they were logged.
+// Missing is a field that a policy asked entries for and that they have not, because it was
+// erased or masked before they were logged.
 type Missing struct {
 	// Field is as policies write it: input.attributes.request.http.headers.authorization.
 	Field string `json:"field,omitempty"`
-	// Side is who reads it, and Place where: auth.rego:12. Place is empty if no line names it.
+	// Side is who asked, and Place the first line that reads it: auth.rego:12. Place is empty if
+	// none names it.
 	Side    Side   `json:"side,omitempty"`
 	Place   string `json:"place,omitempty"`
 	Entries int64  `json:"entries,omitempty"`

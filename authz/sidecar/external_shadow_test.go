@@ -1,7 +1,6 @@
 package sidecar_test
 
 import (
-	"context"
 	"testing"
 	"time"
 

@@ -67,8 +67,9 @@ written. It states what the live policy answers, so it fails with the candidate 
 that is fixed. What the candidate answers, where that is what you want, is stated with
 --tests-for candidate.
 
-Entries whose erased or masked fields a policy reads are not compared but counted, by
-field. Where a log has what was decided then, the live policy is held against that.
+Entries that a policy asks for a field which was erased or masked are not compared but
+counted, by field. Where a log has what was decided then, the live policy is held against
+that.
 
 The exit code is 0 if the report fulfils --require, 1 if it does not, if requests would
 be newly denied, newly allowed or fail and --require is not about those, or if nothing

@@ -71,9 +71,9 @@ func count(n int64, thing string) string {
 	return report.Number(n) + " " + thing
 }
 
-// missing says in how many entries there is no field, and who reads it where.
+// missing says in how many entries there is no field, and who asked them for it where.
 func (r *replayed) missing(m replay.Missing) string {
-	text := fmt.Sprintf("%s of %s entries have no %s, which the %s reads", report.Number(m.Entries), report.Number(r.result.Entries), m.Field, m.Side)
+	text := fmt.Sprintf("%s of %s entries have no %s, for which the %s asked them", report.Number(m.Entries), report.Number(r.result.Entries), m.Field, m.Side)
 	if m.Place != "" {
 		text += " in " + m.Place
 	}
