@@ -117,7 +117,9 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 // bodyPlaces are where the input has what is read of the body. A body that a rule may read has to parse,
 // as opa-envoy-plugin has it, whether this request's evaluation asks for it or not: so no answer depends
 // on what is cached.
-var bodyPlaces = []string{"parsed_body", "truncated_body"}
+var bodyPlaces = []string{parsedBody, truncatedBody}
+
+const parsedBody, truncatedBody = "parsed_body", "truncated_body"
 
 // checkRules checks the chain as such.
 func checkRules(rules []*adminpb.PolicyRule) []Violation {

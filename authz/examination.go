@@ -29,7 +29,7 @@ func sourceOf(p *adminpb.Policy) coverage.Source {
 // watch. Rules of other kinds are taken to pass. Like [Policy.Trace], it is for work off the
 // request path; reading and the error are as there.
 func (p *Policy) Cover(ctx context.Context, reading *Reading, r *Request, tracer *coverage.Tracer) error {
-	input, err := r.inputFor(reading, len(p.required) > 0)
+	input, err := r.inputFor(reading, p.required)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (p *Policy) Trace(ctx context.Context, reading *Reading, r *Request, path s
 	if p.program == nil {
 		return explain.Trace{}, nil
 	}
-	input, err := r.inputFor(reading, len(p.required) > 0)
+	input, err := r.inputFor(reading, p.required)
 	if err != nil {
 		return explain.Trace{}, err
 	}

@@ -77,7 +77,7 @@ func (f regoFilter) check(ctx context.Context, q question) Decision {
 	return f.decision(result, err, q.pace)
 }
 
-// document returns the whole input, without what is read of the body if no rule reads that.
+// document returns the whole input, without what is read of the body as far as no rule reads that.
 func (f regoFilter) document(q question) (rego.Input, error) {
 	if q.unreadable != nil {
 		return rego.Input{}, q.unreadable
@@ -85,7 +85,7 @@ func (f regoFilter) document(q question) (rego.Input, error) {
 	if q.asks == nil {
 		return q.input(q.Reading)
 	}
-	return q.request.inputFor(q.Reading, len(q.required) > 0)
+	return q.request.inputFor(q.Reading, q.required)
 }
 
 // ask evaluates the rule by what it asks the request.

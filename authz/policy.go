@@ -158,7 +158,7 @@ func (p *Policy) MayRead(place ...string) bool {
 // MayReadBody reports whether the chain may read the body of an HTTP request: as it was sent, or what is
 // read of it.
 func (p *Policy) MayReadBody() bool {
-	return p.MayRead("parsed_body") || p.MayRead("truncated_body") ||
+	return p.MayRead(parsedBody) || p.MayRead(truncatedBody) ||
 		p.MayRead("attributes", "request", "http", "body") || p.MayRead("attributes", "request", "http", "rawBody")
 }
 

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -59,9 +60,10 @@ type Request struct {
 	// Source makes the input document, anew at each call. Policies share the one of Input. A
 	// *BadRequest error is answered with 400.
 	Source func(*Reading) (rego.Input, error)
-	// WithoutBody makes the input document without what is read of the body. Nil means that there is no
-	// other than that of Source.
-	WithoutBody func(*Reading) (rego.Input, error)
+	// WithoutBody makes the input document without input.parsed_body, and without input.truncated_body unless
+	// that is asked for: the headers may not say whether the body is all there, which is an error then. Nil
+	// means that there is no other than that of Source.
+	WithoutBody func(reading *Reading, truncated bool) (rego.Input, error)
 	// Parts makes the request as it is asked for part by part, within what reading may cost; nil if it is
 	// there as a document alone.
 	Parts func(*Reading) (rego.Request, error)
@@ -100,12 +102,12 @@ func (r *Request) Input(reading *Reading) (rego.Input, error) {
 	return r.input.once(func() (rego.Input, error) { return r.Source(reading) })
 }
 
-// inputFor returns the input document for who reads what is read of the body, or does not.
-func (r *Request) inputFor(reading *Reading, body bool) (rego.Input, error) {
-	if body || r.WithoutBody == nil {
+// inputFor returns the input document with those of the bodyPlaces that are required.
+func (r *Request) inputFor(reading *Reading, required []string) (rego.Input, error) {
+	if r.WithoutBody == nil || slices.Contains(required, parsedBody) {
 		return r.Input(reading)
 	}
-	return r.WithoutBody(reading)
+	return r.WithoutBody(reading, slices.Contains(required, truncatedBody))
 }
 
 // Sent is what a front has made a request of. It is safe for concurrent use.

@@ -99,7 +99,7 @@ func traceIDs(span trace.SpanContext) (traceID, spanID string) {
 func (e *event) addInput(r *authz.Request, reading *authz.Reading) {
 	input, err := r.Input(reading)
 	if err != nil && r.WithoutBody != nil {
-		if input, err = r.WithoutBody(nil); err == nil {
+		if input, err = r.WithoutBody(nil, false); err == nil {
 			e.Erased = append(e.Erased, parsedBody)
 		}
 	}

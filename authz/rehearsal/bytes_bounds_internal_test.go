@@ -142,7 +142,7 @@ func TestServicesAreAskedTheSame(t *testing.T) {
 		r, here := c.read(t, string(sent)), &calling{}
 		want := c.live.Decide(t.Context(), r, authz.Conditions{Shadow: true, Services: here})
 		there, answers := &calling{}, make(chan authz.Decision, 1)
-		q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}, r, c.live.Reads())
+		q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}, r, c.live.MayReadBody())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestBytesAreExamined(t *testing.T) {
 				t.Errorf("got the causes %v, want %v", got, want)
 			}
 			r.shadow.sample(&c.job)
-			r.shadow.cover(&c.job, r.experiment)
+			r.shadow.cover(&c.job, r.experiment, authz.Leaf{1})
 			r.shadow.underWay.Wait()
 			if got := r.experiment.Noise(); got.Sampled != 1 || got.Differed != 0 {
 				t.Errorf("got the noise %+v, want that both decisions are the same", got)
@@ -210,7 +210,7 @@ func TestNothingIsParsedHere(t *testing.T) {
 	sent := posting(t, `{"a": [1, 2, 3]}`)
 	r := c.read(t, sent)
 	full := authz.NewBodyMemory(1) // no body can be read
-	q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: full}, r, c.live.Reads())
+	q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: full}, r, c.live.MayReadBody())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestABlameByBytes(t *testing.T) {
 		blamed := make(map[string]int)
 		for i := range 60 {
 			content := []string{"{}", "{", "[" + strings.Repeat("1,", 60_000) + "1]"}[i%3]
-			q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}}, c.read(t, posting(t, content)), nil)
+			q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}}, c.read(t, posting(t, content)), true)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,8 @@ package rehearsal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +18,7 @@ import (
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/rego"
 )
 
 // module returns a policy of one module.
@@ -33,12 +36,28 @@ func covered(t testing.TB, live, candidate *adminpb.Policy) *rehearsed {
 	return r
 }
 
+// cover has a request covered of whose document the experiment has learned all.
+func (r *rehearsed) cover(c *comparing) { r.shadow.cover(&c.job, r.experiment, leafOf(c.job.request)) }
+
+// leafOf is the leaf of a request by an experiment that has learned all of its document.
+func leafOf(r *authz.Request) authz.Leaf {
+	input, err := r.Source(nil)
+	if err != nil {
+		panic(err)
+	}
+	b, err := rego.AppendInput(nil, input)
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(b)
+	return authz.Leaf{binary.BigEndian.Uint64(sum[:]), 1}
+}
+
 // send has requests covered, one after the other.
 func (r *rehearsed) send(t testing.TB, documents ...map[string]any) {
 	t.Helper()
 	for _, document := range documents {
-		c := r.comparing(t, readAs(document, time.Unix(1_700_000_000, 0)))
-		r.shadow.cover(&c.job, r.experiment)
+		r.cover(r.comparing(t, readAs(document, time.Unix(1_700_000_000, 0))))
 		r.settle(t)
 	}
 }
@@ -181,7 +200,7 @@ func TestWhatIsNotEvaluatedIsNotCovered(t *testing.T) {
 	r.know(t)
 	c := r.comparing(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
 	c.job.request.Operation = authz.OperationOnEnd
-	r.shadow.cover(&c.job, r.experiment)
+	r.cover(c)
 	r.shadow.underWay.Wait()
 	r.experiment.Candidate.unexamined.Store(true)
 	r.send(t, map[string]any{"x": "a", "method": "GET"})
@@ -201,7 +220,7 @@ func TestWhatFailedToBeCoveredIsTriedAgain(t *testing.T) {
 	}
 	close(true)
 	c := r.comparing(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
-	r.shadow.cover(&c.job, r.experiment)
+	r.cover(c)
 	close(false)
 	r.settle(t)
 	if got := r.report()[0]; got != "live a.rego:5 data.envoy.authz.allow true=true false=false" {
@@ -219,9 +238,9 @@ func TestADifferenceIsCoveredWheneverItComes(t *testing.T) {
 	r.experiment.Evidence = evidence.NewTally("policies/web/experiments/next", "uid", "2", evidence.NewPatterns())
 
 	c := r.comparing(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
-	r.shadow.cover(&c.job, r.experiment)
+	r.cover(c)
 	c.job.fold()
-	c.count(newComparison(c.job.request, r.live, &r.experiment.Version, c.job.decision, denied("")))
+	c.count(newComparison(c.job.request, r.live, &r.experiment.Version, c.job.decision, denied("")), leafOf(c.job.request))
 	r.settle(t)
 	r.shadow.underWay.Wait()
 	if got := r.report()[0]; got != "live a.rego:5 data.envoy.authz.allow true=true false=true" {
@@ -321,7 +340,7 @@ func TestWhatCannotBeExaminedIsCounted(t *testing.T) {
 	r.send(t, map[string]any{"x": "first"}) // the others wait for an hour
 	put := func(i int) {
 		c := r.comparing(t, readAs(map[string]any{"x": fmt.Sprint(i)}, time.Unix(1_700_000_000, 0)))
-		r.shadow.cover(&c.job, r.experiment)
+		r.cover(c)
 	}
 	for i := range maxUncovered + 3 {
 		put(i)
@@ -348,7 +367,7 @@ func TestANewPairTakesWhatWaits(t *testing.T) {
 	r.shadow.coverPause = func(time.Duration, bool) time.Duration { return time.Hour }
 	r.send(t, map[string]any{"x": "first"})
 	c := r.comparing(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
-	r.shadow.cover(&c.job, r.experiment)
+	r.cover(c)
 	r.shadow.coverPause = pause
 	r.experiment = NewExperiment(r.experiment.Version, r.experiment.Candidate)
 	r.know(t)
@@ -370,12 +389,13 @@ func BenchmarkWarm(b *testing.B) {
 	request := readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0))
 	c := r.comparing(b, request)
 	r.shadow.one(&c.job, r.experiment) // is cached then
-	r.shadow.cover(&c.job, r.experiment)
+	r.cover(c)
 	r.shadow.underWay.Wait()
 	r.experiment.noise.asked.Store(sampleFirst)
 	r.shadow.dice = func() uint64 { return rand.Uint64() | 1 }
 	compare := func() { r.shadow.one(&c.job, r.experiment) }
-	cover := func() { r.shadow.cover(&c.job, r.experiment) }
+	leaf := leafOf(request)
+	cover := func() { r.shadow.cover(&c.job, r.experiment, leaf) }
 	for _, bench := range []struct {
 		name string
 		over bool

@@ -51,7 +51,7 @@ func rehearse(t testing.TB, process *supervisor.Supervisor, live, candidate *adm
 	if err := r.live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
-	c := s.NewCandidate("policies/web/experiments/next", candidate, 100)
+	c := s.NewCandidate("policies/web/experiments/next", candidate)
 	<-c.Ready()
 	if err := c.Err(); err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func BenchmarkCold(b *testing.B) {
 				c := r.comparing(b, readAs(map[string]any{"x": strconv.Itoa(i), "method": "GET"}, time.Unix(1_700_000_000, 0)))
 				r.shadow.one(&c.job, r.experiment)
 				if bench.cover {
-					r.shadow.cover(&c.job, r.experiment)
+					r.shadow.cover(&c.job, r.experiment, authz.Leaf{uint64(i), 1})
 				}
 				if bench.explain {
 					r.shadow.explain(c, newComparison(c.job.request, r.live, &r.experiment.Version, authz.Decision{Verdict: authz.Allow}, denied("")), func([]explain.Expression) {})
@@ -112,7 +112,6 @@ func BenchmarkDropped(b *testing.B) {
 	offer := func() {
 		j := c.job
 		r.shadow.one(&j, r.experiment)
-		r.shadow.cover(&j, r.experiment)
 	}
 	for dropped() == 0 {
 		offer()
@@ -124,25 +123,5 @@ func BenchmarkDropped(b *testing.B) {
 	}
 	if got, want := dropped()-before, int64(b.N); got < want {
 		b.Errorf("%d of %d comparisons were dropped, want all", got, want)
-	}
-}
-
-// TestTheLiveProcessCallsNothingOfExperiments: of what an experiment gives to built-ins, the
-// key of its cache has all; what it compares with constants is still in there as that.
-func TestTheLiveProcessCallsNothingOfExperiments(t *testing.T) {
-	s, _ := real(t)
-	calling := module(`default allow := false
-		allow if { startswith(input.path, "/x"); regex.match("y+", input.x) }
-		allow if { [_, claims, _] := io.jwt.decode(input.token); claims.sub == "y" }`)
-	live, err := authz.Compile(t.Context(), calling)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reads := rehearse(t, s, coveredLive, calling).experiment.Candidate.reads()
-	for _, name := range []string{"x", "token", "path"} {
-		observed, whole := live.Reads().Child(name).Observations() != nil, reads.Child(name).Observations() == nil
-		if !observed || whole != (name != "path") {
-			t.Errorf("%s: the live policy observes it: %v; for the experiment it is whole: %v", name, observed, whole)
-		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 )
 
 // compared are requests, and what a policy reads of them :: what is compared → both.
@@ -50,8 +49,8 @@ func compared(b *testing.B) map[string]struct{ condition, sent string } {
 	}
 }
 
-// inTwoWays measures comparisons: by the bytes of the request, and by what the experiment reads of
-// the input document, made and encoded here.
+// inTwoWays measures comparisons: by the bytes of the request, and by the input document, made and
+// encoded here.
 func inTwoWays(b *testing.B, run func(b *testing.B, c crossing, request func() *authz.Request)) {
 	for name, of := range compared(b) {
 		process, _ := real(b)
@@ -60,13 +59,12 @@ func inTwoWays(b *testing.B, run func(b *testing.B, c crossing, request func() *
 		asBytes := func() *authz.Request {
 			return &authz.Request{
 				ID: read.ID, Time: read.Time, Operation: read.Operation, Size: read.Size, Method: read.Method, Path: read.Path,
-				Source: read.Source, Projector: read.Projector, Sent: read.Sent,
+				Source: read.Source, WithoutBody: read.WithoutBody, Sent: read.Sent,
 			}
 		}
 		asDocument := func() *authz.Request {
 			r := asBytes()
 			r.Sent = nil
-			r.Source = func(reading *authz.Reading) (rego.Input, error) { return r.Projector.Input(reading, c.live.Reads()) }
 			return r
 		}
 		b.Run(name+"/document", func(b *testing.B) { run(b, c, asDocument) })
@@ -80,7 +78,7 @@ func BenchmarkQuestion(b *testing.B) {
 		config := Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}
 		b.ReportAllocs()
 		for b.Loop() {
-			q, err := questionOf(config, request(), c.live.Reads())
+			q, err := questionOf(config, request(), c.live.MayReadBody())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -105,7 +103,7 @@ func BenchmarkComparison(b *testing.B) {
 			slots <- struct{}{}
 			r := request()
 			c.ask(b, func() (wire.Question, bool) {
-				q, err := questionOf(config, r, c.live.Reads())
+				q, err := questionOf(config, r, c.live.MayReadBody())
 				return q, err == nil
 			}, func(authz.Decision, error) { slots.release() })
 		}

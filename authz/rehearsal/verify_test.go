@@ -22,10 +22,9 @@ import (
 // readAs is a request of which policies read one document, by shortcut as well as
 // whole.
 func readAs(document map[string]any, now time.Time) *authz.Request {
-	input := func() (rego.Input, error) { return rego.NewInput(document) }
 	return &authz.Request{
-		ID: "id", Operation: authz.OperationCheck, Time: now, Source: func(*authz.Reading) (rego.Input, error) { return input() },
-		Projector: projectorOf{document["x"], input}, Parts: partsOf(document),
+		ID: "id", Operation: authz.OperationCheck, Time: now, Parts: partsOf(document),
+		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
 	}
 }
 
@@ -36,19 +35,6 @@ func partsOf(document map[string]any) func(*authz.Reading) (rego.Request, error)
 		return rego.RequestOf(input), err
 	}
 }
-
-// projectorOf makes the same input for every set.
-type projectorOf struct {
-	x     any
-	input func() (rego.Input, error)
-}
-
-func (p projectorOf) Key(_ context.Context, _ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
-	text, _ := p.x.(string)
-	return append(b, text...), true
-}
-
-func (p projectorOf) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) { return p.input() }
 
 // allowing returns a policy of one module.
 func allowing(condition string) *adminpb.Policy {
@@ -193,7 +179,7 @@ func TestWhatIsVerified(t *testing.T) {
 		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1, ""},
 		"a clock":                  {allowing(`{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1, ""},
 		"dice":                     {allowing(`{ rand.intn("x", 2) == 1; input.x == "b" }`), 0, "not_deterministic"},
-		"a modifier":               {allowing(`input.x == "a" with input.x as "a"`), 0, "not_deterministic"},
+		"a modifier":               {allowing(`input.x == "a" with input.x as "a"`), 1, ""},
 		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0, "no_rules"},
 		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0, ""},
 		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0, "external_service"},

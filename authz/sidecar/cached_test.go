@@ -1,8 +1,6 @@
 package sidecar_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -34,7 +32,7 @@ func newCaching(t *testing.T, live *adminpb.Policy, experiments ...*adminpb.Poli
 // ask asks about a document at a moment.
 func (r caching) ask(t testing.TB, document map[string]any, now time.Time) authz.Decision {
 	ask := request("GET", document)
-	ask.Time, ask.Projector, ask.Parts = now, projected(document), projected(document).parts
+	ask.Time, ask.Parts = now, asked(document).parts
 	return r.Check(t.Context(), ask)
 }
 
@@ -46,28 +44,16 @@ func (r caching) lookups(t testing.TB) (hits, misses int64) {
 		r.count(t, name, label("policy", "web"), label("outcome", "miss"))
 }
 
-// projected is the projection of a GET request that has no more than a document.
-type projected map[string]any
-
-func (p projected) Key(_ context.Context, _ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic(err)
-	}
-	return append(b, text...), true
-}
-
-func (p projected) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
-	document := map[string]any{"method": "GET"}
-	for name, value := range p {
-		document[name] = value
-	}
-	return rego.NewInput(document)
-}
+// asked is what can be asked of a GET request that has no more than a document.
+type asked map[string]any
 
 // parts is of [authz.Request].
-func (p projected) parts(*authz.Reading) (rego.Request, error) {
-	input, err := p.Input(nil, nil)
+func (a asked) parts(*authz.Reading) (rego.Request, error) {
+	document := map[string]any{"method": "GET"}
+	for name, value := range a {
+		document[name] = value
+	}
+	input, err := rego.NewInput(document)
 	return rego.RequestOf(input), err
 }
 
@@ -92,7 +78,7 @@ func TestLookingForADecisionTakesOfItsTime(t *testing.T) {
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout = timeout })
 	<-s.Ready()
 	r := request("GET", nil)
-	r.Parts = projected{}.parts
+	r.Parts = asked{}.parts
 	s.Check(t.Context(), r)
 	r.Parts = func(*authz.Reading) (rego.Request, error) {
 		return late{rego.RequestOf(rego.Input{}), timeout}, nil

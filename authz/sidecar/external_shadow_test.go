@@ -1,7 +1,6 @@
 package sidecar_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
-	"understudy/rego"
 )
 
 // candidateOf returns rules as an experiment with an etag.
@@ -144,17 +142,6 @@ func TestAnEndIsNeverToldInShadow(t *testing.T) {
 	}
 }
 
-// shortReads is a Projector of a request that has more than what it projects.
-type shortReads struct{}
-
-func (shortReads) Key(_ context.Context, _ *authz.ReadSet, _ time.Time, b []byte) ([]byte, bool) {
-	return append(b, "same"...), true
-}
-
-func (shortReads) Input(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
-	return rego.NewInput(map[string]any{})
-}
-
 // TestNothingOfAReservationIsCached asks about two reservations that policies could
 // take for one.
 func TestNothingOfAReservationIsCached(t *testing.T) {
@@ -162,7 +149,7 @@ func TestNothingOfAReservationIsCached(t *testing.T) {
 	s, _ := deciding(t, rules("", lengthRule(time.Hour)), nil)
 	for length, want := range map[time.Duration]authz.Verdict{time.Hour: authz.Allow, 2 * time.Hour: authz.Deny} {
 		r := lease(creation, length)
-		r.Projector = shortReads{}
+		r.Parts = asked(nil).parts
 		for range 2 {
 			if got := s.Check(t.Context(), r).Verdict; got != want {
 				t.Errorf("%v: got %v, want %v", length, got, want)
@@ -178,7 +165,7 @@ func TestAnswersOfServicesAreNotCached(t *testing.T) {
 	s, _ := deciding(t, rules("", serviceRule(service.URL, false)), nil)
 	for range 2 {
 		r := envoys("GET")
-		r.Projector = shortReads{}
+		r.Parts = asked(nil).parts
 		s.Check(t.Context(), r)
 	}
 	if n := len(service.calls()); n != 2 {
@@ -195,7 +182,7 @@ func TestARequestThatIsExemptSharesNoDecision(t *testing.T) {
 	for range 2 {
 		for project, want := range map[string]authz.Verdict{"p": authz.Allow, "q": authz.Deny} {
 			r := envoys("GET")
-			r.Projector, r.Project = shortReads{}, authz.Project{ID: project}
+			r.Parts, r.Project = asked(nil).parts, authz.Project{ID: project}
 			if got := s.Check(t.Context(), r).Verdict; got != want {
 				t.Errorf("%s: got %v, want %v", project, got, want)
 			}

@@ -97,7 +97,7 @@ func TestExperimentsLeaveRoomForBodies(t *testing.T) {
 	<-s.Ready()
 	for _, bytes := range []int64{600, 400} {
 		r := taking(bytes, nil)
-		r.Projector, r.Parts = projected(nil), projected(nil).parts
+		r.Parts = asked(nil).parts
 		if d := s.Check(t.Context(), r); d.Verdict != authz.Allow {
 			t.Errorf("%+v, want an allow: the live policy does not read the body", d)
 		}
@@ -137,8 +137,8 @@ func TestTheDecisionLogGoesOnWithoutTheBody(t *testing.T) {
 			})
 			<-s.Ready()
 			r := request("GET", nil)
-			r.Projector, r.Parts, r.Source = projected(nil), projected(nil).parts, source
-			r.WithoutBody = func(*authz.Reading, *authz.ReadSet) (rego.Input, error) {
+			r.Parts, r.Source = asked(nil).parts, source
+			r.WithoutBody = func(*authz.Reading, bool) (rego.Input, error) {
 				return rego.NewInput(map[string]any{"method": "GET"})
 			}
 			if d := s.Check(t.Context(), r); d.Verdict != authz.Allow {

@@ -173,7 +173,7 @@ allow := {"allowed": true, "labels": {"user": input.user}}`
 			document := map[string]any{"user": user}
 			r := request("GET", document)
 			if r.ID = user; round > 0 {
-				r.Parts = projected(document).parts // made, and then found in the cache
+				r.Parts = asked(document).parts // made, and then found in the cache
 			}
 			s.Check(t.Context(), r)
 		}

@@ -30,8 +30,11 @@ func newDocument() *objectPart {
 	return o
 }
 
-// withoutBody is the document without what is read of the body.
-var withoutBody = document.without("parsed_body", "truncated_body")
+// unparsed is the document without the body as it was read, and withoutBody without all that is read of it.
+var (
+	unparsed    = document.without("parsed_body")
+	withoutBody = unparsed.without("truncated_body")
+)
 
 // at are the parts of the document that are read for more than the document.
 var at = struct {

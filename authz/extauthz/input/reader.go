@@ -44,7 +44,10 @@ func (a *readRequest) whole(reading *authz.Reading) (rego.Input, error) {
 	return a.document(reading, document)
 }
 
-func (a *readRequest) bodiless(reading *authz.Reading) (rego.Input, error) {
+func (a *readRequest) bodiless(reading *authz.Reading, truncated bool) (rego.Input, error) {
+	if truncated {
+		return a.document(reading, unparsed)
+	}
 	return a.document(reading, withoutBody)
 }
 

@@ -16,7 +16,7 @@ import (
 // there is none.
 func bodiless(t *testing.T, r *authz.Request) (document any, why string) {
 	t.Helper()
-	made, err := r.WithoutBody(nil)
+	made, err := r.WithoutBody(nil, false)
 	if err != nil {
 		return nil, err.Error()
 	}

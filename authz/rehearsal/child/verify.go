@@ -13,12 +13,13 @@ import (
 const mostUnread = 4 << 20
 
 // wholly has a request that was read of bytes make its whole input, of which no shortcut is
-// taken. What the policy does not read it may lack, which is what is read of the body: whether there is a
-// form that it can be read in, and what that takes, is up to who sends it.
+// taken. It may lack what the policy does not read of a body: whether there is a form that it can be read in,
+// and what that takes, is up to who sends it.
 func (l *lane) wholly(ctx context.Context, r *authz.Request, reading *authz.Reading) {
 	whole, without := r.Source, r.WithoutBody
 	r.Source = func(*authz.Reading) (rego.Input, error) {
-		if l.policy.Compiled().MayReadBody() {
+		policy := l.policy.Compiled()
+		if policy.MayRead("parsed_body") {
 			return whole(reading)
 		}
 		some := l.child.requests.verifying.ReadOffPath(ctx, r).AtMost(mostUnread)
@@ -26,7 +27,7 @@ func (l *lane) wholly(ctx context.Context, r *authz.Request, reading *authz.Read
 		if input, err := whole(some); err == nil {
 			return input, nil
 		}
-		return without(reading)
+		return without(reading, policy.MayRead("truncated_body"))
 	}
 }
 
