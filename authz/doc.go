@@ -4,9 +4,8 @@
 // decides a [Request] under [Conditions]: each filter in order, the first denial ends the
 // chain, and the outcome is a [Decision], complete enough to be compared with another one.
 // An evaluation asks the request for what it needs, part by part, and what it learned is the
-// record by which live decisions are known. What a policy can read of a request is known when
-// it is compiled (its [ReadSet]); the [Fingerprint] of that names requests that are decided
-// alike, where a decision has no record. A [Feed] is the seam to the control plane: the state
+// record by which decisions are known: the [Leaf] of a decision names the requests that are decided alike,
+// for the same reasons. A [Feed] is the seam to the control plane: the state
 // of the policies of a [Location], and the changes.
 //
 // Nothing here starts a goroutine, opens a file or a connection; whatever goes wrong is a

@@ -141,25 +141,24 @@ var graph = map[string][]string{
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
 		"authz/rehearsal", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
 	},
-	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/background", "authz/extauthz/body", "authz/extauthz/input", "authz/rehearsal/sandbox", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // it reads the bytes of Envoy's requests; the parent never imports it
+	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/background", "authz/cache", "authz/extauthz/body", "authz/extauthz/input", "authz/rehearsal/sandbox", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // it reads the bytes of Envoy's requests; the parent never imports it
 	"authz/rehearsal/process":                   {},
 	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
 	"authz/rehearsal/sandbox":                   {},
-	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
+	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego/coverage", "rego/explain", "rego/regotest"},
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},                                               // for tests
-	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"},                                           // decisions, read sets and traces cross
+	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"},                                           // decisions and traces cross
 	"authz/witness":                             {"admin/v1", "authz", "authz/decisionlog", "authz/recorded", "authz/replay", "rego", "rego/regotest"}, // decisionlog for what a credential is
 	"rego/bundle":                               {"rego/compile"},
 	"rego/regotest":                             {"rego", "rego/compile"}, // tests are those of a Source
-	"rego":                                      {"rego/bounds", "rego/compile", "rego/coverage", "rego/dependencies", "rego/evaluator", "rego/explain", "rego/instrument", "rego/opaque"},
+	"rego":                                      {"rego/bounds", "rego/compile", "rego/coverage", "rego/evaluator", "rego/explain", "rego/opaque"},
 	"rego/coverage":                             {"rego/compile"}, // it reads two policies
 	"rego/explain":                              {},
 	"rego/bounds":                               {},
 	"rego/compile":                              {"rego/bounds"}, // how long a number may be; importing it bounds the built-ins
-	"rego/dependencies":                         {"rego/instrument"},
-	"rego/evaluator":                            {"rego/instrument", "rego/opaque"},
+	"rego/evaluator":                            {"rego/opaque", "rego/tokens"},
 	"rego/opaque":                               {},
-	"rego/instrument":                           {},
+	"rego/tokens":                               {},
 	"deploy/examples":                           {}, // files to embed
 
 	// What a sidecar counts goes to the store, and is kept small there.
@@ -195,7 +194,7 @@ var graph = map[string][]string{
 // doors :: outside technology, by the beginning of its import paths → the only
 // packages whose code may import it. Without any, it is for tests.
 var doors = map[string][]string{
-	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/bundle", "rego/compile", "rego/coverage", "rego/dependencies", "rego/evaluator", "rego/explain", "rego/instrument", "rego/opaque", "rego/regotest"},
+	"github.com/open-policy-agent/":          {"rego", "rego/bounds", "rego/bundle", "rego/compile", "rego/coverage", "rego/evaluator", "rego/explain", "rego/opaque", "rego/regotest", "rego/tokens"},
 	"github.com/redis/":                      {"admin/redisstore"},
 	"go.etcd.io/bbolt":                       {"admin/boltstore"},
 	"github.com/spiffe/":                     {"admin/access"},

@@ -62,7 +62,7 @@ func (a *asker) check(in map[string]any) {
 	for path, query := range a.opa {
 		want := plainly(query, in, now)
 		for name, eval := range map[string]func(context.Context, string, rego.Input, time.Time) (rego.Result, error){
-			"Eval": a.ours.Eval, "EvalPlain": a.ours.EvalPlain,
+			"Eval": a.ours.Eval, "Interpret": a.ours.Interpret,
 		} {
 			if got := outcome(eval(context.Background(), path, document, now)); got != want {
 				a.Fatalf("%s by %s is %s, by OPA %s\ninput %v\n%s", path, name, got, want, in, a.text)

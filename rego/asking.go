@@ -90,7 +90,7 @@ func (p *Program) AskDocument(ctx context.Context, input Input, now time.Time, r
 }
 
 func (p *Program) ask(ctx context.Context, source opaque.Source, now time.Time, record bool) *Asking {
-	return &Asking{p, p.vocabulary.Begin(source, topdown.BuiltinContext{Context: ctx}, now.UnixNano(), record)}
+	return &Asking{p, p.vocabulary.Begin(source, topdown.BuiltinContext{Context: ctx, Capabilities: compile.Capabilities}, now.UnixNano(), record)}
 }
 
 // Under lets the evaluation go on under another context.

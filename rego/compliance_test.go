@@ -1,7 +1,6 @@
 package rego_test
 
 import (
-	"context"
 	"encoding/json"
 	"io/fs"
 	"maps"
@@ -9,69 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/test/cases"
 	"github.com/open-policy-agent/opa/v1/test/cases/testdata"
 	"github.com/open-policy-agent/opa/v1/util"
-
-	"understudy/rego"
 )
-
-// TestCasesOfOPAAreObservedSoundly asks the policies of OPA's own test cases about inputs
-// that differ from theirs at some places: two that are observed alike have one value, by
-// plain OPA.
-func TestCasesOfOPAAreObservedSoundly(t *testing.T) {
-	tried, shared := 0, 0
-	for _, c := range casesOfOPA(t) {
-		path, ok := pathOfQuery(c.Query)
-		if c.Input == nil || !ok {
-			continue
-		}
-		document, ok := (*c.Input).(map[string]any)
-		if !ok {
-			continue
-		}
-		modules, data := map[string]string{}, map[string]any{}
-		for i, text := range c.Modules {
-			modules[string(rune('a'+i))+".rego"] = text
-		}
-		if c.Data != nil {
-			data = *c.Data
-		}
-		ours, err := rego.Compile(context.Background(), rego.Source{Modules: modules, Data: data, Paths: []string{path}})
-		if err != nil || !ours.Cacheable(path) {
-			continue // such as for the network
-		}
-		tried++
-		r := rand.New(rand.NewPCG(9, uint64(tried)))
-		opa, pool, seen := prepareOPA(t, modules, data, path)[path], constantsIn(t, c), map[string]string{}
-		for range 60 {
-			now := time.Unix(1_700_000_000, 0)
-			mutated := changed(r, document, pool, 1+r.IntN(2)).(map[string]any)
-			in, err := rego.NewInput(mutated)
-			if err != nil {
-				continue
-			}
-			at := rego.ValidFrom(t.Context(), now)
-			key := string(rego.AppendObserved(nil, ours.Reads(path).Observe(), in, &at))
-			value := plainly(opa, mutated, now)
-			other, found := seen[key]
-			if found && other != value && at.Until > at.Now {
-				t.Errorf("%s: %v is %s, and %s by the same key; the reads are %s", c.Note, mutated, value, other, ours.Reads(path))
-			}
-			if found {
-				shared++
-			}
-			seen[key] = value
-		}
-	}
-	if tried < 100 || shared < 1000 {
-		t.Errorf("%d policies, %d inputs with the key of another", tried, shared)
-	}
-	t.Logf("%d policies, %d inputs with the key of another", tried, shared)
-}
 
 // casesOfOPA returns OPA's own test cases.
 func casesOfOPA(t *testing.T) (out []cases.TestCase) {

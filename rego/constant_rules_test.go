@@ -121,7 +121,7 @@ func holdsInTurn(t *testing.T, p *rego.Program, requests []map[string]any) {
 		}
 		now := time.Unix(epoch, int64(i)%3-1)
 		got, gotErr := p.Eval(context.Background(), "p/out", in, now)
-		want, wantErr := p.EvalPlain(context.Background(), "p/out", in, now)
+		want, wantErr := p.Interpret(context.Background(), "p/out", in, now)
 		if (gotErr == nil) != (wantErr == nil) || !cmp.Equal(got.Value, want.Value) {
 			t.Fatalf("of %v after %v: %v (%v), OPA says %v (%v)", request, requests[0], got.Value, gotErr, want.Value, wantErr)
 		}

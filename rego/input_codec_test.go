@@ -87,19 +87,3 @@ func FuzzParseInput(f *testing.F) {
 		}
 	})
 }
-
-// FuzzParseReads shows that no text panics, and that a read set is known by its text.
-func FuzzParseReads(f *testing.F) {
-	for _, set := range []*rego.Reads{
-		{}, rego.ReadsEverything, rego.ReadsAt("attributes", "request"), rego.ReadsAt("a", rego.IndexName(0)).Union(rego.ReadsAt("b\"{}*?")),
-	} {
-		f.Add(set.String())
-	}
-	f.Add(`?{"a"?{"b"*}}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		set, err := rego.ParseReads(text)
-		if err == nil && set.String() != text {
-			t.Errorf("%q became %q", text, set)
-		}
-	})
-}

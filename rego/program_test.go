@@ -74,7 +74,7 @@ func TestEval(t *testing.T) {
 			if tt.want != "" {
 				want = rego.Result{Defined: true, Value: decode(t, tt.want)}
 			}
-			want.ValidUntil = got.ValidUntil // see TestUntil
+			want.Timed = got.Timed // see TestTimed
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -94,7 +94,7 @@ func cover(t *testing.T, side coverage.Side, source coverage.Source, targets []c
 			t.Fatal(err)
 		}
 		tracer.Seen()
-		if want, err := p.EvalPlain(t.Context(), path, in, now); err != nil || !cmp.Equal(got.Value, want.Value) {
+		if want, err := p.Interpret(t.Context(), path, in, now); err != nil || !cmp.Equal(got.Value, want.Value) {
 			t.Errorf("with coverage the value of %v is %v, without %v, %v", input, got.Value, want.Value, err)
 		}
 	}

@@ -29,7 +29,7 @@ func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
 		s.unsupported("the built-in " + name)
 	}
 	if OfChance(name) {
-		s.unsupported("the built-in " + name + ", whose results depend on more than its operands,")
+		s.unsupported("the built-in " + name + ", which may have another result for the same operands,")
 	}
 	if tokens.IsToken(name) {
 		function = tokens.Builtin(name)

@@ -23,7 +23,7 @@ func TestOtherPackagesSeeNoContent(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Same",
 		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Ask Builtins Derive End Force Input Length LookUp Made Record " +
-			"Recording Settled Test Use Uses",
+			"Settled Test Timed Use Uses",
 		reflect.TypeFor[*opaque.Question]():   "String",
 		reflect.TypeFor[*opaque.Test]():       "",
 		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input",
