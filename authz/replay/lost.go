@@ -136,6 +136,17 @@ func (w *watch) whole() {
 	}
 }
 
+// project notes that the project was asked for, which no evaluation does: see addFacts.
+func (w *watch) project() {
+	for i := range w.lost {
+		for _, name := range []string{"project_id", "project_name", "project_domain_name"} {
+			if w.lost[i].has([]string{"attributes", "contextExtensions", name}) {
+				w.note(i)
+			}
+		}
+	}
+}
+
 func (w *watch) note(field int) {
 	if w.asked == nil {
 		w.asked = make([]bool, len(w.lost))

@@ -226,6 +226,20 @@ func TestAsked(t *testing.T) {
 	}
 }
 
+// TestProjectMissing does not guess the project of an entry where a policy exempts one.
+func TestProjectMissing(t *testing.T) {
+	exempting := policyOf("allow if true\n")
+	exempting.ExemptedProjects = []string{"p1"}
+	got := run(t, replay.Options{Live: policyOf("allow if true\n"), Candidate: exempting, Files: files(
+		entryOf(t, 0, envoy("GET", "/", nil), true, map[string]any{"erased": []string{"/input/attributes/contextExtensions"}}),
+		entryOf(t, 1, envoy("GET", "/", nil), true, map[string]any{"masked": []string{"/input/attributes/contextExtensions/project_id"}}),
+		entryOf(t, 2, envoy("GET", "/", nil), true, map[string]any{"masked": []string{"/input/attributes/contextExtensions/policy"}}),
+	)})
+	if got.Compared != 1 || len(got.Missing) != 2 || got.Missing[0].Side != replay.Candidate {
+		t.Errorf("%d compared, missing %+v; want the one whose project is there", got.Compared, got.Missing)
+	}
+}
+
 // TestAskedByOneSide counts a field for the policy that asked for it: what OPA reads for the one is not what
 // the other asks for.
 func TestAskedByOneSide(t *testing.T) {
