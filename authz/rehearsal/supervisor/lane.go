@@ -11,7 +11,10 @@ import (
 const (
 	// window is how many tasks of a lane are under way at a time, of which the child does
 	// the first: the others are there so that it need not wait for the next.
-	window = 32
+	window = 64
+	// gathering is for how long a task waits for others, unless there are so many as half a window: nobody
+	// waits for what is asked, and to wake up another process costs more than most answers.
+	gathering = 5 * time.Millisecond
 	// windowBytes bounds their payloads, in bytes; one may always be under way.
 	windowBytes = 4 << 20
 )
@@ -46,6 +49,9 @@ type lane struct {
 	at *session
 	// wanted says that source is to be compiled even if no task waits.
 	wanted bool
+	// gathers says that a timer ends the time for which tasks wait for others, and sending that this time
+	// is over.
+	gathers, sending bool
 	// unflushed is the session that has a frame which waits for the next; nil if none has.
 	unflushed *session
 	// charges are the moments at which the lane ended a child.
@@ -165,7 +171,7 @@ func (l *lane) next() (*task, *session) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !l.closed && !l.maySend() {
+	for !l.closed && !(l.maySend() && l.gathered()) {
 		if n := l.unflushed; n != nil {
 			l.unflushed = nil
 			s.mu.Unlock()
@@ -184,7 +190,27 @@ func (l *lane) next() (*task, *session) {
 	t := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
+	l.sending = len(l.queue) > 0
 	return t, s.session
+}
+
+// gathered reports whether what waits is to be sent now. If it is to be later, the lane goes on then. The mutex
+// is held.
+func (l *lane) gathered() bool {
+	switch {
+	case l.source == nil || l.at != l.s.session || l.sending || len(l.queue) >= window/2:
+		l.sending = true
+		return true
+	case !l.gathers:
+		l.gathers = true
+		time.AfterFunc(gathering, func() {
+			l.s.mu.Lock()
+			defer l.s.mu.Unlock()
+			l.gathers, l.sending = false, true
+			l.changed.Signal()
+		})
+	}
+	return false
 }
 
 // maySend reports whether there is something to send, and it is the lane's turn. The mutex
