@@ -69,8 +69,9 @@ func (f *lostField) touches(path *rego.Path) bool {
 			}
 			continue
 		}
-		moved := f.erased && i == len(f.steps)-1 && s.position >= 0
-		if position, known := path.Position(i); known && position != s.position && !(moved && position > s.position) {
+		position, known := path.Position(i)
+		moved := f.erased && i == len(f.steps)-1 && s.position >= 0 && position > s.position
+		if known && position != s.position && !moved {
 			return false
 		}
 	}
