@@ -43,7 +43,9 @@ func (s *Shadow) cover(j *job, e *Experiment, leaf authz.Leaf) { s.coverRequest(
 
 // coverDifference does so for one of the first requests of a group of differences, however
 // short ago the last one was: what turned a request away was exercised.
-func (s *Shadow) coverDifference(j *job, e *Experiment, leaf authz.Leaf) { s.coverRequest(j, e, leaf, true) }
+func (s *Shadow) coverDifference(j *job, e *Experiment, leaf authz.Leaf) {
+	s.coverRequest(j, e, leaf, true)
+}
 
 func (s *Shadow) coverRequest(j *job, e *Experiment, leaf authz.Leaf, urgent bool) {
 	p := &e.coverage
