@@ -109,9 +109,9 @@ func (f regoFilter) decision(result rego.Result, err error, p Pace) Decision {
 	case errors.Is(err, context.Canceled):
 		return Failed(FailureCanceled, reasonCanceled)
 	case err != nil:
-		return Failed(FailureError, "The evaluation failed: "+err.Error())
+		return Failed(FailureError, "The evaluation failed: "+err.Error()).WithTimed(true) // nobody knows
 	case !result.Defined:
-		return Failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.")
+		return Failed(FailureUndefined, "The rule "+f.path+" is undefined for this request.").WithTimed(result.Timed)
 	}
 	d := parseResult(result.Value)
 	d.Value, d.timed = result.Value, result.Timed

@@ -190,6 +190,9 @@ func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []los
 		return s.decide(ctx, j.request, w.conditions())
 	}
 	asked := &watch{side: s, lost: lost}
+	if len(s.source.GetExemptedProjects()) > 0 {
+		asked.project()
+	}
 	d := s.decide(ctx, watched(j.request, j.entry.Input, asked), w.conditions())
 	j.lacks = append(j.lacks, asked.missing()...)
 	return d

@@ -69,8 +69,9 @@ func (f *lostField) touches(path *rego.Path) bool {
 			}
 			continue
 		}
-		moved := f.erased && i == len(f.steps)-1 && s.position >= 0
-		if position, known := path.Position(i); known && position != s.position && !(moved && position > s.position) {
+		position, known := path.Position(i)
+		moved := f.erased && i == len(f.steps)-1 && s.position >= 0 && position > s.position
+		if known && position != s.position && !moved {
 			return false
 		}
 	}
@@ -132,6 +133,17 @@ func (w *watch) whole() {
 	for i := range w.lost {
 		if w.side.compiled.MayRead(w.lost[i].place...) {
 			w.note(i)
+		}
+	}
+}
+
+// project notes that the project was asked for, which no evaluation does: see addFacts.
+func (w *watch) project() {
+	for i := range w.lost {
+		for _, name := range []string{"project_id", "project_name", "project_domain_name"} {
+			if w.lost[i].has([]string{"attributes", "contextExtensions", name}) {
+				w.note(i)
+			}
 		}
 	}
 }

@@ -117,6 +117,24 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestCoverage sees the rules that a later request is the first to exercise, though the other policy learns
+// the same of it, and of policies by OPA as well, whose evaluations learn all of the input.
+func TestCoverage(t *testing.T) {
+	for name, rule := range map[string]string{
+		"":       ordersGET,
+		"by OPA": "allow if orders with data.none as 1\norders if input.parsed_path[0] == \"orders\"\n",
+	} {
+		got := run(t, replay.Options{Live: policyOf(anyGET), Candidate: policyOf(rule), Files: files(
+			entryOf(t, 0, envoy("GET", "/users", nil), true, nil), entryOf(t, 1, envoy("GET", "/orders", nil), true, nil),
+		)})
+		for _, rule := range got.Evidence.GetPairs()[0].GetRules() {
+			if rule.GetSide() == int32(adminpb.Report_ChangedRule_EXPERIMENT) && (!rule.GetEvaluatedTrue() || !rule.GetEvaluatedFalse()) {
+				t.Errorf("%s: the rule %v; want both outcomes", name, rule)
+			}
+		}
+	}
+}
+
 // TestMissing counts entries that are not comparable by the field that a policy reads, and
 // where it does.
 func TestMissing(t *testing.T) {
@@ -124,6 +142,8 @@ func TestMissing(t *testing.T) {
 	header := "/input/attributes/request/http/headers/"
 	cut := envoy("GET", "/orders/1", nil)
 	delete(cut, "parsed_path")
+	other := envoy("GET", "/orders/1", nil)
+	delete(other, "parsed_query")
 	o := replay.Options{Live: policyOf(anyGET), Candidate: policyOf(candidate), Files: files(
 		entryOf(t, 0, envoy("GET", "/a", nil), true, map[string]any{"erased": []string{header + "authorization"}}),
 		entryOf(t, 1, envoy("GET", "/a", nil), true, map[string]any{"masked": []string{header + "authorization"}}),
@@ -131,19 +151,21 @@ func TestMissing(t *testing.T) {
 		entryOf(t, 3, cut, true, nil),
 		entryOf(t, 4, nil, true, map[string]any{"erased": []string{"/input"}}),
 		entryOf(t, 5, envoy("GET", "/a", nil), true, map[string]any{"path": "other/rule"}),
+		entryOf(t, 6, cut, true, map[string]any{"erased": []string{"/input/parsed_path"}}),
+		entryOf(t, 7, other, true, nil),
 	)}
 	got := run(t, o)
 	want := []replay.Missing{
 		{Field: "input.attributes.request.http.headers.authorization", Side: replay.Candidate, Place: "auth.rego:4", Entries: 2},
+		{Field: "input.parsed_path", Side: replay.Candidate, Place: "auth.rego:8", Entries: 2},
 		{Field: "input", Side: replay.Live, Place: "auth.rego:3", Entries: 1},
 		{Field: "input", Side: replay.Candidate, Place: "auth.rego:4", Entries: 1},
-		{Field: "input.parsed_path", Side: replay.Candidate, Place: "auth.rego:8", Entries: 1},
 	}
 	if diff := cmp.Diff(want, got.Missing); diff != "" {
 		t.Errorf("missing, -want +got:\n%s", diff)
 	}
-	if got.Compared != 1 || got.Evidence.GetPairs()[0].GetCounts().GetDropped() != 4 {
-		t.Errorf("%d compared, evidence %v; want 1, and 4 dropped", got.Compared, got.Evidence)
+	if got.Compared != 2 || got.Evidence.GetPairs()[0].GetCounts().GetDropped() != 5 {
+		t.Errorf("%d compared, evidence %v; want 2, and 5 dropped", got.Compared, got.Evidence)
 	}
 }
 
@@ -166,6 +188,7 @@ func TestAsked(t *testing.T) {
 		"a position":                      {"allow if input.parsed_path[1] == \"x\"\n", "/users/1", "/input/parsed_path/1", true},
 		"another position":                {"allow if input.parsed_path[0] == \"x\"\n", "/users/1", "/input/parsed_path/1", false},
 		"a position that has moved":       {"allow if input.parsed_path[2] == \"x\"\n", "/users/1/2", "/input/parsed_path/1", true},
+		"a position that has not moved":   {"allow if input.list[2] == \"x\"\n", "/users/1/2", "/input/list/1/x", false},
 		"each position":                   {"allow if \"x\" in input.parsed_path\n", "/users/1", "/input/parsed_path/1", true},
 		"a name with a slash":             {"allow if input.attributes.request.http.headers[\"a/b\"] == \"x\"\n", "/users", header + "a~1b", true},
 		"a name with percent signs":       {"allow if input.attributes.request.http.headers[\"a/b\"] == \"x\"\n", "/users", header + "a%2Fb", true},
@@ -175,6 +198,7 @@ func TestAsked(t *testing.T) {
 		"an error, which is OPA's":        {behindPath + "allow := 1 if input.parsed_path[0] == \"users\"\nallow := 2 if count(input.parsed_path) == 1\n", "/users", header + "key", true},
 		"no other field by OPA":           {behindPath + "allow if other with data.none as 1\nother if input.operation == \"x\"\n", "/users", header + "other", false},
 		"the end of an array, by OPA":     {"allow if other with data.none as 1\nother if input.parsed_path[2] == \"x\"\n", "/users/1/2", "/input/parsed_path/1", true},
+		"an escaped name, by OPA":         {"allow if other with data.none as 1\nother if input.attributes.request.http.headers[\"a/b\"] == \"x\"\n", "/users", header + "a%2Fb", true},
 		"a field that no document has":    {"allow if input.parsed_path[0] == \"x\"\n", "/users", "/input/parsed_path", true},
 		"nothing that is no input":        {"allow if input.result == \"x\"\n", "/users", "/result", false},
 		"nothing of what the policy asks": {"allow if true\n", "/users", "/input", false},
@@ -199,6 +223,20 @@ func TestAsked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProjectMissing does not guess the project of an entry where a policy exempts one.
+func TestProjectMissing(t *testing.T) {
+	exempting := policyOf("allow if true\n")
+	exempting.ExemptedProjects = []string{"p1"}
+	got := run(t, replay.Options{Live: policyOf("allow if true\n"), Candidate: exempting, Files: files(
+		entryOf(t, 0, envoy("GET", "/", nil), true, map[string]any{"erased": []string{"/input/attributes/contextExtensions"}}),
+		entryOf(t, 1, envoy("GET", "/", nil), true, map[string]any{"masked": []string{"/input/attributes/contextExtensions/project_id"}}),
+		entryOf(t, 2, envoy("GET", "/", nil), true, map[string]any{"masked": []string{"/input/attributes/contextExtensions/policy"}}),
+	)})
+	if got.Compared != 1 || len(got.Missing) != 2 || got.Missing[0].Side != replay.Candidate {
+		t.Errorf("%d compared, missing %+v; want the one whose project is there", got.Compared, got.Missing)
 	}
 }
 
@@ -239,6 +277,30 @@ func TestTime(t *testing.T) {
 	}
 	if want := []replay.Skipped{{Reason: "its time is not known, and a policy reads the clock", Entries: 1}}; !cmp.Equal(got.Skipped, want) {
 		t.Errorf("skipped are %v; want %v", got.Skipped, want)
+	}
+}
+
+// TestWithoutTime compares entries without a time as long as no decision on them has looked at the clock.
+func TestWithoutTime(t *testing.T) {
+	undefined := policyOf("")
+	undefined.Modules["auth.rego"] = "package envoy.authz\nallow if {\n\tinput.attributes.request.http.method == \"POST\"\n\ttime.now_ns() < 0\n}\nallow if input.attributes.request.http.method == \"GET\"\n"
+	for name, candidate := range map[string]*adminpb.Policy{
+		"decides":   policyOf("allow if {\n\tinput.attributes.request.http.method == \"POST\"\n\ttime.now_ns() < 0\n}\n"),
+		"undefined": undefined,
+		"fails":     policyOf("allow := 1 if input.attributes.request.http.method == \"POST\"\nallow := 2 if time.now_ns() > 0\n"),
+	} {
+		var lines []string
+		for i, method := range []string{"GET", "GET", "POST", "POST"} {
+			lines = append(lines, entryOf(t, i, envoy(method, "/", nil), true, map[string]any{"timestamp": nil}))
+		}
+		got := run(t, replay.Options{Live: policyOf("allow if true\n"), Candidate: candidate, Files: files(lines...)})
+		want := int64(2)
+		if name == "fails" {
+			want = 0 // GET looks at the clock there too
+		}
+		if got.Compared != want {
+			t.Errorf("%s: %d compared, skipped %v; want %d", name, got.Compared, got.Skipped, want)
+		}
 	}
 }
 
