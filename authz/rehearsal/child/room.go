@@ -7,8 +7,8 @@ import "sync/atomic"
 const (
 	cachePart = 4
 	onePart   = 4
-	// unboundedRoom is for a process whose memory is not bounded, in bytes.
-	unboundedRoom = 64 << 20
+	// mostRoom is all that they take, in bytes, also where the memory is not bounded.
+	mostRoom = 256 << 20
 )
 
 // cacheRoom is the memory that is left for caches of decisions. It is safe for concurrent use.
@@ -17,9 +17,9 @@ type cacheRoom struct{ left atomic.Int64 }
 // newCacheRoom returns that of a process with a bound in bytes; zero is none.
 func newCacheRoom(memory int64) *cacheRoom {
 	r := &cacheRoom{}
-	r.left.Store(memory / cachePart)
-	if memory <= 0 {
-		r.left.Store(unboundedRoom)
+	r.left.Store(mostRoom)
+	if memory > 0 {
+		r.left.Store(min(mostRoom, memory/cachePart))
 	}
 	return r
 }

@@ -12,9 +12,8 @@ const (
 	// window is how many tasks of a lane are under way at a time, of which the child does
 	// the first: the others are there so that it need not wait for the next.
 	window = 64
-	// gathering is for how long a task waits for others, unless there are so many as half a window: nobody
-	// waits for what is asked, and to wake up another process costs more than most answers.
-	gathering = 5 * time.Millisecond
+	// enough is how many tasks do not wait for others any more.
+	enough = window / 2
 	// windowBytes bounds their payloads, in bytes; one may always be under way.
 	windowBytes = 4 << 20
 )
@@ -194,16 +193,16 @@ func (l *lane) next() (*task, *session) {
 	return t, s.session
 }
 
-// gathered reports whether what waits is to be sent now. If it is to be later, the lane goes on then. The mutex
-// is held.
+// gathered reports whether what waits is to be sent now: nobody waits for the answers, and to wake up another
+// process costs more than most of them. If it is to be later, the lane goes on then. The mutex is held.
 func (l *lane) gathered() bool {
 	switch {
-	case l.source == nil || l.at != l.s.session || l.sending || len(l.queue) >= window/2:
+	case l.source == nil || l.at != l.s.session || l.sending || len(l.queue) >= enough || l.s.config.Gathering < 0:
 		l.sending = true
 		return true
 	case !l.gathers:
 		l.gathers = true
-		time.AfterFunc(gathering, func() {
+		time.AfterFunc(l.s.config.Gathering, func() {
 			l.s.mu.Lock()
 			defer l.s.mu.Unlock()
 			l.gathers, l.sending = false, true

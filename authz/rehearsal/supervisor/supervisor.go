@@ -39,6 +39,9 @@ type Config struct {
 	// child takes half of it at most, and a quarter of Memory. Zero is the default of
 	// [authz.NewBodyMemory].
 	BodyMemory int64
+	// Gathering is for how long a question waits for others, so that the child is woken for several.
+	// Zero means 5 ms; a negative time means not at all.
+	Gathering time.Duration
 	// Idle is after what time a child ends that nobody needs. Zero means three minutes.
 	Idle time.Duration
 	// Logger gets deaths and suspensions. Nil means that nothing is logged.
@@ -67,6 +70,7 @@ func (c Config) withDefaults() Config {
 	c.Share = cmp.Or(c.Share, 0.25)
 	c.CompileTime = cmp.Or(c.CompileTime, 10*time.Second)
 	c.StuckTime = cmp.Or(c.StuckTime, 2*time.Second)
+	c.Gathering = cmp.Or(c.Gathering, 5*time.Millisecond)
 	c.Idle = cmp.Or(c.Idle, 3*time.Minute)
 	return c
 }

@@ -48,7 +48,7 @@ func Reading(t testing.TB, set *descriptorpb.FileDescriptorSet, bodyMemory int64
 		t.Fatal(err)
 	}
 	s, err := supervisor.New(supervisor.Config{
-		Start: Start, Memory: 1 << 40, CompileTime: time.Hour, StuckTime: time.Hour, Descriptors: descriptors, BodyMemory: bodyMemory,
+		Start: Start, Memory: 1 << 40, CompileTime: time.Hour, StuckTime: time.Hour, Descriptors: descriptors, BodyMemory: bodyMemory, Gathering: -1,
 	})
 	if err != nil {
 		t.Fatal(err)
