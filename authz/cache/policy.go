@@ -93,7 +93,7 @@ func (p *Policy) Search(ctx context.Context, r *authz.Request) Search {
 
 // looks reports whether the decision on a request may be in the cache.
 func (p *Policy) looks(r *authz.Request) bool {
-	return p.tree != nil && r.Parts != nil && r.Size <= mostAskedSize && !p.compiled.Distrusted() && !p.compiled.Exempts(r)
+	return p.tree != nil && r.Parts != nil && r.Reservation == nil && r.Size <= mostAskedSize && !p.compiled.Distrusted() && !p.compiled.Exempts(r)
 }
 
 // mostAskedSize is the size of the largest request that is looked for, in bytes. The document of a larger

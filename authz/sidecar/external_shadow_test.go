@@ -9,7 +9,6 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
-	"understudy/rego"
 )
 
 // candidateOf returns rules as an experiment with an etag.
