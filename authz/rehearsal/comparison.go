@@ -178,7 +178,7 @@ func (b body) attributes() []attribute.KeyValue {
 }
 
 // comparisons holds those of one experiment with one live policy whose decisions are both
-// cached: a few of them stand for nearly all requests. It is safe for concurrent use.
+// shared: a few of them stand for nearly all requests. It is safe for concurrent use.
 type comparisons struct {
 	// known :: pairKey → *comparison.
 	known sync.Map

@@ -23,16 +23,16 @@ type Coverage struct {
 	// Truncated says that there are more rules than are kept.
 	Truncated bool
 	// Pending is how many requests are still to be evaluated for it, of those of which both
-	// policies read the same only one. It is at least 1 until it is known what the change is.
+	// policies learned the same only one. It is at least 1 until it is known what the change is.
 	Pending int64
 	// Unexamined is how many could not be, and are not tried again: there was no room, or the
-	// evaluation failed. One that both policies read the same of may be evaluated later.
+	// evaluation failed. One of which both policies learned the same may be evaluated later.
 	Unexamined int64
 }
 
 // pairCoverage is the coverage of one live policy and one experiment, from the first request
 // that was compared. Decisions are cached, and what is cached is not evaluated: so requests
-// are evaluated for it by themselves, one of all those of which both policies read the same,
+// are evaluated for it by themselves, one of all those of which both policies learned the same,
 // as long as anything of the change was not seen to be both true and false. What cannot be
 // evaluated at once waits, so that no later request is needed for it. The zero value has begun
 // with nothing. It is safe for concurrent use.

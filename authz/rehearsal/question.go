@@ -144,8 +144,8 @@ func (c *comparing) done(d authz.Decision, err error) {
 		c.drop(reasonOf(err))
 	case d.Failure == authz.FailureOverloaded:
 		c.drop(DropBodyMemory)
-	case d.Failure == authz.FailureCanceled:
-		// The candidate was closed, or there is no more time at shutdown.
+	case d.Failure == authz.FailureCanceled, c.experiment.Candidate.closed.Load():
+		// The candidate was closed, maybe while this was on its way, or there is no more time at shutdown.
 		c.drop(DropChanged)
 	case c.job.replay != nil && d.Failure == authz.FailureNotCalled:
 		c.drop(DropNotAsked)

@@ -18,8 +18,8 @@ import (
 // the same ones again and again in traffic that repeats itself, and never the others.
 const verifyEvery = 1024
 
-// Verifier decides some live requests again, from the whole input, without a cache, a
-// projection or an index of the data. If that gives another decision, or none, a shortcut is
+// Verifier decides some live requests again, by OPA from the whole input, without a
+// cache. If that gives another decision, or none, a shortcut is
 // wrong: that is counted and logged, and the policy takes none any more. It is a check of
 // ourselves that a test cannot replace, and nothing that a request has in it may prevent it:
 // what does is counted by its reason. It is safe for concurrent use.
@@ -175,10 +175,10 @@ func (v *Verifier) report(cause any, j verification) {
 
 // The shortcuts that a mismatch is put down to.
 const (
-	// shortcutEvaluation: what the rule reads, or the index of a loop, is wrong.
+	// shortcutEvaluation: our evaluator is wrong.
 	shortcutEvaluation = "evaluation"
 	// shortcutCache: the rules are right today, so that the decision which was cached is
-	// not: its key has too little in it, or it was kept for too long.
+	// not: the evaluation that made it had asked too little.
 	shortcutCache = "decision cache"
 )
 

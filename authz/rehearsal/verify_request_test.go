@@ -43,8 +43,8 @@ type sent struct {
 	body, raw    string
 }
 
-// request returns the request, of which the cache knows nothing but that it is one.
-func (s sent) request(t testing.TB) *authz.Request {
+// wire returns the request as Envoy sends it.
+func (s sent) wire(t testing.TB) string {
 	t.Helper()
 	wire, err := proto.Marshal(&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "10.0.0.1"}}}},
@@ -55,8 +55,14 @@ func (s sent) request(t testing.TB) *authz.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(wire)
+}
+
+// request returns the request, of which evaluations and look-ups learn nothing that is true.
+func (s sent) request(t testing.TB) *authz.Request {
+	t.Helper()
 	reader := input.Reader{}
-	r, _, err := reader.Read(wire)
+	r, _, err := reader.ReadString(s.wire(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@
 // A request crosses as the bytes that Envoy sent, and is read on the other side; one of another
 // front crosses as its input document.
 //
+// A decision has the leaf of its request at the end, so that equal decisions are equal bytes before it.
+//
 // A frame belongs to a lane, which is one compiled policy in the child. What is sent in a
 // lane is done and answered in order, one after the other; lanes do not wait for each other.
 package wire

@@ -1,0 +1,140 @@
+package rehearsal
+
+import (
+	"testing"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz"
+	"understudy/authz/cache"
+	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
+)
+
+// method allows a method, and pathOf a path. Neither is ever all seen: no request here has another host.
+func method(is string) *adminpb.Policy { return field("method", is) }
+
+func pathOf(is string) *adminpb.Policy { return field("path", is) }
+
+func field(name, is string) *adminpb.Policy {
+	p := allowing(`input.attributes.request.http.` + name + ` == "` + is + `"`)
+	p.Modules["b.rego"] = "package envoy.authz\nallow if input.attributes.request.http.host == \"of " + name + "\""
+	return p
+}
+
+// compareAll compares requests, each of them twice, by what crosses.
+func (r *rehearsed) compareAll(t *testing.T, all ...sent) {
+	t.Helper()
+	for _, s := range append(all, all...) {
+		c := r.comparing(t, newCrossing(t, r.shadow.config.Process, r.experiment.Candidate.source).read(t, s.wire(t)))
+		r.shadow.one(&c.job, r.experiment)
+		r.shadow.underWay.Wait()
+		r.settle(t)
+	}
+}
+
+// methodsAndPaths are requests of two methods, two paths and two bodies.
+func methodsAndPaths() (out []sent) {
+	for _, method := range []string{"GET", "PUT"} {
+		for _, path := range []string{"/a", "/b"} {
+			for _, body := range []string{"", "unread"} {
+				out = append(out, sent{method: method, path: path, body: body})
+			}
+		}
+	}
+	return out
+}
+
+// TestOneRequestOfAPairOfLeavesIsCovered compares requests that differ in what each policy asks and in what
+// none asks. A side that has no rules asks nothing; of one whose decisions are not cached it is not known.
+func TestOneRequestOfAPairOfLeavesIsCovered(t *testing.T) {
+	none := &adminpb.Policy{}
+	for name, tt := range map[string]struct {
+		live, candidate *adminpb.Policy
+		uncached        bool
+		want            int
+	}{
+		"both ask":                  {live: pathOf("/a"), candidate: method("GET"), want: 4},
+		"the live one has no rules": {live: none, candidate: method("GET"), want: 2},
+		"the experiment has none":   {live: pathOf("/a"), candidate: none, want: 2},
+		"the live one has no cache": {live: pathOf("/a"), candidate: method("GET"), uncached: true, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := covered(t, tt.live, tt.candidate)
+			if tt.uncached {
+				r.live.Policy = cache.NewPolicy(r.live.Policy.Compiled())
+			}
+			r.compareAll(t, methodsAndPaths()...)
+			if got := r.experiment.Coverage(); !got.Known || got.Pending != 0 || got.Unexamined != 0 {
+				t.Errorf("got %+v; want all to be examined", got)
+			}
+			if n := len(r.experiment.coverage.covered); n != tt.want {
+				t.Errorf("%d requests are known to be covered, want %d", n, tt.want)
+			}
+		})
+	}
+}
+
+// TestARepeatedRequestHasOneLeaf by the tree of the process, whatever of it the policy does not ask, and shares
+// its comparison.
+func TestARepeatedRequestHasOneLeaf(t *testing.T) {
+	c := newCrossing(t, supervisortest.New(t), method("GET"))
+	get, _ := c.there(t, c.read(t, sent{method: "GET", path: "/a"}.wire(t)))
+	again, _ := c.there(t, c.read(t, sent{method: "GET", path: "/b", body: "x"}.wire(t)))
+	put, _ := c.there(t, c.read(t, sent{method: "PUT", path: "/a"}.wire(t)))
+	if none := (authz.Leaf{}); get.Leaf() == none || again.Leaf() != get.Leaf() || put.Leaf() == none || put.Leaf() == get.Leaf() {
+		t.Errorf("the leaves of GET, GET and PUT are %v, %v and %v", get.Leaf(), again.Leaf(), put.Leaf())
+	}
+	if get.Rendering() == nil || get.Rendering() != again.Rendering() || put.Rendering() == get.Rendering() {
+		t.Error("equal decisions have no rendering in common, or different ones have")
+	}
+}
+
+// TestWhetherAnExperimentReadsTheBody: until it is known it may, and so may one that is never known.
+func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
+	s, err := New(Config{Output: diagnostics.Output{Meters: sdkmetric.NewMeterProvider()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := s.NewCandidate("a", method("GET"))
+	defer alone.Close()
+	if !alone.readsBody() {
+		t.Error("without a process it is known not to read the body")
+	}
+	for want, policies := range map[bool][]*adminpb.Policy{
+		false: {method("GET"), {}},
+		true:  {allowing("input.parsed_body.a"), allowing("not input.truncated_body"), allowing("count(input) == 1"), allowing("syntax error")},
+	} {
+		for _, p := range policies {
+			s.config.Process = supervisortest.New(t)
+			c := s.NewCandidate("b", p)
+			defer c.Close()
+			<-c.Ready()
+			if got := c.readsBody(); got != want {
+				t.Errorf("%v: it may read the body: %v, want %v", p.GetModules(), got, want)
+			}
+		}
+	}
+}
+
+// TestACandidateThatIsClosedComparesNothing: neither what is offered nor what was asked before is counted as a
+// comparison.
+func TestACandidateThatIsClosedComparesNothing(t *testing.T) {
+	r := rehearse(t, supervisortest.New(t), pathOf("/a"), method("GET"))
+	c := r.comparing(t, newCrossing(t, r.shadow.config.Process, method("GET")).read(t, sent{method: "GET", path: "/a"}.wire(t)))
+	tally := r.experiment.Candidate.tally
+	r.experiment.Candidate.Close()
+	r.shadow.one(&c.job, r.experiment)
+	r.shadow.underWay.Wait()
+	if n := tally.dropped[DropChanged]; n != 1 {
+		t.Errorf("%d comparisons are dropped, want 1", n)
+	}
+	r.shadow.underWay.Add(1)
+	c.job.held = &held{shadow: r.shadow}
+	c.job.held.waiting.Add(1)
+	c.answered(authz.Decision{Verdict: authz.Allow}, nil) // as it was on its way
+	if n := tally.dropped[DropChanged]; n != 2 {
+		t.Errorf("%d comparisons are dropped, want 2", n)
+	}
+}
