@@ -170,7 +170,7 @@ func (l *lane) next() (*task, *session) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !l.closed && !(l.maySend() && l.gathered()) {
+	for !l.closed && (!l.maySend() || !l.gathered()) {
 		if n := l.unflushed; n != nil {
 			l.unflushed = nil
 			s.mu.Unlock()
