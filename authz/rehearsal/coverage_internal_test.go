@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -377,43 +376,5 @@ func TestANewPairTakesWhatWaits(t *testing.T) {
 	r.shadow.underWay.Wait()
 	if n := r.shadow.bytes.Load(); n != 0 {
 		t.Errorf("%d bytes are held, want none", n)
-	}
-}
-
-// BenchmarkWarm is what a comparison of two cached decisions costs the worker, and what
-// examinations add to it: of a request that is covered already, while something of the change
-// was not seen; when all was; and of the chance to be sampled.
-func BenchmarkWarm(b *testing.B) {
-	r := covered(b, coveredLive, coveredCandidate)
-	r.know(b)
-	request := readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0))
-	c := r.comparing(b, request)
-	r.shadow.one(&c.job, r.experiment) // is cached then
-	r.cover(c)
-	r.shadow.underWay.Wait()
-	r.experiment.noise.asked.Store(sampleFirst)
-	r.shadow.dice = func() uint64 { return rand.Uint64() | 1 }
-	compare := func() { r.shadow.one(&c.job, r.experiment) }
-	leaf := leafOf(request)
-	cover := func() { r.shadow.cover(&c.job, r.experiment, leaf) }
-	for _, bench := range []struct {
-		name string
-		over bool
-		do   []func()
-	}{
-		{"compared", false, []func(){compare}},
-		{"and covered", false, []func(){compare, cover}},
-		{"and covered, all was seen", true, []func(){compare, cover}},
-		{"and perhaps sampled", true, []func(){compare, cover, func() { r.shadow.sample(&c.job) }}},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			r.experiment.coverage.over.Store(bench.over)
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, do := range bench.do {
-					do()
-				}
-			}
-		})
 	}
 }
