@@ -1,56 +1,47 @@
 package rego
 
 import (
-	"context"
-	"maps"
+	"cmp"
 	"slices"
 
-	"understudy/rego/compile"
-	"understudy/rego/dependencies"
+	"understudy/rego/evaluator"
 )
 
 // Cause is a place of a module that explains what decisions cost.
-type Cause = dependencies.Cause
+type Cause = evaluator.Cause
 
 // CauseKind is what a place does to the cost.
-type CauseKind = dependencies.CauseKind
+type CauseKind = evaluator.CauseKind
 
-// The kinds of causes; package dependencies says what they mean.
+// The kinds of causes. Package evaluator says what those mean at which something is learned of a request.
 const (
-	CauseWhole         = dependencies.Whole
-	CauseCompared      = dependencies.Compared
-	CauseClockBound    = dependencies.ClockBound
-	CauseClockUsed     = dependencies.ClockUsed
-	CauseImpure        = dependencies.Impure
-	CauseNotUnderstood = dependencies.NotUnderstood
+	CauseWhole      = evaluator.Whole
+	CauseElements   = evaluator.Elements
+	CauseAsked      = evaluator.Asked
+	CauseClockAsked = evaluator.ClockAsked
+	CauseClockWhole = evaluator.ClockWhole
+	CauseRead       = evaluator.Read
+	// CauseImpure means: a built-in has a value of its own at each call, so OPA's interpreter evaluates the path
+	// and no decision is cached.
+	CauseImpure CauseKind = "impure"
 	// CauseInterpreted means: the rule has a form that our evaluator does not know, so that OPA's
-	// interpreter evaluates the path, which takes several times as long.
+	// interpreter evaluates the path, which takes several times as long, and no decision is cached.
 	CauseInterpreted CauseKind = "interpreted"
 )
 
-// Causes returns the places of the modules that explain what evaluations of the source's
-// Paths cost: what of the input they read and how, and what keeps them from being cached or
-// bounds for how long. It compiles the source anew, off the request path. The error is that
-// of [Compile].
-func Causes(ctx context.Context, source Source) ([]Cause, error) {
-	p, err := load(ctx, source)
-	if err != nil {
-		return nil, err
+// Causes returns the places that explain what evaluations of the rule at path, one of Source.Paths, cost: where
+// they ask or force what of a request; or, if they are OPA's, the forms for which they are.
+func (p *Program) Causes(path string) []Cause {
+	q := p.queries[path]
+	if q.compiled != nil {
+		return q.compiled.Causes()
 	}
-	known, refs, err := p.analyse(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	var out []Cause
-	for _, path := range slices.Sorted(maps.Keys(refs)) {
-		if ctx.Err() != nil {
-			return nil, compile.Ended(ctx)
-		}
-		for _, cause := range known.Causes(refs[path]) {
-			if !slices.Contains(out, cause) {
-				out = append(out, cause)
-			}
+	out := p.Interpreted(path)
+	for i, u := range q.unsupported {
+		if u.Impure != "" {
+			out[i].Kind, out[i].What = CauseImpure, u.Impure
 		}
 	}
-	return out, nil
+	slices.SortFunc(out, func(x, y Cause) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row)) })
+	return out
 }

@@ -31,7 +31,9 @@ func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
 		s.unsupported("the built-in " + name)
 	}
 	if decl.Nondeterministic && !ofTheClock[name] {
-		s.unsupported("the built-in " + name + ", whose results are random,")
+		problem := newUnsupported(s.at, "the built-in "+name+", whose results are random,")
+		problem.Impure = name
+		panic(problem)
 	}
 	return decl, function
 }
@@ -54,18 +56,23 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 		operands, output = terms[:arity], terms[arity]
 	}
 	original := s.c.builtins.Original(name)
-	site := &callSite{function: function, operands: s.parts(operands), multiple: decl.Relation, instrumented: original != name}
+	from := s.originsOf(operands)
+	site := &callSite{function: function, operands: s.parts(operands), from: computed, multiple: decl.Relation, instrumented: original != name}
 	if test, ok := direct[original]; ok {
+		site.at = s.place(Asked, from...)
 		return s.callDirect(test, site, operands, output, next)
 	}
 	if isPure(original) {
 		site.pure = s.c.pure(original, function, arity)
+		site.at, site.from = s.derive(site.pure, from...)
+	} else {
+		site.at = s.place(Whole, from...)
 	}
 	if output == nil {
 		if decl.Decl.Result() == nil {
 			return s.holdingAlways(site, next)
 		}
-		return s.outputs(site, func(s scope, e source) step { return s.holding(e.expr, next) })
+		return s.outputs(site, func(s scope, e source) step { return s.holding(e, next) })
 	}
 	return s.outputs(site, func(s scope, e source) step { return s.match(output, e, next) })
 }
@@ -95,10 +102,11 @@ func isMixed(v ast.Value) bool {
 // outputs compiles a call, and what follows for each output.
 func (s scope) outputs(site *callSite, next thenValue) step {
 	if !site.multiple {
-		return next(s, source{expr: site.output})
+		return next(s, source{expr: site.output, from: site.from})
 	}
 	slot := s.temporary()
-	following := next(s, source{expr: s.slotValue(slot)})
+	s.several = true
+	following := next(s, source{expr: s.slotValue(slot), from: site.from})
 	return func(f *frame) signal {
 		for _, output := range site.all(f) {
 			if f.m.interrupted() {
@@ -128,6 +136,9 @@ func (s scope) holdingAlways(site *callSite, next then) step {
 type callSite struct {
 	function topdown.BuiltinFunc
 	operands []expr
+	// at is where operands are forced or asked about, and from where the output comes from.
+	at   *place
+	from origin
 	// pure is set if the output may stay opaque.
 	pure *opaque.Function
 	// multiple says that it may have several outputs, and instrumented that the built-in notes
@@ -144,7 +155,7 @@ func (c *callSite) output(f *frame) opaque.Value {
 				return opaque.Value{}
 			}
 		}
-		return f.m.derive(c.pure, values[:len(c.operands)]...)
+		return f.m.derive(c.at, c.pure, values[:len(c.operands)]...)
 	}
 	if !c.run(f) {
 		return opaque.Value{}
@@ -170,7 +181,7 @@ func (c *callSite) run(f *frame) bool {
 	m := f.m
 	operands := make([]*ast.Term, len(c.operands))
 	for i, o := range c.operands {
-		if operands[i] = m.force(o(f)); operands[i] == nil {
+		if operands[i] = m.force(c.at, o(f)); operands[i] == nil {
 			return false
 		}
 	}

@@ -2,13 +2,14 @@ package opaque
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // maxText is the length of the longest text of a constant in the text of a question, in bytes.
-const maxText = 80
+const maxText = 40
 
 // String says what is asked. It has nothing of a request.
 func (q *Question) String() string {
@@ -43,5 +44,22 @@ func (v Value) text() string {
 	for i := range operands {
 		operands[i] = v.from.operands[i].text()
 	}
-	return v.from.function.Name + "(" + strings.Join(operands, ", ") + ")"
+	return v.from.function.Text(operands...)
+}
+
+// Text is how Rego writes what the function makes of operands that are written so. What tokens are verified
+// with is left out.
+func (f *Function) Text(operands ...string) string {
+	switch b := ast.BuiltinMap[f.Name]; {
+	case f.Part && len(operands) == 2:
+		if name, err := strconv.Unquote(operands[1]); err == nil && ast.IsVarCompatibleString(name) {
+			return operands[0] + "." + name
+		}
+		return operands[0] + "[" + operands[1] + "]"
+	case b != nil && b.Infix != "" && len(operands) == 2:
+		return operands[0] + " " + b.Infix + " " + operands[1]
+	case strings.HasPrefix(f.Name, "io.jwt.") && len(operands) > 1:
+		operands = []string{operands[0], "…"}
+	}
+	return f.Name + "(" + strings.Join(operands, ", ") + ")"
 }
