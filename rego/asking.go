@@ -27,6 +27,8 @@ type (
 	Record = opaque.Record
 	// Entry is a question with its answer.
 	Entry = opaque.Entry
+	// Place is a line of a policy.
+	Place = opaque.Place
 )
 
 // NextNode returns the ID of what follows after an answer at a node: a keyed hash.
@@ -116,7 +118,7 @@ func (a *Asking) Answer(q *Question) (Answer, error) { return a.asks.Answer(q) }
 // The error is a *SourceError.
 func (a *Asking) Require(name string) error {
 	path, _ := a.program.vocabulary.Input([]*ast.Term{ast.StringTerm(name)})
-	if _, err := a.asks.Input(path); err != nil {
+	if _, err := a.asks.At(nil).Input(path); err != nil {
 		a.asks.Abandon()
 		return &SourceError{err}
 	}

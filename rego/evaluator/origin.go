@@ -20,6 +20,8 @@ type facts struct {
 	// opaque says that it may be a request's, of which nothing is known before it is asked for, and computed that
 	// it may have been made of what is known.
 	opaque, computed bool
+	// root says that it may be the whole input, about which there are no questions.
+	root bool
 	// table says that it is looked up in what belongs to the program.
 	table bool
 	// clock is the built-in by which it comes from the clock; raw says that it is what the clock shows, or
@@ -42,7 +44,7 @@ func computed(resolver) facts { return facts{computed: true} }
 // inputAt is the origin of what stands at a path of the input.
 func inputAt(keys []*ast.Term) origin {
 	text := append(ast.Ref{ast.InputRootDocument}, keys...).String()
-	return func(resolver) facts { return facts{text: text, opaque: true} }
+	return func(resolver) facts { return facts{text: text, opaque: true, root: len(keys) == 0} }
 }
 
 // made is the origin of what a function makes of values.
@@ -60,7 +62,9 @@ func made(f *opaque.Function, of []origin) origin {
 				out.table = f.Part && operand.table
 			}
 			out.opaque, out.computed = out.opaque || operand.opaque, out.computed || operand.computed
-			out.raw, out.clock = out.raw || operand.raw, out.clock+operand.clock
+			if out.raw = out.raw || operand.raw; !f.Part || operand.raw {
+				out.clock += operand.clock
+			}
 			known = known || operand.computed && !operand.opaque && !operand.raw
 		}
 		if f.Clock {
@@ -89,6 +93,7 @@ func (o origin) key() origin {
 
 // union is the origin of what is one of several values, which are added while a policy is compiled.
 type union struct {
+	// name is what the policy calls it.
 	name string
 	of   []origin
 }
@@ -111,19 +116,22 @@ func (r resolver) union(u *union) facts {
 	if known, ok := r[u]; ok {
 		return known
 	}
+	r[u] = facts{text: u.name, opaque: true, computed: true} // for an argument that is made of itself: f(f(x))
 	out := facts{table: true}
 	for _, o := range u.of {
 		one := r.of(o)
 		if one.opaque || one.raw {
 			switch out.text {
 			case "", one.text:
-				out.text = one.text
+				if out.text = one.text; strings.Contains(one.text, "(") {
+					out.text = u.name // which is shorter
+				}
 			default:
 				out.text = u.name
 			}
 		}
 		out.opaque, out.computed, out.table = out.opaque || one.opaque, out.computed || one.computed, out.table && one.table
-		out.raw = out.raw || one.raw
+		out.raw, out.root = out.raw || one.raw, out.root || one.root
 		if !strings.Contains(out.clock, one.clock) {
 			out.clock = one.clock
 		}

@@ -126,14 +126,17 @@ func (q *Query) Causes() []Cause {
 		}
 	})
 	out := slices.DeleteFunc(c.all, func(x Cause) bool {
-		stronger := Cause{Whole, x.What, x.File, x.Row}
-		return x.Kind == Asked && c.seen[stronger]
+		more := Cause{moreThan[x.Kind], x.What, x.File, x.Row}
+		return c.seen[more]
 	})
 	slices.SortStableFunc(out, func(x, y Cause) int {
 		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row), cmp.Compare(x.What, y.What))
 	})
 	return out
 }
+
+// moreThan :: kind → another one, of places where all of that is learned as well.
+var moreThan = map[CauseKind]CauseKind{Asked: Whole, ClockAsked: ClockWhole}
 
 // causes collects causes, each once.
 type causes struct {
@@ -144,14 +147,15 @@ type causes struct {
 
 func (c *causes) add(p *place, n note) {
 	all := make([]facts, len(n.of))
-	variable, computed := 0, n.kind == Whole
+	variable, computed, root := 0, n.kind == Whole, false
 	for i, o := range n.of {
 		all[i] = c.known.of(o)
 		if all[i].variable() {
 			variable++
 		}
-		computed = computed || all[i].computed
+		computed, root = computed || all[i].computed, root || all[i].root
 	}
+	computed = computed || root && (n.asks() || variable > 1)
 	if f := n.function; f != nil && f.Clock && computed {
 		c.note(p, ClockWhole, f.Name)
 	}
@@ -170,6 +174,9 @@ func (c *causes) add(p *place, n note) {
 		}
 	}
 }
+
+// asks reports whether something is found out about the values, and not just a part of one looked up.
+func (n note) asks() bool { return n.kind == Asked || n.function != nil && !n.function.Part }
 
 // kindOf returns what is done with one of the values. Computed says that a value beside it cannot be in a
 // question, so that it is forced.

@@ -17,7 +17,7 @@ func (c *Compiler) document(node *ast.TreeNode, ref ast.Ref) document {
 	def := definition{id: c.count}
 	c.count++
 	first := node.Values[0]
-	def.outcome.name = strings.TrimPrefix(ref.String(), "data.")
+	def.outcome.name = strings.Trim(ref[len(ref)-1].Value.String(), `"`)
 	var d document
 	switch {
 	case len(first.Head.Args) > 0:
