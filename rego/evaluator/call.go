@@ -59,7 +59,11 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 	from := s.originsOf(operands)
 	site := &callSite{function: function, operands: s.parts(operands), from: computed, multiple: decl.Relation, instrumented: original != name}
 	if test, ok := direct[original]; ok {
-		site.at = s.place(Asked, from...)
+		kind := Asked
+		if test == opaque.Member && slices.ContainsFunc(s.constantsOf(operands[1]), isNoArray) {
+			kind = Whole // of which the test does not say whether something is in it
+		}
+		site.at = s.place(kind, from...)
 		return s.callDirect(test, site, operands, output, next)
 	}
 	if isPure(original) {
@@ -75,6 +79,15 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 		return s.outputs(site, func(s scope, e source) step { return s.holding(e, next) })
 	}
 	return s.outputs(site, func(s scope, e source) step { return s.match(output, e, next) })
+}
+
+// isNoArray reports whether a constant, if there is one, is no array.
+func isNoArray(t *ast.Term) bool {
+	if t == nil {
+		return false
+	}
+	_, is := t.Value.(*ast.Array)
+	return !is
 }
 
 // isMixed reports whether a value is a list in the text of a policy of which some elements are variables

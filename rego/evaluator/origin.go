@@ -116,7 +116,7 @@ func (r resolver) union(u *union) facts {
 	if known, ok := r[u]; ok {
 		return known
 	}
-	r[u] = facts{text: u.name, opaque: true, computed: true} // for an argument that is made of itself: f(f(x))
+	r[u] = facts{text: u.name, opaque: true} // for an argument that is made of itself: f(f(x))
 	out := facts{table: true}
 	for _, o := range u.of {
 		one := r.of(o)

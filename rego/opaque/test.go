@@ -47,12 +47,12 @@ var (
 	// Present asks whether there is a value.
 	Present = &Test{name: "is there", of: func(_, _ *ast.Term) Truth { return Yes }, absent: No}
 	// Holds asks whether there is a value that is not false.
-	Holds = &Test{name: "truth", of: func(a, _ *ast.Term) Truth { return truthOf(!IsFalse(a)) }, absent: No}
+	Holds = &Test{name: "holds", of: func(a, _ *ast.Term) Truth { return truthOf(!IsFalse(a)) }, absent: No}
 )
 
 // Usual asks whether all numbers in a value are in the form in which there is one for each number. There
 // has to be a value.
-var Usual = &Test{name: "usual numbers", of: func(a, _ *ast.Term) Truth { return truthOf(usual(a)) }, absent: Yes}
+var Usual = &Test{name: "has only usual numbers", of: func(a, _ *ast.Term) Truth { return truthOf(usual(a)) }, absent: Yes}
 
 // mostDigits is how many digits a number in the usual form has: floating point numbers hold that many.
 const mostDigits = 15
@@ -90,7 +90,7 @@ func usualNumber(text string) bool {
 
 // The tests of two values. They are what OPA's built-ins of these names are, for all values.
 var (
-	Equal         = &Test{name: "equality", of: func(a, b *ast.Term) Truth { return truthOf(EqualTerms(a, b)) }, texts: (*texts).equal}
+	Equal         = &Test{name: "==", of: func(a, b *ast.Term) Truth { return truthOf(EqualTerms(a, b)) }, texts: (*texts).equal}
 	LessThan      = &Test{name: "<", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) < 0) }}
 	LessThanEq    = &Test{name: "<=", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) <= 0) }}
 	GreaterThan   = &Test{name: ">", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) > 0) }}

@@ -1,7 +1,6 @@
 package opaque
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -21,9 +20,25 @@ func (q *Question) String() string {
 	case askSeal:
 		return "all of " + q.a.text()
 	case askTexts:
-		return fmt.Sprintf("%s of %s, for all texts of the policy", q.test.name, q.a.text())
+		if q.test.swapped {
+			return q.test.text("…", q.a.text()) + ", for which texts of the policy"
+		}
+		return q.test.text(q.a.text(), "…") + ", for which texts of the policy"
 	}
-	return fmt.Sprintf("%s of %s", q.test.name, strings.TrimSuffix(q.a.text()+", "+q.b.text(), ", "))
+	return q.test.text(q.a.text(), q.b.text())
+}
+
+// text says what the test asks about values.
+func (t *Test) text(a, b string) string {
+	switch t {
+	case Present, Holds, Usual:
+		return "whether " + a + " " + t.name
+	case HasLength:
+		return "whether the length of " + a + " is " + b
+	case StartsWith, EndsWith:
+		return t.name + "(" + a + ", " + b + ")"
+	}
+	return a + " " + t.name + " " + b
 }
 
 // text names a value by its derivation.

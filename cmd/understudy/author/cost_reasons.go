@@ -44,7 +44,7 @@ func learned(causes []rego.Cause) (out []string) {
 	if len(out) == 0 {
 		out = append(out, "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.")
 	} else {
-		out = append(out, "Where a comparison (==, startswith, in) with what the policy or its data has is enough, ask that instead: values that it cannot tell apart share a decision.")
+		out = append(out, "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot tell apart share a decision.")
 	}
 	out = append(out, sentences(causes, rego.CauseClockAsked)...)
 	what, places := placesOf(causes, rego.CauseAsked)

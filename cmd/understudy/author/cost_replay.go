@@ -124,7 +124,7 @@ func (r *costReplay) print(out io.Writer, file string) {
 	fmt.Fprintln(out)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NEW\tASKED\tANSWERS\tPLACE\tQUESTION")
-	shown := r.Questions[:min(len(r.Questions), mostQuestions)]
+	shown := r.shown()
 	for _, q := range shown {
 		place := "-"
 		if q.File != "" {
@@ -138,9 +138,18 @@ func (r *costReplay) print(out io.Writer, file string) {
 		for _, q := range more {
 			n += q.New
 		}
-		fmt.Fprintf(out, "and %d more, with %s\n", len(more), count(n, "new answer"))
+		fmt.Fprintf(out, "and %s, with %s\n", count(int64(len(more)), "more question"), count(n, "new answer"))
 	}
-	fmt.Fprintln(out, "NEW is how often the answer was new after all before it, so that the request had to be evaluated: change the first of these places.")
+	fmt.Fprintln(out, "NEW is how often the answer was new after all before it, so that the request had to be evaluated: begin with the first of these places.")
+}
+
+// shown are the first questions, as far as they had new answers.
+func (r *costReplay) shown() []cache.AskedQuestion {
+	n := 0
+	for n < min(len(r.Questions), mostQuestions) && r.Questions[n].New > 0 {
+		n++
+	}
+	return r.Questions[:n]
 }
 
 // share is a part of the requests: "800 (80.0 %)".
