@@ -97,15 +97,23 @@ func ExplainCost(ctx context.Context, p *adminpb.Policy) (Cost, error) {
 	if compiled.NoOp() {
 		return Cost{NoRules: true}, nil
 	}
-	cost := Cost{Cacheable: compiled.Recordable(), Services: compiled.services}
-	for _, path := range regoPaths(p.GetRules()) {
-		for _, cause := range compiled.program.Causes(path) {
-			if cause, ok := costs(cause); ok && !slices.Contains(cost.Causes, cause) {
-				cost.Causes = append(cost.Causes, cause)
+	return Cost{Cacheable: compiled.Recordable(), Services: compiled.services, Causes: compiled.Causes()}, nil
+}
+
+// Causes returns the places of the modules that say what decisions cost, each once: where evaluations ask or force
+// what of a request, or why they are OPA's.
+func (p *Policy) Causes() (out []rego.Cause) {
+	for _, r := range p.rules {
+		if r.path == "" {
+			continue
+		}
+		for _, cause := range p.program.Causes(r.path) {
+			if cause, ok := costs(cause); ok && !slices.Contains(out, cause) {
+				out = append(out, cause)
 			}
 		}
 	}
-	return cost, nil
+	return out
 }
 
 // costs returns a cause as it is for requests of Envoy, and reports whether it costs anything: what is only

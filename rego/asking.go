@@ -130,7 +130,7 @@ func (a *Asking) Require(name string) error {
 func (a *Asking) Eval(path string) (Result, error) {
 	result, err := a.eval(path)
 	if err != nil {
-		a.asks.Abandon() // it has not learned all on which an outcome rests
+		a.asks.At(nil).Abandon() // it has not learned all on which an outcome rests
 	}
 	return result, err
 }

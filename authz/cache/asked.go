@@ -49,8 +49,11 @@ type AskedQuestion struct {
 	Answers int `json:"answers"`
 }
 
-// onceText is the question of what is of no use to another request.
-const onceText = "the clock itself, the whole input or an error: of no use to another request"
+// What is of no use to another request is no question, but counted as one.
+const (
+	onceText  = "the clock itself, or the whole input: of no use to another request"
+	errorText = "an error in the evaluation: OPA decides"
+)
 
 // NewAsked returns a count for a policy that is recordable, in front of which there is a cache with room for
 // about a number of decisions.
@@ -122,8 +125,11 @@ func (a *Asked) Questions() []AskedQuestion {
 	out := make([]AskedQuestion, 0, len(a.questions))
 	for key, of := range a.questions {
 		text := onceText
-		if key.question != nil {
+		switch {
+		case key.question != nil:
 			text = key.question.String()
+		case key.File == "":
+			text = errorText
 		}
 		out = append(out, AskedQuestion{key.File, key.Row, text, of.asked, of.new, len(of.different)})
 	}

@@ -69,7 +69,8 @@ type Record struct {
 	// Once says that it is of no use for another request: it has what the clock shows, or all of the
 	// input.
 	Once bool
-	// OnceAt is the first place for which it is; nil if that is not known.
+	// OnceAt is the first place for which it is; nil if that is not known, or if the evaluation ended with an
+	// error.
 	OnceAt *Place
 }
 
