@@ -18,7 +18,7 @@ func (q *Question) String() string {
 	case askLength:
 		return "the length of " + q.a.text()
 	case askSeal:
-		return "all of " + q.a.text()
+		return "the text that has " + q.a.text()
 	case askTexts:
 		if q.test.swapped {
 			return q.test.text("…", q.a.text()) + ", for which texts of the policy"

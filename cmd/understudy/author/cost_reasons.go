@@ -34,21 +34,21 @@ const mostNamed = 10
 
 // learned says what evaluations learn of a request, what makes most requests different first.
 func learned(causes []rego.Cause) (out []string) {
-	strong := map[string]bool{}
-	for _, kind := range []rego.CauseKind{rego.CauseClockWhole, rego.CauseWhole, rego.CauseElements, rego.CauseRead} {
-		out = append(out, sentences(causes, kind)...)
-		for _, c := range causes {
-			strong[c.What] = strong[c.What] || c.Kind == kind
-		}
+	whole := append(sentences(causes, rego.CauseWhole), sentences(causes, rego.CauseElements)...)
+	if len(whole) > 0 {
+		whole = append(whole, "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot tell apart share a decision.")
 	}
+	out = slices.Concat(sentences(causes, rego.CauseClockWhole), sentences(causes, rego.CauseRead), whole)
 	if len(out) == 0 {
 		out = append(out, "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.")
-	} else {
-		out = append(out, "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot tell apart share a decision.")
 	}
 	out = append(out, sentences(causes, rego.CauseClockAsked)...)
 	what, places := placesOf(causes, rego.CauseAsked)
-	what = slices.DeleteFunc(what, func(w string) bool { return strong[w] })
+	what = slices.DeleteFunc(what, func(w string) bool {
+		return slices.ContainsFunc(causes, func(c rego.Cause) bool {
+			return c.What == w && c.Kind != rego.CauseAsked || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
+		})
+	})
 	if len(what) == 0 {
 		return out
 	}

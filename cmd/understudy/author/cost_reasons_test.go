@@ -43,8 +43,7 @@ func TestReasonsAreOfThePolicy(t *testing.T) {
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `time.weekday(time.now_ns()) == "Monday"; input.parsed_query.a[0] == "x"`, []string{
 			"time.now_ns in a.rego:3 is used for more than to compare it with a part of the request or of a token: a decision that was made with it is not cached.",
-			"A part of input.parsed_query is asked for in a.rego:3: then all of its text counts, and each text that was not seen before is evaluated.", advice,
-			"The policy only finds out something about input.parsed_query.a[0] (a.rego:3): values that it cannot tell apart share a decision.",
+			"A part of input.parsed_query is asked for in a.rego:3: then all of its text counts, and each text that was not seen before is evaluated.",
 		}},
 		{[]*adminpb.PolicyRule{regoRule}, `some x in input.l; x == "a"`, []string{
 			"input.l is gone through in a.rego:3: an array of up to 16 elements is asked for its length and for what the rules ask of each, anything else for whole.", advice,

@@ -76,10 +76,8 @@ const mostReplayed = 5 * time.Second
 // check returns an error if nothing was replayed.
 func (r *costReplay) check(file string) error {
 	switch {
-	case r.Entries == 0 && r.Broken > 0:
-		return fmt.Errorf("--replay: no record of %s can be read as a decision; %s could not be read at all. Is it a decision log, in JSON?", file, count(r.Broken, "record"))
 	case r.Entries == 0:
-		return fmt.Errorf("--replay: there are no decisions in %s. Is it a decision log, in JSON?", file)
+		return fmt.Errorf("--replay: there are no decisions in %s, and %s that could not be read. Is it a decision log, in JSON?", file, count(r.Broken, "record"))
 	case r.Replayed == 0:
 		return fmt.Errorf("--replay: no decision of %s can be replayed: %s", file, r.skipped())
 	}
