@@ -118,7 +118,7 @@ func (s scope) text() string {
 // different ones.
 func (q *Query) Causes() []Cause {
 	c := causes{known: resolver{}, seen: make(map[Cause]bool)}
-	q.definition.visit(make(map[*definition]bool), func(d *definition) {
+	q.visit(make(map[*definition]bool), func(d *definition) {
 		for _, p := range d.places {
 			for _, n := range p.notes {
 				c.add(p, n)
