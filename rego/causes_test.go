@@ -113,6 +113,10 @@ func TestCausesSayWhatIsLearned(t *testing.T) {
 		"s contains x if {\nx := input.x\ninput.y\n}\nallow if count(s) == 1":  {"3 asked input.x", "4 whole input.x", "4 asked input.y"},
 		"allow if {\nx := input.x\nnot {x}[1]\n}":                              {"3 asked input.x", "4 whole input.x"},
 		"allow if {\nx := input.x\n{\"a\": y} = x\ny\n}":                       {"3 asked input.x", "4 whole input.x", "4 asked input.x.a", "5 asked input.x.a"},
+		"po[k] := 1 if some k in [\"a\"]\nallow if {\nx := input.x\npo[x]\n}":  {"2 asked input.x", "4 asked input.x", "5 asked input.x"},
+		"a.b := input.x\nallow if {\njson.marshal(a) == \"1\"\n}":              {"2 asked input.x", "4 whole input.x"},
+		"allow if {\nx := input.l\nevery y in x { y == 1 }\n}":                 {"3 asked input.l", "4 asked input.l", "4 elements input.l", "4 asked input.l[_]"},
+		"allow if {\nx := input.x\njson.marshal({\"a\": x}) == \"1\"\n}":       {"3 asked input.x", "4 whole input.x"},
 		`allow if rand.intn("x", 2) == 1`:                                      {"2 impure rand.intn"},
 		`allow if input.x == 1 with input.x as "a"`:                            {"2 interpreted with"},
 	} {

@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"github.com/open-policy-agent/opa/v1/util"
@@ -124,7 +126,7 @@ func (s scope) enumerate(from source, operand *ast.Term, rest []*ast.Term, want 
 	at := s.place(Elements, from.from)
 	if !isVar || last {
 		forced := []origin{from.from}
-		if last {
+		if last && (from.constants == nil || slices.ContainsFunc(from.constants, isNoArray)) { // it may be a set
 			forced = append(forced, want.from)
 		}
 		at = s.eachPlace(Whole, forced)
