@@ -149,8 +149,8 @@ func (t *tree) unknown(record []rego.Entry) (i int, known bool) {
 			return max(0, i-1), false
 		}
 		same, end := s.follow(at, record[i:])
-		if i += same; i == len(record) || same < len(s.steps) {
-			return i, i == len(record)
+		if i += same; i == len(record) {
+			return i, true
 		}
 		at = rego.NextNode(end, record[i].Answer)
 		i++
