@@ -121,6 +121,10 @@ var bodyPlaces = []string{parsedBody, truncatedBody}
 
 const parsedBody, truncatedBody = "parsed_body", "truncated_body"
 
+// SealedPlaces are where the input has what is made of a text that has to be parsed: the body, and the query. Of
+// these an evaluation that asks for any part has the whole text in its record.
+var SealedPlaces = append([]string{"parsed_query"}, bodyPlaces...)
+
 // checkRules checks the chain as such.
 func checkRules(rules []*adminpb.PolicyRule) []Violation {
 	var out []Violation

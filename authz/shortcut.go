@@ -2,9 +2,9 @@ package authz
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	adminpb "understudy/admin/v1"
 	"understudy/rego"
@@ -89,7 +89,7 @@ type Cost struct {
 	NoRules bool
 	// Services is the number of rules that call an external service.
 	Services int
-	// Causes are the places of the modules that say why.
+	// Causes are the places of the modules that say why. Those of the kind read are of sealed places.
 	Causes []rego.Cause
 }
 
@@ -103,13 +103,36 @@ func ExplainCost(ctx context.Context, p *adminpb.Policy) (Cost, error) {
 	if compiled.NoOp() {
 		return Cost{NoRules: true}, nil
 	}
-	cost := Cost{Cacheable: compiled.Recordable(), Services: compiled.services}
-	cost.Causes, err = rego.Causes(ctx, rego.Source{
-		Modules: p.GetModules(), Data: rego.FromStruct(p.GetData()), Paths: regoPaths(p.GetRules()),
-	})
-	if err != nil {
-		return Cost{}, fmt.Errorf("explaining the policy: %w", err)
+	return Cost{Cacheable: compiled.Recordable(), Services: compiled.services, Causes: compiled.Causes()}, nil
+}
+
+// Causes returns the places of the modules that say what decisions cost, each once: where evaluations ask or force
+// what of a request, or why they are OPA's.
+func (p *Policy) Causes() (out []rego.Cause) {
+	for _, r := range p.rules {
+		if r.path == "" {
+			continue
+		}
+		for _, cause := range p.program.Causes(r.path) {
+			if cause, ok := costs(cause); ok && !slices.Contains(out, cause) {
+				out = append(out, cause)
+			}
+		}
 	}
-	cost.Causes = append(cost.Causes, compiled.Interpreted()...)
-	return cost, nil
+	return out
+}
+
+// costs returns a cause as it is for requests of Envoy, and reports whether it costs anything: what is only
+// looked up does if it is sealed.
+func costs(c rego.Cause) (rego.Cause, bool) {
+	if c.Kind != rego.CauseRead {
+		return c, true
+	}
+	for _, place := range SealedPlaces {
+		if input := "input." + place; c.What == input || strings.HasPrefix(c.What, input+".") || strings.HasPrefix(c.What, input+"[") {
+			c.What = input
+			return c, true
+		}
+	}
+	return c, false
 }

@@ -26,6 +26,8 @@ type (
 	Record = opaque.Record
 	// Entry is a question with its answer.
 	Entry = opaque.Entry
+	// Place is a line of a policy.
+	Place = opaque.Place
 )
 
 // NextNode returns the ID of what follows after an answer at a node: a keyed hash.
@@ -112,7 +114,7 @@ func (a *Asking) Answer(q *Question) (Answer, error) { return a.asks.Answer(q) }
 // The error is a *SourceError.
 func (a *Asking) Require(name string) error {
 	path, _ := a.program.vocabulary.Input([]*ast.Term{ast.StringTerm(name)})
-	if _, err := a.asks.Input(path); err != nil {
+	if _, err := a.asks.At(nil).Input(path); err != nil {
 		a.asks.Abandon()
 		return &SourceError{err}
 	}
@@ -124,7 +126,7 @@ func (a *Asking) Require(name string) error {
 func (a *Asking) Eval(path string) (Result, error) {
 	result, err := a.eval(path)
 	if err != nil {
-		a.asks.Abandon() // it has not learned all on which an outcome rests
+		a.asks.At(nil).Abandon() // it has not learned all on which an outcome rests
 	}
 	return result, err
 }

@@ -1,32 +1,47 @@
 package rego
 
-import "context"
+import (
+	"cmp"
+	"slices"
+
+	"understudy/rego/evaluator"
+)
 
 // Cause is a place of a module that explains what decisions cost.
-type Cause struct {
-	Kind CauseKind
-	// What is the form, the path or the text that the place has.
-	What string
-	File string
-	// Row is the line, from 1.
-	Row int
-}
+type Cause = evaluator.Cause
 
 // CauseKind is what a place does to the cost.
-type CauseKind string
+type CauseKind = evaluator.CauseKind
 
-// CauseInterpreted means: the rule has a form that our evaluator does not know, so that OPA's
-// interpreter evaluates the path, which takes several times as long.
-const CauseInterpreted CauseKind = "interpreted"
-
-// Causes is being replaced.
-func Causes(ctx context.Context, source Source) ([]Cause, error) { return nil, ctx.Err() }
-
+// The kinds of causes. Package evaluator says what those mean at which something is learned of a request.
 const (
-	CauseImpure        CauseKind = "impure"
-	CauseClockUsed     CauseKind = "clock_used"
-	CauseNotUnderstood CauseKind = "not_understood"
-	CauseWhole         CauseKind = "whole"
-	CauseClockBound    CauseKind = "clock_bound"
-	CauseCompared      CauseKind = "compared"
+	CauseWhole      = evaluator.Whole
+	CauseElements   = evaluator.Elements
+	CauseAsked      = evaluator.Asked
+	CauseClockAsked = evaluator.ClockAsked
+	CauseClockWhole = evaluator.ClockWhole
+	CauseRead       = evaluator.Read
+	// CauseImpure means: a built-in has a value of its own at each call, so OPA's interpreter evaluates the path
+	// and no decision is cached.
+	CauseImpure CauseKind = "impure"
+	// CauseInterpreted means: the rule has a form that our evaluator does not know, so that OPA's
+	// interpreter evaluates the path, which takes several times as long, and no decision is cached.
+	CauseInterpreted CauseKind = "interpreted"
 )
+
+// Causes returns the places that explain what evaluations of the rule at path, one of Source.Paths, cost: where
+// they ask or force what of a request; or, if they are OPA's, the forms for which they are.
+func (p *Program) Causes(path string) []Cause {
+	q := p.queries[path]
+	if q.compiled != nil {
+		return q.compiled.Causes()
+	}
+	out := p.Interpreted(path)
+	for i, u := range q.unsupported {
+		if u.Impure != "" {
+			out[i].Kind, out[i].What = CauseImpure, u.Impure
+		}
+	}
+	slices.SortFunc(out, func(x, y Cause) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Row, y.Row)) })
+	return out
+}

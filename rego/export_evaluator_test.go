@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,8 @@ type walk struct {
 
 // EvalCompiled evaluates a path by the evaluator alone. It returns the forms for which a path
 // has no compiled query. The error says as well that a record breaks a promise: that the
-// evaluation is the same whether it is recorded, that the answers of a look-up are its own, and that
-// what follows after some answers is always the same.
+// evaluation is the same whether it is recorded, that the answers of a look-up are its own, that what follows
+// after some answers is always the same, and that the causes have all places that asked.
 func EvalCompiled(p *Program, path string, input Input, now time.Time) (result Result, unsupported []*evaluator.Unsupported, err error) {
 	q := p.queries[path]
 	if q.compiled == nil {
@@ -45,10 +46,37 @@ func EvalCompiled(p *Program, path string, input Input, now time.Time) (result R
 	case recorded.Defined != result.Defined || !reflect.DeepEqual(recorded.Value, result.Value):
 		return result, nil, fmt.Errorf("recording: %v, without: %v", recorded, result)
 	}
+	if broken := p.checkPlaces(path, a.Record()); broken != nil {
+		return result, nil, broken
+	}
 	if broken := p.check(ctx, path, input, now, a.Record(), result); broken != nil {
 		return result, nil, broken
 	}
 	return result, nil, nil
+}
+
+// causes :: program → those of its path.
+var causes sync.Map
+
+// checkPlaces holds the places of a record against the causes.
+func (p *Program) checkPlaces(path string, record Record) error {
+	found, known := causes.Load(p)
+	if !known {
+		found = p.Causes(path)
+		causes.Store(p, found)
+	}
+	listed := func(at *Place) bool {
+		return at != nil && slices.ContainsFunc(found.([]Cause), func(c Cause) bool { return c.Kind != CauseRead && c.File == at.File && c.Row == at.Row })
+	}
+	for i, entry := range record.Entries {
+		if !listed(record.Places[i]) {
+			return fmt.Errorf("%v is asked at %v, which is not among %v", entry.Question, record.Places[i], found)
+		}
+	}
+	if record.Once && !listed(record.OnceAt) {
+		return fmt.Errorf("a record is of one request because of %v, which is not among %v", record.OnceAt, found)
+	}
+	return nil
 }
 
 // check holds a record against a look-up, and against the records before it.
@@ -83,4 +111,7 @@ func (p *Program) check(ctx context.Context, path string, input Input, now time.
 }
 
 // Forget forgets what the records of a program have said.
-func Forget(p *Program) { walks.Delete(p) }
+func Forget(p *Program) {
+	walks.Delete(p)
+	causes.Delete(p)
+}

@@ -106,6 +106,9 @@ func (c *counting) judgement(ctx context.Context, j *judgement) {
 	if at.After(c.out.Last) {
 		c.out.Last = at
 	}
+	if c.Compared != nil {
+		c.Compared(j.request)
+	}
 	pattern := c.patterns.Of(j.request.Method, j.request.Path)
 	compared := evidence.Comparison{Request: j.request, Pattern: pattern, Outcome: j.outcome}
 	explain := c.tally.Count(c.LiveEtag, compared)

@@ -46,6 +46,9 @@ type Options struct {
 	// Progress is called now and then with the number of entries that were counted, by one
 	// goroutine at a time; nil if nobody wants to know.
 	Progress func(entries int64)
+	// Compared is called with each request that was compared, in the order of the files, by one goroutine at a
+	// time; nil if nobody wants to know.
+	Compared func(*authz.Request)
 	// Witnesses has entries of the groups of differences kept.
 	Witnesses bool
 }

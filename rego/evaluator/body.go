@@ -50,14 +50,14 @@ func (s scope) expression(e *ast.Expr, next then) step {
 
 // truth compiles a term that is an expression: it holds unless it is false.
 func (s scope) truth(t *ast.Term, next then) step {
-	return s.values(t, nil, func(s scope, e source) step { return s.holding(e.expr, next) })
+	return s.values(t, source{}, func(s scope, e source) step { return s.holding(e, next) })
 }
 
 // holding compiles an expression that holds unless its value is false.
-func (s scope) holding(e expr, next then) step {
-	following := next(s)
+func (s scope) holding(e source, next then) step {
+	at, following := s.place(Asked, e.from), next(s)
 	return func(f *frame) signal {
-		if !f.m.test(opaque.Holds, e(f)) {
+		if !f.m.test(at, opaque.Holds, e.expr(f)) {
 			return f.none()
 		}
 		return following(f)
@@ -125,12 +125,14 @@ func (s scope) or(or *ast.LogicalOr, next then) step {
 // every compiles what holds if its body does for each entry of a domain. Entries behind one
 // for which it does not are not looked at.
 func (s scope) every(every *ast.Every, next then) step {
-	return s.values(every.Domain, nil, func(s scope, domain source) step {
-		inner, key := s.declare(every.Key)
-		inner, value := inner.declare(every.Value)
+	return s.values(every.Domain, source{}, func(s scope, domain source) step {
+		at := s.place(Elements, domain.from)
+		inner, key := s.declare(every.Key, domain.from.key())
+		inner, value := inner.declare(every.Value, domain.from.part())
+		inner.several = true
 		holds, following := inner.holds(every.Body), next(s)
 		return func(f *frame) signal {
-			all, is := f.m.entries(domain.expr(f), func(k, v opaque.Value) signal {
+			all, is := f.m.entries(at, domain.expr(f), func(k, v opaque.Value) signal {
 				f.vars[key], f.vars[value] = k, v
 				switch holds(f) {
 				case fail:
@@ -156,7 +158,7 @@ func (s scope) every(every *ast.Every, next then) step {
 
 // declare returns the scope in which a variable of every has a value, and its slot. Without a variable the
 // slot is one that nobody reads.
-func (s scope) declare(t *ast.Term) (scope, int) {
+func (s scope) declare(t *ast.Term, from origin) (scope, int) {
 	if t == nil {
 		return s, s.temporary()
 	}
@@ -164,7 +166,7 @@ func (s scope) declare(t *ast.Term) (scope, int) {
 	if !ok {
 		s.unsupported("a pattern as a variable of every")
 	}
-	return s.binding(v), s.slot(v)
+	return s.binding(v, from), s.slot(v)
 }
 
 // mostElements is the length of the longest array of a request that is not forced to go through it.
@@ -172,16 +174,16 @@ const mostElements = 16
 
 // entries calls a function for each key of a collection with its value, in OPA's order, until it
 // returns another signal than more, which is returned. It reports false if there is no collection.
-func (m *machine) entries(v opaque.Value, visit func(key, value opaque.Value) signal) (signal, bool) {
+func (m *machine) entries(at *place, v opaque.Value, visit func(key, value opaque.Value) signal) (signal, bool) {
 	if _, known := v.Known(); !known && !v.FromTable() {
-		switch n, isArray, err := m.asks.Length(v); {
-		case m.ended(err):
+		switch n, isArray := m.length(at, v); {
+		case m.err != nil:
 			return fail, true
 		case isArray && n <= mostElements:
-			return m.elements(v, n, visit), true
+			return m.elements(at, v, n, visit), true
 		}
 	}
-	collection := m.force(v)
+	collection := m.force(at, v)
 	if collection == nil {
 		return more, false
 	}
@@ -224,10 +226,10 @@ func (m *machine) each(n int, visit func(i int) signal) signal {
 }
 
 // elements is entries of an array that stays opaque.
-func (m *machine) elements(v opaque.Value, n int, visit func(key, value opaque.Value) signal) signal {
+func (m *machine) elements(at *place, v opaque.Value, n int, visit func(key, value opaque.Value) signal) signal {
 	return m.each(n, func(i int) signal {
 		position := opaque.Constant(ast.InternedTerm(i))
-		element := m.derive(opaque.GetKey, v, position)
+		element := m.derive(at, opaque.GetKey, v, position)
 		if m.err != nil {
 			return fail
 		}

@@ -29,7 +29,9 @@ func (s scope) builtin(name string) (*ast.Builtin, topdown.BuiltinFunc) {
 		s.unsupported("the built-in " + name)
 	}
 	if OfChance(name) {
-		s.unsupported("the built-in " + name + ", which may have another result for the same operands,")
+		problem := newUnsupported(s.at, "the built-in "+name+", which may have another result for the same operands,")
+		problem.Impure = name
+		panic(problem)
 	}
 	if tokens.IsToken(name) {
 		function = tokens.Builtin(name)
@@ -50,20 +52,47 @@ func (s scope) callBuiltin(name string, terms []*ast.Term, next then) step {
 	if len(terms) > arity && decl.Decl.Result() != nil {
 		operands, output = terms[:arity], terms[arity]
 	}
-	site := &callSite{function: function, operands: s.parts(operands), multiple: decl.Relation}
+	from := s.originsOf(operands)
+	site := &callSite{function: function, operands: s.parts(operands), from: computed, multiple: decl.Relation}
 	if test, ok := direct[name]; ok {
+		kind := Asked
+		if test == opaque.Member && slices.ContainsFunc(s.constantsOf(operands[1]), isNoList) {
+			kind = Whole // of which the test does not say whether something is in it
+		}
+		site.at = s.place(kind, from...)
 		return s.callDirect(test, site, operands, output, next)
 	}
 	if isPure(name) {
 		site.pure = s.c.pure(name, function, arity)
+		site.at, site.from = s.derive(site.pure, from...)
+	} else {
+		site.at = s.place(Whole, from...)
 	}
 	if output == nil {
 		if decl.Decl.Result() == nil {
 			return s.holdingAlways(site, next)
 		}
-		return s.outputs(site, func(s scope, e source) step { return s.holding(e.expr, next) })
+		return s.outputs(site, func(s scope, e source) step { return s.holding(e, next) })
 	}
 	return s.outputs(site, func(s scope, e source) step { return s.match(output, e, next) })
+}
+
+// isNoArray reports whether a constant, if there is one, is no array.
+func isNoArray(t *ast.Term) bool {
+	if t == nil {
+		return false
+	}
+	_, is := t.Value.(*ast.Array)
+	return !is
+}
+
+// isNoList reports whether a constant, if there is one, is neither an array nor a set.
+func isNoList(t *ast.Term) bool {
+	if t == nil {
+		return false
+	}
+	_, isSet := t.Value.(ast.Set)
+	return !isSet && isNoArray(t)
 }
 
 // isMixed reports whether a value is a list in the text of a policy of which some elements are variables
@@ -91,10 +120,11 @@ func isMixed(v ast.Value) bool {
 // outputs compiles a call, and what follows for each output.
 func (s scope) outputs(site *callSite, next thenValue) step {
 	if !site.multiple {
-		return next(s, source{expr: site.output})
+		return next(s, source{expr: site.output, from: site.from})
 	}
 	slot := s.temporary()
-	following := next(s, source{expr: s.slotValue(slot)})
+	s.several = true
+	following := next(s, source{expr: s.slotValue(slot), from: site.from})
 	return func(f *frame) signal {
 		for _, output := range site.all(f) {
 			if f.m.interrupted() {
@@ -124,6 +154,9 @@ func (s scope) holdingAlways(site *callSite, next then) step {
 type callSite struct {
 	function topdown.BuiltinFunc
 	operands []expr
+	// at is where operands are forced or asked about, and from where the output comes from.
+	at   *place
+	from origin
 	// pure is set if the output may stay opaque.
 	pure *opaque.Function
 	// multiple says that it may have several outputs.
@@ -139,7 +172,7 @@ func (c *callSite) output(f *frame) opaque.Value {
 				return opaque.Value{}
 			}
 		}
-		return f.m.derive(c.pure, values[:len(c.operands)]...)
+		return f.m.derive(c.at, c.pure, values[:len(c.operands)]...)
 	}
 	if !c.run(f) {
 		return opaque.Value{}
@@ -165,7 +198,7 @@ func (c *callSite) run(f *frame) bool {
 	m := f.m
 	operands := make([]*ast.Term, len(c.operands))
 	for i, o := range c.operands {
-		if operands[i] = m.force(o(f)); operands[i] == nil {
+		if operands[i] = m.force(c.at, o(f)); operands[i] == nil {
 			return false
 		}
 	}

@@ -48,6 +48,11 @@ type definition struct {
 	problem *Unsupported
 	// needs are the documents to which the rules refer.
 	needs []document
+	// places are where something is learned, and outcome where the values come from.
+	places  []*place
+	outcome union
+	// agree is where two of the values are compared.
+	agree *place
 }
 
 func (d *definition) reached() *definition { return d }
@@ -71,6 +76,10 @@ type scope struct {
 	columns map[ast.Var]*ast.Array
 	// constants :: variable → the constants of which it has one.
 	constants map[ast.Var][]*ast.Term
+	// origins :: variable → where its value comes from.
+	origins map[ast.Var]origin
+	// several says that what follows may be evaluated more than once.
+	several bool
 }
 
 // body is the body of a rule, while it is compiled.
@@ -101,12 +110,14 @@ type source struct {
 	constants []*ast.Term
 	// present says that it has a value for sure.
 	present bool
+	// from is where it comes from.
+	from origin
 }
 
 func newScope(c *Compiler, d *definition, at *ast.Location) scope {
 	c.layouts++
 	b := &body{c: c, definition: d, layout: &layout{id: c.layouts - 1}, slots: make(map[ast.Var]int), at: at}
-	return scope{body: b, bound: map[ast.Var]bool{}}
+	return scope{body: b, bound: map[ast.Var]bool{}, origins: map[ast.Var]origin{}}
 }
 
 // slot returns where frames have the value of a variable.
@@ -131,11 +142,11 @@ func (b *body) closure() int {
 	return b.closures - 1
 }
 
-// binding returns the scope in which a variable has a value as well.
-func (s scope) binding(v ast.Var) scope {
-	bound := maps.Clone(s.bound)
-	bound[v] = true
-	s.bound = bound
+// binding returns the scope in which a variable has a value as well, which comes from somewhere.
+func (s scope) binding(v ast.Var, from origin) scope {
+	bound, origins := maps.Clone(s.bound), maps.Clone(s.origins)
+	bound[v], origins[v] = true, from
+	s.bound, s.origins = bound, origins
 	return s
 }
 
@@ -193,19 +204,14 @@ func (d *definition) compiled(compile func()) {
 	compile()
 }
 
-// problems adds the forms that are not known in what a document can reach, the first of each
-// document.
-func problems(d document, seen map[*definition]bool) (out []*Unsupported) {
-	def := d.reached()
-	if seen[def] {
-		return nil
+// visit calls a function for a definition and all that it needs, each once.
+func (d *definition) visit(seen map[*definition]bool, f func(*definition)) {
+	if seen[d] {
+		return
 	}
-	seen[def] = true
-	if def.problem != nil {
-		out = append(out, def.problem)
+	seen[d] = true
+	f(d)
+	for _, needed := range d.needs {
+		needed.reached().visit(seen, f)
 	}
-	for _, needed := range def.needs {
-		out = append(out, problems(needed, seen)...)
-	}
-	return out
 }

@@ -21,7 +21,7 @@ func (c *Compiler) newComplete(def *definition, node *ast.TreeNode) *complete {
 	c.documents[node] = d
 	d.compiled(func() {
 		c.onlyChild(node)
-		d.rules, d.fallback = c.rules(def, node, d.early)
+		d.rules, d.fallback = c.rules(def, node, nil, d.early)
 	})
 	return d
 }
@@ -30,7 +30,7 @@ func (c *Compiler) newComplete(def *definition, node *ast.TreeNode) *complete {
 func (d *complete) expr() expr {
 	return func(f *frame) opaque.Value {
 		return d.once.value(f.m, d.id, func() (opaque.Value, bool) {
-			value, ok := valueOf(d.rules, f.m, nil, d.early)
+			value, ok := d.valueOf(d.rules, f.m, nil, d.early)
 			if value.IsNone() && d.fallback != nil {
 				value = d.fallback(f)
 			}

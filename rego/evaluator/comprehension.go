@@ -25,9 +25,10 @@ type collection struct {
 
 func (s scope) arrayComprehension(t *ast.Term, c *ast.ArrayComprehension) expr {
 	return s.comprehension(t, comprehension{c.Body, func(s scope) func(*frame, *collection) bool {
-		e := s.head(c.Term)
+		e, from := s.head(c.Term)
+		at := s.place(Whole, from)
 		return func(f *frame, into *collection) bool {
-			v := f.m.force(e(f))
+			v := f.m.force(at, e(f))
 			into.terms = append(into.terms, v)
 			return v != nil
 		}
@@ -36,9 +37,10 @@ func (s scope) arrayComprehension(t *ast.Term, c *ast.ArrayComprehension) expr {
 
 func (s scope) setComprehension(t *ast.Term, c *ast.SetComprehension) expr {
 	return s.comprehension(t, comprehension{c.Body, func(s scope) func(*frame, *collection) bool {
-		e := s.head(c.Term)
+		e, from := s.head(c.Term)
+		at := s.place(Whole, from)
 		return func(f *frame, into *collection) bool {
-			v := f.m.force(e(f))
+			v := f.m.force(at, e(f))
 			if v == nil {
 				return false
 			}
@@ -60,12 +62,13 @@ func (s scope) objectComprehension(t *ast.Term, c *ast.ObjectComprehension) expr
 	// OPA's index of a comprehension takes the last of several values.
 	lastWins := s.c.compiler.ComprehensionIndex(t) != nil
 	return s.comprehension(t, comprehension{c.Body, func(s scope) func(*frame, *collection) bool {
-		key, value := s.head(c.Key), s.head(c.Value)
+		key, value := s.part(c.Key), s.part(c.Value)
+		at := s.place(Whole, s.originOf(c.Key), s.originOf(c.Value))
 		return func(f *frame, into *collection) bool {
 			if into.object == nil {
 				into.object = ast.NewObject()
 			}
-			k, v := f.m.force(key(f)), f.m.force(value(f))
+			k, v := f.m.force(at, key(f)), f.m.force(at, value(f))
 			if k == nil || v == nil {
 				return false
 			}
@@ -122,11 +125,12 @@ func (s scope) collected(c comprehension) expr {
 // nothing in the index it is evaluated as others.
 func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 	id, outer, where := s.c.newIndex(), s.parts(keys), s.collected(c)
+	at := s.place(Whole, s.originsOf(keys)...)
 	inner := newScope(s.c, s.definition, s.at)
 	run := inner.expressions(c.body, func(s scope) step {
-		values, add := s.parts(keys), c.adds(s)
+		values, add, at := s.parts(keys), c.adds(s), s.place(Whole, s.originsOf(keys)...)
 		return func(f *frame) signal {
-			if f.m.interrupted() || !add(f, f.m.indexes[id].at(all(f, values))) {
+			if f.m.interrupted() || !add(f, f.m.indexes[id].at(all(f, at, values))) {
 				return fail
 			}
 			return more
@@ -142,7 +146,7 @@ func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 				return opaque.Value{}
 			}
 		}
-		if found, ok := f.m.indexes[id].find(all(f, outer)); ok {
+		if found, ok := f.m.indexes[id].find(all(f, at, outer)); ok {
 			return opaque.Computed(c.value(found))
 		}
 		return where(f)
@@ -150,10 +154,10 @@ func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 }
 
 // all returns the contents of variables, which have values.
-func all(f *frame, variables []expr) []opaque.Value {
+func all(f *frame, at *place, variables []expr) []opaque.Value {
 	out := make([]opaque.Value, len(variables))
 	for i, e := range variables {
-		out[i] = opaque.Computed(f.m.force(e(f)))
+		out[i] = opaque.Computed(f.m.force(at, e(f)))
 	}
 	return out
 }

@@ -33,10 +33,10 @@ func (s scope) callDirect(test *opaque.Test, site *callSite, terms []*ast.Term, 
 		if x.IsNone() {
 			return opaque.Undefined
 		}
-		if got := f.m.ask(test, x, b(f)); got != opaque.Open {
+		if got := f.m.ask(site.at, test, x, b(f)); got != opaque.Open {
 			return got
 		}
-		switch value := f.m.force(site.output(f)); {
+		switch value := f.m.force(site.at, site.output(f)); {
 		case value == nil:
 			return opaque.Undefined
 		case opaque.IsFalse(value):
@@ -51,7 +51,7 @@ func (s scope) callDirect(test *opaque.Test, site *callSite, terms []*ast.Term, 
 			}
 			return opaque.Value{}
 		}
-		return s.match(output, source{expr: value}, next)
+		return s.match(output, source{expr: value, from: computed}, next)
 	}
 	following := next(s)
 	return func(f *frame) signal {

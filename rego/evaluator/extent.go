@@ -13,7 +13,7 @@ import (
 func (s scope) extent(node *ast.TreeNode, ref ast.Ref, base *ast.Term) expr {
 	below := s.below(node, ref)
 	return func(f *frame) opaque.Value {
-		object := f.m.force(below(f))
+		object := f.m.force(nowhere, below(f))
 		if object == nil || base == nil {
 			return opaque.Computed(object)
 		}
@@ -33,6 +33,7 @@ func (s scope) extent(node *ast.TreeNode, ref ast.Ref, base *ast.Term) expr {
 func (s scope) below(node *ast.TreeNode, ref ast.Ref) expr {
 	var keys []*ast.Term
 	var values []expr
+	var from []origin
 	for _, k := range node.Sorted {
 		child := node.Children[k]
 		if child.Hide || len(child.Values) > 0 && len(child.Values[0].Head.Args) > 0 {
@@ -40,12 +41,14 @@ func (s scope) below(node *ast.TreeNode, ref ast.Ref) expr {
 		}
 		key := ast.NewTerm(child.Key)
 		keys = append(keys, key)
-		values = append(values, s.childValue(child, append(slices.Clip(ref), key)))
+		value := s.childValue(child, append(slices.Clip(ref), key))
+		values, from = append(values, value.expr), append(from, value.from)
 	}
+	at := s.place(Whole, from...)
 	return func(f *frame) opaque.Value {
 		out := ast.NewObjectWithCapacity(len(keys))
 		for i, e := range values {
-			v := f.m.force(e(f))
+			v := f.m.force(at, e(f))
 			if f.m.err != nil {
 				return opaque.Value{}
 			}
@@ -58,12 +61,12 @@ func (s scope) below(node *ast.TreeNode, ref ast.Ref) expr {
 }
 
 // childValue compiles the value of one node below another.
-func (s scope) childValue(child *ast.TreeNode, ref ast.Ref) (out expr) {
+func (s scope) childValue(child *ast.TreeNode, ref ast.Ref) (out source) {
 	if len(child.Values) == 0 {
-		return s.below(child, ref)
+		return source{expr: s.below(child, ref), from: computed}
 	}
-	s.ruleReference(child, ref, len(ref)-1, nil, func(_ scope, e source) step {
-		out = e.expr
+	s.ruleReference(child, ref, len(ref)-1, source{}, func(_ scope, e source) step {
+		out = e
 		return nil
 	})
 	return out

@@ -14,23 +14,38 @@ type function struct {
 	// once says that the first body that holds is enough.
 	once  bool
 	arity int
+	// args are where its arguments come from.
+	args []*union
 }
 
 func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
 	d := &function{definition: def, once: earlyExit(node.Values), arity: len(node.Values[0].Head.Args)}
 	c.documents[node] = d
+	for _, a := range node.Values[0].Head.Args {
+		d.args = append(d.args, &union{name: c.written(a)})
+	}
 	d.compiled(func() {
 		c.onlyChild(node)
-		d.rules, d.fallback = c.rules(def, node, d.once)
+		d.rules, d.fallback = c.rules(def, node, d.args, d.once)
 	})
 	return d
 }
 
+// written returns a term as the author of the policy has written it.
+func (c *Compiler) written(t *ast.Term) string {
+	if v, ok := t.Value.(ast.Var); ok {
+		if original, ok := c.compiler.RewrittenVars[v]; ok {
+			return string(original)
+		}
+	}
+	return textOf(t)
+}
+
 // call returns the value for some arguments, which is worked out once in an evaluation. It keeps
 // the arguments.
-func (d *function) call(f *frame, args []opaque.Value) opaque.Value {
-	value, _ := f.m.documents[d.id].by.evaluated(f.m, args, func() (opaque.Value, bool) {
-		value, ok := valueOf(d.rules, f.m, args, d.once)
+func (d *function) call(f *frame, at *place, args []opaque.Value) opaque.Value {
+	value, _ := f.m.documents[d.id].by.evaluated(f.m, at, args, func() (opaque.Value, bool) {
+		value, ok := d.valueOf(d.rules, f.m, args, d.once)
 		if value.IsNone() && d.fallback != nil {
 			value = d.fallback(f)
 		}
@@ -44,7 +59,11 @@ func (d *function) call(f *frame, args []opaque.Value) opaque.Value {
 func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 	d := s.functionAt(ref)
 	s.need(d)
-	args := s.parts(terms[:d.arity])
+	args, from := s.parts(terms[:d.arity]), s.originsOf(terms[:d.arity])
+	for i, o := range from {
+		d.args[i].add(o)
+	}
+	at := s.eachPlace(Asked, from)
 	e := func(f *frame) opaque.Value {
 		values := make([]opaque.Value, len(args))
 		for i, a := range args {
@@ -52,17 +71,17 @@ func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 				return opaque.Value{}
 			}
 		}
-		return d.call(f, values)
+		return d.call(f, at, values)
 	}
 	if len(terms) == d.arity {
-		return s.holding(e, next)
+		return s.holding(source{expr: e, from: d.outcome.origin()}, next)
 	}
 	output := terms[d.arity]
 	if v, isVar := output.Value.(ast.Var); d.fallback != nil && (!isVar || s.bound[v]) {
 		// OPA takes the default then if the value of the others is not the expected one.
 		s.unsupported("a function with a default that is called with an expected value")
 	}
-	return s.match(output, source{expr: e}, next)
+	return s.match(output, source{expr: e, from: d.outcome.origin()}, next)
 }
 
 // functionAt returns the function of a name.

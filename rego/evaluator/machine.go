@@ -114,8 +114,8 @@ func (m *machine) ended(err error) bool {
 }
 
 // force returns the content of a value, nil if there is none or the evaluation has ended.
-func (m *machine) force(v opaque.Value) *ast.Term {
-	t, err := m.asks.Force(v)
+func (m *machine) force(at *place, v opaque.Value) *ast.Term {
+	t, err := m.asks.At(&at.Place).Force(v)
 	if m.ended(err) {
 		return nil
 	}
@@ -123,14 +123,14 @@ func (m *machine) force(v opaque.Value) *ast.Term {
 }
 
 // test asks for the outcome of a test of one value, which is yes or no.
-func (m *machine) test(test *opaque.Test, v opaque.Value) bool {
-	truth, err := m.asks.Test(test, v)
+func (m *machine) test(at *place, test *opaque.Test, v opaque.Value) bool {
+	truth, err := m.asks.At(&at.Place).Test(test, v)
 	return !m.ended(err) && truth == opaque.Yes
 }
 
 // ask asks for the outcome of a test of two values.
-func (m *machine) ask(test *opaque.Test, a, b opaque.Value) opaque.Truth {
-	truth, err := m.asks.Ask(test, a, b)
+func (m *machine) ask(at *place, test *opaque.Test, a, b opaque.Value) opaque.Truth {
+	truth, err := m.asks.At(&at.Place).Ask(test, a, b)
 	if m.ended(err) {
 		return opaque.Undefined
 	}
@@ -138,11 +138,24 @@ func (m *machine) ask(test *opaque.Test, a, b opaque.Value) opaque.Truth {
 }
 
 // present reports whether there is a value.
-func (m *machine) present(v opaque.Value) bool { return m.test(opaque.Present, v) }
+func (m *machine) present(at *place, v opaque.Value) bool { return m.test(at, opaque.Present, v) }
+
+// length returns the length of an array; it reports false for anything else, and if the evaluation has ended.
+func (m *machine) length(at *place, v opaque.Value) (int, bool) {
+	n, isArray, err := m.asks.At(&at.Place).Length(v)
+	return n, isArray && !m.ended(err)
+}
+
+// input returns what stands at a path of the input.
+func (m *machine) input(at *place, path opaque.Value) opaque.Value {
+	v, err := m.asks.At(&at.Place).Input(path)
+	m.ended(err)
+	return v
+}
 
 // derive returns what a function makes of some values.
-func (m *machine) derive(f *opaque.Function, operands ...opaque.Value) opaque.Value {
-	v, err := m.asks.Derive(f, operands...)
+func (m *machine) derive(at *place, f *opaque.Function, operands ...opaque.Value) opaque.Value {
+	v, err := m.asks.At(&at.Place).Derive(f, operands...)
 	m.ended(err)
 	return v
 }

@@ -42,7 +42,7 @@ func (m *machine) settles(uses int, value opaque.Value) bool {
 	if m.err != nil || m.asks.Uses() != uses {
 		return false
 	}
-	if !value.IsNone() && !m.test(opaque.Usual, value) {
+	if !value.IsNone() && !m.test(nowhere, opaque.Usual, value) {
 		m.asks.Use()
 		return false
 	}

@@ -17,6 +17,8 @@ type partial struct {
 	once once
 	// keyed are the bodies with a key as their argument, nil if they cannot be asked for one.
 	keyed []alternatives
+	// key is where the keys come from by which it is asked.
+	key union
 }
 
 // partialValue is what the bodies of a partial rule add to.
@@ -34,6 +36,7 @@ func (c *Compiler) newPartial(def *definition, node *ast.TreeNode, name int) *pa
 		for _, rule := range node.Values {
 			d.rule(c, rule, name)
 		}
+		d.agrees(c, node)
 	})
 	return d
 }
@@ -52,11 +55,11 @@ func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
 		s.unsupported("a rule with several variables in its name")
 	}
 	d.full = append(d.full, &branch{layout: s.layout, run: s.expressions(rule.Body, func(s scope) step {
-		return d.adding(s.head(key), s.head(rule.Head.Value))
+		return d.adding(s, key, rule.Head.Value)
 	})})
 	keyed := newScope(c, d.definition, rule.Location)
 	slot := keyed.temporary()
-	run := keyed.arguments([]*ast.Term{key}, []int{slot}, func(s scope) step {
+	run := keyed.arguments([]*ast.Term{key}, []int{slot}, []*union{&d.key}, func(s scope) step {
 		return s.expressions(rule.Body, func(s scope) step {
 			if d.isSet {
 				return s.result(nil, false)
@@ -68,9 +71,12 @@ func (d *partial) rule(c *Compiler, rule *ast.Rule, name int) {
 }
 
 // adding returns the end of a body.
-func (d *partial) adding(key, value expr) step {
+func (d *partial) adding(s scope, of, is *ast.Term) step {
+	key, keyFrom := s.head(of)
+	value, valueFrom := s.head(is)
+	at := s.place(Whole, keyFrom, valueFrom)
 	return func(f *frame) signal {
-		k, v := f.m.force(key(f)), f.m.force(value(f))
+		k, v := f.m.force(at, key(f)), f.m.force(at, value(f))
 		if k == nil || v == nil {
 			return fail
 		}
@@ -126,28 +132,34 @@ func (b *branch) add(m *machine, into *partialValue) bool {
 	return m.goesOn(got)
 }
 
-// entry returns the value of one key, as OPA does it: the bodies are evaluated with the key
+// entry compiles the value of one key, as OPA does it: the bodies are evaluated with the key
 // known before, unless the whole value is known.
-func (d *partial) entry(key expr) expr {
-	whole := d.expr()
-	return func(f *frame) opaque.Value {
+func (s scope) entry(d *partial, operand *ast.Term) source {
+	key, whole := s.part(operand), d.expr()
+	from, value := s.originOf(operand), d.outcome.origin()
+	d.key.add(from)
+	if d.isSet {
+		value = from
+	}
+	at := s.place(Asked, from)
+	return source{from: value, expr: func(f *frame) opaque.Value {
 		k := key(f)
 		if k.IsNone() {
 			return opaque.Value{}
 		}
 		known := &f.m.documents[d.id]
 		if known.known {
-			return f.m.derive(opaque.GetKey, whole(f), k)
+			return f.m.derive(at, opaque.GetKey, whole(f), k)
 		}
 		f.m.asks.Use() // whether the whole value is known already depends on the evaluation
 		args := []opaque.Value{k}
-		value, _ := known.by.evaluated(f.m, args, func() (opaque.Value, bool) {
-			value, ok := valueOf(d.keyed, f.m, args, false)
+		value, _ := known.by.evaluated(f.m, at, args, func() (opaque.Value, bool) {
+			value, ok := d.valueOf(d.keyed, f.m, args, false)
 			if !value.IsNone() && d.isSet {
 				value = k
 			}
 			return value, ok
 		})
 		return value
-	}
+	}}
 }

@@ -10,8 +10,11 @@ import (
 
 // Query is what evaluates one path. It is safe for concurrent use.
 type Query struct {
+	*definition
 	layout *layout
 	value  expr
+	// at is where its content is forced.
+	at *place
 	// compiler knows how many documents, layouts, paths and indexes there are.
 	compiler *Compiler
 	// pool has machines that have evaluated the path before.
@@ -22,15 +25,25 @@ type Query struct {
 // but the first of them in each rule.
 func (c *Compiler) Compile(ref ast.Ref) (*Query, []*Unsupported) {
 	def := &definition{}
-	s := newScope(c, def, nil)
-	q := &Query{layout: s.layout, compiler: c}
+	var at *ast.Location
+	if rules := c.compiler.GetRulesExact(ref); len(rules) > 0 {
+		at = rules[0].Location
+	}
+	s := newScope(c, def, at)
+	q := &Query{definition: def, layout: s.layout, compiler: c}
 	def.compiled(func() {
-		s.reference(ref, nil, func(_ scope, e source) step {
-			q.value = e.expr
+		s.reference(ref, source{}, func(s scope, e source) step {
+			q.value, q.at = e.expr, s.place(Whole, e.from)
 			return nil
 		})
 	})
-	if unknown := problems(def, make(map[*definition]bool)); len(unknown) > 0 {
+	var unknown []*Unsupported
+	def.visit(make(map[*definition]bool), func(d *definition) {
+		if d.problem != nil {
+			unknown = append(unknown, d.problem)
+		}
+	})
+	if len(unknown) > 0 {
 		return nil, unknown
 	}
 	return q, nil
@@ -42,7 +55,7 @@ func (q *Query) Eval(asks *opaque.Evaluation) (*ast.Term, error) {
 	m := q.machine() // which is not kept after a panic: its frames would not be empty
 	m.asks, m.cancel = asks, asks.Builtins.Cancel
 	f := q.layout.enter(m)
-	value := m.force(q.value(f))
+	value := m.force(q.at, q.value(f))
 	q.layout.leave(f)
 	err := m.err
 	q.release(m)

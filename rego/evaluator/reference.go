@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"github.com/open-policy-agent/opa/v1/util"
@@ -9,7 +11,7 @@ import (
 )
 
 // reference compiles a reference, and what follows for each of its values.
-func (s scope) reference(ref ast.Ref, want expr, next thenValue) step {
+func (s scope) reference(ref ast.Ref, want source, next thenValue) step {
 	head, ok := ref[0].Value.(ast.Var)
 	if !ok {
 		s.unsupported("a reference into a term")
@@ -23,29 +25,28 @@ func (s scope) reference(ref ast.Ref, want expr, next thenValue) step {
 	if array := s.columns[head]; array != nil && len(ref) > 1 && isConstant(ref[1]) {
 		return s.column(array, ref[1], s.slot(head), ref[2:], want, next)
 	}
-	return s.operands(source{expr: s.variable(head), constants: s.constants[head], present: true}, ref[1:], want, opaque.GetKey, next)
+	return s.operands(source{expr: s.variable(head), constants: s.constants[head], present: true, from: s.origins[head]}, ref[1:], want, opaque.GetKey, next)
 }
 
 // column compiles the look-up of a constant key in the element of a constant array that is at a
 // slot, and of the rest in that: the values of all elements are looked up now.
-func (s scope) column(array *ast.Array, key *ast.Term, slot int, rest []*ast.Term, want expr, next thenValue) step {
+func (s scope) column(array *ast.Array, key *ast.Term, slot int, rest []*ast.Term, want source, next thenValue) step {
 	terms, values := make([]*ast.Term, array.Len()), make([]opaque.Value, array.Len())
 	for i := range values {
 		terms[i] = opaque.Get(array.Elem(i), key)
 		values[i] = opaque.Constant(terms[i])
 	}
 	e := func(f *frame) opaque.Value { return values[f.positions[slot]] }
-	return s.operands(source{expr: e, constants: terms}, rest, want, opaque.GetKey, next)
+	return s.operands(source{expr: e, constants: terms, from: constant(textOf(key))}, rest, want, opaque.GetKey, next)
 }
 
 // inputReference compiles a reference into the input.
-func (s scope) inputReference(operands []*ast.Term, want expr, next thenValue) step {
+func (s scope) inputReference(operands []*ast.Term, want source, next thenValue) step {
 	path, n := s.c.vocabulary.Input(operands)
-	return s.operands(source{expr: func(f *frame) opaque.Value {
-		v, err := f.m.asks.Input(path)
-		f.m.ended(err)
-		return v
-	}}, operands[n:], want, opaque.GetKey, next)
+	from := inputAt(operands[:n])
+	at := s.place(Read, from)
+	e := func(f *frame) opaque.Value { return f.m.input(at, path) }
+	return s.operands(source{expr: e, from: from}, operands[n:], want, opaque.GetKey, next)
 }
 
 // read looks up a key in the base document. In OPA's store the number 1 and the text "1" are one
@@ -90,21 +91,22 @@ func lookUp(collection, key *ast.Term) (found *ast.Term, plain bool) {
 }
 
 // operands compiles the look-up of operands in a collection by a function, one after the other.
-func (s scope) operands(from source, operands []*ast.Term, want expr, get *opaque.Function, next thenValue) step {
+func (s scope) operands(from source, operands []*ast.Term, want source, get *opaque.Function, next thenValue) step {
 	for i, o := range operands {
 		if s.pattern(o) {
-			return s.enumerate(from.expr, o, operands[i+1:], want, get, next)
+			return s.enumerate(from, o, operands[i+1:], want, get, next)
 		}
-		from = source{expr: s.lookup(from.expr, o, get)}
+		from = s.lookup(from, o, get)
 	}
 	return next(s, from)
 }
 
 // lookup compiles the look-up of one operand that has a value.
-func (s scope) lookup(from expr, operand *ast.Term, get *opaque.Function) expr {
+func (s scope) lookup(from source, operand *ast.Term, get *opaque.Function) source {
 	key := s.part(operand)
-	return func(f *frame) opaque.Value {
-		collection := from(f)
+	at, found := s.derive(get, from.from, s.originOf(operand))
+	return source{from: found, expr: func(f *frame) opaque.Value {
+		collection := from.expr(f)
 		if collection.IsNone() {
 			return collection
 		}
@@ -112,22 +114,31 @@ func (s scope) lookup(from expr, operand *ast.Term, get *opaque.Function) expr {
 		if k.IsNone() {
 			return k
 		}
-		return f.m.derive(get, collection, k)
-	}
+		return f.m.derive(at, get, collection, k)
+	}}
 }
 
 // enumerate compiles an operand without a value: what follows is tried with each key.
-func (s scope) enumerate(from expr, operand *ast.Term, rest []*ast.Term, want expr, get *opaque.Function, next thenValue) step {
+func (s scope) enumerate(from source, operand *ast.Term, rest []*ast.Term, want source, get *opaque.Function, next thenValue) step {
 	key, value := s.temporary(), s.temporary()
 	_, isVar := operand.Value.(ast.Var)
-	following := s.match(operand, source{expr: s.slotValue(key), present: true}, func(s scope) step {
-		return s.operands(source{expr: s.slotValue(value), present: true}, rest, want, get, next)
+	last := len(rest) == 0 && want.expr != nil
+	at := s.place(Elements, from.from)
+	if !isVar || last {
+		forced := []origin{from.from}
+		if last && (from.constants == nil || slices.ContainsFunc(from.constants, isNoArray)) { // it may be a set
+			forced = append(forced, want.from)
+		}
+		at = s.eachPlace(Whole, forced)
+	}
+	s.several = true
+	following := s.match(operand, source{expr: s.slotValue(key), present: true, from: from.from.key()}, func(s scope) step {
+		return s.operands(source{expr: s.slotValue(value), present: true, from: from.from.part()}, rest, want, get, next)
 	})
-	last := len(rest) == 0 && want != nil
 	return func(f *frame) signal {
-		collection := from(f)
+		collection := from.expr(f)
 		if !isVar || last {
-			content := f.m.force(collection)
+			content := f.m.force(at, collection)
 			if content == nil {
 				return f.none()
 			}
@@ -135,10 +146,10 @@ func (s scope) enumerate(from expr, operand *ast.Term, rest []*ast.Term, want ex
 				return more // OPA binds positions to variables alone
 			}
 			if set, isSet := content.Value.(ast.Set); isSet && last {
-				return followElement(f, set, want, key, value, following)
+				return followElement(f, at, set, want.expr, key, value, following)
 			}
 		}
-		got, is := f.m.entries(collection, func(k, v opaque.Value) signal {
+		got, is := f.m.entries(at, collection, func(k, v opaque.Value) signal {
 			f.vars[key], f.vars[value] = k, v
 			return following(f)
 		})
@@ -150,9 +161,9 @@ func (s scope) enumerate(from expr, operand *ast.Term, rest []*ast.Term, want ex
 }
 
 // followElement goes on with the one element of a set that can be what is wanted.
-func followElement(f *frame, set ast.Set, want expr, key, value int, following step) signal {
+func followElement(f *frame, at *place, set ast.Set, want expr, key, value int, following step) signal {
 	wanted := want(f)
-	switch element := f.m.force(wanted); {
+	switch element := f.m.force(at, wanted); {
 	case element == nil:
 		return f.none()
 	case !set.Contains(element):
@@ -164,13 +175,13 @@ func followElement(f *frame, set ast.Set, want expr, key, value int, following s
 
 // dataReference compiles a reference to what rules define, or to the base document. Which of
 // them it is has to be known now: OPA goes down its tree of rules until the path leaves it.
-func (s scope) dataReference(ref ast.Ref, want expr, next thenValue) step {
+func (s scope) dataReference(ref ast.Ref, want source, next thenValue) step {
 	node := s.c.compiler.RuleTree.Child(ref[0].Value)
 	base := ast.NewTerm(s.c.data)
 	for i, operand := range ref[1:] {
 		rest := ref[i+1:]
 		if node == nil {
-			return s.baseReference(base, rest, want, next)
+			return s.baseReference(base, ref[:i+1], rest, want, next)
 		}
 		if !isConstant(operand) || isComposite(operand.Value) {
 			s.unsupported("a package that is chosen by a variable")
@@ -184,15 +195,15 @@ func (s scope) dataReference(ref ast.Ref, want expr, next thenValue) step {
 		}
 	}
 	if node != nil {
-		return next(s, source{expr: s.extent(node, ref, base)})
+		return next(s, source{expr: s.extent(node, ref, base), from: computed})
 	}
-	return s.baseReference(base, nil, want, next)
+	return s.baseReference(base, ref, nil, want, next)
 }
 
-// baseReference compiles a reference into the base document.
-func (s scope) baseReference(base *ast.Term, rest []*ast.Term, want expr, next thenValue) step {
+// baseReference compiles a reference into the base document, of which the first keys are looked up.
+func (s scope) baseReference(base *ast.Term, path ast.Ref, rest []*ast.Term, want source, next thenValue) step {
 	for len(rest) > 0 && base != nil && isConstant(rest[0]) {
-		base, rest = s.readNow(base, rest[0]), rest[1:]
+		base, path, rest = s.readNow(base, rest[0]), path.Append(rest[0]), rest[1:]
 	}
 	if base != nil && len(rest) == 1 && s.pattern(rest[0]) {
 		array, isArray := base.Value.(*ast.Array)
@@ -200,7 +211,7 @@ func (s scope) baseReference(base *ast.Term, rest []*ast.Term, want expr, next t
 			return s.eachElement(array, v, next)
 		}
 	}
-	return s.operands(source{expr: always(base), constants: []*ast.Term{base}, present: base != nil}, rest, want, read, next)
+	return s.operands(source{expr: always(base), constants: []*ast.Term{base}, present: base != nil, from: constant(path.String())}, rest, want, read, next)
 }
 
 // readNow looks up a constant key in the base document.
@@ -215,7 +226,10 @@ func (s scope) readNow(base, key *ast.Term) *ast.Term {
 // eachElement compiles what follows for each element of a constant array.
 func (s scope) eachElement(array *ast.Array, position ast.Var, next thenValue) step {
 	key, value := s.slot(position), s.temporary()
-	following := next(s.binding(position), source{expr: s.slotValue(value), array: array, slot: value, constants: elementsOf(array)})
+	s.several = true
+	following := next(s.binding(position, constant("_")), source{
+		expr: s.slotValue(value), array: array, slot: value, constants: elementsOf(array), from: constant("_"),
+	})
 	return func(f *frame) signal {
 		for i := range array.Len() {
 			if f.m.interrupted() {
@@ -237,18 +251,18 @@ func elementsOf(array *ast.Array) (out []*ast.Term) {
 
 // ruleReference compiles a reference to the rules of a node, and into their value. Position is
 // that of the last operand of their name.
-func (s scope) ruleReference(node *ast.TreeNode, ref ast.Ref, position int, want expr, next thenValue) step {
+func (s scope) ruleReference(node *ast.TreeNode, ref ast.Ref, position int, want source, next thenValue) step {
 	rest := ref[position+1:]
 	switch d := s.c.document(node, ref[:position+1]).(type) {
 	case *complete:
 		s.need(d)
-		return s.operands(source{expr: d.expr()}, rest, want, opaque.GetKey, next)
+		return s.operands(source{expr: d.expr(), from: d.outcome.origin()}, rest, want, opaque.GetKey, next)
 	case *partial:
 		s.need(d)
 		if len(rest) > 0 && d.keyed != nil && !s.pattern(rest[0]) {
-			return s.operands(source{expr: d.entry(s.part(rest[0]))}, rest[1:], want, opaque.GetKey, next)
+			return s.operands(s.entry(d, rest[0]), rest[1:], want, opaque.GetKey, next)
 		}
-		return s.operands(source{expr: d.expr()}, rest, want, opaque.GetKey, next)
+		return s.operands(source{expr: d.expr(), from: computed}, rest, want, opaque.GetKey, next)
 	}
 	s.unsupported("a function that is not called")
 	return nil

@@ -19,8 +19,8 @@ type result struct {
 
 // evaluated returns the value for some arguments, which is worked out once in an evaluation. It keeps the
 // arguments. The second result is false if the evaluation has ended.
-func (r *results) evaluated(m *machine, args []opaque.Value, evaluate func() (opaque.Value, bool)) (opaque.Value, bool) {
-	if !m.usual(args) {
+func (r *results) evaluated(m *machine, at *place, args []opaque.Value, evaluate func() (opaque.Value, bool)) (opaque.Value, bool) {
+	if !m.usual(at, args) {
 		return opaque.Value{}, false
 	}
 	if known, ok := r.find(args); ok {
@@ -39,9 +39,9 @@ func (r *results) evaluated(m *machine, args []opaque.Value, evaluate func() (op
 }
 
 // usual reports whether all numbers in some values are in their usual form, and else ends the evaluation.
-func (m *machine) usual(values []opaque.Value) bool {
+func (m *machine) usual(at *place, values []opaque.Value) bool {
 	for _, v := range values {
-		if !m.test(opaque.Usual, v) {
+		if !m.test(at, opaque.Usual, v) {
 			m.giveUp(ErrUndecided)
 			return false
 		}

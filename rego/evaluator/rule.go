@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"strings"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"understudy/rego/opaque"
@@ -15,6 +17,7 @@ func (c *Compiler) document(node *ast.TreeNode, ref ast.Ref) document {
 	def := definition{id: c.count}
 	c.count++
 	first := node.Values[0]
+	def.outcome.name = strings.Trim(ref[len(ref)-1].Value.String(), `"`)
 	var d document
 	switch {
 	case len(first.Head.Args) > 0:
@@ -79,34 +82,43 @@ func (c *Compiler) onlyChild(node *ast.TreeNode) {
 }
 
 // rules compiles the rules of a node, and the value of its default rule, nil if there is none.
-func (c *Compiler) rules(def *definition, node *ast.TreeNode, once bool) (out []alternatives, fallback expr) {
+func (c *Compiler) rules(def *definition, node *ast.TreeNode, args []*union, once bool) (out []alternatives, fallback expr) {
 	for _, rule := range node.Values {
 		if rule.Default {
-			fallback = newScope(c, def, rule.Location).constant(rule.Head.Value)
+			fallback = newScope(c, def, rule.Location).fallback(rule.Head.Value)
 		} else {
-			out = append(out, c.alternatives(def, rule, once))
+			out = append(out, c.alternatives(def, rule, args, once))
 		}
 	}
+	def.agrees(c, node)
 	return out, fallback
 }
 
-// constant compiles the value of a default rule.
-func (s scope) constant(t *ast.Term) expr {
+// agrees makes the place where two values of the rules of a node are compared.
+func (d *definition) agrees(c *Compiler, node *ast.TreeNode) {
+	s := newScope(c, d, node.Values[0].Location)
+	if d.agree = s.place(Whole); len(node.Values) > 1 {
+		d.agree = s.place(Whole, d.outcome.origin())
+	}
+}
+
+// fallback compiles the value of a default rule.
+func (s scope) fallback(t *ast.Term) expr {
 	if !isConstant(t) {
 		s.unsupported("a default that is not constant")
 	}
 	return always(t)
 }
 
-// alternatives compiles a rule with its else branches.
-func (c *Compiler) alternatives(def *definition, rule *ast.Rule, once bool) (out alternatives) {
+// alternatives compiles a rule with its else branches. Args are where its arguments come from.
+func (c *Compiler) alternatives(def *definition, rule *ast.Rule, args []*union, once bool) (out alternatives) {
 	for r := rule; r != nil; r = r.Else {
 		s := newScope(c, def, r.Location)
 		b := &branch{layout: s.layout}
 		for range r.Head.Args {
 			b.args = append(b.args, s.temporary())
 		}
-		b.run = s.arguments(r.Head.Args, b.args, func(s scope) step {
+		b.run = s.arguments(r.Head.Args, b.args, args, func(s scope) step {
 			return s.expressions(r.Body, func(s scope) step { return s.result(r.Head.Value, once) })
 		})
 		out = append(out, b)
@@ -115,22 +127,23 @@ func (c *Compiler) alternatives(def *definition, rule *ast.Rule, once bool) (out
 }
 
 // arguments compiles the patterns of a function's parameters.
-func (s scope) arguments(patterns []*ast.Term, slots []int, next then) step {
+func (s scope) arguments(patterns []*ast.Term, slots []int, from []*union, next then) step {
 	if len(patterns) == 0 {
 		return next(s)
 	}
-	return s.match(s.inner(patterns[0]), source{expr: s.slotValue(slots[0]), present: true}, func(s scope) step {
-		return s.arguments(patterns[1:], slots[1:], next)
+	argument := source{expr: s.slotValue(slots[0]), present: true, from: from[0].origin()}
+	return s.match(s.inner(patterns[0]), argument, func(s scope) step {
+		return s.arguments(patterns[1:], slots[1:], from[1:], next)
 	})
 }
 
 // same reports whether a second value of a rule is the first one again. The numbers 1 and 1.0
 // are equal, but which of them OPA goes on with depends on who asks: that is left to OPA.
-func (m *machine) same(x, y opaque.Value) bool {
+func (m *machine) same(at *place, x, y opaque.Value) bool {
 	if x.Same(y) {
 		return true
 	}
-	a, b := m.force(x), m.force(y)
+	a, b := m.force(at, x), m.force(at, y)
 	switch {
 	case a == nil || b == nil:
 		return false
@@ -148,7 +161,12 @@ func (m *machine) same(x, y opaque.Value) bool {
 
 // result compiles the end of a body: a second value has to be equal to the first.
 func (s scope) result(t *ast.Term, once bool) step {
-	e := s.head(t)
+	e, from := s.head(t)
+	s.outcome.add(from)
+	at := s.place(Whole)
+	if s.several {
+		at = s.place(Whole, from)
+	}
 	return func(f *frame) signal {
 		v := e(f)
 		switch {
@@ -156,7 +174,7 @@ func (s scope) result(t *ast.Term, once bool) step {
 			return fail
 		case f.result.IsNone():
 			f.result = v
-		case !f.m.same(f.result, v):
+		case !f.m.same(at, f.result, v):
 			return f.m.giveUp(ErrUndecided)
 		}
 		if once {
@@ -168,11 +186,11 @@ func (s scope) result(t *ast.Term, once bool) step {
 
 // head compiles a value in the head of a rule or a comprehension: all of its variables have values, so
 // it has none only if the evaluation has ended.
-func (s scope) head(t *ast.Term) expr {
+func (s scope) head(t *ast.Term) (expr, origin) {
 	if t == nil {
-		return always(ast.InternedTerm(true))
+		t = ast.InternedTerm(true)
 	}
-	return s.part(t)
+	return s.part(t), s.originOf(t)
 }
 
 // evaluate evaluates a body with arguments. The second result is false if the evaluation has ended.
@@ -191,7 +209,7 @@ func (b *branch) evaluate(m *machine, args []opaque.Value) (opaque.Value, bool) 
 
 // valueOf returns the value of some rules, of which all that have one must agree. The second
 // result is false if the evaluation has ended.
-func valueOf(rules []alternatives, m *machine, args []opaque.Value, once bool) (value opaque.Value, ok bool) {
+func (d *definition) valueOf(rules []alternatives, m *machine, args []opaque.Value, once bool) (value opaque.Value, ok bool) {
 	for _, bodies := range rules {
 		for _, b := range bodies {
 			v, ok := b.evaluate(m, args)
@@ -204,7 +222,7 @@ func valueOf(rules []alternatives, m *machine, args []opaque.Value, once bool) (
 			switch {
 			case value.IsNone():
 				value = v
-			case !m.same(value, v):
+			case !m.same(d.agree, value, v):
 				m.giveUp(ErrUndecided)
 				return opaque.Value{}, false
 			}

@@ -9,11 +9,11 @@ import (
 // values compiles a term, and what follows for each of its values. Only a reference with
 // unbound variables has several. For a set that is the last collection of a reference, want is
 // the value that counts, if it is known before, as OPA has it.
-func (s scope) values(t *ast.Term, want expr, next thenValue) step {
+func (s scope) values(t *ast.Term, want source, next thenValue) step {
 	if ref, ok := t.Value.(ast.Ref); ok {
 		return s.reference(ref, want, next)
 	}
-	return next(s, source{expr: s.value(t), constants: s.constantsOf(t)})
+	return next(s, source{expr: s.value(t), constants: s.constantsOf(t), from: s.originOf(t)})
 }
 
 // value compiles a term that has one value at most.
@@ -25,7 +25,7 @@ func (s scope) value(t *ast.Term) expr {
 		return s.variable(v)
 	case ast.Ref:
 		var out expr
-		s.reference(v, nil, func(after scope, e source) step {
+		s.reference(v, source{}, func(after scope, e source) step {
 			if len(after.bound) != len(s.bound) {
 				s.unsupported("a reference with several values within a term")
 			}
@@ -87,20 +87,21 @@ func (s scope) composite(t *ast.Term) expr {
 }
 
 func (s scope) array(a *ast.Array) expr {
-	elements := make([]expr, a.Len())
-	for i := range elements {
-		elements[i] = s.part(a.Elem(i))
+	terms := make([]*ast.Term, a.Len())
+	for i := range terms {
+		terms[i] = a.Elem(i)
 	}
-	return collected(elements, ast.ArrayTerm)
+	return s.collection(terms, ast.ArrayTerm)
 }
 
-// collected returns a collection that is made of the contents of its elements.
-func collected(elements []expr, of func(...*ast.Term) *ast.Term) expr {
+// collection compiles a collection that is made of the contents of its elements.
+func (s scope) collection(terms []*ast.Term, of func(...*ast.Term) *ast.Term) expr {
+	elements, at := s.parts(terms), s.place(Whole, s.originsOf(terms)...)
 	return func(f *frame) opaque.Value {
 		values, terms := make([]opaque.Value, len(elements)), make([]*ast.Term, len(elements))
 		for i, e := range elements {
 			values[i] = e(f)
-			if terms[i] = f.m.force(values[i]); terms[i] == nil {
+			if terms[i] = f.m.force(at, values[i]); terms[i] == nil {
 				return opaque.Value{}
 			}
 		}
@@ -110,14 +111,17 @@ func collected(elements []expr, of func(...*ast.Term) *ast.Term) expr {
 
 func (s scope) object(o ast.Object) expr {
 	var keys, values []expr
+	var from []origin
 	o.Foreach(func(k, v *ast.Term) {
 		keys, values = append(keys, s.part(k)), append(values, s.part(v))
+		from = append(from, s.originOf(k), s.originOf(v))
 	})
+	at := s.place(Whole, from...)
 	return func(f *frame) opaque.Value {
 		out, parts := ast.NewObjectWithCapacity(len(keys)), make([]opaque.Value, 0, 2*len(keys))
 		for i := range keys {
 			key, value := keys[i](f), values[i](f)
-			k, v := f.m.force(key), f.m.force(value)
+			k, v := f.m.force(at, key), f.m.force(at, value)
 			if k == nil || v == nil {
 				return opaque.Value{}
 			}
@@ -134,9 +138,7 @@ func (s scope) object(o ast.Object) expr {
 }
 
 func (s scope) set(set ast.Set) expr {
-	var elements []expr
-	set.Foreach(func(t *ast.Term) { elements = append(elements, s.part(t)) })
-	return collected(elements, ast.SetTerm)
+	return s.collection(set.Slice(), ast.SetTerm)
 }
 
 // part compiles a term within a composite one. The compiler of OPA has taken out what has to

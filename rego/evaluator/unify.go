@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"strconv"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"understudy/rego/opaque"
@@ -49,9 +51,9 @@ func (s scope) pattern(t *ast.Term) bool {
 
 // matching compiles a term that is evaluated, and a pattern that each of its values has to match.
 func (s scope) matching(evaluated, pattern *ast.Term, next then) step {
-	var want expr
+	var want source
 	if !isReference(pattern) && !ast.IsComprehension(pattern.Value) && !s.pattern(pattern) {
-		want = s.value(pattern)
+		want = source{expr: s.value(pattern), from: s.originOf(pattern)}
 	}
 	return s.values(evaluated, want, func(s scope, e source) step { return s.match(pattern, e, next) })
 }
@@ -86,35 +88,39 @@ func (s scope) match(pattern *ast.Term, e source, next then) step {
 			return s.bind(p, e, next)
 		}
 	case ast.Ref:
-		return s.hold(e.expr, func(s scope, e source) step {
-			return s.reference(p, e.expr, func(s scope, other source) step { return s.equal(other, e, next) })
+		return s.hold(e, func(s scope, e source) step {
+			return s.reference(p, e, func(s scope, other source) step { return s.equal(other, e, next) })
 		})
 	case *ast.Array:
 		if s.pattern(pattern) {
-			return s.matchArray(p, e.expr, next)
+			return s.matchArray(p, e, next)
 		}
 	case ast.Object:
 		if s.pattern(pattern) {
-			return s.matchObject(p, e.expr, next)
+			return s.matchObject(p, e, next)
 		}
 	case ast.Set:
 		if s.pattern(pattern) {
 			s.unsupported("a set with open variables")
 		}
 	}
-	return s.equal(e, source{expr: s.value(pattern), constants: s.constantsOf(pattern)}, next)
+	return s.equal(e, source{expr: s.value(pattern), constants: s.constantsOf(pattern), from: s.originOf(pattern)}, next)
 }
 
 // bind compiles an assignment.
 func (s scope) bind(v ast.Var, e source, next then) step {
-	slot, bound := s.slot(v), s.binding(v).oneOf(v, e.constants)
+	slot, bound := s.slot(v), s.binding(v, e.from).oneOf(v, e.constants)
 	if e.array != nil {
 		return bound.bindElement(v, e, next)
+	}
+	at := nowhere
+	if !e.present {
+		at = s.place(Asked, e.from)
 	}
 	following := next(bound)
 	return func(f *frame) signal {
 		value := e.expr(f)
-		if value.IsNone() || !e.present && !f.m.present(value) {
+		if value.IsNone() || !e.present && !f.m.present(at, value) {
 			return f.none()
 		}
 		f.vars[slot] = value
@@ -138,12 +144,12 @@ func (s scope) bindElement(v ast.Var, e source, next then) step {
 func (s scope) slotValue(slot int) expr { return func(f *frame) opaque.Value { return f.vars[slot] } }
 
 // hold compiles a term that is evaluated once, and used more than once by what follows.
-func (s scope) hold(e expr, next thenValue) step {
-	slot := s.temporary()
-	following := next(s, source{expr: s.slotValue(slot)})
+func (s scope) hold(e source, next thenValue) step {
+	slot, at := s.temporary(), s.place(Asked, e.from)
+	following := next(s, source{expr: s.slotValue(slot), from: e.from})
 	return func(f *frame) signal {
-		value := e(f)
-		if !f.m.present(value) {
+		value := e.expr(f)
+		if !f.m.present(at, value) {
 			return f.none()
 		}
 		f.vars[slot] = value
@@ -155,13 +161,13 @@ func (s scope) hold(e expr, next thenValue) step {
 func (s scope) equal(a, b source, next then) step {
 	s.c.vocabulary.AddTexts(opaque.Equal, a.constants...)
 	s.c.vocabulary.AddTexts(opaque.Equal, b.constants...)
-	following := next(s)
+	at, following := s.place(Asked, a.from, b.from), next(s)
 	return func(f *frame) signal {
 		x := a.expr(f)
 		if x.IsNone() {
 			return f.none()
 		}
-		if f.m.ask(opaque.Equal, x, b.expr(f)) != opaque.Yes {
+		if f.m.ask(at, opaque.Equal, x, b.expr(f)) != opaque.Yes {
 			return f.none()
 		}
 		return following(f)
@@ -169,12 +175,12 @@ func (s scope) equal(a, b source, next then) step {
 }
 
 // matchArray compiles an array with open variables.
-func (s scope) matchArray(pattern *ast.Array, e expr, next then) step {
+func (s scope) matchArray(pattern *ast.Array, e source, next then) step {
 	slot, length := s.temporary(), opaque.Constant(ast.InternedTerm(pattern.Len()))
-	following := s.matchElements(pattern, slot, 0, next)
+	at, following := s.place(Asked, e.from), s.matchElements(pattern, slot, 0, e.from, next)
 	return func(f *frame) signal {
-		value := e(f)
-		if f.m.ask(opaque.HasLength, value, length) != opaque.Yes {
+		value := e.expr(f)
+		if f.m.ask(at, opaque.HasLength, value, length) != opaque.Yes {
 			return f.none()
 		}
 		f.vars[slot] = value
@@ -182,22 +188,25 @@ func (s scope) matchArray(pattern *ast.Array, e expr, next then) step {
 	}
 }
 
-func (s scope) matchElements(pattern *ast.Array, slot, i int, next then) step {
+func (s scope) matchElements(pattern *ast.Array, slot, i int, whole origin, next then) step {
 	if i == pattern.Len() {
 		return next(s)
 	}
 	position := opaque.Constant(ast.InternedTerm(i))
-	element := func(f *frame) opaque.Value { return f.m.derive(opaque.GetKey, f.vars[slot], position) }
-	return s.match(s.inner(pattern.Elem(i)), source{expr: element, present: true}, func(s scope) step { return s.matchElements(pattern, slot, i+1, next) })
+	at, from := s.derive(opaque.GetKey, whole, constant(strconv.Itoa(i)))
+	element := func(f *frame) opaque.Value { return f.m.derive(at, opaque.GetKey, f.vars[slot], position) }
+	return s.match(s.inner(pattern.Elem(i)), source{expr: element, present: true, from: from}, func(s scope) step {
+		return s.matchElements(pattern, slot, i+1, whole, next)
+	})
 }
 
 // matchObject compiles an object with open variables, of which none is in a key.
-func (s scope) matchObject(pattern ast.Object, e expr, next then) step {
-	slot := s.temporary()
-	following := s.matchFields(pattern, pattern.Keys(), slot, next)
+func (s scope) matchObject(pattern ast.Object, e source, next then) step {
+	slot, at := s.temporary(), s.place(Whole, e.from)
+	following := s.matchFields(pattern, pattern.Keys(), slot, e.from, next)
 	return func(f *frame) signal {
-		value := e(f)
-		content := f.m.force(value)
+		value := e.expr(f)
+		content := f.m.force(at, value)
 		if content == nil {
 			return f.none()
 		}
@@ -209,7 +218,7 @@ func (s scope) matchObject(pattern ast.Object, e expr, next then) step {
 	}
 }
 
-func (s scope) matchFields(pattern ast.Object, keys []*ast.Term, slot int, next then) step {
+func (s scope) matchFields(pattern ast.Object, keys []*ast.Term, slot int, whole origin, next then) step {
 	if len(keys) == 0 {
 		return next(s)
 	}
@@ -217,11 +226,12 @@ func (s scope) matchFields(pattern ast.Object, keys []*ast.Term, slot int, next 
 		s.unsupported("an object with open variables, and one as a key")
 	}
 	key := opaque.Constant(keys[0])
-	return s.hold(func(f *frame) opaque.Value {
-		return f.m.derive(opaque.GetKey, f.vars[slot], key)
-	}, func(s scope, field source) step {
+	at, from := s.derive(opaque.GetKey, whole, s.originOf(keys[0]))
+	return s.hold(source{from: from, expr: func(f *frame) opaque.Value {
+		return f.m.derive(at, opaque.GetKey, f.vars[slot], key)
+	}}, func(s scope, field source) step {
 		return s.match(s.inner(pattern.Get(keys[0])), field, func(s scope) step {
-			return s.matchFields(pattern, keys[1:], slot, next)
+			return s.matchFields(pattern, keys[1:], slot, whole, next)
 		})
 	})
 }

@@ -9,6 +9,8 @@ type Unsupported struct {
 	Row  int
 	// Form names it.
 	Form string
+	// Impure is the built-in that it is, if that has a value of its own at each call; else empty.
+	Impure string
 }
 
 // unsupported ends the compilation of a rule, which recovers it.

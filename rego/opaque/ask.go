@@ -18,9 +18,9 @@ func (e *Evaluation) Force(v Value) (*ast.Term, error) {
 		return c.term, nil
 	}
 	if v.isRoot() || v.from.raw {
-		e.record.Once = true
+		e.Abandon()
 	} else if q := e.vocabulary.question(questionKey{kind: askContent, a: v}); q == nil {
-		e.record.Once = true
+		e.Abandon()
 	} else if _, err := e.ask(q); err != nil {
 		return nil, err
 	}

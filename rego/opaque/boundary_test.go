@@ -22,12 +22,12 @@ import (
 func TestOtherPackagesSeeNoContent(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[opaque.Value](): "AsConstant Equals FromTable Hash IsConstant IsNone Known Same",
-		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Ask Builtins Derive End Force Input Length LookUp Made Record " +
+		reflect.TypeFor[*opaque.Evaluation](): "Abandon Answer Ask At Builtins Derive End Force Input Length LookUp Made Record " +
 			"Settled Test Timed Use Uses",
 		reflect.TypeFor[*opaque.Question]():   "String",
 		reflect.TypeFor[*opaque.Test]():       "",
 		reflect.TypeFor[*opaque.Vocabulary](): "AddTexts Begin Input",
-		reflect.TypeFor[opaque.Record]():      "Entries Once",
+		reflect.TypeFor[opaque.Record]():      "Entries Once OnceAt Places",
 		reflect.TypeFor[opaque.Entry]():       "Answer Question",
 		reflect.TypeFor[opaque.Answer]():      "",
 	} {

@@ -34,7 +34,9 @@ type Evaluation struct {
 	// recording says that what is learned is written down.
 	recording bool
 	record    Record
-	buffer    []byte
+	// at is the place that asks; nil if it is not known.
+	at     *Place
+	buffer []byte
 	// lookUp says that it is a look-up, and spent is what its calls have cost.
 	lookUp bool
 	spent  int
@@ -64,9 +66,21 @@ type answered struct {
 // Record is what an evaluation has learned of its request.
 type Record struct {
 	Entries []Entry
+	// Places are those that asked: one for each of Entries, nil where it is not known.
+	Places []*Place
 	// Once says that it is of no use for another request: it has what the clock shows, or all of the
 	// input.
 	Once bool
+	// OnceAt is the first place for which it is; nil if that is not known, or if the evaluation ended with an
+	// error.
+	OnceAt *Place
+}
+
+// Place is a line of a policy.
+type Place struct {
+	// File is the module, and Row the line in it, from 1.
+	File string
+	Row  int
 }
 
 // Entry is one question with its answer.
@@ -116,8 +130,8 @@ func (e *Evaluation) End() {
 	clear(e.record.Entries)
 	clear(e.buffer[:cap(e.buffer)])
 	e.touched, e.asked, e.buffer = e.touched[:0], e.asked[:0], e.buffer[:0]
-	e.record, e.uses, e.timed, e.lookUp, e.spent = Record{Entries: e.record.Entries[:0]}, 0, false, false, 0
-	e.source, e.Builtins, e.nowTerm = nil, topdown.BuiltinContext{}, nil
+	e.record, e.uses, e.timed, e.lookUp, e.spent = Record{Entries: e.record.Entries[:0], Places: e.record.Places[:0]}, 0, false, false, 0
+	e.source, e.Builtins, e.nowTerm, e.at = nil, topdown.BuiltinContext{}, nil, nil
 	if cap(e.buffer) <= 64<<10 {
 		e.vocabulary.pool.Put(e)
 	}
@@ -155,7 +169,17 @@ func (e *Evaluation) Made(t *ast.Term, of []Value) Value {
 func (e *Evaluation) LookUp() { e.lookUp = true }
 
 // Abandon says that the record is of no use for another request.
-func (e *Evaluation) Abandon() { e.record.Once = true }
+func (e *Evaluation) Abandon() {
+	if !e.record.Once {
+		e.record.Once, e.record.OnceAt = true, e.at
+	}
+}
+
+// At says which place asks from here on: it is written down with each question.
+func (e *Evaluation) At(p *Place) *Evaluation {
+	e.at = p
+	return e
+}
 
 // Record returns what was learned. It is right until End.
 func (e *Evaluation) Record() Record { return e.record }
@@ -179,7 +203,7 @@ func (e *Evaluation) Input(path Value) (Value, error) {
 func (e *Evaluation) seal(d *derivation) error {
 	q := e.vocabulary.question(questionKey{kind: askSeal, a: Value{from: d}})
 	if q == nil {
-		e.record.Once = true
+		e.Abandon()
 		return nil
 	}
 	_, err := e.ask(q)
@@ -206,7 +230,7 @@ func (e *Evaluation) Derive(f *Function, operands ...Value) (Value, error) {
 	}
 	e.terms = terms
 	if f.Clock {
-		e.record.Once = true // nobody can ask for the result at another time
+		e.Abandon() // nobody can ask for the result at another time
 	}
 	out, err := e.call(f)
 	if err != nil {

@@ -98,9 +98,9 @@ func (e *Evaluation) ask(q *Question) (answered, error) {
 	e.asked = append(e.asked, q.number)
 	if e.recording {
 		if len(e.record.Entries) == mostEntries {
-			e.record.Once = true
+			e.Abandon()
 		} else {
-			e.record.Entries = append(e.record.Entries, Entry{q, found.answer})
+			e.record.Entries, e.record.Places = append(e.record.Entries, Entry{q, found.answer}), append(e.record.Places, e.at)
 		}
 	}
 	return found, nil

@@ -47,12 +47,12 @@ var (
 	// Present asks whether there is a value.
 	Present = &Test{name: "is there", of: func(_, _ *ast.Term) Truth { return Yes }, absent: No}
 	// Holds asks whether there is a value that is not false.
-	Holds = &Test{name: "truth", of: func(a, _ *ast.Term) Truth { return truthOf(!IsFalse(a)) }, absent: No}
+	Holds = &Test{name: "holds", of: func(a, _ *ast.Term) Truth { return truthOf(!IsFalse(a)) }, absent: No}
 )
 
 // Usual asks whether all numbers in a value are in the form in which there is one for each number. There
 // has to be a value.
-var Usual = &Test{name: "usual numbers", of: func(a, _ *ast.Term) Truth { return truthOf(usual(a)) }, absent: Yes}
+var Usual = &Test{name: "has only usual numbers", of: func(a, _ *ast.Term) Truth { return truthOf(usual(a)) }, absent: Yes}
 
 // mostDigits is how many digits a number in the usual form has: floating point numbers hold that many.
 const mostDigits = 15
@@ -90,7 +90,7 @@ func usualNumber(text string) bool {
 
 // The tests of two values. They are what OPA's built-ins of these names are, for all values.
 var (
-	Equal         = &Test{name: "equality", of: func(a, b *ast.Term) Truth { return truthOf(EqualTerms(a, b)) }, texts: (*texts).equal}
+	Equal         = &Test{name: "==", of: func(a, b *ast.Term) Truth { return truthOf(EqualTerms(a, b)) }, texts: (*texts).equal}
 	LessThan      = &Test{name: "<", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) < 0) }}
 	LessThanEq    = &Test{name: "<=", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) <= 0) }}
 	GreaterThan   = &Test{name: ">", of: func(a, b *ast.Term) Truth { return truthOf(ast.Compare(a.Value, b.Value) > 0) }}
@@ -159,8 +159,33 @@ func shortTexts(t *ast.Term) (*ast.Array, bool) {
 	return list, true
 }
 
-// member reports whether a text is an element of a short array of short texts.
+// smallSet returns a set of few scalars.
+func smallSet(t *ast.Term) (ast.Set, bool) {
+	set, ok := t.Value.(ast.Set)
+	if !ok || set.Len() > maxElements {
+		return nil, false
+	}
+	return set, !set.Until(func(element *ast.Term) bool { return !isSmall(element) })
+}
+
+// isSmall reports whether a value is a scalar, and no long text.
+func isSmall(t *ast.Term) bool {
+	switch v := t.Value.(type) {
+	case ast.String:
+		return len(v) <= maxElement
+	case ast.Number:
+		return len(v) <= mostDigits
+	case ast.Boolean, ast.Null:
+		return true
+	}
+	return false
+}
+
+// member reports whether a text is an element of a short array of short texts, or a scalar one of a small set.
 func member(a, b *ast.Term) Truth {
+	if set, ok := smallSet(b); ok && isSmall(a) {
+		return truthOf(set.Contains(a))
+	}
 	text, ok := a.Value.(ast.String)
 	list, okToo := shortTexts(b)
 	if !ok || !okToo || len(text) > maxElement {

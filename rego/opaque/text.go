@@ -1,14 +1,14 @@
 package opaque
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
 // maxText is the length of the longest text of a constant in the text of a question, in bytes.
-const maxText = 80
+const maxText = 40
 
 // String says what is asked. It has nothing of a request.
 func (q *Question) String() string {
@@ -18,11 +18,27 @@ func (q *Question) String() string {
 	case askLength:
 		return "the length of " + q.a.text()
 	case askSeal:
-		return "all of " + q.a.text()
+		return "the text that has " + q.a.text()
 	case askTexts:
-		return fmt.Sprintf("%s of %s, for all texts of the policy", q.test.name, q.a.text())
+		if q.test.swapped {
+			return q.test.text("…", q.a.text()) + ", for which texts of the policy"
+		}
+		return q.test.text(q.a.text(), "…") + ", for which texts of the policy"
 	}
-	return fmt.Sprintf("%s of %s", q.test.name, strings.TrimSuffix(q.a.text()+", "+q.b.text(), ", "))
+	return q.test.text(q.a.text(), q.b.text())
+}
+
+// text says what the test asks about values.
+func (t *Test) text(a, b string) string {
+	switch t {
+	case Present, Holds, Usual:
+		return "whether " + a + " " + t.name
+	case HasLength:
+		return "whether the length of " + a + " is " + b
+	case StartsWith, EndsWith:
+		return t.name + "(" + a + ", " + b + ")"
+	}
+	return a + " " + t.name + " " + b
 }
 
 // text names a value by its derivation.
@@ -43,5 +59,22 @@ func (v Value) text() string {
 	for i := range operands {
 		operands[i] = v.from.operands[i].text()
 	}
-	return v.from.function.Name + "(" + strings.Join(operands, ", ") + ")"
+	return v.from.function.Text(operands...)
+}
+
+// Text is how Rego writes what the function makes of operands that are written so. What tokens are verified
+// with is left out.
+func (f *Function) Text(operands ...string) string {
+	switch b := ast.BuiltinMap[f.Name]; {
+	case f.Part && len(operands) == 2:
+		if name, err := strconv.Unquote(operands[1]); err == nil && ast.IsVarCompatibleString(name) {
+			return operands[0] + "." + name
+		}
+		return operands[0] + "[" + operands[1] + "]"
+	case b != nil && b.Infix != "" && len(operands) == 2:
+		return operands[0] + " " + b.Infix + " " + operands[1]
+	case strings.HasPrefix(f.Name, "io.jwt.") && len(operands) > 1:
+		operands = []string{operands[0], "…"}
+	}
+	return f.Name + "(" + strings.Join(operands, ", ") + ")"
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"understudy/authz"
 	"understudy/authz/extauthz/input"
 	"understudy/rego"
 )
@@ -78,7 +79,7 @@ func (p *sealPairs) add(t *testing.T, r *rand.Rand, wires [][]byte) {
 		}
 		holdsParts(t, wire, r)
 		parts := partsOf(t, wire)
-		for _, place := range sealedPlaces {
+		for _, place := range authz.SealedPlaces {
 			path := pathTo([]any{place})
 			seal, value := string(parts.Seal(path, []byte(place))), textAt(t, parts, path)
 			other, found := known[seal]

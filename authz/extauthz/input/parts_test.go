@@ -13,12 +13,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"google.golang.org/protobuf/proto"
 
+	"understudy/authz"
 	"understudy/authz/extauthz/checktest"
 	"understudy/rego"
 )
-
-// sealedPlaces are the places of the document that have to be parsed.
-var sealedPlaces = []string{"parsed_body", "truncated_body", "parsed_query"}
 
 // deepest is the length of the longest path that is asked for: bodies are nested a thousand times deeper.
 const deepest = 12
@@ -56,7 +54,7 @@ func someKeys(r *rand.Rand, document any) [][]any {
 	all, sealed := keysOf(document, 0), 0
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return slices.DeleteFunc(all, func(keys []any) bool {
-		if len(keys) == 0 || !slices.Contains(sealedPlaces, anyText(keys[0])) {
+		if len(keys) == 0 || !slices.Contains(authz.SealedPlaces, anyText(keys[0])) {
 			return false
 		}
 		sealed++
@@ -156,7 +154,7 @@ func holdsParts(t *testing.T, wire []byte, r *rand.Rand) {
 // holdsPart checks one path. Of a document without the body it is not known what stands in that.
 func holdsPart(t *testing.T, parts rego.Request, document any, keys []any, bodiless bool) {
 	t.Helper()
-	path, isSealed := pathTo(keys), len(keys) > 0 && slices.Contains(sealedPlaces, anyText(keys[0]))
+	path, isSealed := pathTo(keys), len(keys) > 0 && slices.Contains(authz.SealedPlaces, anyText(keys[0]))
 	if got := parts.Sealed(path); got != isSealed {
 		t.Fatalf("%v is sealed: %v", keys, got)
 	}
@@ -220,7 +218,7 @@ func holdsSeals(t *testing.T, wire []byte, change func(*authv3.AttributeContext_
 	if a == nil || b == nil {
 		return 0
 	}
-	for _, place := range sealedPlaces {
+	for _, place := range authz.SealedPlaces {
 		path := pathTo([]any{place})
 		alike := bytes.Equal(a.Seal(path, []byte("x")), b.Seal(path, []byte("x")))
 		x, xErr := a.At(path)

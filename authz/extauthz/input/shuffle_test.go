@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"understudy/authz"
 	"understudy/authz/extauthz/checktest"
 
 	"understudy/authz/extauthz/input"
@@ -19,7 +20,7 @@ func holdsShuffled(t *testing.T, r *rand.Rand, wire []byte) {
 	other := checktest.Shuffled(t, r, wire, (&authv3.CheckRequest{}).ProtoReflect().Descriptor())
 	holdsLazy(t, other)
 	a, b := partsOf(t, wire), partsOf(t, other)
-	for _, place := range sealedPlaces {
+	for _, place := range authz.SealedPlaces {
 		if path := pathTo([]any{place}); !bytes.Equal(a.Seal(path, nil), b.Seal(path, nil)) {
 			t.Fatalf("another order of maps makes another seal of %s", place)
 		}

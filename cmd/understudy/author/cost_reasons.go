@@ -2,6 +2,7 @@ package author
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"understudy/authz"
@@ -19,25 +20,46 @@ func reasonsOf(cost authz.Cost) []string {
 	if cost.Services > 0 {
 		out = append(out, fmt.Sprintf("Each request is evaluated and waits for an answer: external services are asked by %d of the rules.", cost.Services))
 	}
-	for _, kind := range []rego.CauseKind{rego.CauseInterpreted, rego.CauseImpure, rego.CauseClockUsed, rego.CauseNotUnderstood} {
+	for _, kind := range []rego.CauseKind{rego.CauseInterpreted, rego.CauseImpure} {
 		out = append(out, sentences(cost.Causes, kind)...)
 	}
 	if !cost.Cacheable {
 		return append(out, "So no decision is cached: each request is evaluated.")
 	}
-	whole := sentences(cost.Causes, rego.CauseWhole)
-	if len(whole) == 0 {
+	return append(out, learned(cost.Causes)...)
+}
+
+// mostNamed is how many values are named in one sentence.
+const mostNamed = 10
+
+// learned says what evaluations learn of a request, what makes most requests different first.
+func learned(causes []rego.Cause) (out []string) {
+	whole := append(sentences(causes, rego.CauseWhole), sentences(causes, rego.CauseElements)...)
+	if len(whole) > 0 {
+		whole = append(whole, "Where a comparison with texts of the policy or its data is enough (==, startswith, in with an array), write that: values that it cannot tell apart share a decision.")
+	}
+	out = slices.Concat(sentences(causes, rego.CauseClockWhole), sentences(causes, rego.CauseRead), whole)
+	if len(out) == 0 {
 		out = append(out, "No value of a request is asked for whole: what the rules find out about a request decides whether its decision is cached.")
 	}
-	out = append(out, whole...)
-	out = append(out, sentences(cost.Causes, rego.CauseClockBound)...)
-	if what, places := placesOf(cost.Causes, rego.CauseCompared); len(what) > 0 {
-		for i, w := range what {
-			what[i] = fmt.Sprintf("%s (%s)", w, places[w])
-		}
-		out = append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+": values that it cannot tell apart share a decision."))
+	out = append(out, sentences(causes, rego.CauseClockAsked)...)
+	what, places := placesOf(causes, rego.CauseAsked)
+	what = slices.DeleteFunc(what, func(w string) bool {
+		return slices.ContainsFunc(causes, func(c rego.Cause) bool {
+			return c.What == w && c.Kind != rego.CauseAsked || c.Kind == rego.CauseRead && strings.HasPrefix(w, c.What)
+		})
+	})
+	if len(what) == 0 {
+		return out
 	}
-	return out
+	more := ""
+	if n := len(what) - mostNamed; n > 0 {
+		what, more = what[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	for i, w := range what {
+		what[i] = fmt.Sprintf("%s (%s)", w, places[w])
+	}
+	return append(out, terminal.Escape("The policy only finds out something about "+strings.Join(what, ", ")+more+": values that it cannot tell apart share a decision."))
 }
 
 // sentences says what the causes of one kind do, each value or built-in once with all of its
@@ -78,19 +100,21 @@ func sentence(kind rego.CauseKind, what, places string) string {
 	case rego.CauseInterpreted:
 		return fmt.Sprintf("OPA's interpreter evaluates the rule, which takes several times as long, because of %s in %s.", what, places)
 	case rego.CauseImpure:
-		return fmt.Sprintf("%s in %s is no function of its operands.", what, places)
-	case rego.CauseClockUsed:
-		return fmt.Sprintf("%s in %s is used for more than to compare it, so each moment is another.", what, places)
-	case rego.CauseNotUnderstood:
-		return fmt.Sprintf("What %s reads is not known before it is evaluated: the whole input is used there, or `with`.", places)
-	case rego.CauseClockBound:
+		return fmt.Sprintf("%s in %s is no function of its operands, so OPA's interpreter evaluates the rule.", what, places)
+	case rego.CauseClockWhole:
+		return fmt.Sprintf("%s in %s is used for more than to compare it with a part of the request or of a token: a decision that was made with it is not cached.", what, places)
+	case rego.CauseClockAsked:
 		if strings.HasPrefix(what, "io.jwt.") {
 			return fmt.Sprintf("%s in %s is asked for each request: a token expires, or begins to be valid.", what, places)
 		}
 		return fmt.Sprintf("%s in %s is compared: that is asked for each request, with its own time.", what, places)
+	case rego.CauseElements:
+		return fmt.Sprintf("%s is gone through in %s: an array of up to 16 elements is asked for its length and for what the rules ask of each, anything else for whole.", what, places)
+	case rego.CauseRead:
+		return fmt.Sprintf("A part of %s is asked for in %s: then all of its text counts, and each text that was not seen before is evaluated.", what, places)
 	}
 	if what == "input" {
-		return fmt.Sprintf("The whole request is read in %s: a decision on what was read there is not cached.", places)
+		return fmt.Sprintf("The whole request is asked for in %s: a decision on what was asked there is not cached. Name the parts that the rule needs.", places)
 	}
 	return fmt.Sprintf("%s may be asked for whole in %s: then each value that was not seen before is evaluated.", what, places)
 }

@@ -16,6 +16,7 @@ import (
 	"understudy/authz"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/command"
+	"understudy/cmd/understudy/terminal"
 )
 
 // explainCostFlags are the flags of `explain-cost`.
@@ -25,6 +26,8 @@ type explainCostFlags struct {
 	source sourceFlags
 	// file has the policy, in place of the server; empty for none.
 	file string
+	// replay is the log whose requests are replayed; empty for none.
+	replay string
 	// health is the health port of a sidecar; empty for no costs.
 	health  string
 	timeout time.Duration
@@ -41,19 +44,27 @@ func NewExplainCost() *cobra.Command {
 
 What they cost is read from the metrics of one sidecar, since its start: how many were
 answered from the decision cache, how many were evaluated, and the mean time of each. Why,
-the text of the policy says: which values of a request may be asked for whole, so that each
-new one is evaluated, of which it only finds something out, and what keeps decisions from being
-cached.
+the compiled policy says, with file and line: which values of a request are asked for
+whole, so that each new one is evaluated, about which it only asks a question, and what keeps
+decisions from being cached.
+
+With --replay the requests of a decision log are decided by the policy, as 'understudy replay'
+reads them, and what each of them is asked is counted: how often a question was asked, how
+many different answers there were, and how often the answer was new, so that the request had
+to be evaluated. The questions with most new answers come first: their lines make decisions
+not repeat. All are in -o json.
 
 POLICY is read from the server, or from a file with -f: a policy or an experiment as
 'understudy apply -f' reads it, an OPA bundle, a folder or a .rego file. A file without
 POLICY, and an experiment, is explained without metrics.
 
 The exit code is 0 if the policy was explained, 1 if the server or the sidecar does not
-answer or the policy does not compile, and 2 if a flag or a file makes no sense.`,
+answer, the policy does not compile or nothing of the log could be replayed, and 2 if a flag
+or a file makes no sense.`,
 		Example: `  understudy explain-cost shop
   understudy explain-cost shop --health 10.0.0.7:8282 -o json
   understudy explain-cost -f policy.yaml
+  understudy explain-cost shop --replay decisions.jsonl
   understudy explain-cost shop -f changed.yaml`,
 		Args: command.Arguments(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,9 +78,11 @@ answer or the policy does not compile, and 2 if a flag or a file makes no sense.
 	f.client.BindConnection(flags)
 	flags.StringVarP(&f.client.Output, "output", "o", "text", "text or json")
 	flags.StringVarP(&f.file, "file", "f", "", "the policy; - is a bundle on standard input")
+	flags.StringVar(&f.replay, "replay", "", "a decision log whose requests are replayed by the policy; - is standard input")
 	flags.StringVar(&f.health, "health", command.EnvOr("HEALTH_ADDR", "127.0.0.1:8282"), "the sidecar's health port, --health-addr, or '' for no costs (UNDERSTUDY_HEALTH_ADDR)")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the metrics")
 	command.CompleteOutput(cmd, "text", "json")
+	_ = cmd.MarkFlagFilename("replay")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json", "rego", "gz")
 	return cmd
 }
@@ -81,6 +94,8 @@ func (f *explainCostFlags) run(ctx context.Context, name string) error {
 		return command.Usage(errors.New("--output: it is text or json"))
 	case f.timeout <= 0:
 		return command.Usage(errors.New("--timeout: it is a duration above zero, such as 5s"))
+	case f.file == "-" && f.replay == "-":
+		return command.Usage(errors.New("-f and --replay: only one of them can be standard input"))
 	case name == "" && f.file == "":
 		return command.Usage(errors.New("there is nothing to explain: name a POLICY of the server, or a file with -f"))
 	}
@@ -93,6 +108,11 @@ func (f *explainCostFlags) run(ctx context.Context, name string) error {
 		return explain(shownName(name, f.file), err)
 	}
 	out := costExplanation{Policy: shownName(name, f.file), Cached: cost.Cacheable, Reasons: reasonsOf(cost), Causes: causesOf(cost)}
+	if f.replay != "" && cost.Cacheable {
+		if out.Replay, err = f.replayCost(ctx, policy, f.policyID(name), cost.Causes); err != nil {
+			return err
+		}
+	}
 	if name != "" && f.health != "" && !strings.Contains(strings.TrimPrefix(f.client.Name(name), f.client.Location()), "/experiments/") {
 		id := authz.ResourceName(f.client.Name(name)).ID()
 		if out.Costs, err = readCosts(ctx, f.health, id, f.timeout); err != nil {
@@ -106,7 +126,15 @@ func (f *explainCostFlags) run(ctx context.Context, name string) error {
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(out)
 	}
-	return out.print(f.client.Out)
+	return out.print(f.client.Out, f.replay)
+}
+
+// policyID is how a log calls the policy of a name; empty without one.
+func (f *explainCostFlags) policyID(name string) string {
+	if name == "" {
+		return ""
+	}
+	return string(authz.ResourceName(f.client.Name(name)).Policy().ID())
 }
 
 // policy reads the policy. A bundle or a module has one rule, the default one.
@@ -144,11 +172,13 @@ type costExplanation struct {
 	// Reasons say in sentences why decisions are evaluated.
 	Reasons []string    `json:"reasons"`
 	Causes  []costCause `json:"causes"`
+	// Replay is what the requests of a log were asked; nil if there is none, or nothing is cached.
+	Replay *costReplay `json:"replay,omitempty"`
 	// measured says that a sidecar was asked.
 	measured bool
 }
 
-// costCause is a place of the policy; the kinds are those of package dependencies.
+// costCause is a place of the policy; the kinds are those of [rego.CauseKind].
 type costCause struct {
 	Kind string `json:"kind"`
 	What string `json:"what,omitempty"`
@@ -165,7 +195,7 @@ func causesOf(cost authz.Cost) []costCause {
 }
 
 // print prints the costs and the reasons as people read them.
-func (e costExplanation) print(out io.Writer) error {
+func (e costExplanation) print(out io.Writer, log string) error {
 	var b strings.Builder
 	if e.measured {
 		printCosts(&b, e.Policy, e.Costs)
@@ -173,6 +203,13 @@ func (e costExplanation) print(out io.Writer) error {
 	}
 	for _, reason := range e.Reasons {
 		fmt.Fprintf(&b, "%s\n", reason)
+	}
+	switch {
+	case e.Replay != nil:
+		b.WriteByte('\n')
+		e.Replay.print(&b, log)
+	case log != "":
+		fmt.Fprintf(&b, "So %s was not replayed: no decision repeats.\n", terminal.Escape(log))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -1,0 +1,183 @@
+package evaluator
+
+import (
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"understudy/rego/opaque"
+)
+
+// origin is where a value comes from, as far as the text of the policy shows. It is for explanations: no
+// evaluation depends on it. It is asked when all is compiled, since a function does not know its callers
+// before. Nil is a value of which nothing is known.
+type origin func(resolver) facts
+
+// facts say what a value may be in evaluations.
+type facts struct {
+	// text is how Rego writes it; empty if that is not known.
+	text string
+	// opaque says that it may be a request's, of which nothing is known before it is asked for, and computed that
+	// it may have been made of what is known.
+	opaque, computed bool
+	// root says that it may be the whole input, about which there are no questions.
+	root bool
+	// table says that it is looked up in what belongs to the program.
+	table bool
+	// clock is the built-in by which it comes from the clock; raw says that it is what the clock shows, or
+	// computed from that.
+	clock string
+	raw   bool
+}
+
+// variable reports whether the value is another one in another request.
+func (f facts) variable() bool { return f.opaque || f.raw || f.computed }
+
+// constant is the origin of what belongs to the program.
+func constant(text string) origin {
+	return func(resolver) facts { return facts{text: text, table: true} }
+}
+
+// computed is the origin of what evaluations have made of what they know: nothing is learned of it any more.
+func computed(resolver) facts { return facts{computed: true} }
+
+// inputAt is the origin of what stands at a path of the input.
+func inputAt(keys []*ast.Term) origin {
+	text := append(ast.Ref{ast.InputRootDocument}, keys...).String()
+	return func(resolver) facts { return facts{text: text, opaque: true, root: len(keys) == 0} }
+}
+
+// made is the origin of what a function makes of values.
+func made(f *opaque.Function, of []origin) origin {
+	return func(r resolver) facts {
+		out, known := facts{}, false
+		texts := make([]string, len(of))
+		for i, o := range of {
+			operand := r.of(o)
+			texts[i] = operand.text
+			if operand.text == "" {
+				texts[i] = "…"
+			}
+			if i == 0 {
+				out.table = f.Part && operand.table
+			}
+			out.opaque, out.computed = out.opaque || operand.opaque, out.computed || operand.computed
+			if out.raw = out.raw || operand.raw; !f.Part || operand.raw {
+				out.clock += operand.clock
+			}
+			known = known || operand.computed && !operand.opaque && !operand.raw
+		}
+		if f.Clock {
+			out.clock, out.raw = f.Name, len(of) == 0
+		}
+		if known { // all of them are forced
+			return facts{computed: true}
+		}
+		out.text = f.Text(texts...)
+		return out
+	}
+}
+
+// partOf is the origin of the values in a collection.
+func (o origin) part() origin { return made(opaque.GetKey, []origin{o, constant("_")}) }
+
+// key is the origin of the keys of a collection.
+func (o origin) key() origin {
+	return func(r resolver) facts {
+		if of := r.of(o); of.opaque || of.computed {
+			return facts{computed: !of.table}
+		}
+		return facts{}
+	}
+}
+
+// union is the origin of what is one of several values, which are added while a policy is compiled.
+type union struct {
+	// name is what the policy calls it.
+	name string
+	of   []origin
+}
+
+func (u *union) add(o origin) { u.of = append(u.of, o) }
+
+func (u *union) origin() origin { return func(r resolver) facts { return r.union(u) } }
+
+// resolver knows unions of origins that were asked before.
+type resolver map[*union]facts
+
+func (r resolver) of(o origin) facts {
+	if o == nil {
+		return facts{opaque: true, computed: true}
+	}
+	return o(r)
+}
+
+func (r resolver) union(u *union) facts {
+	if known, ok := r[u]; ok {
+		return known
+	}
+	r[u] = facts{text: u.name, opaque: true} // for an argument that is made of itself: f(f(x))
+	out := facts{table: true}
+	for _, o := range u.of {
+		one := r.of(o)
+		if one.opaque || one.raw {
+			switch out.text {
+			case "", one.text:
+				if out.text = one.text; strings.Contains(one.text, "(") {
+					out.text = u.name // which is shorter
+				}
+			default:
+				out.text = u.name
+			}
+		}
+		out.opaque, out.computed, out.table = out.opaque || one.opaque, out.computed || one.computed, out.table && one.table
+		out.raw, out.root = out.raw || one.raw, out.root || one.root
+		if !strings.Contains(out.clock, one.clock) {
+			out.clock = one.clock
+		}
+	}
+	if out.text == "" {
+		out.text = u.name
+	}
+	r[u] = out
+	return out
+}
+
+// originOf returns the origin of a term that is no reference.
+func (s scope) originOf(t *ast.Term) origin {
+	if v, ok := t.Value.(ast.Var); ok {
+		return s.origins[v]
+	}
+	switch {
+	case isConstant(t):
+		return constant(textOf(t))
+	case !isComposite(t.Value):
+		return computed
+	}
+	return func(r resolver) facts {
+		var out facts
+		ast.WalkVars(t, func(v ast.Var) bool {
+			out.computed = out.computed || r.of(s.origins[v]).variable()
+			return out.computed
+		})
+		return out
+	}
+}
+
+// originsOf returns those of some terms.
+func (s scope) originsOf(terms []*ast.Term) (out []origin) {
+	for _, t := range terms {
+		out = append(out, s.originOf(t))
+	}
+	return out
+}
+
+// maxConstant is how much of a constant is shown, in bytes.
+const maxConstant = 24
+
+func textOf(t *ast.Term) string {
+	if text := t.String(); len(text) <= maxConstant {
+		return text
+	}
+	return "…"
+}
