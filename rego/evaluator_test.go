@@ -248,3 +248,23 @@ func TestWhatWasFound(t *testing.T) {
 		})
 	}
 }
+
+// TestANoteIsNoReasonToInterpret: policies call trace while they are written, and keep it.
+func TestANoteIsNoReasonToInterpret(t *testing.T) {
+	modules := map[string]string{"a.rego": `package p
+allow if { trace(input.note); input.n > 1 }
+allow if { x := trace("fixed"); x == input.n }`}
+	ours := compile(t, modules["a.rego"], nil, "p/allow")
+	if !ours.Evaluates("p/allow") || !ours.Deterministic("p/allow") {
+		t.Fatalf("evaluated by OPA because of %v", ours.Interpreted("p/allow"))
+	}
+	c, opa := &comparison{T: t}, prepareOPA(t, modules, map[string]any{}, "p/allow")["p/allow"]
+	for _, document := range []map[string]any{
+		{"note": "a", "n": 2}, {"note": "b", "n": 2}, {"note": "a", "n": 1}, {"note": 1, "n": 2}, {"n": 2}, {"n": true}, {},
+	} {
+		c.same(ours, "p/allow", opa, document)
+	}
+	if c.defined == 0 {
+		t.Error("no input is allowed")
+	}
+}

@@ -51,6 +51,8 @@ var functions = setOf(
 	"net.cidr_merge", "net.cidr_overlap", "uri.is_valid", "uri.parse", "uuid.parse",
 	"graphql.is_valid", "graphql.parse", "graphql.parse_and_verify", "graphql.parse_query", "graphql.parse_schema",
 	"graphql.schema_is_valid",
+	// notes, which are for OPA's tracer: there is none in a decision
+	"trace",
 )
 
 // ofTheClock are the built-ins that depend on nothing but their operands and the clock.

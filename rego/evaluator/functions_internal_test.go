@@ -13,7 +13,7 @@ var others = setOf(
 	"time.now_ns", "io.jwt.decode_verify",
 	"crypto.x509.parse_and_verify_certificates", "crypto.x509.parse_and_verify_certificates_with_options",
 	"rand.intn", "uuid.rfc4122", "io.jwt.encode_sign", "io.jwt.encode_sign_raw", "providers.aws.sign_req",
-	"print", "internal.print", "trace", "rego.parse_module", "rego.metadata.chain", "rego.metadata.rule",
+	"print", "internal.print", "rego.parse_module", "rego.metadata.chain", "rego.metadata.rule",
 	"internal.test_case",
 )
 
