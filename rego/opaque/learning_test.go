@@ -130,8 +130,23 @@ func constants(of ...string) (out []opaque.Value) {
 	return out
 }
 
-// isMember is what Rego says to a text in a list of texts. Anything else is for somebody else to say.
+// isElement is what Rego says to a scalar in a set of scalars. Anything else is for somebody else to say.
+func isElement(content, set *ast.Term) string {
+	switch content.Value.(type) {
+	case *ast.Array, ast.Object, ast.Set:
+		return "open"
+	}
+	if len(content.String()) > 15 {
+		return "open" // such as a long number
+	}
+	return truth(set.Value.(ast.Set).Contains(content))
+}
+
+// isMember is what Rego says to a text in a list of texts, or a set. Anything else is for somebody else to say.
 func isMember(content, constant *ast.Term) string {
+	if set, ok := content.Value.(ast.Set); ok {
+		return truth(set.Contains(constant))
+	}
 	list, ok := content.Value.(*ast.Array)
 	if !ok {
 		return "open"
@@ -197,6 +212,7 @@ func lessons(v *opaque.Vocabulary) map[string]lesson {
 		"suffixes":               withConstants(opaque.EndsWith, false, all, ofTexts(strings.HasSuffix)),
 		"members":                withConstants(opaque.Member, true, all, isMember),
 		"one member":             withConstants(opaque.Member, true, constants(`"xyz"`), isMember),
+		"an element":             withConstants(opaque.Member, false, constants(`{"a", "b"}`, "{1, 2}", `{null, "abc", true}`), isElement),
 		"a length": withConstants(opaque.HasLength, false, constants("0", "1", "2"), func(content, constant *ast.Term) string {
 			array, ok := content.Value.(*ast.Array)
 			return truth(ok && fmt.Sprint(array.Len()) == constant.String())

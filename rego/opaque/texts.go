@@ -89,17 +89,21 @@ func (t *texts) ends(content *ast.Term, part func(text string, n int) string) (o
 	return out, true
 }
 
-// members returns the texts that are elements of a short array of short texts. It reports false
-// if the value is none.
+// members returns the texts that are elements of a short array of short texts, or of a small set. It reports
+// false if the value is neither.
 func (t *texts) members(content *ast.Term) (out matches, ok bool) {
-	list, ok := shortTexts(content)
-	if !ok {
-		return nil, false
-	}
-	for i := range list.Len() {
-		if i, ok := t.at[string(list.Elem(i).Value.(ast.String))]; ok {
+	take := func(element *ast.Term) {
+		text, isText := element.Value.(ast.String)
+		if i, known := t.at[string(text)]; known && isText {
 			out = append(out, uint32(i))
 		}
+	}
+	if set, isSet := smallSet(content); isSet {
+		set.Foreach(take)
+	} else if list, isList := shortTexts(content); isList {
+		list.Foreach(take)
+	} else {
+		return nil, false
 	}
 	slices.Sort(out)
 	return slices.Compact(out), true
