@@ -105,7 +105,7 @@ func ExplainCost(ctx context.Context, p *adminpb.Policy) (Cost, error) {
 	}
 	cost := Cost{Cacheable: compiled.Recordable(), Services: compiled.services}
 	cost.Causes, err = rego.Causes(ctx, rego.Source{
-		Modules: p.GetModules(), Data: rego.FromStruct(p.GetData()), Paths: regoPaths(p.GetRules()),
+		Modules: p.GetModules(), Data: rego.DataOf(p.GetData()), Paths: regoPaths(p.GetRules()),
 	})
 	if err != nil {
 		return Cost{}, fmt.Errorf("explaining the policy: %w", err)
