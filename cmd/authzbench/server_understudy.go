@@ -36,6 +36,13 @@ func (u understudy) takingLarge() understudy {
 	return u
 }
 
+// tellingFailures is the same server, which answers a request that it could not decide with
+// an error in place of a denial, so that it is counted.
+func (u understudy) tellingFailures() understudy {
+	u.environment = append([]string{"UNDERSTUDY_FAIL_WITH_ERROR=true"}, u.environment...)
+	return u
+}
+
 // buildUnderstudy builds the binary of the tree around this module into a folder, with
 // the flags of a release, so that what is measured is what is shipped.
 func buildUnderstudy(ctx context.Context, folder string) (string, error) {
