@@ -21,3 +21,12 @@ const CauseInterpreted CauseKind = "interpreted"
 
 // Causes is being replaced.
 func Causes(ctx context.Context, source Source) ([]Cause, error) { return nil, ctx.Err() }
+
+const (
+	CauseImpure        CauseKind = "impure"
+	CauseClockUsed     CauseKind = "clock_used"
+	CauseNotUnderstood CauseKind = "not_understood"
+	CauseWhole         CauseKind = "whole"
+	CauseClockBound    CauseKind = "clock_bound"
+	CauseCompared      CauseKind = "compared"
+)

@@ -206,10 +206,10 @@ func TestContradictionsEndTheTree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tree.keep(record, &d, 0); err != nil {
+			if _, err := tree.keep(record, &d, false, 0); err != nil {
 				t.Fatal(err)
 			}
-			_, err = tree.keep(second.record, second.d, 0)
+			_, err = tree.keep(second.record, second.d, false, 0)
 			if _, ok := errors.AsType[*Contradiction](err); !ok || !tree.closed.Load() || tree.stretches.EstimatedSize() != 0 {
 				t.Fatalf("the error is %v, the tree is closed: %v", err, tree.closed.Load())
 			}
@@ -230,7 +230,7 @@ func TestAContradictionDistrustsThePolicy(t *testing.T) {
 	record, d := recordOf(t, p, request)
 	wrong := d
 	wrong.Reason = "another"
-	if _, err := p.tree.keep(record, &wrong, 0); err != nil {
+	if _, err := p.tree.keep(record, &wrong, false, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Evaluate(t.Context(), request, authz.Conditions{}); !authz.SameDecision(got, d) {

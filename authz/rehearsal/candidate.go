@@ -96,6 +96,9 @@ func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.
 
 // readsBody reports whether the policy may read the body of a request. As long as that is not known it may.
 func (c *Candidate) readsBody() bool {
+	if c.remote == nil {
+		return true
+	}
 	select {
 	case <-c.Ready():
 	default:

@@ -38,13 +38,14 @@ type covering struct {
 }
 
 // cover has both policies evaluate a request for the coverage of their change, now or later,
-// if that may tell anything new. It never waits.
-// The leaf is that of the experiment's decision.
+// if that may tell anything new. The leaf is that of the experiment's decision. It never waits.
 func (s *Shadow) cover(j *job, e *Experiment, leaf authz.Leaf) { s.coverRequest(j, e, leaf, false) }
 
 // coverDifference does so for one of the first requests of a group of differences, however
 // short ago the last one was: what turned a request away was exercised.
-func (s *Shadow) coverDifference(j *job, e *Experiment, leaf authz.Leaf) { s.coverRequest(j, e, leaf, true) }
+func (s *Shadow) coverDifference(j *job, e *Experiment, leaf authz.Leaf) {
+	s.coverRequest(j, e, leaf, true)
+}
 
 func (s *Shadow) coverRequest(j *job, e *Experiment, leaf authz.Leaf, urgent bool) {
 	p := &e.coverage
@@ -61,7 +62,7 @@ func (s *Shadow) coverRequest(j *job, e *Experiment, leaf authz.Leaf, urgent boo
 	if e.Candidate.unexamined.Load() {
 		p.end(s)
 	}
-	if key, keyed := j.coveredKey(leaf); p.wants(key, keyed) {
+	if key, keyed := j.coveredKey(e, leaf); p.wants(key, keyed) {
 		p.put(&covering{of: &comparing{s, *j, e}, key: key, keyed: keyed}, urgent)
 	} else if !urgent || !p.hasten(key, keyed) {
 		return
@@ -82,11 +83,11 @@ func (j *job) evaluated() bool {
 }
 
 // coveredKey returns the leaves of the request. keyed is false if one is not known: then the decision of that
-// side cannot be cached.
-func (j *job) coveredKey(candidate authz.Leaf) (key coveredKey, keyed bool) {
+// side is not cached. A side without rules learns nothing, and has none.
+func (j *job) coveredKey(e *Experiment, candidate authz.Leaf) (key coveredKey, keyed bool) {
 	key = coveredKey{live: j.decision.Leaf(), candidate: candidate}
 	none := authz.Leaf{}
-	return key, key.candidate != none && (key.live != none || j.live.Policy.Compiled().NoOp())
+	return key, (key.live != none || j.live.Policy.Compiled().NoOp()) && (key.candidate != none || len(e.Candidate.source.GetRules()) == 0)
 }
 
 // beginCoverage begins the coverage of a pair, and ends that of the pair which the candidate

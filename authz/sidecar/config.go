@@ -46,8 +46,7 @@ type Config struct {
 	RecentRequests int
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *rehearsal.Recorder
-	// Cache is the number of decisions that are cached for each policy; for an experiment
-	// it is a quarter of that. Zero means 65,536; a negative number means none.
+	// Cache is the number of decisions that are cached for each live policy. Zero means 65,536; a negative number means none.
 	Cache int
 	// BodyMemory bounds the memory that what is read of bodies takes at a time, in bytes;
 	// beyond it a request whose body a policy reads is denied. Zero means 64 MiB.

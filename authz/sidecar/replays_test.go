@@ -23,7 +23,7 @@ func (a anew) Reread() func() (*authz.Request, error) {
 
 func (anew) BodySize() int { return 0 }
 
-func (anew) CheckRequest(*authz.ReadSet) string { return "" }
+func (anew) CheckRequest(bool) string { return "" }
 
 // rereadable returns a request of its own ID that can be made again.
 func rereadable(id string, make anew) *authz.Request {

@@ -43,7 +43,7 @@ func (c *decisionsConfig) bind(f *pflag.FlagSet) {
 	f.BoolVar(&c.observe, "observe", false, "decide and record as always, and refuse nobody: every answer is OK without an edit; to watch beside an authorizer that enforces")
 	f.StringVar(&c.descriptorSet, "grpc-descriptor-set", "", "a file by which policies see the bodies of gRPC requests, as protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE makes it")
 	f.Int64Var(&c.bodyMemory, "body-memory", 64<<20, "the memory for what policies read of bodies at a time, in bytes: a body takes about 500 for each of its values; beyond it a request whose body is read is denied with 503")
-	f.IntVar(&c.decisionCache, "decision-cache", 65_536, "how many decisions each policy caches, of about 200 bytes, and an experiment a quarter of that; 0 for none")
+	f.IntVar(&c.decisionCache, "decision-cache", 65_536, "how many decisions each live policy caches, of a kilobyte at most on average; 0 for none")
 }
 
 // check calls check with each rule and whether it is kept.

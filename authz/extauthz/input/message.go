@@ -10,8 +10,8 @@ import (
 	"understudy/rego"
 )
 
-// messageType is the part of a message's type that decides whether it is valid and which value it becomes. It is made of the descriptor, so that it knows what
-// Envoy adds. It is immutable.
+// messageType is the part of a message's type that decides whether it is valid and which value it becomes. It
+// is made of the descriptor, so that it knows what Envoy adds. It is immutable.
 //
 // To decode a message would build each of its fields, whether a policy reads them or not.
 // Here one pass checks the bytes without allocating, and a value is built only for a policy

@@ -1,6 +1,7 @@
 package input_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
@@ -9,37 +10,48 @@ import (
 	"understudy/authz/extauthz/input"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-
-	"understudy/rego"
 )
 
-// holdsShuffled checks that the order of maps is nothing to the decision cache: a
-// request has the same key and the same input with its maps in any order.
-func holdsShuffled(t *testing.T, r *rand.Rand, wire []byte, sets []*rego.Reads) {
+// holdsShuffled checks that the order of maps is nothing to decisions: a request has the same document and
+// the same seals with its maps in any order.
+func holdsShuffled(t *testing.T, r *rand.Rand, wire []byte) {
 	t.Helper()
 	other := checktest.Shuffled(t, r, wire, (&authv3.CheckRequest{}).ProtoReflect().Descriptor())
-	for _, set := range sets {
-		_, key, ok, err := project(wire, set)
-		_, again, okAgain, errAgain := project(other, set)
-		if ok != okAgain || (err == nil) != (errAgain == nil) {
-			t.Fatalf("%s: read %v (%v), shuffled %v (%v)", set, ok, err, okAgain, errAgain)
-		}
-		if key != again {
-			t.Fatalf("%s: another order of maps makes another key:\n%q\n%q", set, key, again)
+	holdsLazy(t, other)
+	a, b := partsOf(t, wire), partsOf(t, other)
+	for _, place := range sealedPlaces {
+		if path := pathTo([]any{place}); !bytes.Equal(a.Seal(path, nil), b.Seal(path, nil)) {
+			t.Fatalf("another order of maps makes another seal of %s", place)
 		}
 	}
-	holdsLazy(t, other, sets)
+	x, xErr := a.At(pathTo(nil))
+	y, yErr := b.At(pathTo(nil))
+	if (xErr == nil) != (yErr == nil) {
+		t.Fatalf("the error is %v, shuffled %v", xErr, yErr)
+	}
+	if xErr == nil {
+		if diff := checktest.Difference(documentOf(t, x.Input()), documentOf(t, y.Input())); diff != "" {
+			t.Fatalf("another order of maps makes another document:\n%s", diff)
+		}
+	}
 }
 
 // TestTheLastClaimCounts: of a claim that comes twice the last one counts, so that its
 // order is no matter of indifference.
 func TestTheLastClaimCounts(t *testing.T) {
-	set := reads(t, jwtPayload+`.sub == "alice"`)
-	_, alice, ok, _ := project([]byte(claims(claim("sub", text("bob")), claim("sub", text("alice")))), set)
-	_, bob, okToo, _ := project([]byte(claims(claim("sub", text("alice")), claim("sub", text("bob")))), set)
-	_, once, _, _ := project([]byte(claims(claim("sub", text("alice")))), set)
-	if !ok || !okToo || alice == bob || alice != once {
-		t.Errorf("bob, then alice: %q; alice, then bob: %q; alice: %q", alice, bob, once)
+	sub := pathTo([]any{"attributes", "metadataContext", "filterMetadata", "envoy.filters.http.jwt_authn", "payload", "sub"})
+	for want, wire := range map[string]string{
+		"alice": claims(claim("sub", text("bob")), claim("sub", text("alice"))),
+		"bob":   claims(claim("sub", text("alice")), claim("sub", text("bob"))),
+		"carol": claims(claim("sub", text("carol"))),
+	} {
+		got, err := partsOf(t, []byte(wire)).At(sub)
+		if err != nil || documentOf(t, got.Input()) != want {
+			t.Errorf("got %v and %v, want %s", got, err, want)
+		}
+		if why := input.FallbackOf([]byte(wire)); why != "" {
+			t.Errorf("decoded in full: %s", why)
+		}
 	}
 	for name, wire := range map[string]string{
 		"struct": claims(claim("sub", in(2, in(5, claim("a", text("x"))), in(5, claim("b", text("y")))))),

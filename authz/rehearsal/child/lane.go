@@ -139,12 +139,20 @@ func (l *lane) compile(payload []byte) wire.Compiled {
 	if err != nil {
 		return wire.Compiled{Refused: refused(err)}
 	}
-	l.forget()
-	l.policy, l.room = cache.NewPolicy(policy), l.child.caches.take()
-	if err := l.policy.SetSize(int(l.room / cache.BytesPerDecision)); err != nil {
+	if err := l.use(policy); err != nil {
 		return wire.Compiled{Refused: refused(err)}
 	}
 	return wire.Compiled{Facts: policy.Facts()}
+}
+
+// use has the lane decide by a policy, with a cache as far as there is room for one.
+func (l *lane) use(policy *authz.Policy) error {
+	l.forget()
+	l.policy, l.room = cache.NewPolicy(policy), l.child.caches.take()
+	if size := l.room / cache.BytesPerDecision; size > 0 {
+		return l.policy.SetSize(int(size))
+	}
+	return nil
 }
 
 // forget gives back the room of the cache.

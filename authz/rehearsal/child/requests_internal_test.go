@@ -9,6 +9,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/cache"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/rehearsal/wire"
 )
@@ -88,7 +89,7 @@ func TestWhatIsNotReadIsNotParsedToVerify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &lane{child: &child{requests: requests}, policy: policy}
+			l := &lane{child: &child{requests: requests}, policy: cache.NewPolicy(policy)}
 			q := posting(t, values)
 			q.Plain = true
 			r, reading, err := requests.read(t.Context(), q)

@@ -20,7 +20,7 @@ func (sent) Reread() func() (*authz.Request, error) {
 
 func (s sent) BodySize() int { return int(s) }
 
-func (sent) CheckRequest(*authz.ReadSet) string { return "" }
+func (sent) CheckRequest(bool) string { return "" }
 
 // sample is one with a clock and draws of the test's own.
 func sample(most int) (*Requests, *time.Time) {

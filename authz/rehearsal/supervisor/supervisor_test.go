@@ -139,9 +139,8 @@ func ready(t testing.TB, c *supervisor.Candidate) *supervisor.Candidate {
 func TestDecisionsOfAnotherProcess(t *testing.T) {
 	s, _, _ := start(t)
 	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
-	facts, _ := c.Facts()
-	if got, want := facts.Reads.String(), `{"x"?{"\x02=yes"*}}`; got != want {
-		t.Errorf("it reads %s, want %s", got, want)
+	if facts, _ := c.Facts(); facts != (authz.Facts{Deterministic: true}) {
+		t.Errorf("the facts are %+v, want those of a policy that reads no body", facts)
 	}
 	for x, want := range map[string]authz.Verdict{"yes": authz.Allow, "no": authz.Deny} {
 		if got := <-ask(c, x, time.Minute); got.err != nil || got.decided.Verdict != want {

@@ -22,7 +22,6 @@ const (
 // bytesPerLeaf is the size of a leaf.
 const bytesPerLeaf = 16
 
-
 // AppendDecided appends the form of a decision, which ParseDecided reads.
 func AppendDecided(b []byte, d authz.Decision) ([]byte, error) {
 	var flags byte

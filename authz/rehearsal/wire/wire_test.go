@@ -20,13 +20,13 @@ import (
 // decisions are some of all kinds.
 var decisions = []authz.Decision{
 	{Verdict: authz.Allow, Plain: true, Value: true},
-	authz.Decision{Failure: authz.FailureUndefined, Rule: "rules[0]", Reason: "\xff"}.WithValidUntil(time.Unix(7, 1)).WithRulePath("a/b"),
+	authz.Decision{Failure: authz.FailureUndefined, Rule: "rules[0]", Reason: "\xff"}.WithRulePath("a/b"),
 	authz.Decision{
 		HTTPStatus: 429, Body: "later", Headers: []authz.Field{{Name: "a", Value: "b"}}, ResponseHeaders: []authz.Field{{Name: "c", Value: ""}},
 		RemoveHeaders: []string{"d"}, SetQuery: []authz.Field{{Name: "e", Value: "f"}}, RemoveQuery: []string{"g", "h"},
 		Metadata: map[string]any{"n": json.Number("1e400"), "list": []any{nil, true, "x", map[string]any{}}},
 		Value:    map[string]any{"allowed": false, "n": json.Number("0.10")},
-	}.WithValidUntil(authz.Forever),
+	}.WithLeaf(authz.Leaf{1, 1<<64 - 1}),
 	{Default: true, Metadata: map[string]any{}},
 	{Verdict: authz.Allow, Labels: []authz.Label{{Name: "tenant", Value: ""}, {Name: "user", Value: "ä"}}, Value: map[string]any{"allowed": true}},
 	{Plain: true, Labels: []authz.Label{{Name: "user", Value: "u"}}, LabelsIgnored: true, Body: "b"},
@@ -59,12 +59,38 @@ func TestDecidedIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := wire.ParseDecided(payload)
+		form, leaf := wire.CutLeaf(payload)
+		got, err := wire.ParseDecided(form)
 		if err != nil {
 			t.Fatalf("decision %d: %v", i, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(authz.Decision{})); diff != "" {
+		if diff := cmp.Diff(want, got.WithLeaf(leaf), cmp.AllowUnexported(authz.Decision{})); diff != "" {
 			t.Errorf("decision %d is another one (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// TestALeafIsNoPartOfTheForm: decisions that are made alike have one form, whatever their leaves are.
+func TestALeafIsNoPartOfTheForm(t *testing.T) {
+	for i, d := range decisions {
+		without, err := wire.AppendDecided(nil, d.WithLeaf(authz.Leaf{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if form, leaf := wire.CutLeaf(slices.Clone(without)); leaf != (authz.Leaf{}) || !slices.Equal(form, without) {
+			t.Errorf("decision %d: the leaf %v is cut, of a decision without one", i, leaf)
+		}
+		for _, want := range []authz.Leaf{{1, 2}, {0, 3}, {1 << 63, 0}} {
+			with, err := wire.AppendDecided(nil, d.WithLeaf(want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := wire.ParseDecided(with); !errors.Is(err, wire.ErrForm) {
+				t.Errorf("decision %d: with its leaf it is read with the error %v, want ErrForm", i, err)
+			}
+			if form, leaf := wire.CutLeaf(with); leaf != want || !slices.Equal(form, without) {
+				t.Errorf("decision %d: got the leaf %v, want %v, and the form %q, want %q", i, leaf, want, form, without)
+			}
 		}
 	}
 }
@@ -137,9 +163,14 @@ func FuzzParse(f *testing.F) {
 		f.Add(payload)
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if d, err := wire.ParseDecided(payload); err == nil {
-			if _, err := wire.AppendDecided(nil, d); err != nil {
+		form, leaf := wire.CutLeaf(slices.Clone(payload))
+		if d, err := wire.ParseDecided(form); err == nil {
+			again, err := wire.AppendDecided(nil, d.WithLeaf(leaf))
+			if err != nil {
 				t.Errorf("what was parsed cannot be encoded: %v", err)
+			}
+			if _, other := wire.CutLeaf(again); other != leaf {
+				t.Errorf("the leaf %v is %v after it was encoded again", leaf, other)
 			}
 			if len(d.Labels) > authz.MaxLabels || slices.ContainsFunc(d.Labels, func(l authz.Label) bool { return !l.Valid() }) {
 				t.Errorf("the labels are %q", d.Labels)
