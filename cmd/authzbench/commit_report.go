@@ -46,24 +46,30 @@ func (r *committedReport) write(w io.Writer) {
 		r.Seconds, &r.Plan.Rate, r.Plan.Rounds, r.Plan.Traffic)
 	fmt.Fprintln(w, "p99 × is the worst second from the commit on, as a ratio to the median of those before, in the same round: "+
 		"median (least–most). The p99 of each second is the median of all rounds, in ms.")
-	fmt.Fprint(w, "\n| policy | checks/s | failed | p99 × | p99 of the seconds before | p99 from the commit on | a commit takes |\n"+
-		"| --- | ---: | ---: | --- | --- | --- | ---: |\n")
+	fmt.Fprint(w, "\n| policy | checks/s | failed before | failed from the commit on | p99 × | p99 of the seconds before | p99 from the commit on | a commit takes |\n"+
+		"| --- | ---: | ---: | ---: | --- | --- | --- | ---: |\n")
 	for _, p := range r.Policies {
 		p.writeRow(w)
 	}
 }
 
 func (p committedPolicy) writeRow(w io.Writer) {
+	before, after := p.seconds()
+	middle := len(p.Rounds[0].Seconds) / 2
+	fmt.Fprintf(w, "| %s | %.0f | %s | %s | **%s** | %s | %s | %s |\n", p.Policy, p.Rate, p.failed(0, middle), p.failed(middle, 2*middle),
+		spreadOfNumbers(mapped(p.Rounds, committedRound.p99Times)), before, after,
+		inMillis(medianOf(mapped(p.Rounds, func(r committedRound) time.Duration { return r.Took }))))
+}
+
+// failed returns how many requests failed in some seconds of all rounds, and of how many.
+func (p committedPolicy) failed(from, to int) string {
 	failed, all := 0, 0
 	for _, r := range p.Rounds {
-		for _, s := range r.Seconds {
+		for _, s := range r.Seconds[from:to] {
 			failed, all = failed+s.Failed, all+s.Failed+s.Checks
 		}
 	}
-	before, after := p.seconds()
-	fmt.Fprintf(w, "| %s | %.0f | %d of %d | **%s** | %s | %s | %s |\n", p.Policy, p.Rate, failed, all,
-		spreadOfNumbers(mapped(p.Rounds, committedRound.p99Times)), before, after,
-		inMillis(medianOf(mapped(p.Rounds, func(r committedRound) time.Duration { return r.Took }))))
+	return fmt.Sprintf("%d of %d", failed, all)
 }
 
 // seconds returns the p99 of each second before the commit, and from it on.
