@@ -126,11 +126,11 @@ func (c *committing) policy(ctx context.Context, start *starter, k *keys, name s
 func (c *committing) round(
 	ctx context.Context, n *node, senders []sender, p policySpec, rate float64, number int,
 ) (r committedRound, err error) {
-	module, err := p.candidate(number)
+	candidate, err := p.candidate(number)
 	if err != nil {
 		return r, err
 	}
-	if err := n.startExperiment(ctx, "next", module, p.Data); err != nil {
+	if err := n.startExperiment(ctx, "next", candidate); err != nil {
 		return r, err
 	}
 	openLoop(ctx, senders, rate, c.Prime, sleepPrecisely)
