@@ -86,7 +86,7 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 	}
 	program, err := rego.Compile(ctx, rego.Source{
 		Modules:  p.GetModules(),
-		Data:     rego.FromStruct(p.GetData()),
+		Data:     rego.DataOf(p.GetData()),
 		Paths:    regoPaths(p.GetRules()),
 		Optional: []string{LogDropPath, LogMaskPath},
 	})

@@ -13,7 +13,8 @@ type Source struct {
 	// Modules :: file name → Rego v1 text.
 	Modules map[string]string
 	// Data is the document that the modules read as `data`, in the types of
-	// encoding/json. The Program keeps it: it must not be modified any more.
+	// encoding/json or as *structpb.Value ([DataOf]). The Program keeps it: it must not be
+	// modified any more.
 	Data map[string]any
 	// Paths are the rules that will be evaluated, as paths below data, such as
 	// envoy/authz/allow. Each has to exist in the modules or in the data.

@@ -1,11 +1,20 @@
 package rego
 
 import (
-	"encoding/json"
-	"math"
-
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"understudy/rego/compile"
 )
+
+// DataOf returns a Struct as the data of a [Source], of which [Compile] makes what
+// FromStruct returns, without maps in between.
+func DataOf(s *structpb.Struct) map[string]any {
+	out := make(map[string]any, len(s.GetFields()))
+	for name, value := range s.GetFields() {
+		out[name] = value
+	}
+	return out
+}
 
 // FromStruct returns a Struct as the plain JSON that it stands for, with each number
 // as JSON writes it. Structpb's own AsMap gives doubles, which OPA writes as 1e+06
@@ -29,20 +38,7 @@ func fromValue(value *structpb.Value) any {
 		}
 		return out
 	case *structpb.Value_NumberValue:
-		return fromNumber(v.NumberValue)
+		return compile.Number(v.NumberValue)
 	}
 	return value.AsInterface()
-}
-
-// fromNumber returns a json.Number. For what JSON has no number for, it is the text
-// that protojson has.
-func fromNumber(number float64) any {
-	if math.IsNaN(number) || math.IsInf(number, 0) {
-		return structpb.NewNumberValue(number).AsInterface()
-	}
-	text, err := json.Marshal(number)
-	if err != nil {
-		return number
-	}
-	return json.Number(text)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -31,5 +32,13 @@ func TestFromStruct(t *testing.T) {
 	}
 	if got := rego.FromStruct(nil); len(got) != 0 {
 		t.Errorf("nil: %v", got)
+	}
+	data := rego.DataOf(&structpb.Struct{Fields: map[string]*structpb.Value{"d": structpb.NewStructValue(s)}})
+	got, err := compile(t, "package p\n\nx := data.d", data, "p/x").Eval(t.Context(), "p/x", rego.Input{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(any(want), got.Value); diff != "" {
+		t.Errorf("as data of a policy (-want +got):\n%s", diff)
 	}
 }

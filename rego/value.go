@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"understudy/rego/compile"
 	"understudy/rego/opaque"
 )
 
@@ -25,7 +26,7 @@ func Integer(n int64) Value { return Value{ast.NumberTerm(json.Number(strconv.Fo
 // Number returns a number as JSON writes it. One that is not finite, which JSON does not
 // know, is the text that protojson has.
 func Number(n float64) Value {
-	switch number := fromNumber(n).(type) {
+	switch number := compile.Number(n).(type) {
 	case json.Number:
 		return Value{ast.NumberTerm(number)}
 	case string:

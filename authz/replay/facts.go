@@ -31,38 +31,38 @@ const (
 	hasAll = 1<<iota - 1
 )
 
-// requestOf returns the request of an entry, and which of the fields its document has. The
-// error is that of a CheckRequest that is none.
-func requestOf(e *recorded.Entry, checks *input.Reader) (r *authz.Request, has fields, err error) {
+// requestOf returns the request of an entry, its input document, and which of the fields that has. The
+// error is that of a CheckRequest that is none, which comes without a document.
+func requestOf(e *recorded.Entry, checks *input.Reader) (r *authz.Request, in recordedInput, has fields, err error) {
 	if e.Check != nil {
 		if r, _, err = checks.ReadJSON(e.Check); err != nil {
-			return nil, 0, err
+			return nil, in, 0, err
 		}
 		has = hasAll // what it says nothing of is not there
 	} else {
-		in := recordedInput{document: e.Input}
-		r = &authz.Request{Operation: authz.OperationCheck, Source: in.whole, Parts: in.parts, Size: len(e.Input)}
-		has = addFacts(r, e.Input)
+		r = &authz.Request{Operation: authz.OperationCheck, Size: len(e.Input)}
+		in.document = e.Input
+		in.http, has = addFacts(r, e.Input)
+		r.Source, r.Parts = in.whole, in.parts
 	}
 	r.ID, r.Time = e.DecisionID, e.Time
-	return r, has, nil
+	return r, in, has, nil
 }
 
 // watched returns a request as it is, with a watch on what is asked for of its document.
-func watched(r *authz.Request, d recorded.Document, w *watch) *authz.Request {
-	in := recordedInput{d, w}
+func watched(r *authz.Request, in recordedInput, w *watch) *authz.Request {
+	in.watch = w
 	return &authz.Request{
 		ID: r.ID, Operation: r.Operation, Policy: r.Policy, Time: r.Time, Method: r.Method, Path: r.Path, Host: r.Host,
 		Principal: r.Principal, Project: r.Project, Size: r.Size, Source: in.whole, Parts: in.parts,
 	}
 }
 
-// addFacts sets what a request is grouped by and what may exempt it. It returns which of the
-// fields the document has. One that is not for Envoy lacks none, and of it the usual names of
+// addFacts sets what a request is grouped by and what may exempt it. It returns what stands at
+// httpPath, and which of the fields the document has. One that is not for Envoy lacks none, and of it the usual names of
 // a method and a path are taken.
-func addFacts(r *authz.Request, d recorded.Document) fields {
+func addFacts(r *authz.Request, d recorded.Document) (http recorded.Document, has fields) {
 	var attributes recorded.Document
-	var has fields
 	for name, value := range d.Members() {
 		switch string(name) {
 		case "attributes":
@@ -76,12 +76,13 @@ func addFacts(r *authz.Request, d recorded.Document) fields {
 	if attributes.Kind() != '{' {
 		r.Method, r.Path = d.At("method").Text(), pathOf(d.At("path"))
 		r.Principal = first(d.At("user"), d.At("subject"), d.At("principal"))
-		return hasAll
+		return nil, hasAll
 	}
 	for name, value := range attributes.Members() {
 		switch string(name) {
 		case "request":
-			has |= addHTTP(r, value.At("http"))
+			http = value.At("http")
+			has |= addHTTP(r, http)
 		case "source":
 			r.Principal = value.At("principal").Text()
 		case "contextExtensions":
@@ -91,7 +92,7 @@ func addFacts(r *authz.Request, d recorded.Document) fields {
 			}
 		}
 	}
-	return has
+	return http, has
 }
 
 // addHTTP takes what the HTTP request says.

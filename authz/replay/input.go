@@ -16,6 +16,9 @@ var errInput = errors.New("the recorded input document cannot be read")
 // twice the last one counts.
 type recordedInput struct {
 	document recorded.Document
+	// http is what stands at httpPath, since most questions are about what is below that; nil if that is
+	// not known, or nothing.
+	http recorded.Document
 	// watch notes what is asked for; nil if nobody wants to know.
 	watch *watch
 }
@@ -32,8 +35,8 @@ func (in recordedInput) whole(*authz.Reading) (rego.Input, error) {
 // At is of [rego.Request].
 func (in recordedInput) At(path *rego.Path) (rego.Value, error) {
 	in.watch.at(path)
-	at := in.document
-	for i := range path.Keys {
+	at, begin := in.begin(path)
+	for i := begin; i < len(path.Keys); i++ {
 		name, isName := path.Name(i)
 		if !isName {
 			return below(at, path, i)
@@ -43,6 +46,23 @@ func (in recordedInput) At(path *rego.Path) (rego.Value, error) {
 		}
 	}
 	return below(at, path, len(path.Keys))
+}
+
+// httpPath is where a document for Envoy has the HTTP request.
+var httpPath = [...]string{"attributes", "request", "http"}
+
+// begin returns a document from which on a path leads to what it leads to from the whole, and how many of its
+// keys lead there.
+func (in recordedInput) begin(path *rego.Path) (at recorded.Document, keys int) {
+	if in.http == nil || len(path.Keys) < len(httpPath) {
+		return in.document, 0
+	}
+	for i, want := range httpPath {
+		if name, _ := path.Name(i); name != want {
+			return in.document, 0
+		}
+	}
+	return in.http, len(httpPath)
 }
 
 // below returns what stands in a document at the keys of a path from one on.

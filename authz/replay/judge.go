@@ -31,6 +31,7 @@ type judgement struct {
 	// lacks are the fields for which it was not.
 	lacks           []missing
 	request         *authz.Request
+	input           recordedInput
 	difference      authz.Difference
 	live, candidate authz.Decision
 	outcome         *evidence.Outcome
@@ -82,7 +83,7 @@ func (w *worker) entry(ctx context.Context, e *recorded.Entry) judgement {
 	}
 	var has fields
 	var err error
-	if j.request, has, err = requestOf(e, &w.checks); err != nil {
+	if j.request, j.input, has, err = requestOf(e, &w.checks); err != nil {
 		j.skipped = skipUnreadable
 		return j
 	}
@@ -193,7 +194,7 @@ func (w *worker) decideBy(ctx context.Context, s *side, j *judgement, lost []los
 	if len(s.source.GetExemptedProjects()) > 0 {
 		asked.project()
 	}
-	d := s.decide(ctx, watched(j.request, j.entry.Input, asked), w.conditions())
+	d := s.decide(ctx, watched(j.request, j.input, asked), w.conditions())
 	j.lacks = append(j.lacks, asked.missing()...)
 	return d
 }

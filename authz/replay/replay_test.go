@@ -135,6 +135,30 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// TestLastNameCounts: where a name comes twice in a document, policies see what encoding/json does.
+func TestLastNameCounts(t *testing.T) {
+	const get, post = `{"method":"GET","path":"/"}`, `{"method":"POST","path":"/"}`
+	var lines []string
+	for i, tt := range []struct {
+		attributes string
+		allowed    bool
+	}{
+		{`"request":{"http":` + get + `}`, true},
+		{`"request":{"http":` + post + `,"http":` + get + `}`, true},
+		{`"request":{"http":` + post + `},"request":{"http":` + get + `}`, true},
+		{`"request":{"http":` + get + `},"request":{}`, false},
+		{`"request":{"http":` + get + `},"request":{"http":[]}`, false},
+		{`"request":{"http":` + get + `}},"attributes":{"request":{"http":` + post + `}`, false},
+	} {
+		lines = append(lines, fmt.Sprintf(`{"decision_id":"d%d","path":"envoy/authz/allow","result":%v,"input":{"attributes":{%s},"parsed_path":[],"parsed_query":{}}}`,
+			i, tt.allowed, strings.ReplaceAll(tt.attributes, `"path":"/"`, `"path":"/","headers":{}`)))
+	}
+	got := run(t, replay.Options{Live: policyOf(anyGET), Candidate: policyOf(anyGET), Files: files(lines...)})
+	if got.Drift.Same != int64(len(lines)) {
+		t.Errorf("%d of %d are decided as recorded; skipped %v, groups %v", got.Drift.Same, len(lines), got.Skipped, got.Drift.Groups)
+	}
+}
+
 // TestMissing counts entries that are not comparable by the field that a policy reads, and
 // where it does.
 func TestMissing(t *testing.T) {

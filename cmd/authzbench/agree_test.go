@@ -129,8 +129,8 @@ func TestCandidates(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range []int{1, 10} {
-				candidate := p
-				if candidate.Module, err = p.candidate(n); err != nil {
+				candidate, err := p.candidate(n)
+				if err != nil {
 					t.Fatal(err)
 				}
 				if !differ(t, live, newTestStock(t, candidate), traffic) {

@@ -78,6 +78,22 @@ func TestPreview(t *testing.T) {
 	}
 }
 
+func TestCommit(t *testing.T) {
+	table, r := execute[struct{ Policies []committedPolicy }](t, "commit", "--policy", "list", "--rounds", "2", "--seconds", "1",
+		"--duration", "100ms", "--rate", "100")
+	if len(r.Policies) != 1 || len(r.Policies[0].Rounds) != 2 {
+		t.Fatalf("the report is %+v", r)
+	}
+	for _, round := range r.Policies[0].Rounds {
+		if round.Took <= 0 || len(round.Seconds) != 2 || round.Seconds[0].Checks+round.Seconds[0].Failed != 100 || round.Seconds[1].P99 <= 0 {
+			t.Errorf("a round lacks something: %+v", round)
+		}
+	}
+	if !strings.Contains(table, "| list | 100 | ") || strings.Count(table, " of 200 |") != 2 {
+		t.Errorf("the table lacks the row of list:\n%s", table)
+	}
+}
+
 func TestScale(t *testing.T) {
 	table, r := execute[scaleReport](t, "scale", "--sidecars", "3", "--sidecars-per-process", "2", "--commits", "3", "--starts", "2",
 		"--module-bytes", "20000", "--data-bytes", "4400000", // more than serve takes by default
@@ -129,7 +145,7 @@ func TestForeignTarget(t *testing.T) {
 func TestMistakesAreTold(t *testing.T) {
 	for _, arguments := range []string{
 		"run --policy nobody", "run --traffic slow", "run --rounds 0", "run --servers opa", "run --target x", "run --rate 200%", "run --policies /nowhere --servers noop", "run extra",
-		"preview --experiments 11", "preview --rate 0", "scale --only everything", "scale --sidecars 0", "nothing",
+		"preview --experiments 11", "commit --seconds 0", "commit --rate 0", "preview --rate 0", "scale --only everything", "scale --sidecars 0", "nothing",
 	} {
 		root := newRoot()
 		root.SetOut(&bytes.Buffer{})

@@ -40,7 +40,7 @@ so that the tokens of the traffic are those that its data knows.`,
 	}
 }
 
-// writePolicies writes NAME/policy.rego and NAME/data.json for each policy.
+// writePolicies writes the modules of each policy, such as NAME/policy.rego, and NAME/data.json.
 func writePolicies(folder string) error {
 	k, err := newKeys()
 	if err != nil {
@@ -56,11 +56,11 @@ func writePolicies(folder string) error {
 			return err
 		}
 		own := filepath.Join(folder, name)
-		if err := errors.Join(
-			os.MkdirAll(own, 0o755),
-			os.WriteFile(filepath.Join(own, "policy.rego"), []byte(p.Module), 0o644),
-			os.WriteFile(filepath.Join(own, "data.json"), data, 0o644),
-		); err != nil {
+		errs := []error{os.MkdirAll(own, 0o755), os.WriteFile(filepath.Join(own, "data.json"), data, 0o644)}
+		for file, text := range p.modules() {
+			errs = append(errs, os.WriteFile(filepath.Join(own, file), []byte(text), 0o644))
+		}
+		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 	}

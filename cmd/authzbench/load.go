@@ -84,11 +84,46 @@ func openLoop(
 	ctx context.Context, senders []sender, rate float64, duration time.Duration, pause func(time.Duration),
 ) *outcome {
 	begin := time.Now()
+	due := clock(ctx, begin, rate, duration, pause)
+	total := each(senders, func(send sender, own *outcome) {
+		for at := range due {
+			ok, err := send(ctx)
+			own.count(ok, err, time.Since(at))
+		}
+	})
+	total.elapsed = time.Since(begin)
+	return total
+}
+
+// openLoopBySecond is an openLoop whose outcomes are those of each second, by when a
+// request was due. Senders count under a lock, since a histogram for each of them and each
+// second would be a hundred megabytes.
+func openLoopBySecond(
+	ctx context.Context, senders []sender, rate float64, seconds int, pause func(time.Duration),
+) []outcome {
+	begin := time.Now()
+	due := clock(ctx, begin, rate, time.Duration(seconds)*time.Second, pause)
+	out := make([]outcome, seconds)
+	var lock sync.Mutex
+	each(senders, func(send sender, _ *outcome) {
+		for at := range due {
+			ok, err := send(ctx)
+			latency := time.Since(at)
+			lock.Lock()
+			out[at.Sub(begin)/time.Second].count(ok, err, latency)
+			lock.Unlock()
+		}
+	})
+	return out
+}
+
+// clock sends the times at which requests are due, each at that time, and closes. One
+// goroutine is the clock for all senders, so that requests are evenly spaced whatever the
+// number of senders.
+func clock(ctx context.Context, begin time.Time, rate float64, duration time.Duration, pause func(time.Duration)) <-chan time.Time {
 	requests := int(rate * duration.Seconds())
 	// All that is due fits: the clock never waits for a sender.
 	due := make(chan time.Time, requests)
-	// One goroutine is the clock for all senders, so that requests are evenly spaced
-	// whatever the number of senders.
 	go func() {
 		defer close(due)
 		for i := range requests {
@@ -102,14 +137,7 @@ func openLoop(
 			due <- at
 		}
 	}()
-	total := each(senders, func(send sender, own *outcome) {
-		for at := range due {
-			ok, err := send(ctx)
-			own.count(ok, err, time.Since(at))
-		}
-	})
-	total.elapsed = time.Since(begin)
-	return total
+	return due
 }
 
 // each runs a loop for each sender at the same time and returns all that they counted.

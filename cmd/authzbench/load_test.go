@@ -83,6 +83,22 @@ func TestOpenLoopKeepsItsRate(t *testing.T) {
 	})
 }
 
+// TestSecondsAreThoseOfDue: what was due while the server stood still counts for that second,
+// whenever it was answered.
+func TestSecondsAreThoseOfDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seconds := openLoopBySecond(t.Context(), []sender{stalling(150)}, 100, 4, time.Sleep)
+		for i, o := range seconds {
+			if o.checks() != 100 {
+				t.Errorf("%d checks in second %d; want 100", o.checks(), i)
+			}
+		}
+		if before, during := seconds[0].latency.percentile(.99), seconds[1].latency.percentile(.99); before > 2*time.Millisecond || during < 900*time.Millisecond {
+			t.Errorf("p99 is %v before the stall, and %v in its second", before, during)
+		}
+	})
+}
+
 func TestLoadsEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -38,6 +38,7 @@ func newRoot() *cobra.Command {
   run       what a check costs, by policy and server
   envoy     the same through a real Envoy: its processor time, latencies, throughput
   preview   what ACTIVE experiments add to that, and whether live traffic feels them
+  commit    what live traffic feels of a commit
   scale     how soon a commit is enforced everywhere, what large policies cost, and
             how fast the server starts
   policies  writes the policies, for servers that you start yourself
@@ -47,6 +48,6 @@ processors or more, so that servers and generator have their own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newRun(), newThroughEnvoy(), newPreview(), newScale(), newPolicies(), newServer(), newSidecars())
+	root.AddCommand(newRun(), newThroughEnvoy(), newPreview(), newCommit(), newScale(), newPolicies(), newServer(), newSidecars())
 	return root
 }

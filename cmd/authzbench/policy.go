@@ -3,6 +3,7 @@ package main
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 )
@@ -13,9 +14,12 @@ var policyFiles embed.FS
 // policySpec is a policy as every server gets it. Its JSON is also the file from which
 // the stock server reads it; what has no place in JSON is for the generator.
 type policySpec struct {
-	Name   string         `json:"name"`
-	Module string         `json:"module"`
-	Data   map[string]any `json:"data"`
+	Name   string `json:"name"`
+	Module string `json:"module"`
+	// More :: file name → text of the modules beside Module, which experiments leave as
+	// they are.
+	More map[string]string `json:"more,omitempty"`
+	Data map[string]any    `json:"data"`
 	// Candidate is what an experiment changes: a text of the module, and what stands
 	// there instead, with %d for the last digit of the experiment's number.
 	Candidate [2]string `json:"-"`
@@ -28,7 +32,7 @@ type policySpec struct {
 }
 
 // policyNames are the policies in the order of the report.
-var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "list", "areas", "tenants", "owner", "quickstart"}
+var policyNames = []string{"prefix", "rbac", "claims", "hs256", "rs256", "large", "list", "areas", "packages", "tenants", "owner", "quickstart"}
 
 // newPolicy reads a policy and makes its data. The keys are those that sign the
 // traffic: policies that verify tokens have the matching secret or public key in their
@@ -58,6 +62,8 @@ func newPolicy(name string, k *keys) (policySpec, error) {
 		p.Data["members"], p.Data["rules"] = members(), rules()
 	case "list":
 		p.Data["accounts"], p.Data["rules"] = accounts(), roleRules()
+	case "packages":
+		p.More = areaModules()
 	case "tenants":
 		p.Data["tenants"], p.Data["common"] = tenants(), []any{"catalog", "search"}
 	}
@@ -80,21 +86,23 @@ var candidates = map[string][2]string{
 	"large":      {`rule.method == http.method`, "rule.method == http.method\n\tnot endswith(http.path, \"%d\")"},
 	"list":       {`rule.resource == input.parsed_path[2]`, "rule.resource == input.parsed_path[2]\n\tnot endswith(http.path, \"%d\")"},
 	"areas":      {`"/api/v1/orders/"`, `"/api/v1/orders/00000000000%d"`},
+	"packages":   {`data.areas.area_01.within`, "data.areas.area_01.within\n\tstartswith(http.path, \"/api/v1/orders/00000000000%d\")"},
 	"tenants":    {`input.parsed_path[2] in resources`, "input.parsed_path[2] in resources\n\tnot endswith(http.path, \"%d\")"},
 	"owner":      {`http.method == "GET"`, "http.method == \"GET\"\n\tnot endswith(http.path, \"%d\")"},
 	"quickstart": {`input.parsed_path[2] != "reports"`, "input.parsed_path[2] != \"reports\"\n\tnot endswith(http.path, \"%d\")"},
 }
 
-// candidate returns the module of experiment n. Up to ten of them differ from each
+// candidate returns the policy of experiment n. Up to ten of them differ from each
 // other, since equal experiments could share one compiled policy and one evaluation. It
 // fails if the text to be changed is not in the module, so that an edit of a policy
 // cannot silently leave its experiments without a change.
-func (p policySpec) candidate(n int) (string, error) {
+func (p policySpec) candidate(n int) (policySpec, error) {
 	changed := strings.Replace(p.Module, p.Candidate[0], fmt.Sprintf(p.Candidate[1], n%10), 1)
 	if changed == p.Module {
-		return "", fmt.Errorf("the experiments of %s change nothing", p.Name)
+		return p, fmt.Errorf("the experiments of %s change nothing", p.Name)
 	}
-	return changed, nil
+	p.Module = changed
+	return p, nil
 }
 
 // resources are the third segment of every path, /api/v1/RESOURCE/NUMBER; permissions
@@ -202,6 +210,33 @@ func tenants() map[string]any {
 			needs = append(needs, roleNames[i/4%2])
 		}
 		out[fmt.Sprintf("tenant-%02d", i)] = map[string]any{"resources": names, "needs": needs}
+	}
+	return out
+}
+
+// modules :: file name → text of all modules.
+func (p policySpec) modules() map[string]string {
+	out := map[string]string{"policy.rego": p.Module}
+	maps.Copy(out, p.More)
+	return out
+}
+
+// areaModules are twelve packages of five prefixes each, one package a file. Those of the
+// traffic's resources are spread among others that never match.
+func areaModules() map[string]string {
+	out := make(map[string]string)
+	for i := range 12 {
+		first := fmt.Sprintf("/area%02d/v0/", i)
+		if i < len(resources) && i%3 != 2 {
+			first = "/api/v1/" + resources[i] + "/"
+		}
+		var others strings.Builder
+		for version := 1; version < 5; version++ {
+			fmt.Fprintf(&others, ", \"/area%02d/v%d/\"", i, version)
+		}
+		name := fmt.Sprintf("area_%02d", i)
+		out[name+".rego"] = fmt.Sprintf("package areas.%s\n\nwithin if {\n\tsome prefix in [%q%s]\n"+
+			"\tstartswith(input.attributes.request.http.path, prefix)\n}\n", name, first, &others)
 	}
 	return out
 }

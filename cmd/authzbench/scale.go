@@ -151,7 +151,7 @@ func (s *scaling) measureStarts(ctx context.Context, start *starter, p policySpe
 		}
 		took, err := n.ready(ctx)
 		if err == nil && i == 0 {
-			err = n.putPolicy(ctx, p.Module, p.Data)
+			err = n.putPolicy(ctx, p)
 		}
 		n.stop()
 		if err != nil {

@@ -62,7 +62,7 @@ func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, si
 		return r, err
 	}
 	defer control.stop()
-	if err := control.putPolicy(ctx, p.Module, p.Data); err != nil {
+	if err := control.putPolicy(ctx, p); err != nil {
 		return r, err
 	}
 	s.progress(fmt.Sprintf("starting %d sidecars", sidecars))
@@ -84,11 +84,11 @@ func (s *scaling) commitOn(ctx context.Context, start *starter, p policySpec, si
 // the commit is timed. Waiting before is what makes the commit the next change,
 // known+1; a sidecar that is still behind would count the time of the experiment too.
 func (r *commitReport) commit(ctx context.Context, control *node, c *sidecarGroup, p policySpec, i int) error {
-	module, err := p.candidate(i)
+	candidate, err := p.candidate(i)
 	if err != nil {
 		return err
 	}
-	if err := control.startExperiment(ctx, "next", module, p.Data); err != nil {
+	if err := control.startExperiment(ctx, "next", candidate); err != nil {
 		return err
 	}
 	experiment := "policies/" + benchPolicy + "/experiments/next"

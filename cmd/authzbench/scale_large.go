@@ -130,7 +130,7 @@ func (s *scaling) besideLarge(
 // again.
 func (n *node) putLarge(ctx context.Context, module, data, version int) error {
 	return n.mutate(ctx, http.MethodPatch, largePolicy+"?allowMissing=true&updateMask=rules,modules,data",
-		policyBody(largeModule(module, version), largeData(data, version)))
+		policyBody(map[string]string{"policy.rego": largeModule(module, version)}, largeData(data, version)))
 }
 
 // largeModule has as many rules as fit into size bytes. They look like those of a

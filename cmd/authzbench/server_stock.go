@@ -36,11 +36,11 @@ func newStock(ctx context.Context, file string) (*stock, error) {
 	if err := json.Unmarshal(content, &p); err != nil {
 		return nil, fmt.Errorf("reading the policy: %w", err)
 	}
-	query, err := rego.New(
-		rego.Query("data.envoy.authz.allow"),
-		rego.Module("policy.rego", p.Module),
-		rego.Store(inmem.NewFromObject(p.Data)),
-	).PrepareForEval(ctx)
+	options := []func(*rego.Rego){rego.Query("data.envoy.authz.allow"), rego.Store(inmem.NewFromObject(p.Data))}
+	for name, text := range p.modules() {
+		options = append(options, rego.Module(name, text))
+	}
+	query, err := rego.New(options...).PrepareForEval(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("compiling the policy: %w", err)
 	}

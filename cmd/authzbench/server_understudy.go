@@ -36,6 +36,13 @@ func (u understudy) takingLarge() understudy {
 	return u
 }
 
+// tellingFailures is the same server, which answers a request that it could not decide with
+// an error in place of a denial, so that it is counted.
+func (u understudy) tellingFailures() understudy {
+	u.environment = append([]string{"UNDERSTUDY_FAIL_WITH_ERROR=true"}, u.environment...)
+	return u
+}
+
 // buildUnderstudy builds the binary of the tree around this module into a folder, with
 // the flags of a release, so that what is measured is what is shipped.
 func buildUnderstudy(ctx context.Context, folder string) (string, error) {
@@ -107,23 +114,23 @@ func (u understudy) start(ctx context.Context, cpus cpuList, folder string, argu
 }
 
 // policyBody is a policy as the REST API takes it: one Rego rule with the default path.
-func policyBody(module string, data map[string]any) map[string]any {
+func policyBody(modules map[string]string, data map[string]any) map[string]any {
 	return map[string]any{
-		"rules": []any{map[string]any{"rego": map[string]any{}}}, "modules": map[string]any{"policy.rego": module}, "data": data,
+		"rules": []any{map[string]any{"rego": map[string]any{}}}, "modules": modules, "data": data,
 	}
 }
 
 // putPolicy makes or replaces the policy of all requests, and returns when it is
 // enforced.
-func (n *node) putPolicy(ctx context.Context, module string, data map[string]any) error {
+func (n *node) putPolicy(ctx context.Context, p policySpec) error {
 	const mutation = "policies/" + benchPolicy + "?allowMissing=true&updateMask=rules,modules,data"
-	return n.mutate(ctx, http.MethodPatch, mutation, policyBody(module, data))
+	return n.mutate(ctx, http.MethodPatch, mutation, policyBody(p.modules(), p.Data))
 }
 
 // startExperiment makes an experiment and begins its preview (AIP-236): from then on it
 // is ACTIVE, and decides in shadow what the live policy decides.
-func (n *node) startExperiment(ctx context.Context, id, module string, data map[string]any) error {
-	policy := policyBody(module, data)
+func (n *node) startExperiment(ctx context.Context, id string, p policySpec) error {
+	policy := policyBody(p.modules(), p.Data)
 	policy["name"] = benchLocation + "/policies/" + benchPolicy
 	experiments := "policies/" + benchPolicy + "/experiments"
 	if err := n.mutate(ctx, http.MethodPost, experiments+"?policyExperimentId="+id, map[string]any{"policy": policy}); err != nil {
@@ -135,11 +142,11 @@ func (n *node) startExperiment(ctx context.Context, id, module string, data map[
 // startExperiments makes and starts a number of them, each with one rule changed.
 func (n *node) startExperiments(ctx context.Context, p policySpec, count int) error {
 	for i := range count {
-		module, err := p.candidate(i + 1)
+		candidate, err := p.candidate(i + 1)
 		if err != nil {
 			return err
 		}
-		if err := n.startExperiment(ctx, fmt.Sprintf("e%02d", i+1), module, p.Data); err != nil {
+		if err := n.startExperiment(ctx, fmt.Sprintf("e%02d", i+1), candidate); err != nil {
 			return fmt.Errorf("starting experiment %d: %w", i+1, err)
 		}
 	}

@@ -176,7 +176,7 @@ func (s *starter) startUnderstudy(ctx context.Context, f *fleet, u understudy, p
 	if err != nil {
 		return nil, err
 	}
-	if err := n.putPolicy(ctx, p.Module, p.Data); err != nil {
+	if err := n.putPolicy(ctx, p); err != nil {
 		n.stop()
 		return nil, fmt.Errorf("giving %s the policy %s: %w", u.name, p.Name, err)
 	}

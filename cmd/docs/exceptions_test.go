@@ -34,7 +34,7 @@ var notRun = []exception{
 	{like("make test-clients$"), "needs Python and Node", hasTarget},
 	{like("make bench$"), "takes minutes", hasTarget},
 	{like(`\.ci/run`), "runs this test", isExecutable},
-	{like(`(ENVOY=\S+ )?bin/authzbench (run|envoy|preview|scale)`), "takes minutes", hasFlags},
+	{like(`(ENVOY=\S+ )?bin/authzbench (run|envoy|preview|commit|scale)`), "takes minutes", hasFlags},
 	{like("go -C cmd/authzbench build"), "compiles all anew in a copy of the repository", buildsFromHere},
 	{like("(taskset -c 0 )?opa run"), "needs opa-envoy-plugin, which is not ours to install", namesFiles},
 	{like("helm upgrade"), "needs a cluster; deploy/check reads the file with Istio's own types", namesFiles},

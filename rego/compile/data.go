@@ -4,15 +4,17 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// NewStore returns an immutable store: nothing here ever writes to it. The data is
-// converted to OPA's values once, on writing it (OptReturnASTValuesOnRead), so that
+// NewStore returns an immutable store: nothing here ever writes to it. The data, in the types
+// of encoding/json or *structpb.Value, is converted to OPA's values once, on writing it (OptReturnASTValuesOnRead), so that
 // evaluations read it without a conversion; it is not copied through JSON first.
 //
 // Equal parts of the data are one value in memory: OPA takes 350 bytes for an object of three
@@ -22,8 +24,8 @@ func NewStore(data map[string]any) storage.Store {
 	s := newSharing()
 	shared := make(map[string]any, len(data))
 	for name, value := range data {
-		if t, ok := s.term(value); ok {
-			value = t.Value
+		if t, ok := s.of(value); ok {
+			value = t.term.Value
 		}
 		shared[name] = value
 	}
@@ -32,83 +34,117 @@ func NewStore(data map[string]any) storage.Store {
 
 // sharing makes terms of which no two are equal.
 type sharing struct {
-	scalars map[any]*ast.Term
+	scalars map[any]shared
 	// composites :: the numbers of what is in an array or object, behind its kind → the term.
-	composites map[string]*ast.Term
-	// numbers :: term → its number.
-	numbers map[*ast.Term]uint64
+	composites map[string]shared
+}
+
+// shared is a term with its number, which no other has.
+type shared struct {
+	term   *ast.Term
+	number uint64
 }
 
 func newSharing() *sharing {
-	return &sharing{scalars: make(map[any]*ast.Term), composites: make(map[string]*ast.Term), numbers: make(map[*ast.Term]uint64)}
+	return &sharing{scalars: make(map[any]shared), composites: make(map[string]shared)}
 }
 
-// term returns the one term of a value. ok is false for a value that is none of JSON, or a
+// of returns the one term of a value. ok is false for a value that is none of JSON, or a
 // number that OPA cannot read: that is left to the store.
-func (s *sharing) term(value any) (_ *ast.Term, ok bool) {
+func (s *sharing) of(value any) (_ shared, ok bool) {
 	switch v := value.(type) {
+	case *structpb.Value:
+		return s.message(v)
 	case map[string]any:
-		return s.object(v)
+		return object(s, v)
 	case []any:
-		return s.array(v)
+		return array(s, v)
 	case nil, bool, string, json.Number, float64:
 		return s.scalar(v)
 	default:
-		return nil, false
+		return shared{}, false
 	}
 }
 
-func (s *sharing) scalar(value any) (*ast.Term, bool) {
+// message is of, for a value as the API has it, with no maps in between.
+func (s *sharing) message(value *structpb.Value) (shared, bool) {
+	switch v := value.GetKind().(type) {
+	case *structpb.Value_StructValue:
+		return object(s, v.StructValue.GetFields())
+	case *structpb.Value_ListValue:
+		return array(s, v.ListValue.GetValues())
+	case *structpb.Value_NumberValue:
+		return s.scalar(Number(v.NumberValue))
+	}
+	return s.scalar(value.AsInterface())
+}
+
+func (s *sharing) scalar(value any) (shared, bool) {
 	t, known := s.scalars[value]
 	if known {
 		return t, true
 	}
 	v, err := ast.InterfaceToValue(value)
 	if err != nil {
-		return nil, false
+		return shared{}, false
 	}
-	t = s.numbered(ast.NewTerm(v))
+	t = s.add(v)
 	s.scalars[value] = t
 	return t, true
 }
 
-func (s *sharing) array(values []any) (*ast.Term, bool) {
+func array[V any](s *sharing, values []V) (shared, bool) {
 	elements, key := make([]*ast.Term, len(values)), []byte{'['}
 	for i, value := range values {
-		t, ok := s.term(value)
+		t, ok := s.of(value)
 		if !ok {
-			return nil, false
+			return shared{}, false
 		}
-		elements[i], key = t, binary.AppendUvarint(key, s.numbers[t])
+		elements[i], key = t.term, binary.AppendUvarint(key, t.number)
 	}
 	return s.composite(key, func() ast.Value { return ast.NewArray(elements...) }), true
 }
 
-func (s *sharing) object(values map[string]any) (*ast.Term, bool) {
-	pairs, key := make([][2]*ast.Term, 0, len(values)), []byte{'{'}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+func object[V any](s *sharing, values map[string]V) (shared, bool) {
+	names := slices.AppendSeq(make([]string, 0, len(values)), maps.Keys(values))
+	slices.Sort(names)
+	pairs, key := make([][2]*ast.Term, len(names)), []byte{'{'}
+	for i, name := range names {
 		k, _ := s.scalar(name)
-		v, ok := s.term(values[name])
+		v, ok := s.of(values[name])
 		if !ok {
-			return nil, false
+			return shared{}, false
 		}
-		pairs = append(pairs, [2]*ast.Term{k, v})
-		key = binary.AppendUvarint(binary.AppendUvarint(key, s.numbers[k]), s.numbers[v])
+		pairs[i] = [2]*ast.Term{k.term, v.term}
+		key = binary.AppendUvarint(binary.AppendUvarint(key, k.number), v.number)
 	}
 	return s.composite(key, func() ast.Value { return ast.NewObject(pairs...) }), true
 }
 
 // composite returns the term of an array or an object, which is made if it is the first one.
-func (s *sharing) composite(key []byte, make func() ast.Value) *ast.Term {
+func (s *sharing) composite(key []byte, make func() ast.Value) shared {
 	t, known := s.composites[string(key)]
 	if !known {
-		t = s.numbered(ast.NewTerm(make()))
+		t = s.add(make())
 		s.composites[string(key)] = t
 	}
 	return t
 }
 
-func (s *sharing) numbered(t *ast.Term) *ast.Term {
-	s.numbers[t] = uint64(len(s.numbers))
-	return t
+// add numbers a value that is not there yet.
+func (s *sharing) add(v ast.Value) shared {
+	return shared{ast.NewTerm(v), uint64(len(s.scalars) + len(s.composites))}
+}
+
+// Number returns a json.Number: as JSON writes it. For what JSON has no number for, it is
+// the text that protojson has.
+func Number(number float64) any {
+	if math.IsNaN(number) || math.IsInf(number, 0) {
+		return structpb.NewNumberValue(number).AsInterface()
+	}
+	text, err := json.Marshal(number)
+	if err != nil {
+		return number
+	}
+	return json.Number(text)
 }
