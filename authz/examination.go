@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	adminpb "understudy/admin/v1"
@@ -26,8 +27,9 @@ func sourceOf(p *adminpb.Policy) coverage.Source {
 }
 
 // Cover evaluates the Rego rules of the chain, up to the first that denies, and has a tracer
-// watch. Rules of other kinds are taken to pass. Like [Policy.Trace], it is for work off the
-// request path; reading and the error are as there.
+// watch. Rules of other kinds are taken to pass, and one that fails denies. Like [Policy.Trace],
+// it is for work off the request path; reading is as there. The error is that of reading the
+// request, or of ctx.
 func (p *Policy) Cover(ctx context.Context, reading *Reading, r *Request, tracer *coverage.Tracer) error {
 	input, err := r.inputFor(reading, p.required)
 	if err != nil {
@@ -39,6 +41,9 @@ func (p *Policy) Cover(ctx context.Context, reading *Reading, r *Request, tracer
 			continue
 		}
 		result, err := p.program.Cover(ctx, f.path, input, r.Time, tracer)
+		if failure := (*rego.EvalError)(nil); errors.As(err, &failure) {
+			return nil // it would fail again, and is a denial
+		}
 		if err != nil {
 			return err
 		}

@@ -38,6 +38,7 @@ func (p *Program) Cover(ctx context.Context, path string, input Input, now time.
 		return Result{}, nil
 	}
 	found, err := p.watch(ctx, path, q.body, input, now, tracer)
+	tracer.End(err != nil)
 	if err != nil {
 		return Result{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/rego"
 )
@@ -43,6 +44,27 @@ func TestLeavesNameWhatWasLearned(t *testing.T) {
 	}
 	if len(leaves) < 10 {
 		t.Errorf("there are only %d leaves", len(leaves))
+	}
+}
+
+// TestAPolicyThatAsksNothingHasALeaf, as one that allows everything: all of its requests are alike.
+func TestAPolicyThatAsksNothingHasALeaf(t *testing.T) {
+	compiled, err := authz.Compile(t.Context(), &adminpb.Policy{
+		Rules:   []*adminpb.PolicyRule{{Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
+		Modules: map[string]string{"allow.rego": "package envoy.authz\nallow := true"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPolicy(compiled)
+	if err := p.SetSize(100); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(9, 10))
+	made := p.Evaluate(t.Context(), someRequest(r), authz.Conditions{}).Leaf()
+	d, outcome := p.Find(t.Context(), someRequest(r))
+	if made == (authz.Leaf{}) || outcome != Hit || d.Leaf() != made {
+		t.Errorf("one request has the leaf %x, another %x, which was found: %v; want one leaf, which is not zero", made, d.Leaf(), outcome)
 	}
 }
 

@@ -35,8 +35,9 @@ type tree struct {
 // requests that are decided alike, for the same reasons.
 type id = rego.Answer
 
-// root is the node at which look-ups begin.
-var root id
+// root is the node at which look-ups begin. It is the leaf of all requests if nothing is asked of them, and so
+// not zero, which says that a leaf is not known.
+var root = id{1}
 
 // stretch is what follows at a node: the questions that have had one answer so far, and then one that has had
 // several, or the decision.

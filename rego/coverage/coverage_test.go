@@ -3,6 +3,7 @@ package coverage_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,7 +94,6 @@ func cover(t *testing.T, side coverage.Side, source coverage.Source, targets []c
 		if err != nil {
 			t.Fatal(err)
 		}
-		tracer.Seen()
 		if want, err := p.Interpret(t.Context(), path, in, now); err != nil || !cmp.Equal(got.Value, want.Value) {
 			t.Errorf("with coverage the value of %v is %v, without %v, %v", input, got.Value, want.Value, err)
 		}
@@ -106,6 +106,78 @@ func cover(t *testing.T, side coverage.Side, source coverage.Source, targets []c
 		out = append(out, fmt.Sprintf("%s %s:%d %s %s", side, targets[i].File, targets[i].Line, targets[i].Name, what))
 	}
 	return out
+}
+
+// TestRulesOfAChain has one tracer watch two paths of a request, whose evaluations have
+// nothing to do with one another: what is true on the second is no rule of the first.
+func TestRulesOfAChain(t *testing.T) {
+	modules := map[string]string{"b.rego": `package b
+allow if not refused
+refused if { input.x; input.x == "fine" }
+`}
+	live := coverage.Source{Modules: maps.Clone(modules), Paths: []string{"a/allow", "b/allow"}}
+	modules["a.rego"] = `package a
+allow if not blocked
+blocked if { input.x; input.x == "blocked" }
+`
+	source := coverage.Source{Modules: modules, Paths: live.Paths}
+	changes, err := coverage.Diff(t.Context(), live, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := rego.Compile(t.Context(), rego.Source{Modules: source.Modules, Paths: source.Paths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := rego.NewInput(document(t, `{"x": "fine"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracer := coverage.NewTracer(changes.Candidate)
+	for _, path := range source.Paths {
+		if _, err := p.Cover(t.Context(), path, in, time.Unix(1_700_000_000, 0), tracer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]coverage.Seen{"data.a.allow": coverage.True, "data.a.blocked": coverage.False}
+	got := map[string]coverage.Seen{}
+	for i, seen := range tracer.Seen() {
+		got[changes.Candidate[i].Name] = seen
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("another coverage than is wanted (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnEvaluationThatFails has rules that were true, one that was not, and one that the
+// failure keeps from an end, which is neither.
+func TestAnEvaluationThatFails(t *testing.T) {
+	source := coverage.Source{Modules: map[string]string{"a.rego": `package envoy.authz
+allow if { not other; conflict == 3 }
+other if { input.x; input.x == "other" }
+conflict := 1 if input.x
+conflict := 2 if input.x == "both"
+`}, Paths: []string{path}}
+	changes, err := coverage.Diff(t.Context(), coverage.Source{}, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := rego.Compile(t.Context(), rego.Source{Modules: source.Modules, Paths: source.Paths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := rego.NewInput(document(t, `{"x": "both"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracer := coverage.NewTracer(changes.Candidate)
+	if _, err := p.Cover(t.Context(), path, in, time.Unix(1_700_000_000, 0), tracer); err == nil {
+		t.Fatal("two values for one rule are no failure")
+	}
+	want := []coverage.Seen{0, coverage.False, coverage.True, coverage.True}
+	if diff := cmp.Diff(want, tracer.Seen()); diff != "" {
+		t.Errorf("another coverage than is wanted (-want +got):\n%s", diff)
+	}
 }
 
 // TestBounds has a change of many rules, and of much data.

@@ -17,6 +17,10 @@ type Tracer struct {
 	// known :: rule → index of the target; -1 if it is none.
 	known  map[*ast.Rule]int
 	frames map[uint64]*frame
+	// within :: query → the query that it was begun in; of the first one, 0, itself. last is the
+	// query of the last event.
+	within map[uint64]uint64
+	last   uint64
 	seen   []Seen
 }
 
@@ -38,7 +42,7 @@ type frame struct {
 func NewTracer(targets []Target) *Tracer {
 	t := &Tracer{
 		targets: targets, at: make(map[place]int, len(targets)), known: make(map[*ast.Rule]int),
-		frames: make(map[uint64]*frame), seen: make([]Seen, len(targets)),
+		frames: make(map[uint64]*frame), within: make(map[uint64]uint64), seen: make([]Seen, len(targets)),
 	}
 	for i, target := range targets {
 		t.at[place{target.File, target.Line, target.Column}] = i
@@ -54,6 +58,9 @@ func (*Tracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
 // TraceEvent implements topdown.QueryTracer.
 func (t *Tracer) TraceEvent(e topdown.Event) {
+	if e.QueryID != t.last {
+		t.within[e.QueryID], t.last = e.ParentID, e.QueryID
+	}
 	switch e.Op {
 	case topdown.EnterOp:
 		if rule, ok := e.Node.(*ast.Rule); ok && len(t.frames) < maxFrames {
@@ -93,16 +100,37 @@ func (t *Tracer) target(rule *ast.Rule) int {
 	return i
 }
 
-// Seen ends an evaluation, and returns what happened to each target since the tracer began.
-func (t *Tracer) Seen() []Seen {
+// End ends an evaluation, that of one path. Of one that failed nobody knows whether the rules
+// that it was in the midst of would have been true.
+func (t *Tracer) End(failed bool) {
+	if failed {
+		t.forgetUnfinished()
+	}
 	for _, f := range t.frames {
 		if !f.held && t.targets[f.target].decisive(f.last) {
 			t.seen[f.target] |= False
 		}
 	}
+	// The next evaluation counts its queries from 0 again.
 	clear(t.frames)
-	return t.seen
+	clear(t.within)
+	t.last = 0
 }
+
+// forgetUnfinished forgets the rule of the last event, and those that asked for it.
+func (t *Tracer) forgetUnfinished() {
+	for id := t.last; ; {
+		delete(t.frames, id)
+		outer := t.within[id]
+		if outer == id { // the first query is in none
+			return
+		}
+		id = outer
+	}
+}
+
+// Seen returns what happened to each target in the evaluations that have ended.
+func (t *Tracer) Seen() []Seen { return t.seen }
 
 // decisive reports whether a failure at an expression counts. Nil is one before all.
 func (t Target) decisive(e *ast.Expr) bool {

@@ -54,6 +54,31 @@ func TestCoverageOfAnotherProcess(t *testing.T) {
 	}
 }
 
+// TestCoverageOfAFailure has a policy whose own rules contradict each other: that is its decision,
+// another attempt would end alike, and what was true is told.
+func TestCoverageOfAFailure(t *testing.T) {
+	s, _, _ := start(t)
+	before, after := policy(`input.x`), policy(`input.x`)
+	after.Modules["q.rego"] = "package envoy.authz\nallow := {\"allowed\": false} if input.x == \"both\"\n"
+	changes, err := authz.Changes(t.Context(), before, after)
+	if err != nil || len(changes.Candidate) != 1 {
+		t.Fatalf("got %+v, %v; want one rule", changes, err)
+	}
+	c := ready(t, s.NewCandidate(after, supervisor.Options{Name: "failing", Keeps: true}))
+	type outcome struct {
+		seen []coverage.Seen
+		err  error
+	}
+	covered := make(chan outcome, 1)
+	err = c.Cover(supervisor.Targets(changes.Candidate), aboutX("both", time.Minute), func(seen []coverage.Seen, err error) { covered <- outcome{seen, err} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-covered; got.err != nil || !slices.Equal(got.seen, []coverage.Seen{coverage.True}) {
+		t.Errorf("got %+v; want that the rule was true", got)
+	}
+}
+
 // TestCoverageEndsInTime has an evaluation that takes too long.
 func TestCoverageEndsInTime(t *testing.T) {
 	s, _, _ := start(t)
