@@ -21,7 +21,7 @@ const (
 // after all of its texts were added.
 type Vocabulary struct {
 	mu sync.RWMutex
-	// paths :: path as a text → the value that stands there.
+	// paths :: what the keys of a path are written as → the value that stands there.
 	paths map[string]*derivation
 	// derivations are those by functions.
 	derivations map[derivationKey]*derivation
@@ -85,7 +85,11 @@ func known[K comparable, V any](v *Vocabulary, all map[K]V, key K, made func() (
 
 // path returns the derivation of a path; nil if there is no room for it.
 func (v *Vocabulary) path(keys []*ast.Term) *derivation {
-	return known(v, v.paths, ast.Ref(keys).String(), func() (*derivation, bool) {
+	var text []byte // that of a reference would be one for input and input[""], and for input[1] and input["1"]
+	for _, k := range keys {
+		text = appendTerm(text, k)
+	}
+	return known(v, v.paths, string(text), func() (*derivation, bool) {
 		return v.add(&derivation{path: &Path{Keys: keys}})
 	})
 }

@@ -14,9 +14,11 @@ type bodyPart struct{}
 func (bodyPart) seal(c *Check, b []byte) []byte {
 	sent := c.sent()
 	b = appendText(appendText(appendText(b, sent.Partial), sent.ContentType), sent.ContentLength)
+	hasLength := byte(0) // one byte either way, or what follows could be read as it
 	if sent.HasLength {
-		b = append(b, 1)
+		hasLength = 1
 	}
+	b = append(b, hasLength)
 	b = appendText(appendText(b, sent.Text), sent.Bytes)
 	if strings.Contains(strings.ToLower(sent.ContentType), "application/grpc") {
 		// It names the message that the body is.

@@ -96,6 +96,18 @@ func (p *sealPairs) add(t *testing.T, r *rand.Rand, wires [][]byte) {
 	}
 }
 
+// TestASealSaysWhetherThereIsALength has two requests of which one has an empty content-length, and the other none
+// but a body in both of its fields, so that the other bytes of their seals are the same.
+func TestASealSaysWhetherThereIsALength(t *testing.T) {
+	form := field{httpMessage, header("content-type", "application/x-www-form-urlencoded")}
+	r := rand.New(rand.NewPCG(1, 14))
+	pairs := sealPairs{}
+	pairs.add(t, r, [][]byte{
+		scene{form, {httpMessage, header("content-length", "")}, {httpMessage, in(11, "\x02\x02")}}.wire(r),
+		scene{form, {httpMessage, in(11, "\x02") + in(12, "\x02\x00")}}.wire(r),
+	})
+}
+
 // textAt returns what stands at a path as text, or why nothing can.
 func textAt(t *testing.T, parts rego.Request, path *rego.Path) string {
 	t.Helper()
