@@ -14,6 +14,8 @@ const (
 	// times as long as one took the next has to wait then.
 	minCoverPause = 2 * time.Millisecond
 	coverShare    = 4
+	// maxCoverPause bounds that: what took long may have waited for a process that stood still.
+	maxCoverPause = time.Second
 	// maxDoublings bounds how often the pause is doubled, once for each failure in a row.
 	maxDoublings = 8
 	// maxTries is how often a request is evaluated that fails to be.
@@ -31,7 +33,7 @@ func pauseAfter(took time.Duration, idle bool) time.Duration {
 	if idle {
 		return 0
 	}
-	return max(minCoverPause, coverShare*took)
+	return min(max(minCoverPause, coverShare*took), maxCoverPause)
 }
 
 // leaveAll ends a pair that another one follows, and returns what waits in it.
