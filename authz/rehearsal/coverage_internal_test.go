@@ -378,3 +378,17 @@ func TestANewPairTakesWhatWaits(t *testing.T) {
 		t.Errorf("%d bytes are held, want none", n)
 	}
 }
+
+// TestCoveragePauses: a process that stood still for long is not left alone for long.
+func TestCoveragePauses(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: minCoverPause, 10 * time.Millisecond: 40 * time.Millisecond, 6 * time.Second: maxCoverPause,
+	} {
+		if got := pauseAfter(took, false); got != want {
+			t.Errorf("after %v it waits for %v, want %v", took, got, want)
+		}
+		if got := pauseAfter(took, true); got != 0 {
+			t.Errorf("an idle process waits for %v after %v", got, took)
+		}
+	}
+}
