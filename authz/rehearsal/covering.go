@@ -106,7 +106,11 @@ func (s *Shadow) beginCoverage(live *Version, e *Experiment) {
 // compareForCoverage asks what the change is.
 func (s *Shadow) compareForCoverage(live *Version, e *Experiment) {
 	p := &e.coverage
+	if !s.enter() {
+		return
+	}
 	err := e.Candidate.remote.Changes(live.Source, e.Candidate.source, func(changes coverage.Changes, err error) {
+		defer s.underWay.Done() // what waits has begun by then
 		e.Candidate.examined(err)
 		if err != nil {
 			p.mu.Lock()
@@ -121,6 +125,7 @@ func (s *Shadow) compareForCoverage(live *Version, e *Experiment) {
 	})
 	if err != nil { // there is no room
 		s.compareAgain(live, e, err)
+		s.underWay.Done()
 	}
 }
 
