@@ -2,7 +2,6 @@ package rehearsal
 
 import (
 	"testing"
-	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
@@ -27,25 +26,11 @@ func field(name, is string) *adminpb.Policy {
 // compareAll compares requests, each of them twice, by what crosses.
 func (r *rehearsed) compareAll(t *testing.T, all ...sent) {
 	t.Helper()
-	r.learn(t)
 	for _, s := range append(all, all...) {
 		c := r.comparing(t, newCrossing(t, r.shadow.config.Process, r.experiment.Candidate.source).read(t, s.wire(t)))
 		r.shadow.one(&c.job, r.experiment)
 		r.shadow.underWay.Wait()
 		r.settle(t)
-	}
-}
-
-// learn waits until it is known what the change is, without a request: nothing begins by itself after that.
-func (r *rehearsed) learn(t *testing.T) {
-	t.Helper()
-	if r.experiment.coverage.begun.CompareAndSwap(false, true) {
-		r.shadow.beginCoverage(r.live, r.experiment)
-	}
-	for deadline := time.Now().Add(time.Minute); !r.experiment.Coverage().Known; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is not known what the change is")
-		}
 	}
 }
 

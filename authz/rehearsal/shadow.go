@@ -102,8 +102,8 @@ type Experiment struct {
 func NewExperiment(v Version, c *Candidate) *Experiment { return &Experiment{Version: v, Candidate: c} }
 
 // Shadow decides requests by experiments, off the request path, and records how that
-// compares with the live decisions. The rehearsal process evaluates; here decisions are
-// found that are known, and compared. What does not fit is dropped and counted; nothing of
+// compares with the live decisions. The rehearsal process decides; here decisions are
+// compared. What does not fit is dropped and counted; nothing of
 // it reaches the request. It is safe for concurrent use.
 type Shadow struct {
 	config  Config
