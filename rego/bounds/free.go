@@ -26,10 +26,6 @@ var free = setOf(
 	"print", "internal.print", "trace", "internal.test_case", "rego.metadata.chain", "rego.metadata.rule",
 )
 
-// Free reports whether a built-in of OPA, by its name, has no bound: a call of it does not
-// end an evaluation.
-func Free(name string) bool { return free[name] }
-
 func setOf(names ...string) map[string]bool {
 	out := make(map[string]bool, len(names))
 	for _, name := range names {
