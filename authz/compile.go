@@ -111,6 +111,8 @@ func compile(ctx context.Context, p *adminpb.Policy) (*Policy, error) {
 			policy.required = append(policy.required, place)
 		}
 	}
+	policy.readsBody = len(policy.required) > 0 ||
+		policy.MayRead("attributes", "request", "http", "body") || policy.MayRead("attributes", "request", "http", "rawBody")
 	return policy, nil
 }
 

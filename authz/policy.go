@@ -17,6 +17,8 @@ type Policy struct {
 	rules []rule
 	// required are the places of what is read of the body, as far as a rule may read them.
 	required []string
+	// readsBody is what MayReadBody says, which is asked for each request that is examined.
+	readsBody bool
 	// deterministic says that the chain always decides alike about the same request.
 	deterministic bool
 	// distrusted is set when a decision was not the one that the whole input gives: no
@@ -157,10 +159,7 @@ func (p *Policy) MayRead(place ...string) bool {
 
 // MayReadBody reports whether the chain may read the body of an HTTP request: as it was sent, or what is
 // read of it.
-func (p *Policy) MayReadBody() bool {
-	return p.MayRead(parsedBody) || p.MayRead(truncatedBody) ||
-		p.MayRead("attributes", "request", "http", "body") || p.MayRead("attributes", "request", "http", "rawBody")
-}
+func (p *Policy) MayReadBody() bool { return !p.NoOp() && p.readsBody }
 
 // Services is the number of rules that ask an external service.
 func (p *Policy) Services() int {

@@ -25,6 +25,9 @@ func reachOf(compiler *ast.Compiler, ref ast.Ref) *reach {
 	r := &reach{compiler: compiler, seen: make(map[*ast.Rule]bool)}
 	r.ref(ref)
 	r.seen = nil
+	// A list of rules names the same few paths, over and over.
+	slices.SortFunc(r.inputs, slices.Compare)
+	r.inputs = slices.CompactFunc(r.inputs, slices.Equal)
 	return r
 }
 
