@@ -81,7 +81,7 @@ func TestActivations(t *testing.T) {
 	onEachStore(t, "p-activations", func(l *library) {
 		ctx := l.Context()
 		first := l.live(l.policy)
-		l.publish("e1", &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 7, NewlyDenied: 2}})
+		l.publish("e1", &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 7, NewlyDenied: 2}})
 		l.commitAs("token:ann", "e1")
 		committed := l.live(l.policy)
 		if diff := cmp.Diff([]string{"commit by token:ann of e1"}, how(committed)); diff != "" {

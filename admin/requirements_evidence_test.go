@@ -89,7 +89,7 @@ func (r *row) experimentAt(name string) *adminpb.PolicyExperiment {
 
 // requests is evidence of so many requests that are decided alike.
 func requests(n int64) *evidencepb.Evidence {
-	return &evidencepb.Evidence{Pairs: []*evidencepb.Pair{{Counts: &evidencepb.Counts{Unchanged: n}}}}
+	return &evidencepb.Evidence{Pairs: []*evidencepb.Pair{{Counts: &evidencepb.Counts{BothAllow: n}}}}
 }
 
 // hookedStore calls a function before each read of evidence: when the experiment and its
@@ -282,7 +282,7 @@ func keptReportIsBounded(r *row) {
 			g.Examples = append(g.Examples, &evidencepb.Example{Path: pattern + strings.Repeat("/x", 120) + fmt.Sprint(n)})
 		}
 		e.Pairs[0].Groups = append(e.Pairs[0].Groups, g)
-		e.Pairs[0].Counts.ResponseChanged++
+		e.Pairs[0].Counts.AllowedChanged++
 	}
 	r.publish("n1", e)
 	r.do("GET $EXP\nE = .etag\nGET $EXP/report\ncount .differences 196\ncount .differences[0].examples 3\n" +

@@ -111,13 +111,14 @@ func pairs(e *evidencepb.Evidence) []*evidencepb.Pair {
 
 // countsOf turns counts as they are kept into those of a report.
 func countsOf(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
-	return &adminpb.Report_ReportCounts{
-		RequestCount: c.GetUnchanged() + c.GetNewlyDenied() + c.GetNewlyAllowed() + c.GetResponseChanged() +
-			c.GetFailed() + c.GetLiveFailed(),
-		UnchangedCount: c.GetUnchanged(), NewlyDeniedCount: c.GetNewlyDenied(), NewlyAllowedCount: c.GetNewlyAllowed(),
-		ResponseChangedCount: c.GetResponseChanged(), FailedCount: c.GetFailed(), LiveFailedCount: c.GetLiveFailed(),
-		DroppedCount: c.GetDropped(),
+	out := &adminpb.Report_ReportCounts{
+		UnchangedCount: c.GetBothAllow() + c.GetBothDeny(), NewlyDeniedCount: c.GetNewlyDenied(), NewlyAllowedCount: c.GetNewlyAllowed(),
+		ResponseChangedCount: c.GetAllowedChanged() + c.GetDeniedChanged(), FailedCount: c.GetAllowedFailed() + c.GetDeniedFailed(),
+		LiveFailedCount: c.GetLiveFailed(), DroppedCount: c.GetDropped(),
 	}
+	out.RequestCount = out.UnchangedCount + out.NewlyDeniedCount + out.NewlyAllowedCount + out.ResponseChangedCount +
+		out.FailedCount + out.LiveFailedCount
+	return out
 }
 
 // allCounts sums up all pairs.

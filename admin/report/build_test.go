@@ -32,7 +32,7 @@ func evidence() *evidencepb.Evidence {
 	return &evidencepb.Evidence{
 		ExperimentEtag: "e", PublishTime: at(100), PublishInterval: durationpb.New(4 * time.Second),
 		Pairs: []*evidencepb.Pair{{
-			PolicyEtag: "p2", Counts: &evidencepb.Counts{Unchanged: 90, NewlyDenied: 7, ResponseChanged: 2, Failed: 1, LiveFailed: 1, Dropped: 5},
+			PolicyEtag: "p2", Counts: &evidencepb.Counts{BothAllow: 90, NewlyDenied: 7, AllowedChanged: 2, AllowedFailed: 1, LiveFailed: 1, Dropped: 5},
 			Drops: map[string]int64{"queue_full": 1, "unavailable": 4}, FirstTime: at(50), LastTime: at(99),
 			Active:    []*evidencepb.Span{{Begin: 50_000, End: 70_000}, {Begin: 60_000, End: 80_000}, {Begin: 90_000, End: 100_000}},
 			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Count: 40}, {Method: "GET", Pattern: "/b", Count: 1}},
@@ -59,10 +59,10 @@ func evidence() *evidencepb.Evidence {
 			},
 			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}}, ChangedData: []string{"data.roles"}, MoreRules: 2,
 		}, {
-			PolicyEtag: "p1", Counts: &evidencepb.Counts{Unchanged: 1000, NewlyAllowed: 1}, Active: []*evidencepb.Span{{Begin: 20_000, End: 55_000}},
+			PolicyEtag: "p1", Counts: &evidencepb.Counts{BothAllow: 1000, NewlyAllowed: 1}, Active: []*evidencepb.Span{{Begin: 20_000, End: 55_000}},
 		}},
-		Earlier: &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 5}, Active: []*evidencepb.Span{{Begin: 1_000, End: 2_000}}},
-		Points:  []*evidencepb.Point{{Start: 120, Counts: &evidencepb.Counts{Unchanged: 3}}, {Start: 60, Counts: &evidencepb.Counts{Failed: 1}}},
+		Earlier: &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 5}, Active: []*evidencepb.Span{{Begin: 1_000, End: 2_000}}},
+		Points:  []*evidencepb.Point{{Start: 120, Counts: &evidencepb.Counts{BothAllow: 3}}, {Start: 60, Counts: &evidencepb.Counts{AllowedFailed: 1}}},
 	}
 }
 

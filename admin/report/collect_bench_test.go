@@ -15,7 +15,7 @@ import (
 func BenchmarkCollect(b *testing.B) {
 	var published []report.Published
 	for node := range 1000 {
-		pair := &evidencepb.Pair{PolicyEtag: "live", Counts: &evidencepb.Counts{Unchanged: 1000}}
+		pair := &evidencepb.Pair{PolicyEtag: "live", Counts: &evidencepb.Counts{BothAllow: 1000}}
 		e := &evidencepb.Evidence{Uid: "uid", ExperimentEtag: "etag", Pairs: []*evidencepb.Pair{pair}}
 		for i := range 200 {
 			n := (i + node) % 200

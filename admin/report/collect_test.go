@@ -18,7 +18,7 @@ func record(t *testing.T, change func(*evidencepb.Evidence)) []byte {
 	t.Helper()
 	e := &evidencepb.Evidence{
 		ExperimentEtag: "e", PublishTime: at(10), PublishInterval: durationpb.New(4 * time.Second),
-		Pairs: []*evidencepb.Pair{{PolicyEtag: "p2", Counts: &evidencepb.Counts{Unchanged: 10}}},
+		Pairs: []*evidencepb.Pair{{PolicyEtag: "p2", Counts: &evidencepb.Counts{BothAllow: 10}}},
 	}
 	if change != nil {
 		change(e)

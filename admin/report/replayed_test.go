@@ -17,14 +17,14 @@ import (
 // same, and requirements that the replayed requests alone would meet are not met.
 func TestReplayedIsNoEvidence(t *testing.T) {
 	replayed := proto.CloneOf(evidence().Pairs[0])
-	replayed.Counts = &evidencepb.Counts{Unchanged: 99_000, NewlyDenied: 900, Dropped: 1}
+	replayed.Counts = &evidencepb.Counts{BothAllow: 99_000, NewlyDenied: 900, Dropped: 1}
 	replayed.Drops = map[string]int64{"queue_bytes": 1}
 	for i := range 60 {
 		replayed.Groups = append(replayed.Groups, &evidencepb.Group{
 			Kind: int32(adminpb.Report_FAILED), Method: "GET", Pattern: "/x", Rule: fmt.Sprint(i), Count: 1,
 		})
 	}
-	earlier := &evidencepb.Pair{PolicyEtag: "p1", Counts: &evidencepb.Counts{Unchanged: 5}}
+	earlier := &evidencepb.Pair{PolicyEtag: "p1", Counts: &evidencepb.Counts{BothAllow: 5}}
 	both := evidence()
 	both.Replayed = []*evidencepb.Pair{earlier, replayed}
 	want := report.Build(report.Input{Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", Evidence: evidence()})

@@ -96,7 +96,7 @@ func (w *world) beat(node string) {
 func counts(etag string, n int64) *evidencepb.Evidence {
 	return &evidencepb.Evidence{
 		Experiment: string(tried.Experiment), Uid: tried.UID, ExperimentEtag: etag, PublishInterval: durationpb.New(2 * time.Second),
-		Pairs: []*evidencepb.Pair{{PolicyEtag: "live", Counts: &evidencepb.Counts{Unchanged: n}}},
+		Pairs: []*evidencepb.Pair{{PolicyEtag: "live", Counts: &evidencepb.Counts{BothAllow: n}}},
 	}
 }
 
@@ -161,7 +161,7 @@ func (w *world) check(etag string, settled, all int64, tallies ...string) {
 // total is the number of requests of evidence.
 func total(e *evidencepb.Evidence) (n int64) {
 	for _, p := range append(e.GetPairs(), e.GetEarlier()) {
-		n += p.GetCounts().GetUnchanged()
+		n += p.GetCounts().GetBothAllow() + p.GetCounts().GetBothDeny()
 	}
 	return n
 }

@@ -189,7 +189,7 @@ func TestACommitThatNobodyJudged(t *testing.T) {
 	s := newSite(t)
 	s.rehearsed()
 	s.require(&adminpb.CommitRequirements{MinRequestCount: 10, MaxNewlyDeniedCount: proto.Int64(0)})
-	s.publish("n1", &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 20, NewlyAllowed: 2}})
+	s.publish("n1", &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 20, NewlyAllowed: 2}})
 	for _, more := range []string{"", "/commit"} {
 		page := textOf(t, s.page(trial, more))
 		if !strings.Contains(page, "Look first") || strings.Contains(page, "Ready") {
@@ -449,7 +449,7 @@ func TestAddressesOfNothing(t *testing.T) {
 	if a := s.post("/ui/"+trial+"/commit", url.Values{"etag": {strings.Repeat("x", 1<<20)}}); a.code != http.StatusBadRequest {
 		t.Errorf("a large form: got %d, want 400", a.code)
 	}
-	s.publish("n1", &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 1}})
+	s.publish("n1", &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 1}})
 	if a := s.post("/ui/"+trial+"/commit", nil); a.code != http.StatusBadRequest {
 		t.Errorf("a commit without etags: got %d, want 400", a.code)
 	}

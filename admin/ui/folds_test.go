@@ -98,7 +98,7 @@ func TestManyRequestsInAMinute(t *testing.T) {
 	s.rehearsed()
 	s.beat("n1", 0, policy)
 	points := somePoints()
-	points[0].Counts = &evidencepb.Counts{Unchanged: 1_259_083}
+	points[0].Counts = &evidencepb.Counts{BothAllow: 1_259_083}
 	s.publish("n1", someEvidence(), points...)
 	page := s.page(trial)
 	if !strings.Contains(page, `<span class="label peak">1,259,083</span>`) {

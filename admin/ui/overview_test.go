@@ -69,8 +69,8 @@ func TestExperimentsInTheOrderOfDecisions(t *testing.T) {
 	}
 	s.experimentWith("a", "new", nil)
 	s.experimentWith("b", "waits", &evidencepb.Counts{})
-	s.experimentWith("c", "same", &evidencepb.Counts{Unchanged: 10})
-	s.experimentWith("d", "differs", &evidencepb.Counts{Unchanged: 10, NewlyAllowed: 1})
+	s.experimentWith("c", "same", &evidencepb.Counts{BothAllow: 10})
+	s.experimentWith("d", "differs", &evidencepb.Counts{BothAllow: 10, NewlyAllowed: 1})
 	page := s.page(location)
 	checkPage(t, "the location", s.get("/ui/"+location))
 	if got, want := rowsOf(page, "trials"), []string{"d/differs", "c/same", "b/waits", "a/new"}; !slices.Equal(got, want) {
@@ -210,7 +210,7 @@ func BenchmarkLocation(b *testing.B) {
 		id := fmt.Sprintf("p%03d", i)
 		s.policyIn(location, id, large)
 		if i < 30 {
-			s.experimentWith(id, "e", &evidencepb.Counts{Unchanged: 1000, NewlyDenied: int64(i)})
+			s.experimentWith(id, "e", &evidencepb.Counts{BothAllow: 1000, NewlyDenied: int64(i)})
 		}
 	}
 	for b.Loop() {

@@ -222,7 +222,7 @@ var firstPath = regexp.MustCompile(`<summary><code>GET ([^<]*)</code>`)
 
 // manyGroups is evidence with so many groups, each with examples.
 func manyGroups(n int) *evidencepb.Pair {
-	pair := &evidencepb.Pair{Counts: &evidencepb.Counts{Unchanged: 1000}}
+	pair := &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 1000}}
 	at := timestamppb.Now()
 	for i := range n {
 		count := int64(i + 1)

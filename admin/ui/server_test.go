@@ -332,7 +332,7 @@ func (s *site) publish(node string, pair *evidencepb.Pair, points ...*evidencepb
 func someEvidence() *evidencepb.Pair {
 	at := timestamppb.New(time.Unix(1_790_000_000, 0))
 	return &evidencepb.Pair{
-		Counts: &evidencepb.Counts{Unchanged: 900, NewlyDenied: 70, ResponseChanged: 30},
+		Counts: &evidencepb.Counts{BothAllow: 900, NewlyDenied: 70, AllowedChanged: 30},
 		Groups: []*evidencepb.Group{
 			{
 				Kind: int32(adminpb.Report_NEWLY_DENIED), Method: "GET", Pattern: "/health/*", Reason: "only operators", Count: 70, ExperimentStatus: 403,
@@ -356,8 +356,8 @@ func someEvidence() *evidencepb.Pair {
 func somePoints() []*evidencepb.Point {
 	minute := time.Now().Truncate(time.Minute).Unix()
 	return []*evidencepb.Point{
-		{Start: minute - 60, Counts: &evidencepb.Counts{Unchanged: 400, NewlyDenied: 30}},
-		{Start: minute, Counts: &evidencepb.Counts{Unchanged: 500, NewlyDenied: 40, ResponseChanged: 30}},
+		{Start: minute - 60, Counts: &evidencepb.Counts{BothAllow: 400, NewlyDenied: 30}},
+		{Start: minute, Counts: &evidencepb.Counts{BothAllow: 500, NewlyDenied: 40, AllowedChanged: 30}},
 	}
 }
 

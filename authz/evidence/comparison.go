@@ -12,12 +12,8 @@ type kind = adminpb.Report_Kind
 
 const unchanged = adminpb.Report_KIND_UNSPECIFIED
 
-// kinds is the number of kinds, with unchanged. dropped is the place behind them for what was
-// not compared.
-const (
-	kinds   = int(adminpb.Report_LIVE_FAILED) + 1
-	dropped = kinds
-)
+// kinds is the number of kinds, with unchanged.
+const kinds = int(adminpb.Report_LIVE_FAILED) + 1
 
 func kindOf(d authz.Difference) kind {
 	switch d {
@@ -39,6 +35,7 @@ func kindOf(d authz.Difference) kind {
 // are made, and immutable.
 type Outcome struct {
 	kind kind
+	cell cell
 	// rule and reason are those of the side that explains the difference.
 	rule, reason string
 	// policyStatus and experimentStatus are those of the answers.
@@ -52,11 +49,11 @@ type Outcome struct {
 // the names of what is not the same in their answers; it matters for ResponseChanged alone.
 func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []string) *Outcome {
 	if d == authz.Unchanged {
-		return alike
+		return alike[live.Verdict == authz.Allow]
 	}
 	by := Explaining(d, live, experiment)
 	o := &Outcome{
-		kind: kindOf(d), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
+		kind: kindOf(d), cell: cellOf(d, live.Verdict == authz.Allow), rule: clip(by.Rule, maxRule), reason: clip(by.Reason, maxReason),
 		policyStatus: int32(live.Status()), experimentStatus: int32(experiment.Status()), //nolint:gosec // three digits
 		labels: authz.LabelsOf(live, experiment),
 	}
@@ -66,8 +63,8 @@ func NewOutcome(d authz.Difference, live, experiment authz.Decision, changed []s
 	return o
 }
 
-// alike is the outcome of two decisions that do not differ.
-var alike = &Outcome{}
+// alike :: whether both policies allow → the outcome of two decisions that do not differ.
+var alike = map[bool]*Outcome{true: {cell: bothAllow}, false: {cell: bothDeny}}
 
 // Explaining returns the decision whose rule and reason explain a difference: that of the side
 // that failed or denies, the experiment's if both do.
@@ -84,4 +81,7 @@ type Comparison struct {
 	// Pattern is that of the request, by the Patterns of the tally.
 	Pattern *Pattern
 	Outcome *Outcome
+	// Weight is how many requests the comparison stands for: 1, or, if it was drawn by chance,
+	// the number that it was drawn from. Zero means 1.
+	Weight int64
 }

@@ -6,12 +6,6 @@ import (
 	evidencepb "understudy/authz/evidence/v1"
 )
 
-// counts :: kind, or dropped → requests.
-type counts [kinds + 1]int64
-
-// none reports whether there is not one request.
-func (n counts) none() bool { return n == counts{} }
-
 // counter counts the comparisons with one live policy. It is guarded by its tally.
 type counter struct {
 	policyEtag  string
@@ -91,7 +85,7 @@ func (g *group) take(from *group) {
 // add counts a comparison.
 func (c *counter) add(compared Comparison, at int64) (explain bool) {
 	o := compared.Outcome
-	c.counts[o.kind]++
+	c.counts[o.cell]++
 	c.first, c.last = earlier(c.first, at), max(c.last, at)
 	p := compared.Pattern.present()
 	n := c.endpoints[p]
@@ -202,19 +196,5 @@ func (c *counter) thin() {
 			delete(c.groups, key)
 		}
 		g.count = 0
-	}
-}
-
-func countsMessage(n counts) *evidencepb.Counts {
-	return &evidencepb.Counts{
-		Unchanged: n[unchanged], NewlyDenied: n[1], NewlyAllowed: n[2], ResponseChanged: n[3], Failed: n[4], LiveFailed: n[5],
-		Dropped: n[dropped],
-	}
-}
-
-func countsOf(m *evidencepb.Counts) counts {
-	return counts{
-		m.GetUnchanged(), m.GetNewlyDenied(), m.GetNewlyAllowed(), m.GetResponseChanged(), m.GetFailed(), m.GetLiveFailed(),
-		m.GetDropped(),
 	}
 }

@@ -54,11 +54,11 @@ func newTally() *evidence.Tally {
 
 // requests is the number of requests compared.
 func requests(c *evidencepb.Counts) int64 {
-	return c.GetUnchanged() + differing(c)
+	return c.GetBothAllow() + c.GetBothDeny() + differing(c)
 }
 
 func differing(c *evidencepb.Counts) int64 {
-	return c.GetNewlyDenied() + c.GetNewlyAllowed() + c.GetResponseChanged() + c.GetFailed() + c.GetLiveFailed()
+	return c.GetNewlyDenied() + c.GetNewlyAllowed() + c.GetAllowedChanged() + c.GetDeniedChanged() + c.GetAllowedFailed() + c.GetDeniedFailed() + c.GetLiveFailed()
 }
 
 // pairs are all of evidence.
@@ -128,7 +128,7 @@ func TestATallyCountsByKindGroupAndEndpoint(t *testing.T) {
 		t.Fatalf("got %d pairs, want 1", len(got.GetPairs()))
 	}
 	p := got.GetPairs()[0]
-	want := &evidencepb.Counts{Unchanged: 1, NewlyDenied: 2, NewlyAllowed: 1, ResponseChanged: 1, Failed: 1, LiveFailed: 1, Dropped: 1}
+	want := &evidencepb.Counts{BothAllow: 1, NewlyDenied: 2, NewlyAllowed: 1, AllowedChanged: 1, AllowedFailed: 1, LiveFailed: 1, Dropped: 1}
 	if !proto.Equal(p.GetCounts(), want) {
 		t.Errorf("got counts %v, want %v", p.GetCounts(), want)
 	}

@@ -51,11 +51,14 @@ func totalsOf(e *evidencepb.Evidence) totals {
 	out := totals{Counts: &evidencepb.Counts{}, Drops: map[string]int64{}, Differing: map[int32]int64{}, Labels: map[int32]int64{}}
 	for _, p := range pairs(e) {
 		c := p.GetCounts()
-		out.Counts.Unchanged += c.GetUnchanged()
+		out.Counts.BothAllow += c.GetBothAllow()
+		out.Counts.AllowedChanged += c.GetAllowedChanged()
 		out.Counts.NewlyDenied += c.GetNewlyDenied()
+		out.Counts.AllowedFailed += c.GetAllowedFailed()
+		out.Counts.BothDeny += c.GetBothDeny()
+		out.Counts.DeniedChanged += c.GetDeniedChanged()
 		out.Counts.NewlyAllowed += c.GetNewlyAllowed()
-		out.Counts.ResponseChanged += c.GetResponseChanged()
-		out.Counts.Failed += c.GetFailed()
+		out.Counts.DeniedFailed += c.GetDeniedFailed()
 		out.Counts.LiveFailed += c.GetLiveFailed()
 		out.Counts.Dropped += c.GetDropped()
 		for reason, n := range p.GetDrops() {

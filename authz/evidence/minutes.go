@@ -10,8 +10,8 @@ type minutes [64]struct {
 
 const minuteMillis = 60_000
 
-// add counts at a time in Unix milliseconds. what is a kind, or dropped.
-func (m *minutes) add(at int64, what int) {
+// add counts at a time in Unix milliseconds.
+func (m *minutes) add(at int64, what cell) {
 	minute := at / minuteMillis
 	slot := &m[minute&int64(len(m)-1)]
 	if slot.minute != minute {

@@ -29,7 +29,7 @@ func randomEvidence(r *rand.Rand) *evidencepb.Evidence {
 
 func randomPair(r *rand.Rand, etag string) *evidencepb.Pair {
 	p := &evidencepb.Pair{
-		PolicyEtag: etag, Counts: &evidencepb.Counts{Unchanged: r.Int64N(10), NewlyDenied: r.Int64N(10)},
+		PolicyEtag: etag, Counts: &evidencepb.Counts{BothAllow: r.Int64N(10), NewlyDenied: r.Int64N(10)},
 		Other: map[int32]int64{1: r.Int64N(3)}, OtherEndpoints: r.Int64N(3),
 		LastTime: &timestamppb.Timestamp{Seconds: r.Int64N(100)},
 	}

@@ -77,7 +77,7 @@ func (t *Tally) Count(policyEtag string, c Comparison) (explain bool) {
 	at := millis(c.Request.Time)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.points.add(at, int(c.Outcome.kind))
+	t.points.add(at, c.Outcome.cell)
 	return t.counter(policyEtag).add(c, at)
 }
 

@@ -317,7 +317,7 @@ func TestCoverageNeedsNoMoreTraffic(t *testing.T) {
 			want := map[int32][2]bool{5: {true, false}, 10: {false, false}}
 			p := r.published(t, func(p *evidencepb.Pair) bool {
 				c := p.GetCounts()
-				counted := c.GetUnchanged() + c.GetNewlyAllowed()
+				counted := c.GetBothAllow() + c.GetBothDeny() + c.GetNewlyAllowed()
 				if got := exercised(p); counted > 0 && p.GetPending() == 0 && counted == int64(n) && !maps.Equal(got, want) {
 					t.Errorf("got %v and nothing pending, want %v", got, want)
 				}

@@ -97,7 +97,7 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("%d entries, %d compared, skipped %v; want 1000, 1000 and none", got.Entries, got.Compared, got.Skipped)
 		}
 		pair := got.Evidence.GetPairs()[0]
-		if c := pair.GetCounts(); c.GetNewlyDenied() != 334 || c.GetUnchanged() != 666 {
+		if c := pair.GetCounts(); c.GetNewlyDenied() != 334 || c.GetBothAllow()+c.GetBothDeny() != 666 {
 			t.Errorf("counts are %v; want 334 newly denied and 666 unchanged", c)
 		}
 		if len(pair.GetGroups()) != 1 || pair.GetGroups()[0].GetPattern() != "/users/*" || len(pair.GetGroups()[0].GetCauses()) == 0 {
@@ -400,7 +400,7 @@ func TestInterrupted(t *testing.T) {
 			}
 		},
 	})
-	if !errors.Is(err, context.Canceled) || got.Compared <= 1000 || got.Evidence.GetPairs()[0].GetCounts().GetUnchanged() != got.Compared {
+	if !errors.Is(err, context.Canceled) || got.Compared <= 1000 || got.Evidence.GetPairs()[0].GetCounts().GetBothAllow()+got.Evidence.GetPairs()[0].GetCounts().GetBothDeny() != got.Compared {
 		t.Errorf("error %v with %d compared; want what was counted before the end", err, got.Compared)
 	}
 }

@@ -149,7 +149,7 @@ func countsOfPair(t *testing.T, p *evidencepb.Pair, present bool) map[string]int
 	t.Helper()
 	c := p.GetCounts()
 	out := map[string]int64{
-		"same": c.GetUnchanged(), "deny": c.GetNewlyDenied(), "allow": c.GetNewlyAllowed(), "change": c.GetResponseChanged(), "fail": c.GetFailed(),
+		"same": c.GetBothAllow() + c.GetBothDeny(), "deny": c.GetNewlyDenied(), "allow": c.GetNewlyAllowed(), "change": c.GetAllowedChanged() + c.GetDeniedChanged(), "fail": c.GetAllowedFailed() + c.GetDeniedFailed(),
 	}
 	for _, e := range p.GetEndpoints() {
 		out[e.GetMethod()+" "+e.GetPattern()] += e.GetCount()

@@ -48,7 +48,7 @@ func (f *publishedFeed) awaitReplayed(t testing.TB, requests int64) *evidencepb.
 			p = all[0]
 		}
 		c := p.GetCounts()
-		return c.GetUnchanged()+c.GetNewlyDenied()+c.GetNewlyAllowed()+c.GetFailed()+c.GetDropped() == requests
+		return c.GetBothAllow()+c.GetBothDeny()+c.GetNewlyDenied()+c.GetNewlyAllowed()+c.GetAllowedFailed()+c.GetDeniedFailed()+c.GetDropped() == requests
 	})
 	return p
 }
@@ -80,7 +80,7 @@ func TestRequestsFromBeforeAreReplayed(t *testing.T) {
 	}
 	begin(1)
 	p := feed.awaitReplayed(t, 100)
-	if p.GetPolicyEtag() != "W/2" || p.GetCounts().GetNewlyDenied() != 25 || p.GetCounts().GetUnchanged() != 75 {
+	if p.GetPolicyEtag() != "W/2" || p.GetCounts().GetNewlyDenied() != 25 || p.GetCounts().GetBothAllow()+p.GetCounts().GetBothDeny() != 75 {
 		t.Errorf("got %s %v, want 25 denied and 75 unchanged by W/2", p.GetPolicyEtag(), p.GetCounts())
 	}
 	until(t, "the causes are published", func() bool {
@@ -95,10 +95,10 @@ func TestRequestsFromBeforeAreReplayed(t *testing.T) {
 	rec.await(t, 3)
 	stop()
 	sum := feed.sum(t)
-	if n := sum.GetReplayed()[0].GetCounts(); n.GetNewlyDenied() != 30 || n.GetUnchanged() != 75 || n.GetDropped() != 0 {
+	if n := sum.GetReplayed()[0].GetCounts(); n.GetNewlyDenied() != 30 || n.GetBothAllow()+n.GetBothDeny() != 75 || n.GetDropped() != 0 {
 		t.Errorf("%v are replayed in all, want 30 denied and 75 unchanged", n)
 	}
-	if n := sum.GetPairs()[0].GetCounts(); len(sum.GetPairs()) != 1 || n.GetNewlyDenied() != 3 || n.GetUnchanged() != 0 {
+	if n := sum.GetPairs()[0].GetCounts(); len(sum.GetPairs()) != 1 || n.GetNewlyDenied() != 3 || n.GetBothAllow()+n.GetBothDeny() != 0 {
 		t.Errorf("%v are counted as they happen, want 3 denied", n)
 	}
 	if n := len(rec.await(t, 0)); n != 3 {
@@ -142,10 +142,10 @@ func TestServicesAreNotAskedAboutWhatIsOver(t *testing.T) {
 		var p *evidencepb.Pair
 		until(t, "the requests are replayed", func() bool {
 			p = feed.of(t, c.candidate.Etag)
-			return p.GetCounts().GetUnchanged()+p.GetCounts().GetDropped() == asked
+			return p.GetCounts().GetBothAllow()+p.GetCounts().GetBothDeny()+p.GetCounts().GetDropped() == asked
 		})
-		if got := p.GetDrops()["service_not_asked"]; p.GetCounts().GetUnchanged() != c.unchanged || got != c.dropped {
-			t.Errorf("%s: %d are unchanged and %d dropped, want %d and %d", c.candidate.Etag, p.GetCounts().GetUnchanged(), got, c.unchanged, c.dropped)
+		if got := p.GetDrops()["service_not_asked"]; p.GetCounts().GetBothAllow()+p.GetCounts().GetBothDeny() != c.unchanged || got != c.dropped {
+			t.Errorf("%s: %d are unchanged and %d dropped, want %d and %d", c.candidate.Etag, p.GetCounts().GetBothAllow()+p.GetCounts().GetBothDeny(), got, c.unchanged, c.dropped)
 		}
 	}
 	if n, m := len(service.calls()), len(other.calls()); n != asked || m != 0 {

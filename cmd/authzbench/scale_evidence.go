@@ -240,7 +240,7 @@ func (f *evidenceFleet) pace(ctx context.Context, redis *process, duration time.
 func evidenceValue(node int, etag string) ([]byte, error) {
 	e := &evidencepb.Evidence{
 		ExperimentEtag: etag, PublishTime: timestamppb.Now(), PublishInterval: durationpb.New(4 * time.Second),
-		Pairs: []*evidencepb.Pair{{PolicyEtag: "live", Counts: &evidencepb.Counts{Unchanged: 1000}}},
+		Pairs: []*evidencepb.Pair{{PolicyEtag: "live", Counts: &evidencepb.Counts{BothAllow: 1000}}},
 	}
 	pair := e.Pairs[0]
 	for i := range evidenceGroups {

@@ -67,7 +67,7 @@ func countsOf(e *evidencepb.Evidence) (c counts) {
 	for _, p := range append(e.GetPairs(), e.GetEarlier()) {
 		n := p.GetCounts()
 		c.add(counts{
-			n.GetUnchanged(), n.GetNewlyDenied(), n.GetNewlyAllowed(), n.GetResponseChanged(), n.GetFailed(), n.GetLiveFailed(),
+			n.GetBothAllow() + n.GetBothDeny(), n.GetNewlyDenied(), n.GetNewlyAllowed(), n.GetAllowedChanged() + n.GetDeniedChanged(), n.GetAllowedFailed() + n.GetDeniedFailed(), n.GetLiveFailed(),
 		})
 	}
 	return c

@@ -190,7 +190,15 @@ type Pair struct {
 	// settled.
 	Pending int64 `protobuf:"varint,17,opt,name=pending,proto3" json:"pending,omitempty"`
 	// How many could not be evaluated for that.
-	Unexamined    int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
+	Unexamined int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
+	// What the counts stand for, if only some requests were compared, drawn by chance: each
+	// counts as many as it was drawn from. Absent if every one counts once.
+	Weights *Counts `protobuf:"bytes,19,opt,name=weights,proto3" json:"weights,omitempty"`
+	// The sums of the squares of the weights. Absent if the weights are.
+	Squares *Counts `protobuf:"bytes,20,opt,name=squares,proto3" json:"squares,omitempty"`
+	// The distinct callers of the requests that one of the two policies allows, as those of a
+	// group.
+	Callers       []byte `protobuf:"bytes,21,opt,name=callers,proto3" json:"callers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,18 +359,48 @@ func (x *Pair) GetUnexamined() int64 {
 	return 0
 }
 
-// The counts of a report.
+func (x *Pair) GetWeights() *Counts {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *Pair) GetSquares() *Counts {
+	if x != nil {
+		return x.Squares
+	}
+	return nil
+}
+
+func (x *Pair) GetCallers() []byte {
+	if x != nil {
+		return x.Callers
+	}
+	return nil
+}
+
+// How many requests there were, by what the live policy and the experiment decided.
 type Counts struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Unchanged       int64                  `protobuf:"varint,1,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	NewlyDenied     int64                  `protobuf:"varint,2,opt,name=newly_denied,json=newlyDenied,proto3" json:"newly_denied,omitempty"`
-	NewlyAllowed    int64                  `protobuf:"varint,3,opt,name=newly_allowed,json=newlyAllowed,proto3" json:"newly_allowed,omitempty"`
-	ResponseChanged int64                  `protobuf:"varint,4,opt,name=response_changed,json=responseChanged,proto3" json:"response_changed,omitempty"`
-	Failed          int64                  `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
-	LiveFailed      int64                  `protobuf:"varint,6,opt,name=live_failed,json=liveFailed,proto3" json:"live_failed,omitempty"`
-	Dropped         int64                  `protobuf:"varint,7,opt,name=dropped,proto3" json:"dropped,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Both allow, with the same response, or with another one.
+	BothAllow      int64 `protobuf:"varint,1,opt,name=both_allow,json=bothAllow,proto3" json:"both_allow,omitempty"`
+	AllowedChanged int64 `protobuf:"varint,2,opt,name=allowed_changed,json=allowedChanged,proto3" json:"allowed_changed,omitempty"`
+	// The live policy allows, and the experiment denies, or failed.
+	NewlyDenied   int64 `protobuf:"varint,3,opt,name=newly_denied,json=newlyDenied,proto3" json:"newly_denied,omitempty"`
+	AllowedFailed int64 `protobuf:"varint,4,opt,name=allowed_failed,json=allowedFailed,proto3" json:"allowed_failed,omitempty"`
+	// Both deny, with the same response, or with another one.
+	BothDeny      int64 `protobuf:"varint,5,opt,name=both_deny,json=bothDeny,proto3" json:"both_deny,omitempty"`
+	DeniedChanged int64 `protobuf:"varint,6,opt,name=denied_changed,json=deniedChanged,proto3" json:"denied_changed,omitempty"`
+	// The live policy denies, and the experiment allows, or failed.
+	NewlyAllowed int64 `protobuf:"varint,7,opt,name=newly_allowed,json=newlyAllowed,proto3" json:"newly_allowed,omitempty"`
+	DeniedFailed int64 `protobuf:"varint,8,opt,name=denied_failed,json=deniedFailed,proto3" json:"denied_failed,omitempty"`
+	// The live policy has decided nothing that could be compared.
+	LiveFailed int64 `protobuf:"varint,9,opt,name=live_failed,json=liveFailed,proto3" json:"live_failed,omitempty"`
+	// Not compared.
+	Dropped       int64 `protobuf:"varint,10,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counts) Reset() {
@@ -395,9 +433,16 @@ func (*Counts) Descriptor() ([]byte, []int) {
 	return file_understudy_authz_evidence_v1_evidence_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Counts) GetUnchanged() int64 {
+func (x *Counts) GetBothAllow() int64 {
 	if x != nil {
-		return x.Unchanged
+		return x.BothAllow
+	}
+	return 0
+}
+
+func (x *Counts) GetAllowedChanged() int64 {
+	if x != nil {
+		return x.AllowedChanged
 	}
 	return 0
 }
@@ -409,6 +454,27 @@ func (x *Counts) GetNewlyDenied() int64 {
 	return 0
 }
 
+func (x *Counts) GetAllowedFailed() int64 {
+	if x != nil {
+		return x.AllowedFailed
+	}
+	return 0
+}
+
+func (x *Counts) GetBothDeny() int64 {
+	if x != nil {
+		return x.BothDeny
+	}
+	return 0
+}
+
+func (x *Counts) GetDeniedChanged() int64 {
+	if x != nil {
+		return x.DeniedChanged
+	}
+	return 0
+}
+
 func (x *Counts) GetNewlyAllowed() int64 {
 	if x != nil {
 		return x.NewlyAllowed
@@ -416,16 +482,9 @@ func (x *Counts) GetNewlyAllowed() int64 {
 	return 0
 }
 
-func (x *Counts) GetResponseChanged() int64 {
+func (x *Counts) GetDeniedFailed() int64 {
 	if x != nil {
-		return x.ResponseChanged
-	}
-	return 0
-}
-
-func (x *Counts) GetFailed() int64 {
-	if x != nil {
-		return x.Failed
+		return x.DeniedFailed
 	}
 	return 0
 }
@@ -499,10 +558,12 @@ func (x *Span) GetEnd() int64 {
 
 // A method and a path pattern, and how many requests of it were compared.
 type Endpoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
-	Pattern       string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	Count         int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Method  string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	Pattern string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Count   int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Those of them that one of the two policies allows.
+	Allowed       int64 `protobuf:"varint,4,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -554,6 +615,13 @@ func (x *Endpoint) GetPattern() string {
 func (x *Endpoint) GetCount() int64 {
 	if x != nil {
 		return x.Count
+	}
+	return 0
+}
+
+func (x *Endpoint) GetAllowed() int64 {
+	if x != nil {
+		return x.Allowed
 	}
 	return 0
 }
@@ -1222,7 +1290,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
 	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x128\n" +
 	"\breplayed\x18\n" +
-	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\xd5\a\n" +
+	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\xe3\b\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1247,7 +1315,10 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\apending\x18\x11 \x01(\x03R\apending\x12\x1e\n" +
 	"\n" +
 	"unexamined\x18\x12 \x01(\x03R\n" +
-	"unexamined\x1a8\n" +
+	"unexamined\x128\n" +
+	"\aweights\x18\x13 \x01(\v2\x1e.understudy.evidence.v1.CountsR\aweights\x128\n" +
+	"\asquares\x18\x14 \x01(\v2\x1e.understudy.evidence.v1.CountsR\asquares\x12\x18\n" +
+	"\acallers\x18\x15 \x01(\fR\acallers\x1a8\n" +
 	"\n" +
 	"DropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1255,23 +1326,29 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
 	"OtherEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xec\x01\n" +
-	"\x06Counts\x12\x1c\n" +
-	"\tunchanged\x18\x01 \x01(\x03R\tunchanged\x12!\n" +
-	"\fnewly_denied\x18\x02 \x01(\x03R\vnewlyDenied\x12#\n" +
-	"\rnewly_allowed\x18\x03 \x01(\x03R\fnewlyAllowed\x12)\n" +
-	"\x10response_changed\x18\x04 \x01(\x03R\x0fresponseChanged\x12\x16\n" +
-	"\x06failed\x18\x05 \x01(\x03R\x06failed\x12\x1f\n" +
-	"\vlive_failed\x18\x06 \x01(\x03R\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x02\n" +
+	"\x06Counts\x12\x1d\n" +
+	"\n" +
+	"both_allow\x18\x01 \x01(\x03R\tbothAllow\x12'\n" +
+	"\x0fallowed_changed\x18\x02 \x01(\x03R\x0eallowedChanged\x12!\n" +
+	"\fnewly_denied\x18\x03 \x01(\x03R\vnewlyDenied\x12%\n" +
+	"\x0eallowed_failed\x18\x04 \x01(\x03R\rallowedFailed\x12\x1b\n" +
+	"\tboth_deny\x18\x05 \x01(\x03R\bbothDeny\x12%\n" +
+	"\x0edenied_changed\x18\x06 \x01(\x03R\rdeniedChanged\x12#\n" +
+	"\rnewly_allowed\x18\a \x01(\x03R\fnewlyAllowed\x12#\n" +
+	"\rdenied_failed\x18\b \x01(\x03R\fdeniedFailed\x12\x1f\n" +
+	"\vlive_failed\x18\t \x01(\x03R\n" +
 	"liveFailed\x12\x18\n" +
-	"\adropped\x18\a \x01(\x03R\adropped\".\n" +
+	"\adropped\x18\n" +
+	" \x01(\x03R\adropped\".\n" +
 	"\x04Span\x12\x14\n" +
 	"\x05begin\x18\x01 \x01(\x03R\x05begin\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"R\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"l\n" +
 	"\bEndpoint\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x03R\x05count\"\xfd\x03\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x18\n" +
+	"\aallowed\x18\x04 \x01(\x03R\aallowed\"\xfd\x03\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
@@ -1387,20 +1464,22 @@ var file_understudy_authz_evidence_v1_evidence_proto_depIdxs = []int32{
 	8,  // 14: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
 	9,  // 15: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
 	10, // 16: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
-	17, // 17: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
-	17, // 18: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
-	6,  // 19: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
-	7,  // 20: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
-	14, // 21: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
-	17, // 22: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
-	15, // 23: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
-	16, // 24: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
-	2,  // 25: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	2,  // 17: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
+	2,  // 18: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
+	17, // 19: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
+	17, // 20: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
+	6,  // 21: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
+	7,  // 22: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
+	14, // 23: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
+	17, // 24: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
+	15, // 25: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
+	16, // 26: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
+	2,  // 27: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_evidence_v1_evidence_proto_init() }

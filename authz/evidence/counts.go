@@ -1,0 +1,74 @@
+package evidence
+
+import (
+	"understudy/authz"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// cell is where a request is counted: by what the live policy decided, and by what the
+// experiment did.
+type cell uint8
+
+// The cells. Before deniedFirst are those of requests that the live policy allows, and from it on
+// to liveFailed those of requests that it denies.
+const (
+	bothAllow cell = iota
+	allowedChanged
+	newlyDenied
+	allowedFailed
+	bothDeny
+	deniedChanged
+	newlyAllowed
+	deniedFailed
+	// liveFailed: the live policy has decided nothing that could be compared.
+	liveFailed
+	// dropped: the request was not compared.
+	dropped
+	cells
+)
+
+// cellOf returns the cell of a difference; allowed says that the live policy allows.
+func cellOf(d authz.Difference, allowed bool) cell {
+	switch d {
+	case authz.NewlyDenied:
+		return newlyDenied
+	case authz.NewlyAllowed:
+		return newlyAllowed
+	case authz.LiveFailed:
+		return liveFailed
+	}
+	first := bothDeny
+	if allowed {
+		first = bothAllow
+	}
+	switch d {
+	case authz.Unchanged:
+		return first
+	case authz.ResponseChanged:
+		return first + 1
+	default:
+		return first + 3
+	}
+}
+
+// counts :: cell → requests.
+type counts [cells]int64
+
+// none reports whether there is not one request.
+func (n counts) none() bool { return n == counts{} }
+
+func countsMessage(n counts) *evidencepb.Counts {
+	return &evidencepb.Counts{
+		BothAllow: n[bothAllow], AllowedChanged: n[allowedChanged], NewlyDenied: n[newlyDenied], AllowedFailed: n[allowedFailed],
+		BothDeny: n[bothDeny], DeniedChanged: n[deniedChanged], NewlyAllowed: n[newlyAllowed], DeniedFailed: n[deniedFailed],
+		LiveFailed: n[liveFailed], Dropped: n[dropped],
+	}
+}
+
+func countsOf(m *evidencepb.Counts) counts {
+	return counts{
+		m.GetBothAllow(), m.GetAllowedChanged(), m.GetNewlyDenied(), m.GetAllowedFailed(),
+		m.GetBothDeny(), m.GetDeniedChanged(), m.GetNewlyAllowed(), m.GetDeniedFailed(),
+		m.GetLiveFailed(), m.GetDropped(),
+	}
+}
