@@ -38,11 +38,13 @@ const (
 // was written here, and some take much memory.
 var sketchHeader = []byte{2, precision, 0, 0, 0, 0, 0, 1 << precision}
 
-// Callers returns the number of distinct callers in a stored set: exactly up to 32, more with a
-// standard error of 13 %. One that is not readable has none.
-func Callers(stored []byte) int64 {
+// Callers returns the number of distinct callers in stored sets together: exactly up to 32, more
+// with a standard error of 13 %. A set that is not readable has none.
+func Callers(stored ...[]byte) int64 {
 	var c callers
-	c.addStored(stored)
+	for _, set := range stored {
+		c.addStored(set)
+	}
 	return c.count()
 }
 

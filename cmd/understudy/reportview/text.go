@@ -199,7 +199,7 @@ func (p *page) scope() {
 		p.add(wrap(strings.Join(where, ", "), p.o.columns())...)
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
-		p.add(wrap("With the live policies before it: "+verdict.Summary(verdict.AsReport(all))+".", p.o.columns())...)
+		p.add(wrap("With the live policies before it: "+verdict.Summary(report.WithCounts(all))+".", p.o.columns())...)
 	}
 }
 
@@ -232,6 +232,7 @@ func (p *page) counts() {
 		return
 	}
 	cells := countsOf(p.r)
+	defer p.split()
 	width := 0
 	for _, c := range cells {
 		width += c.width() + 2
@@ -265,6 +266,13 @@ func (p *page) countList(cells []countCell) {
 	}
 }
 
+// split says what the shares of newly denied and newly allowed requests are of.
+func (p *page) split() {
+	if text := verdict.Split(p.r); text != "" {
+		p.add(wrap(strings.ToUpper(text[:1])+text[1:]+".", p.o.columns())...)
+	}
+}
+
 // weigh colours a number that somebody should look at.
 func (p *page) weigh(c countCell, text string) string {
 	if !c.some || c.kind == adminpb.Report_KIND_UNSPECIFIED {
@@ -285,23 +293,23 @@ type countCell struct {
 // width is the columns of a cell.
 func (c countCell) width() int { return max(len(c.head), len(c.number), len(c.share)) }
 
-// countsOf returns the numbers in their order; that of failures of the live policy only
-// if there are some.
+// countsOf returns the numbers in their order; that of what was not compared only if there is
+// something.
 func countsOf(r *adminpb.Report) []countCell {
 	cells := []countCell{
 		{head: "COMPARED", number: report.Number(r.RequestCount)},
-		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: verdict.Share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
+		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: verdict.Unchanged(r), some: r.UnchangedCount > 0},
 	}
-	for _, k := range verdict.Kinds {
+	for _, k := range verdict.Changes {
 		n := k.Count(r)
 		head := strings.ToUpper(k.Name)
-		switch {
-		case k.Value == adminpb.Report_LIVE_FAILED && n == 0:
-			continue
-		case k.Value == adminpb.Report_RESPONSE_CHANGED:
+		if k.Value == adminpb.Report_RESPONSE_CHANGED {
 			head = "CHANGED" // so that all of them fit into 80 columns
 		}
-		cells = append(cells, countCell{head: head, number: report.Number(n), share: verdict.Share(n, r.RequestCount), some: n > 0, kind: k.Value})
+		cells = append(cells, countCell{head: head, number: report.Number(n), share: verdict.ShareOf(r, k), some: n > 0, kind: k.Value})
+	}
+	if n, all := report.NotCompared(report.Counts(r)); n > 0 {
+		cells = append(cells, countCell{head: "NOT COMPARED", number: report.Number(n), share: verdict.Share(n, all), some: true})
 	}
 	return cells
 }
