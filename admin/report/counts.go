@@ -9,8 +9,8 @@ import (
 	evidencepb "understudy/authz/evidence/v1"
 )
 
-// sampled is the reason of drops that chance chose: what was compared stands for them.
-const sampled = "sampled"
+// Sampled is the reason of drops that chance chose: what was compared stands for them.
+const Sampled = "sampled"
 
 // reportCounts turns counts as they are kept into those of a report.
 func reportCounts(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
@@ -77,7 +77,7 @@ func weightsOf(p *evidencepb.Pair) *evidencepb.Counts {
 
 // lostOf returns how many requests of a pair were not compared, and not by chance.
 func lostOf(p *evidencepb.Pair) int64 {
-	return max(0, p.GetCounts().GetDropped()-p.GetDrops()[sampled])
+	return max(0, p.GetCounts().GetDropped()-p.GetDrops()[Sampled])
 }
 
 // addCounts adds to counts.

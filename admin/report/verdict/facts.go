@@ -58,26 +58,25 @@ func Noise(r *adminpb.Report) string {
 	return strings.Join(parts, "; ")
 }
 
-// Split says how many requests the live policy allows and denies, of which newly denied and newly
-// allowed ones are shares, and how many callers and endpoints have those that one side allows.
-// Empty if nothing was compared.
+// Split says of how many requests newly denied and newly allowed ones are shares, and how many
+// callers and endpoints have those that one side allows. It is empty if nothing was compared.
 func Split(r *adminpb.Report) string {
 	if r.PolicyAllows == nil && r.PolicyDenies == nil {
 		return ""
 	}
-	text := "the live policy allows " + report.Number(r.PolicyAllows.GetRequestCount()) + " (newly denied is a share of these) and denies " +
-		report.Number(r.PolicyDenies.GetRequestCount()) + " (newly allowed is a share of these)"
-	if allowed := report.Allowed(report.Counts(r)); allowed > 0 {
-		text += "; " + report.Number(allowed) + " that one side allows are" + from(r)
+	text := "newly denied is a share of " + report.Number(r.PolicyAllows.GetRequestCount()) + " that the live policy allows, newly allowed of " +
+		report.Number(r.PolicyDenies.GetRequestCount()) + " that it denies"
+	if report.Allowed(report.Counts(r)) > 0 {
+		text += "; one side or both allow " + from(r)
 	}
 	return text
 }
 
 // from says how many callers and endpoints requests have that one side allows.
 func from(r *adminpb.Report) string {
-	who := " of unknown callers"
+	who := "unknown callers"
 	if r.CallerCount > 0 {
-		who = " of " + Counted(r.CallerCount, "caller")
+		who = Counted(r.CallerCount, "caller")
 	}
 	if r.EndpointCount > 0 {
 		who += " at " + Counted(r.EndpointCount, "endpoint")
@@ -136,7 +135,11 @@ func NotKnown(r *adminpb.Report) (texts []string) {
 func WhyDropped(r *adminpb.Report) string {
 	var why []string
 	for _, d := range r.Drops {
-		why = append(why, strings.ReplaceAll(d.Reason, "_", " ")+" "+report.Number(d.RequestCount))
+		reason := strings.ReplaceAll(d.Reason, "_", " ")
+		if d.Reason == report.Sampled {
+			reason = "left out by chance"
+		}
+		why = append(why, reason+" "+report.Number(d.RequestCount))
 	}
 	if r.LiveFailedCount > 0 {
 		why = append(why, "failed in the live policy "+report.Number(r.LiveFailedCount))

@@ -158,9 +158,9 @@ func whose(r *adminpb.Report) string {
 	allowed := report.Allowed(report.Counts(r))
 	switch {
 	case allowed == r.RequestCount:
-		return "," + from(r)
+		return ", of " + from(r)
 	case allowed > 0:
-		return ", " + report.Number(allowed) + " of them allowed," + from(r)
+		return ", " + report.Number(allowed) + " of them allowed, of " + from(r)
 	case r.PolicyDenies.GetRequestCount() > 0:
 		return ", and both policies deny"
 	default:

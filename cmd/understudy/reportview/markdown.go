@@ -112,7 +112,7 @@ func (m *markdown) counts() {
 	}
 	m.line("")
 	if text := verdict.Split(m.r); text != "" {
-		m.line("%s", prose(text))
+		m.line("%s", prose(sentence(text)))
 		m.line("")
 	}
 }

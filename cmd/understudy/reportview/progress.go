@@ -14,7 +14,7 @@ import (
 func Progress(r *adminpb.Report, o Options) []string {
 	p := &page{r: r, o: o, d: details[0]}
 	p.verdict()
-	p.d.examples = false
+	p.d.gaps = false
 	p.requirements()
 	return p.lines
 }

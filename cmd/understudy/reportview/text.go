@@ -16,13 +16,14 @@ type detail struct {
 	groups, causes, rules, labels, values, requirements int
 	// explained is how many groups are shown with why; of the others there is a row.
 	explained int
-	// examples shows a request of each group, and empty lines between the parts.
-	examples bool
+	// examples shows a request of each group, and gaps empty lines between the parts.
+	examples, gaps bool
 }
 
 // details are what is tried, one after the other, until a page is low enough.
 var details = []detail{
-	{groups: 10, explained: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true},
+	{groups: 10, explained: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true, gaps: true},
+	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true, gaps: true},
 	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true},
 	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20},
 	{groups: 10, explained: 3, causes: 1, rules: 2, labels: 2, values: 3, requirements: 8},
@@ -35,7 +36,7 @@ var details = []detail{
 // everything is a page that leaves nothing out.
 var everything = detail{
 	groups: math.MaxInt, explained: math.MaxInt, causes: math.MaxInt, rules: math.MaxInt, labels: math.MaxInt, values: math.MaxInt,
-	requirements: math.MaxInt, examples: true,
+	requirements: math.MaxInt, examples: true, gaps: true,
 }
 
 // Text writes a report for people, within the width of their terminal, and within its
@@ -111,7 +112,7 @@ func (p *page) add(lines ...string) { p.lines = append(p.lines, lines...) }
 
 // gap appends an empty line where there is room for it.
 func (p *page) gap() {
-	if p.d.examples {
+	if p.d.gaps {
 		p.add("")
 	}
 }
@@ -269,9 +270,12 @@ func (p *page) countList(cells []countCell) {
 // split says what the shares of newly denied and newly allowed requests are of.
 func (p *page) split() {
 	if text := verdict.Split(p.r); text != "" {
-		p.add(wrap(strings.ToUpper(text[:1])+text[1:]+".", p.o.columns())...)
+		p.add(wrap(sentence(text), p.o.columns())...)
 	}
 }
+
+// sentence writes a clause as a sentence.
+func sentence(clause string) string { return strings.ToUpper(clause[:1]) + clause[1:] + "." }
 
 // weigh colours a number that somebody should look at.
 func (p *page) weigh(c countCell, text string) string {
