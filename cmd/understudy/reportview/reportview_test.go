@@ -360,7 +360,7 @@ func TestVerdicts(t *testing.T) {
 			"Look first: all 10 requests compared are decided alike, but which rules differ is still being examined."},
 		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 1, ChangedRules: []*adminpb.Report_ChangedRule{{EvaluatedTrue: true}}},
 			"No difference: all 10 requests compared are decided alike."},
-		{differing(25, 0, 0, 0), "Look first: 25 of 200 requests that the live policy allows would be newly denied (13%)."},
+		{differing(25, 0, 0, 0), "Look first: 25 of 200 requests that the live policy allows would be newly denied (12%)."},
 		{differing(19, 5, 0, 6, requirement(true, false), requirement(false, false)),
 			"Not yet: 1 of 2 requirements is not met; 19 of 200 requests that the live policy allows would be newly denied (9.5%), " +
 				"5 of 100 that the live policy denies newly allowed (5%) and 6 of 276 with the same verdict answered differently (2.2%)."},
