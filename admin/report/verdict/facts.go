@@ -91,18 +91,14 @@ func notCompared(r *adminpb.Report) string {
 		return ""
 	}
 	n, all := report.NotCompared(report.Counts(r))
-	verb := " were"
-	if n == 1 {
-		verb = " was"
-	}
-	return report.Number(n) + " of " + Counted(all, "request") + " (" + Share(n, all) + ")" + verb + " not compared"
+	return report.Number(n) + " of " + Counted(all, "request") + " (" + Share(n, all) + ")" + wereOf(n) + " not compared"
 }
 
 // NotKnown are sentences on what was not compared, who is silent, and what may be lost.
 func NotKnown(r *adminpb.Report) (texts []string) {
 	n, all := report.NotCompared(report.Counts(r))
 	if n > 0 {
-		text := report.Number(n) + " more were not compared (" + Share(n, all) + ")"
+		text := report.Number(n) + " more" + wereOf(n) + " not compared (" + Share(n, all) + ")"
 		if why := WhyDropped(r); why != "" {
 			text += ": " + why
 		}

@@ -129,7 +129,7 @@ func differences(r *adminpb.Report) string {
 	case r.RequestCount == 0:
 		return "no request has been compared"
 	case differing(r) <= 0 && r.RequestCount == 1:
-		return "the one request compared is decided alike" + whose(r)
+		return "the one request compared is decided alike"
 	case differing(r) <= 0:
 		return "all " + report.Number(r.RequestCount) + " requests compared are decided alike" + whose(r)
 	}
@@ -143,7 +143,11 @@ func differences(r *adminpb.Report) string {
 		if len(parts) > 0 {
 			whole, clause = report.Number(p.Whole), strings.TrimPrefix(clause, "would be ")
 		}
-		parts = append(parts, report.Number(p.Count)+" of "+whole+" "+p.Words+" "+clause+" ("+ShareOf(r, k)+")")
+		share := ShareOf(r, k)
+		if share == unknown {
+			share = "share " + unknown
+		}
+		parts = append(parts, report.Number(p.Count)+" of "+whole+" "+p.Words+" "+clause+" ("+share+")")
 	}
 	last := parts[len(parts)-1]
 	if len(parts) > 1 {
@@ -168,13 +172,16 @@ func whose(r *adminpb.Report) string {
 	}
 }
 
+// unknown stands for a share of what leans.
+const unknown = "unknown"
+
 // ShareOf writes the share that requests of a kind are of what they are a part of. Where it is
 // made of what chance chose, it says so; it is "unknown" if too much was lost.
 func ShareOf(r *adminpb.Report, k Kind) string {
 	p := report.PartOf(r, k.Value)
 	switch {
 	case report.Lossy(r):
-		return "unknown"
+		return unknown
 	case p.Estimated:
 		return "about " + Share(int64(p.ShareCount), int64(p.ShareWhole))
 	default:
@@ -189,7 +196,15 @@ func Unchanged(r *adminpb.Report) string { return ShareOf(r, Kind{}) }
 // allows".
 func ShareInWords(r *adminpb.Report, k Kind) string {
 	p := report.PartOf(r, k.Value)
-	return ShareOf(r, k) + " of " + Counted(int64(p.ShareWhole), "request") + " " + p.Words
+	of := "of " + Counted(int64(p.ShareWhole), "request") + " " + p.Words
+	switch {
+	case p.Whole == 0:
+		return of
+	case report.Lossy(r):
+		return unknown + " share " + of
+	default:
+		return ShareOf(r, k) + " " + of
+	}
 }
 
 // Unseen says how much of the change was never exercised, or is not known to have been; it is
@@ -198,11 +213,7 @@ func Unseen(r *adminpb.Report) string {
 	rules := int64(len(r.ChangedRules))
 	pending, left := r.PendingRequestCount, r.UnexaminedRequestCount
 	n := int64(len(NeverExercised(r)))
-	verb := " were"
-	if n == 1 {
-		verb = " was"
-	}
-	some := report.Number(n) + " of " + Counted(rules, "changed rule") + verb
+	some := report.Number(n) + " of " + Counted(rules, "changed rule") + wereOf(n)
 	switch {
 	case rules == 0 && pending > 0:
 		return "which rules differ is still being examined"
@@ -225,6 +236,14 @@ func areOf(n int64) string {
 		return " is"
 	}
 	return " are"
+}
+
+// wereOf is that in the past.
+func wereOf(n int64) string {
+	if n == 1 {
+		return " was"
+	}
+	return " were"
 }
 
 // NeverExercised are the rules that differ and were not evaluated for any request.
