@@ -47,6 +47,26 @@ func TestTheEvaluatorIsRego(t *testing.T) {
 		c.policies, c.compiled, c.evaluated, c.defined, c.undecided)
 }
 
+// TestCallsWithAnExpectedValue are calls of which OPA knows the value that they have to have: it goes
+// on to an else where the value before it is another one, and never asks a body whose value is.
+func TestCallsWithAnExpectedValue(t *testing.T) {
+	c := &comparison{T: t}
+	for _, module := range []string{
+		"package p\nf(_) := 1 if input.big else := 2\nallow if f(input.big, 2)",
+		"package p\nf(_) := data.c[0] if input.big else := 2\nallow if { some x in [2, 1]; f(input.big, x) }",
+		"package p\nf(_) := [1, 2] if input.big else := [3, 4]\nallow if f(input.big, [3, x])",
+		"package p\nf(_) := 1 if input.big else := 2\nallow if { f(input.big, 2); f(input.big) == 2 }",
+		"package p\nf(_) := 1 if input.big else := true if { not count(numbers.range(1, input.big)) >= 0 }\nallow if { f(input.big, true) }",
+		"package p\ndefault f(_) := 2\nf(_) := 1 if input.big\nallow if f(input.big, 2)",
+		"package p\nf(_) := 1 if input.big\nf(_) := 2 if input.big\nallow if f(input.big, 2)",
+	} {
+		c.policy(1, module)
+	}
+	if c.evaluated == 0 {
+		t.Error("not one was evaluated")
+	}
+}
+
 // policy compares one policy for some inputs.
 func (c *comparison) policy(seed uint64, module string) {
 	c.policies++
