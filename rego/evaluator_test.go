@@ -23,7 +23,7 @@ import (
 // comparison counts what came of asking the evaluator and OPA the same.
 type comparison struct {
 	*testing.T
-	policies, compiled, evaluated, defined, undecided int
+	policies, compiled, evaluated, defined, undecided, panicked int
 }
 
 // soak is how long TestTheEvaluatorIsRego goes on with policies that nobody has tried, beside its own.
@@ -43,8 +43,8 @@ func TestTheEvaluatorIsRego(t *testing.T) {
 		seed := rand.Uint64()
 		c.policy(seed, formModule(seed))
 	}
-	t.Logf("%d policies, %d compiled by OPA and ours, %d evaluations, %d with a value, %d that OPA alone decides",
-		c.policies, c.compiled, c.evaluated, c.defined, c.undecided)
+	t.Logf("%d policies, %d compiled by OPA and ours, %d evaluations, %d with a value, %d that OPA alone decides, %d in which OPA panics",
+		c.policies, c.compiled, c.evaluated, c.defined, c.undecided, c.panicked)
 }
 
 // TestCallsWithAnExpectedValue are calls of which OPA knows the value that they have to have: it goes
@@ -98,8 +98,10 @@ func (c *comparison) same(ours *rego.Program, path string, opa oparego.PreparedE
 	now := time.Unix(1_700_000_000, 0)
 	result, _, err := rego.EvalCompiled(ours, path, in, now)
 	c.evaluated++
-	want := plainly(opa, document, now)
+	want, panicked := unlessItPanics(opa, document, now)
 	switch got := outcome(result, err); {
+	case panicked:
+		c.panicked++
 	case errors.Is(err, evaluator.ErrUndecided):
 		if want != "error" {
 			c.undecided++
@@ -111,6 +113,13 @@ func (c *comparison) same(ours *rego.Program, path string, opa oparego.PreparedE
 		c.defined++
 	}
 	return true
+}
+
+// unlessItPanics is plainly, but reports a panic: OPA 1.22 takes a composite key of an object for a
+// variable where it binds it to a pattern, once there are more bindings than its array has.
+func unlessItPanics(opa oparego.PreparedEvalQuery, document map[string]any, now time.Time) (want string, panicked bool) {
+	defer func() { panicked = recover() != nil }()
+	return plainly(opa, document, now), false
 }
 
 // TestCasesOfOPAAreEvaluatedAlike asks the policies of OPA's own test cases about inputs that
@@ -158,8 +167,8 @@ func TestCasesOfOPAAreEvaluatedAlike(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d cases, %d of them by the evaluator, %d evaluations, %d with a value, %d that OPA alone decides",
-		c.policies, c.compiled, c.evaluated, c.defined, c.undecided)
+	t.Logf("%d cases, %d of them by the evaluator, %d evaluations, %d with a value, %d that OPA alone decides, %d in which OPA panics",
+		c.policies, c.compiled, c.evaluated, c.defined, c.undecided, c.panicked)
 	slices.Sort(interpreted)
 	want, err := os.ReadFile(filepath.Join("testdata", "interpreted.txt"))
 	if err != nil {
