@@ -166,7 +166,7 @@ func TestEstimate(t *testing.T) {
 	e := evidence()
 	p := e.Pairs[0]
 	p.Counts.Dropped, p.Drops = 905, map[string]int64{"sampled": 900, "queue_full": 5}
-	p.Weights = &evidencepb.Counts{BothAllow: 900, NewlyDenied: 56, AllowedChanged: 2, AllowedFailed: 8, LiveFailed: 1, Dropped: 40}
+	p.Weights = &evidencepb.Counts{BothAllow: 900, NewlyDenied: 56, AllowedChanged: 2, AllowedFailed: 8, LiveFailed: 1, Dropped: 940}
 	got := build(e)
 	want := &adminpb.Report_ReportCounts{
 		RequestCount: 966, UnchangedCount: 900, NewlyDeniedCount: 56, ResponseChangedCount: 2, FailedCount: 8, LiveFailedCount: 1,
@@ -183,7 +183,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("%d of %d were lost, and shares are known is %v; want 5 of 905, which stand for 40 of 1,007", got.LostCount, got.DroppedCount, !report.Lossy(got))
 	}
 	p.Drops = map[string]int64{"sampled": 905}
-	p.Weights.Dropped = 0
+	p.Weights.Dropped = 905
 	if got := build(e); got.LostCount != 0 || report.Lossy(got) || !report.Incomplete(got) {
 		t.Errorf("%d were lost of what chance left out", got.LostCount)
 	}

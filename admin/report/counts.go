@@ -71,7 +71,7 @@ func weightsOf(p *evidencepb.Pair) *evidencepb.Counts {
 	}
 	weights := &evidencepb.Counts{}
 	addCounts(weights, of)
-	weights.Dropped = max(p.GetWeights().GetDropped(), lostOf(p)) // whatever is lost stands for itself at least
+	weights.Dropped = max(lostOf(p), p.GetWeights().GetDropped()-p.GetDrops()[Sampled]) // what is lost stands for itself at least
 	return weights
 }
 
