@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"maps"
+	"slices"
 
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -13,16 +14,14 @@ type counter struct {
 	drops       map[string]int64
 	first, last int64
 	spans       []span
-	// folds is that of the patterns when the keys of these maps were theirs.
-	folds     uint64
-	endpoints map[*Pattern]*int64
-	groups    map[groupKey]*group
-	other     map[int32]int64
-	labels    map[labelID]*label
-	rules     []*evidencepb.Rule
-	moreRules int64
-	noise     *evidencepb.Noise
-	changed   []string
+	endpoints   map[*Pattern]*int64
+	groups      map[groupKey]*group
+	other       map[int32]int64
+	labels      map[labelID]*label
+	rules       []*evidencepb.Rule
+	moreRules   int64
+	noise       *evidencepb.Noise
+	changed     []string
 	// pending and unexamined are as of now.
 	pending, unexamined int64
 }
@@ -40,60 +39,19 @@ func (c *counter) forget() {
 	c.noise = nil
 }
 
-// follow rekeys, if patterns were folded since the last time.
-func (c *counter) follow(p *Patterns) {
-	if folds := p.folds.Load(); c.folds != folds {
-		c.rekey(folds)
-	}
-}
-
-// rekey replaces patterns that were folded by those that they are now.
-func (c *counter) rekey(folds uint64) {
-	c.folds = folds
-	endpoints := make(map[*Pattern]*int64, len(c.endpoints))
-	for p, n := range c.endpoints {
-		if known := endpoints[p.present()]; known != nil {
-			*known += *n
-		} else {
-			endpoints[p.present()] = n
-		}
-	}
-	groups := make(map[groupKey]*group, len(c.groups))
-	for key, g := range c.groups {
-		key.pattern = key.pattern.present()
-		if known := groups[key]; known != nil {
-			known.take(g)
-		} else {
-			groups[key] = g
-		}
-	}
-	c.endpoints, c.groups = endpoints, groups
-}
-
-// take adds another group.
-func (g *group) take(from *group) {
-	g.count += from.count
-	g.total += from.total
-	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
-	g.callers.addAll(from.callers)
-	g.examples = firstExamples(append(g.examples, from.examples...))
-	if len(g.causes) == 0 {
-		g.causes = from.causes
-	}
-}
-
 // add counts a comparison.
 func (c *counter) add(compared Comparison, at int64) (explain bool) {
 	o := compared.Outcome
 	c.counts[o.cell]++
 	c.first, c.last = earlier(c.first, at), max(c.last, at)
-	p := compared.Pattern.present()
+	p := compared.Pattern
 	n := c.endpoints[p]
 	if n == nil {
 		n = new(int64)
 		c.endpoints[p] = n
 	}
 	*n++
+	p.counted(at)
 	if o.kind == unchanged {
 		return false
 	}
@@ -101,10 +59,6 @@ func (c *counter) add(compared Comparison, at int64) (explain bool) {
 		c.label(labelID{l.Name, int32(o.kind)}, l.Value)
 	}
 	g := c.group(groupKey{p, o.key()})
-	if g == nil {
-		c.other[int32(o.kind)]++
-		return false
-	}
 	return g.add(compared.Request, o, at)
 }
 
@@ -121,7 +75,7 @@ func (c *counter) label(id labelID, value string) {
 	l.add(value)
 }
 
-// group returns the group of a key; nil if there are too many.
+// group returns the group of a key, which it makes if need be.
 func (c *counter) group(key groupKey) *group {
 	if g := c.known(key); g != nil {
 		return g
@@ -129,8 +83,8 @@ func (c *counter) group(key groupKey) *group {
 	if key.reason != "" && c.reasons(key) >= maxReasons {
 		key.reason = manyReasons
 	}
-	if len(c.groups) == maxGroups {
-		return nil
+	if len(c.groups) == 2*maxGroups {
+		c.boundGroups()
 	}
 	g := &group{}
 	c.groups[key] = g
@@ -145,6 +99,25 @@ func (c *counter) known(key groupKey) *group {
 		g = c.groups[key]
 	}
 	return g
+}
+
+// boundGroups keeps those that a report needs most.
+func (c *counter) boundGroups() {
+	keys := rank(slices.Collect(maps.Keys(c.groups)), func(k groupKey) ranked {
+		g := c.groups[k]
+		return ranked{k.kind, &g.callers, g.total}
+	}, groupKey.compare)
+	for _, k := range keys[maxGroups:] {
+		c.other[int32(k.kind)] += c.groups[k].count
+		delete(c.groups, k)
+	}
+}
+
+func (k groupKey) compare(other groupKey) int { return k.id().compare(other.id()) }
+
+// id returns the key as sums have it.
+func (k groupKey) id() groupID {
+	return groupID{endpoint{k.pattern.method, k.pattern.path}, int32(k.kind), k.policyStatus, k.experimentStatus, k.rule, k.reason, k.changes}
 }
 
 // reasons is how many groups differ from a key in nothing but the reason.
@@ -168,11 +141,9 @@ func (c *counter) flush() *evidencepb.Pair {
 		Rules: c.rules, MoreRules: c.moreRules, Noise: c.noise, ChangedData: c.changed,
 	}
 	for pattern, n := range c.endpoints {
-		if *n > 0 {
-			p.Endpoints = append(p.Endpoints, &evidencepb.Endpoint{Method: pattern.method, Pattern: pattern.path, Count: *n})
-			*n = 0
-		}
+		p.Endpoints = append(p.Endpoints, &evidencepb.Endpoint{Method: pattern.method, Pattern: pattern.path, Count: *n, Since: pattern.lateSince(c.first)})
 	}
+	clear(c.endpoints)
 	for key, g := range c.groups {
 		if g.count > 0 || g.explained {
 			g.explained = false
@@ -190,7 +161,7 @@ func (c *counter) flush() *evidencepb.Pair {
 // thin makes room for groups that come now, if there is none: those that had nothing to count
 // this time go. What they have counted is in the sum.
 func (c *counter) thin() {
-	full := len(c.groups) == maxGroups
+	full := len(c.groups) >= maxGroups
 	for key, g := range c.groups {
 		if full && g.count <= 1 {
 			delete(c.groups, key)

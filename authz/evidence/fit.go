@@ -48,7 +48,7 @@ var reductions = []reduction{
 	examples(20, 1), labelValues(10),
 	groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
 	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)),
-	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100), noCollapsed,
+	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100),
 	examples(5, 1), labelValues(3), fewRules(120), groups(40), fewRules(60), points(15),
 	ofOld(groups(0)), ofOld(endpoints(0)), groups(20), endpoints(30), labelValues(0), examples(0, 0),
 	groups(10), endpoints(10), fewRules(20), points(0), noChangedData,
@@ -166,7 +166,6 @@ func points(n int) reduction {
 	}
 }
 
-func noCollapsed(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool)   { p.Collapsed = nil }
 func noChangedData(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) { p.ChangedData = nil }
 
 // The bounds of texts, in bytes.

@@ -23,9 +23,12 @@ type pair struct {
 	moreRules      int64
 	noise          *evidencepb.Noise
 	changed        map[string]bool
-	collapsed      map[string]bool
-	pending        int64
-	unexamined     int64
+	// since :: endpoint → since when it has its name, of those that have it late; folded is when a
+	// name was taken here.
+	since      map[endpoint]int64
+	folded     int64
+	pending    int64
+	unexamined int64
 }
 
 // ruleID is what tells a rule from others.
@@ -39,7 +42,7 @@ func newPair() *pair {
 	return &pair{
 		drops: make(map[string]int64), endpoints: make(map[endpoint]int64), groups: make(map[groupID]*groupSum),
 		other: make(map[int32]int64), labels: make(map[labelID]*label), rules: make(map[ruleID]*evidencepb.Rule),
-		changed: make(map[string]bool), collapsed: make(map[string]bool),
+		changed: make(map[string]bool), since: make(map[endpoint]int64),
 	}
 }
 
@@ -64,9 +67,7 @@ func (p *pair) add(m *evidencepb.Pair) {
 	}
 	p.active = union(append(p.active, spansOf(m.GetActive())...))
 	p.first, p.last = earlier(p.first, milliseconds(m.GetFirstTime())), max(p.last, milliseconds(m.GetLastTime()))
-	for _, e := range m.GetEndpoints() {
-		p.endpoints[endpoint{e.GetMethod(), e.GetPattern()}] += e.GetCount()
-	}
+	p.addEndpoints(m)
 	p.otherEndpoints += m.GetOtherEndpoints()
 	for _, g := range m.GetGroups() {
 		p.group(g)
@@ -84,8 +85,42 @@ func (p *pair) add(m *evidencepb.Pair) {
 	for _, path := range m.GetChangedData() {
 		p.changed[path] = true
 	}
-	for _, path := range m.GetCollapsed() {
-		p.collapsed[path] = true
+}
+
+// addEndpoints adds endpoints. Of one that only one side has, the other may have taken the name.
+func (p *pair) addEndpoints(m *evidencepb.Pair) {
+	for _, e := range m.GetEndpoints() {
+		id := endpoint{e.GetMethod(), e.GetPattern()}
+		if _, known := p.endpoints[id]; !known {
+			p.named(id, p.folded)
+		}
+		p.endpoints[id] += e.GetCount()
+		p.named(id, e.GetSince())
+	}
+	if m.GetFolded() > 0 {
+		p.namedElsewhere(m)
+	}
+}
+
+// namedElsewhere notes that another pair may have counted requests as `*` of which it has no
+// endpoint.
+func (p *pair) namedElsewhere(m *evidencepb.Pair) {
+	p.folded = max(p.folded, m.GetFolded())
+	there := make(map[endpoint]bool, len(m.GetEndpoints()))
+	for _, e := range m.GetEndpoints() {
+		there[endpoint{e.GetMethod(), e.GetPattern()}] = true
+	}
+	for id := range p.endpoints {
+		if !there[id] {
+			p.named(id, m.GetFolded())
+		}
+	}
+}
+
+// named notes that an endpoint has its name since then; 0 if it always had.
+func (p *pair) named(id endpoint, since int64) {
+	if since > p.since[id] {
+		p.since[id] = since
 	}
 }
 
@@ -138,8 +173,8 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 }
 
 // bound moves what there is no room for to where it is counted as other.
-func (p *pair) bound() {
-	p.fold()
+func (p *pair) bound(crowds map[string]crowd) {
+	p.fold(crowds)
 	p.boundGroups(maxGroups)
 	p.boundEndpoints()
 	boundLabels(p.labels)
@@ -160,29 +195,40 @@ func (a ruleID) compare(b ruleID) int {
 	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
-// fold makes one of the children of places that have too many. A pattern weighs its requests;
-// those that differ count twice, for they are what a report is about.
-func (p *pair) fold() {
-	patterns := make(map[string]int64, len(p.endpoints))
+// patterns :: path pattern → what it weighs.
+func (p *pair) patterns() map[string]patternWeight {
+	out := make(map[string]patternWeight, len(p.endpoints))
+	add := func(pattern string, w patternWeight) {
+		if known, ok := out[pattern]; ok {
+			w.add(known)
+		}
+		out[pattern] = w
+	}
 	for e, n := range p.endpoints {
-		patterns[e.pattern] += n
+		add(e.pattern, patternWeight{n, noRank})
 	}
-	for id, g := range p.groups {
-		patterns[id.pattern] += g.Count
+	for i, id := range p.groupIDs() {
+		add(id.pattern, patternWeight{p.groups[id].Count, i})
 	}
-	folded := foldPatterns(patterns, p.collapsed)
-	p.collapsed = folded.collapsed
-	if len(folded.to) == 0 {
+	return out
+}
+
+// fold makes `*` of words of which there are too many, numerators with their denominators.
+func (p *pair) fold(crowds map[string]crowd) {
+	to := foldPatterns(p.patterns(), crowds)
+	if len(to) == 0 {
 		return
 	}
-	for e, n := range p.endpoints {
-		if to, ok := folded.to[e.pattern]; ok {
+	p.folded = max(p.folded, p.last)
+	for e, n := range maps.Clone(p.endpoints) {
+		if to, ok := to[e.pattern]; ok {
 			delete(p.endpoints, e)
+			delete(p.since, e)
 			p.endpoints[endpoint{e.method, to}] += n
 		}
 	}
 	for id, g := range maps.Clone(p.groups) {
-		if to, ok := folded.to[id.pattern]; ok {
+		if to, ok := to[id.pattern]; ok {
 			delete(p.groups, id)
 			g.Pattern = to
 			if known := p.groups[idOf(g.Group)]; known != nil {
@@ -194,7 +240,7 @@ func (p *pair) fold() {
 	}
 }
 
-// boundGroups keeps the groups that have most requests.
+// boundGroups keeps the groups that a report needs most.
 func (p *pair) boundGroups(n int) {
 	if len(p.groups) <= n {
 		return
@@ -205,11 +251,12 @@ func (p *pair) boundGroups(n int) {
 	}
 }
 
-// groupIDs returns those of the groups, the one of most requests first.
+// groupIDs returns those of the groups by rank.
 func (p *pair) groupIDs() []groupID {
-	return slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
-		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
-	})
+	return rank(slices.Collect(maps.Keys(p.groups)), func(id groupID) ranked {
+		g := p.groups[id]
+		return ranked{kind(id.kind), &g.callers, g.Count}
+	}, groupID.compare)
 }
 
 // boundEndpoints keeps the endpoints of groups, and of the others those that have most
@@ -241,10 +288,10 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 		PolicyEtag: policyEtag, Counts: countsMessage(p.counts), Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
 		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: maps.Clone(p.other), OtherEndpoints: p.otherEndpoints,
 		MoreRules: p.moreRules, Noise: p.noise, Pending: p.pending, Unexamined: p.unexamined,
-		ChangedData: slices.Sorted(maps.Keys(p.changed)), Collapsed: slices.Sorted(maps.Keys(p.collapsed)),
+		ChangedData: slices.Sorted(maps.Keys(p.changed)), Folded: p.folded,
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {
-		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: p.endpoints[e]})
+		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: p.endpoints[e], Since: p.since[e]})
 	}
 	for _, id := range p.groupIDs() {
 		m.Groups = append(m.Groups, p.groups[id].message())

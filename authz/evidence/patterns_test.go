@@ -47,15 +47,11 @@ func TestManyPathsOfAPlaceAreOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			patterns := evidence.NewPatterns()
-			var first *evidence.Pattern
 			for i := range 25 {
-				p := patterns.Of("GET", "/health/orders/"+id(i))
+				patterns.Of("GET", "/health/orders/"+id(i))
 				patterns.Of("GET", "/health/orders/"+id(i)+"/lines/x")
-				if first == nil {
-					first = p
-				}
 			}
-			if got := first.Path(); got != "/health/orders/*" {
+			if got := patterns.Of("GET", "/health/orders/"+id(0)).Path(); got != "/health/orders/*" {
 				t.Errorf("the first is %q by now, want /health/orders/*", got)
 			}
 			for i := range 25 {

@@ -78,7 +78,7 @@ func (t *Tally) acknowledge(id string, serial int64, now time.Time) bool {
 	if t.unknown != nil && serial >= t.unknown.Serial {
 		t.unknown, t.unsaved = nil, t.later
 		t.taken.gainSum(t.later)
-		t.later = newSum()
+		t.later = newTaken(t.patterns)
 	}
 	return t.final != 0 && serial >= t.final && !t.counted()
 }
@@ -92,7 +92,7 @@ func (t *Tally) settle(id string, serial int64, now time.Time) bool {
 		return false
 	}
 	if t.unknown != nil && serial >= t.unknown.Serial {
-		t.unsaved = newSum()
+		t.unsaved = newTaken(t.patterns)
 	}
 	t.renew(now)
 	return true
@@ -105,7 +105,7 @@ func (t *Tally) expire(now time.Time) {
 	defer t.mu.Unlock()
 	if now.Sub(t.published) > staleTime {
 		if t.unknown != nil {
-			t.unsaved = newSum()
+			t.unsaved = newTaken(t.patterns)
 		}
 		t.renew(now)
 	}
@@ -114,7 +114,7 @@ func (t *Tally) expire(now time.Time) {
 // renew begins a new tally in the store, with what is not stored of the one before.
 func (t *Tally) renew(now time.Time) {
 	t.unsaved.gainSum(t.later)
-	t.taken, t.later = newSum(), newSum()
+	t.taken, t.later = newTaken(t.patterns), newTaken(t.patterns)
 	t.taken.gainSum(t.unsaved)
 	t.id, t.serial, t.unknown, t.final, t.published, t.behind = uuid.NewString(), 0, nil, 0, now, true
 }

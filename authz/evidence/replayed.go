@@ -56,20 +56,17 @@ func (r *Replayed) counter() *counter {
 		c = newCounter(r.policyEtag)
 		t.replayed = append(t.replayed, c)
 	}
-	c.follow(t.patterns)
 	return c
 }
 
 // takeReplayed returns what was replayed since the last time. A counter that had nothing to
 // count goes: there is one replay of a pair in a process.
-func (t *Tally) takeReplayed(collapsed []string) []*evidencepb.Pair {
+func (t *Tally) takeReplayed() []*evidencepb.Pair {
 	var out []*evidencepb.Pair
 	kept := t.replayed[:0]
 	for _, c := range t.replayed {
-		c.follow(t.patterns)
 		counted := !c.counts.none()
 		p := c.flush()
-		p.Collapsed = collapsed
 		out = append(out, p)
 		if counted {
 			kept = append(kept, c)

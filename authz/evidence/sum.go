@@ -33,10 +33,19 @@ type sum struct {
 	points map[int64]*counts
 	// replayed :: etag of the live policy → what was replayed for it.
 	replayed map[string]*pair
+	// patterns are those of the node that counts; nil of a sum of several.
+	patterns *Patterns
 }
 
 func newSum() *sum {
 	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair)}
+}
+
+// newTaken returns a sum of what was counted by patterns.
+func newTaken(patterns *Patterns) *sum {
+	s := newSum()
+	s.patterns = patterns
+	return s
 }
 
 // add adds evidence, unless it is of another content of the experiment than what is there.
@@ -117,11 +126,15 @@ func (s *sum) point(start int64, n counts) {
 // bound moves what there is no room for to where it is counted as other. The result is the
 // same in whichever order evidence was added, unless something had to go before.
 func (s *sum) bound() {
+	var crowds map[string]crowd
+	if s.patterns != nil {
+		crowds = s.patterns.crowds()
+	}
 	for _, etag := range etags(s.replayed)[min(maxReplayed, len(s.replayed)):] {
 		delete(s.replayed, etag)
 	}
 	for _, p := range s.replayed {
-		p.bound()
+		p.bound(crowds)
 		p.boundGroups(maxReplayedGroups)
 	}
 	for _, etag := range etags(s.pairs)[min(maxPairs, len(s.pairs)):] {
@@ -129,10 +142,10 @@ func (s *sum) bound() {
 		delete(s.pairs, etag)
 	}
 	for _, p := range s.pairs {
-		p.bound()
+		p.bound(crowds)
 	}
 	if s.earlier != nil {
-		s.earlier.bound()
+		s.earlier.bound(crowds)
 	}
 	if len(s.points) > maxPoints {
 		for _, start := range slices.Sorted(maps.Keys(s.points))[:len(s.points)-maxPoints] {

@@ -60,7 +60,7 @@ type Tally struct {
 func NewTally(experiment, uid, etag string, patterns *Patterns) *Tally {
 	return &Tally{
 		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
-		id: uuid.NewString(), taken: newSum(), unsaved: newSum(), later: newSum(), published: time.Now(),
+		id: uuid.NewString(), taken: newTaken(patterns), unsaved: newTaken(patterns), later: newTaken(patterns), published: time.Now(),
 	}
 }
 
@@ -116,7 +116,7 @@ func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*eviden
 
 // explain sets the causes of the group of a comparison.
 func (c *counter) explain(compared Comparison, causes []*evidencepb.Cause) {
-	g := c.known(groupKey{compared.Pattern.present(), compared.Outcome.key()})
+	g := c.known(groupKey{compared.Pattern, compared.Outcome.key()})
 	if g == nil || len(causes) == 0 {
 		return
 	}
@@ -193,7 +193,6 @@ func (t *Tally) counter(policyEtag string) *counter {
 		c = newCounter(policyEtag)
 		t.counters = append(t.counters, c)
 	}
-	c.follow(t.patterns)
 	return c
 }
 
@@ -242,13 +241,10 @@ func (t *Tally) take(now int64) {
 	if t.pair != nil && now > 0 {
 		t.pair.spans = union(append(t.pair.spans, span{t.since, now}))
 	}
-	collapsed := t.patterns.collapsed()
 	e := &evidencepb.Evidence{Experiment: t.experiment, Uid: t.uid, ExperimentEtag: t.etag}
 	kept := t.counters[:0]
 	for _, c := range t.counters {
-		c.follow(t.patterns)
 		p := c.flush()
-		p.Collapsed = collapsed
 		e.Pairs = append(e.Pairs, p)
 		if c == t.pair || t.pair == nil && len(kept) == 0 {
 			kept = append(kept, c)
@@ -258,7 +254,7 @@ func (t *Tally) take(now int64) {
 	}
 	clear(t.counters[len(kept):])
 	t.counters = kept
-	e.Replayed = t.takeReplayed(collapsed)
+	e.Replayed = t.takeReplayed()
 	if t.unknown != nil {
 		t.later.gain(e)
 		return
@@ -279,7 +275,7 @@ func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
 	t.take(now.UnixMilli())
 	all := t.taken
 	if t.later.head != nil {
-		all = newSum()
+		all = newTaken(t.patterns)
 		all.gainSum(t.taken)
 		all.gainSum(t.later)
 	}
