@@ -13,7 +13,7 @@ import (
 )
 
 // fit makes evidence at most so large as a message. What goes first is what is missed least:
-// examples, lists of callers, groups and endpoints with few requests, earlier pairs before
+// examples, lists of callers, groups that rank last, endpoints with few requests, earlier pairs before
 // the present one. All counts stay exact: what goes is counted as other.
 func fit(e *evidencepb.Evidence, size int) {
 	for _, step := range reductions {
@@ -65,7 +65,7 @@ func ofOld(r reduction) reduction {
 	}
 }
 
-// examples keeps so many examples of so many groups, the largest ones.
+// examples keeps so many examples of so many groups, those that rank first.
 func examples(of, n int) reduction {
 	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
 		for i, g := range p.GetGroups() {
@@ -88,7 +88,7 @@ func sketchCallers(from int) reduction {
 	}
 }
 
-// groups keeps the largest groups.
+// groups keeps the groups that rank first.
 func groups(n int) reduction {
 	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
 		if len(p.Groups) <= n {

@@ -186,3 +186,103 @@ func TestAnyPathsInAnyOrder(t *testing.T) {
 		}
 	}
 }
+
+// named are the last segments of a path that have a name below a place.
+func named(patterns *evidence.Patterns, below string, words []string) (out []string) {
+	for _, w := range words {
+		if patterns.Of("GET", below+"/"+w).Path() == below+"/"+w {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// TestNamesComeBack: words below a place are `*` while a scanner is most of its traffic, and have
+// their names again when they are, though not all that the scanner has made up are forgotten.
+func TestNamesComeBack(t *testing.T) {
+	patterns, now := evidence.NewPatterns(), begun
+	patterns.SetPatternsClock(func() time.Time { return now })
+	words := []string{"orders", "carts", "search"}
+	for i := range 3000 {
+		patterns.Of("GET", "/api/"+wordOf('s', i))
+	}
+	if got := named(patterns, "/api", words); len(got) > 0 {
+		t.Errorf("%q have names after one request each, of 3000", got)
+	}
+	now = now.Add(30 * time.Minute)
+	for range 300 {
+		for _, w := range words {
+			patterns.Of("GET", "/api/"+w)
+		}
+	}
+	if got := named(patterns, "/api", words); len(got) != len(words) {
+		t.Errorf("%q have names, want %q", got, words)
+	}
+}
+
+// TestWordsKeepTheirNamesFromAScanner: a scanner that has less than all their requests takes
+// nothing from words that were there before.
+func TestWordsKeepTheirNamesFromAScanner(t *testing.T) {
+	patterns := evidence.NewPatterns()
+	words := []string{"orders", "carts", "search"}
+	for i := range 6000 {
+		patterns.Of("GET", "/api/"+words[i%3])
+		if i%2 == 0 {
+			patterns.Of("GET", "/api/"+wordOf('s', i))
+		}
+	}
+	patterns.Of("GET", "/api/payroll")
+	if got := named(patterns, "/api", words); len(got) != len(words) {
+		t.Errorf("%q have names, want %q", got, words)
+	}
+}
+
+// TestUserNamesAreOne: thousands of names of users are `*`, also if some users ask more often.
+func TestUserNamesAreOne(t *testing.T) {
+	for name, user := range map[string]func(r *rand.Rand) int{
+		"all alike": func(r *rand.Rand) int { return r.IntN(5000) },
+		"few often": func(r *rand.Rand) int { return int(rand.NewZipf(r, 1.05, 20, 5000).Uint64()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, patterns, last := rand.New(rand.NewPCG(1, 9)), evidence.NewPatterns(), make(map[string]bool)
+			for i := range 50_000 {
+				got := patterns.Of("GET", "/users/"+wordOf('u', user(r))+"/cart").Path()
+				if i > 1000 {
+					last[got] = true
+				}
+			}
+			if len(last) != 1 || !last["/users/*/cart"] {
+				t.Errorf("after 1000 requests there are %d patterns: %v; want /users/*/cart alone", len(last), last)
+			}
+		})
+	}
+}
+
+// TestFewNamesChangeInASecond: whoever sends paths that are all asked for more often than those
+// before makes 64 changes a second.
+func TestFewNamesChangeInASecond(t *testing.T) {
+	patterns, now := evidence.NewPatterns(), begun
+	patterns.SetPatternsClock(func() time.Time { return now })
+	for i := range 256 {
+		patterns.Of("GET", "/"+wordOf('p', i))
+	}
+	fresh := func(kind byte) (named int) {
+		for i := range 1000 {
+			path := "/" + wordOf(kind, i)
+			patterns.Of("GET", path)
+			if patterns.Of("GET", path).Path() == path {
+				named++
+			}
+		}
+		return named
+	}
+	for _, kind := range []byte("qrs") {
+		if n := fresh(kind); n != 64 {
+			t.Errorf("%d names have changed in a second, want 64", n)
+		}
+		now = now.Add(time.Second)
+	}
+	if got := patterns.Of("GET", "/"+wordOf('q', 0)).Path(); got != "/"+wordOf('q', 0) {
+		t.Errorf("a name that came in the first second is %q", got)
+	}
+}

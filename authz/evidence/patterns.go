@@ -309,22 +309,22 @@ func (s *Patterns) room(at *place) bool {
 // enter reports whether a word that was asked for so often gets a name, for which another one
 // may have to go. If not, it says how often a word must be asked for.
 func (s *Patterns) enter(at *place, asked int64) bool {
-	need := int64(1)
 	at.crowded = at.crowded || len(at.children) >= s.names(at)
+	need, may := int64(1), true
 	if at != s.root && at.crowded && len(at.children) < maxChildren {
 		need = max(minHeavy, at.lost.Load()/enterShare)
 	}
 	if asked >= need && len(at.children) >= s.names(at) {
-		need = s.replace(s.lightest(at), at, asked)
+		need, may = s.replace(s.lightest(at), at, asked)
 	}
-	if asked >= need && s.places >= maxPlaces {
+	if asked >= need && may && s.places >= maxPlaces {
 		if s.leaves == nil {
 			s.leaves = *lightOf(s.root.appendLeaves([]light{}))
 		}
-		need = s.replace(&s.leaves, at, asked)
+		need, may = s.replace(&s.leaves, at, asked)
 	}
 	at.bar.Store(uint32(max(1, min(need, math.MaxUint32))))
-	return asked >= need
+	return asked >= need && may
 }
 
 // light is a word that may lose its name, of a place, with what it weighed in this second.
@@ -340,25 +340,25 @@ func lightOf(all []light) *[]light {
 	return &all
 }
 
-// replace takes the name from the lightest word for one below a place, unless it weighs as much
-// as one that was asked for so often. It returns how often that must be.
-func (s *Patterns) replace(least *[]light, at *place, asked int64) (need int64) {
-	for len(*least) > 0 {
+// replace takes the name from the lightest word for one below a place that was asked for so
+// often, if it weighs less, and if there may be another change. It returns how often the word
+// must be asked for.
+func (s *Patterns) replace(least *[]light, at *place, asked int64) (need int64, done bool) {
+	for need = 1; len(*least) > 0; *least = (*least)[1:] {
 		next := (*least)[0]
-		if next.weight >= asked {
-			return next.weight + 1
+		if need = next.weight + 1; asked < need {
+			return need, false
 		}
-		*least = (*least)[1:]
 		if next.word.gone || next.word.weight() >= asked || strings.HasPrefix(at.path+"/", next.word.path+"/") {
 			continue
 		}
-		if !s.mayChange() {
-			break
+		if s.mayChange() {
+			s.unname(next.from, next.word)
+			return need, true
 		}
-		s.unname(next.from, next.word)
-		return asked
+		break
 	}
-	return asked + 1
+	return need, false
 }
 
 // mayChange reports whether another name may go to another word in this second.

@@ -205,6 +205,16 @@ func BenchmarkPattern(b *testing.B) {
 			patterns.Of("GET", "/api/v1/users/a7f3kq/items")
 		}
 	})
+	b.Run("unnamed", func(b *testing.B) { // a user name, which is a word without a name
+		b.ReportAllocs()
+		users := make([]string, 4096)
+		for i := range users {
+			users[i] = "/users/" + wordOf('u', i) + "/items"
+		}
+		for i := 0; b.Loop(); i++ {
+			patterns.Of("GET", users[i%len(users)])
+		}
+	})
 	b.Run("new", func(b *testing.B) {
 		b.ReportAllocs()
 		r := rand.New(rand.NewPCG(1, 1))
