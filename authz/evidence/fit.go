@@ -46,7 +46,7 @@ var reductions = []reduction{
 	ofOld(sketchCallers(0)), sketchCallers(20),
 	ofOld(groups(20)), ofOld(endpoints(20)), ofOld(labelValues(3)),
 	examples(20, 1), labelValues(10),
-	groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
+	causes(60), groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
 	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)),
 	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100),
 	examples(5, 1), labelValues(3), fewRules(120), groups(40), fewRules(60), points(15),
@@ -73,6 +73,15 @@ func examples(of, n int) reduction {
 				g.Examples = nil
 			}
 			g.Examples = g.Examples[:min(n, len(g.Examples))]
+		}
+	}
+}
+
+// causes keeps those of so many groups, which rank first.
+func causes(of int) reduction {
+	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
+		for _, g := range p.GetGroups()[min(of, len(p.GetGroups())):] {
+			g.Causes = nil
 		}
 	}
 }
