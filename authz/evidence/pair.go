@@ -24,11 +24,13 @@ const (
 // evidence that is added. Of groups and endpoints it has twice as many as it should, at most, until
 // it is bounded.
 type pair struct {
-	requests       weighted
-	drops          map[string]int64
-	active         []span
-	first, last    int64
-	endpoints      map[endpoint]*passes
+	requests    weighted
+	drops       map[string]int64
+	active      []span
+	first, last int64
+	endpoints   map[endpoint]*passes
+	// found are the endpoints of patterns, until the pair is bounded: a pointer is found faster.
+	found          map[*Pattern]*passes
 	otherEndpoints int64
 	groups         map[groupID]*group
 	other          map[kind]int64
@@ -68,7 +70,7 @@ type ruleID struct {
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), groups: make(map[groupID]*group),
+		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes), groups: make(map[groupID]*group),
 		other: make(map[kind]int64), labels: make(map[labelID]*label), callers: callers{fine: true}, rules: make(map[ruleID]*evidencepb.Rule),
 		changed: make(map[string]bool),
 	}
@@ -108,6 +110,9 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 
 // endpoint returns what is counted of a pattern.
 func (p *pair) endpoint(of *Pattern) *passes {
+	if e := p.found[of]; e != nil {
+		return e
+	}
 	id := endpoint{of.Method(), of.Path()}
 	e := p.endpoints[id]
 	if e == nil {
@@ -117,6 +122,7 @@ func (p *pair) endpoint(of *Pattern) *passes {
 		e = &passes{}
 		p.endpoints[id] = e
 	}
+	p.found[of] = e
 	return e
 }
 
@@ -330,6 +336,7 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 
 // bound folds the excess into the "other" counts.
 func (p *pair) bound(crowds map[string]crowd) {
+	clear(p.found)
 	p.fold(crowds)
 	p.boundGroups(maxGroups)
 	p.boundEndpoints()
