@@ -58,7 +58,7 @@ func (c *counter) add(compared Comparison, at int64) (explain bool) {
 	for _, l := range o.labels {
 		c.label(labelID{l.Name, int32(o.kind)}, l.Value)
 	}
-	g := c.group(groupKey{p, o.key()})
+	g := c.group(groupKey{compared.groupPattern(), o.key()})
 	return g.add(compared.Request, o, at)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -37,7 +38,12 @@ type outcomeKey struct {
 	rule, reason, changes          string
 }
 
+// key returns what the groups of the outcome have in common. All failures of the live policy
+// are one group: the experiment has nothing to do with them.
 func (o *Outcome) key() outcomeKey {
+	if o.kind == adminpb.Report_LIVE_FAILED {
+		return outcomeKey{kind: o.kind}
+	}
 	return outcomeKey{o.kind, o.policyStatus, o.experimentStatus, o.rule, o.reason, o.changes}
 }
 

@@ -116,7 +116,7 @@ func (t *Tally) Explain(policyEtag string, compared Comparison, causes []*eviden
 
 // explain sets the causes of the group of a comparison.
 func (c *counter) explain(compared Comparison, causes []*evidencepb.Cause) {
-	g := c.known(groupKey{compared.Pattern, compared.Outcome.key()})
+	g := c.known(groupKey{compared.groupPattern(), compared.Outcome.key()})
 	if g == nil || len(causes) == 0 {
 		return
 	}
