@@ -358,27 +358,31 @@ func (a ruleID) compare(b ruleID) int {
 	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
-// patterns :: path pattern → what it weighs.
-func (p *pair) patterns() map[string]patternWeight {
-	out := make(map[string]patternWeight, len(p.endpoints))
-	add := func(pattern string, w patternWeight) {
-		if known, ok := out[pattern]; ok {
-			w.add(known)
-		}
-		out[pattern] = w
-	}
+// patterns :: path pattern → what it weighs: its requests; those that differ count twice, for they
+// are what a report is about.
+func (p *pair) patterns() map[string]int64 {
+	out := make(map[string]int64, len(p.endpoints))
 	for e, n := range p.endpoints {
-		add(e.pattern, patternWeight{n.count, noRank})
+		out[e.pattern] += n.count
 	}
-	for i, id := range p.groupIDs() {
-		add(id.pattern, patternWeight{p.groups[id].count, i})
+	for id, g := range p.groups {
+		out[id.pattern] += g.count
+	}
+	return out
+}
+
+// rankedPatterns returns the path patterns of the groups by rank.
+func (p *pair) rankedPatterns() []string {
+	out := make([]string, 0, len(p.groups))
+	for _, id := range p.groupIDs() {
+		out = append(out, id.pattern)
 	}
 	return out
 }
 
 // fold makes `*` of words of which there are too many, numerators with their denominators.
 func (p *pair) fold(crowds map[string]crowd) {
-	to := foldPatterns(p.patterns(), crowds)
+	to := foldPatterns(p.patterns(), p.rankedPatterns, crowds)
 	if len(to) == 0 {
 		return
 	}
