@@ -1,13 +1,25 @@
-package rehearsal
+package question
 
 import (
 	"slices"
 	"sync"
 	"time"
 
+	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/rehearsal/supervisor"
 )
+
+// Live is a live policy under the name and etag that records name it by. It is immutable.
+type Live struct {
+	// Name is the resource name of the policy.
+	Name string
+	Etag string
+	// Policy is nil if it did not compile.
+	Policy *cache.Policy
+	// Source is what was compiled.
+	Source *authz.Packed
+}
 
 // maxLivePolicies is how many live policies are kept compiled in the rehearsal process: each
 // takes some of its memory.
@@ -23,6 +35,8 @@ const suspension = 10 * time.Minute
 // more detail. They are safe for concurrent use.
 type LivePolicies struct {
 	process *supervisor.Supervisor
+	// examinationBytes are those of their options.
+	examinationBytes int
 
 	mu     sync.Mutex
 	known  []livePolicy
@@ -36,15 +50,18 @@ type livePolicy struct {
 }
 
 // NewLivePolicies returns live policies for a rehearsal process, which may be nil: then
-// there are none.
-func NewLivePolicies(process *supervisor.Supervisor) *LivePolicies {
-	return &LivePolicies{process: process}
+// there are none. examinationBytes are those of [supervisor.Options].
+func NewLivePolicies(process *supervisor.Supervisor, examinationBytes int) *LivePolicies {
+	return &LivePolicies{process: process, examinationBytes: examinationBytes}
 }
 
-// of returns the live policy in the rehearsal process; nil if there is no process, no
+// Available reports whether there is a process.
+func (p *LivePolicies) Available() bool { return p.process != nil }
+
+// Of returns the live policy in the rehearsal process; nil if there is no process, no
 // more, or the policy cannot be unpacked. Another version of the policy takes the place of the
 // one before.
-func (p *LivePolicies) of(live *Version) *supervisor.Candidate {
+func (p *LivePolicies) Of(live *Live) *supervisor.Candidate {
 	if p.process == nil {
 		return nil
 	}
@@ -63,7 +80,9 @@ func (p *LivePolicies) of(live *Version) *supervisor.Candidate {
 		if err != nil {
 			return nil
 		}
-		one.candidate = p.process.NewCandidate(source, supervisor.Options{Name: live.Name + " (live)", Suspension: suspension})
+		one.candidate = p.process.NewCandidate(source, supervisor.Options{
+			Name: live.Name + " (live)", Suspension: suspension, ExaminationBytes: p.examinationBytes,
+		})
 		if i >= 0 {
 			p.known[i].candidate.Close()
 		}
@@ -79,8 +98,8 @@ func (p *LivePolicies) of(live *Version) *supervisor.Candidate {
 	return one.candidate
 }
 
-// close ends all of them.
-func (p *LivePolicies) close() {
+// Close ends all of them.
+func (p *LivePolicies) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
