@@ -62,49 +62,49 @@ func (p *LivePolicies) Available() bool { return p.process != nil }
 // more, or the policy cannot be unpacked. Another version of the policy takes the place of the
 // one before.
 func (p *LivePolicies) Of(live *Live) *supervisor.Candidate {
-	if p.process == nil {
-		return nil
-	}
+	candidate, gone := p.of(live)
+	gone.Close() // what waited for it may ask for another one
+	return candidate
+}
+
+// of returns the policy, and what it takes the place of.
+func (p *LivePolicies) of(live *Live) (candidate, gone *supervisor.Candidate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil
+	if p.process == nil || p.closed {
+		return nil, nil
 	}
-	one := livePolicy{name: live.Name, policy: live.Policy}
 	i := slices.IndexFunc(p.known, func(known livePolicy) bool { return known.name == live.Name })
-	switch {
-	case i >= 0 && p.known[i].policy == live.Policy:
-		one = p.known[i]
-	default:
-		source, err := live.Source.Policy()
-		if err != nil {
-			return nil
-		}
-		one.candidate = p.process.NewCandidate(source, supervisor.Options{
-			Name: live.Name + " (live)", Suspension: suspension, ExaminationBytes: p.examinationBytes,
-		})
-		if i >= 0 {
-			p.known[i].candidate.Close()
-		}
+	if i >= 0 && p.known[i].policy == live.Policy {
+		one := p.known[i]
+		p.known = slices.Insert(slices.Delete(p.known, i, i+1), 0, one)
+		return one.candidate, nil
+	}
+	source, err := live.Source.Policy()
+	if err != nil {
+		return nil, nil
+	}
+	if i < 0 && len(p.known) >= maxLivePolicies {
+		i = len(p.known) - 1
 	}
 	if i >= 0 {
+		gone = p.known[i].candidate
 		p.known = slices.Delete(p.known, i, i+1)
 	}
-	p.known = slices.Insert(p.known, 0, one)
-	if len(p.known) > maxLivePolicies {
-		p.known[maxLivePolicies].candidate.Close()
-		p.known = p.known[:maxLivePolicies]
-	}
-	return one.candidate
+	candidate = p.process.NewCandidate(source, supervisor.Options{
+		Name: live.Name + " (live)", Suspension: suspension, ExaminationBytes: p.examinationBytes,
+	})
+	p.known = slices.Insert(p.known, 0, livePolicy{live.Name, live.Policy, candidate})
+	return candidate, gone
 }
 
 // Close ends all of them.
 func (p *LivePolicies) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, known := range p.known {
+	all := p.known
+	p.known, p.closed = nil, true
+	p.mu.Unlock()
+	for _, known := range all {
 		known.candidate.Close()
 	}
-	p.known = nil
 }

@@ -211,8 +211,11 @@ func size(asked wire.Asked) int {
 }
 
 // Close ends the candidate: what waits for it is ended with ErrChanged before Close returns,
-// and what is under way is cancelled.
+// and what is under way is cancelled. A nil Candidate is closed already.
 func (c *Candidate) Close() {
+	if c == nil {
+		return
+	}
 	if c.lane != nil {
 		c.lane.end(ErrChanged)
 	}
