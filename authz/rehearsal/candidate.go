@@ -22,6 +22,7 @@ type Candidate struct {
 	// bytes is the memory of the requests that wait for the candidate.
 	bytes  atomic.Int64
 	closed atomic.Bool
+	coin   coin
 }
 
 // NewCandidate begins to compile the policy of an experiment. name is its resource name.

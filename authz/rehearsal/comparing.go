@@ -127,6 +127,9 @@ func (c *comparing) compare(d authz.Decision) {
 const (
 	// DropBodyMemory: there was no memory to read the body.
 	DropBodyMemory background.DropReason = "body_memory"
+	// DropSampled: the experiment cannot decide all requests, and chance has drawn others, which stand for this one.
+	// All other reasons are not by chance.
+	DropSampled background.DropReason = "sampled"
 	// DropChanged: the experiment was stopped, changed or deleted in the meantime.
 	DropChanged background.DropReason = "changed"
 	// DropUnavailable: the rehearsal process cannot be started.

@@ -28,7 +28,7 @@ func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
 	if t.Patterns() != j.patterns {
 		p = t.Patterns().Of(j.request.Method, j.request.Path)
 	}
-	return evidence.Comparison{Request: j.request, Pattern: p, Outcome: c.outcome}
+	return evidence.Comparison{Request: j.request, Pattern: p, Outcome: c.outcome, Weight: j.weight}
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not. The causes

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,8 @@ type Shadow struct {
 	// held while one begins, so that none does when underWay is waited for.
 	ending sync.Mutex
 	ended  bool
+	// dice draws the requests that are compared when not all can be.
+	dice func() uint64
 }
 
 // job is one request that its live policy has decided.
@@ -133,8 +136,14 @@ type job struct {
 	patterns *evidence.Patterns
 	// differs says that Config.Differing was called; nil if there is no need to.
 	differs *atomic.Bool
-	// counted says that the comparison was made; it is set in a copy for one experiment.
+	// drawn is when the experiments were asked about the request, and draw by which number each decides whether it
+	// is among those that are compared: nobody can foresee it.
+	drawn time.Time
+	draw  uint64
+	// counted says that the comparison was made, and weight for how many it stands; they are set in a copy for one
+	// experiment.
 	counted bool
+	weight  int64
 	// held is the part of a job that waits for the rehearsal process; nil while none does.
 	held *held
 	// replay is what the request is replayed by; nil for one that has just been decided.
@@ -160,7 +169,7 @@ func New(config Config) (*Shadow, error) {
 	if config.Live == nil {
 		config.Live = question.NewLivePolicies(config.Process, config.Limits.ExaminationBytes())
 	}
-	s := &Shadow{config: config, questions: question.Maker{Timeout: config.Limits.Timeout, Bodies: config.Bodies}}
+	s := &Shadow{config: config, dice: rand.Uint64, questions: question.Maker{Timeout: config.Limits.Timeout, Bodies: config.Bodies}}
 	var err error
 	if s.metrics, err = newMetrics(config.Output.Meters); err != nil {
 		return nil, err
@@ -270,6 +279,7 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 	if s.config.Recorder.writes() { // it takes a while to find the span of a request
 		j.ctx = trace.ContextWithRemoteSpanContext(j.ctx, j.request.SpanContext(j.trace))
 	}
+	j.drawn, j.draw = time.Now(), s.dice()
 	for _, e := range j.experiments {
 		begun++
 		s.one(&j, e)
@@ -287,6 +297,11 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		known.know(d)
 		return
 	}
+	weight, drawn := e.Candidate.coin.toss(j.drawn, j.draw, func() float64 { return s.filled(e.Candidate) })
+	if !drawn {
+		j.drop(e, DropSampled)
+		return
+	}
 	if j.held == nil {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
@@ -295,7 +310,9 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		return
 	}
 	s.underWay.Add(1)
-	(&comparing{s, *j, e}).ask()
+	c := &comparing{s, *j, e}
+	c.job.weight = weight
+	c.ask()
 }
 
 // know makes a comparison with a decision that is known.

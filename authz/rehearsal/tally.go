@@ -49,7 +49,7 @@ func newTally(name string) *tally {
 	}
 	for _, r := range []background.DropReason{
 		background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory,
-		DropChanged, DropUnavailable,
+		DropChanged, DropSampled, DropUnavailable,
 	} {
 		t.dropped[r] = 0
 	}

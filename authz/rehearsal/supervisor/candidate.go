@@ -80,6 +80,16 @@ func (c *Candidate) ReadsBody() bool {
 	}
 }
 
+// Waiting is how many questions wait. A nil Candidate has none.
+func (c *Candidate) Waiting() int {
+	if c == nil || c.lane == nil {
+		return 0
+	}
+	c.lane.s.mu.Lock()
+	defer c.lane.s.mu.Unlock()
+	return len(c.lane.queue)
+}
+
 // Compiled waits until it is known whether the policy compiles, and returns why it does not.
 func (c *Candidate) Compiled() error {
 	<-c.ready

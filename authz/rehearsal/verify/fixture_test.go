@@ -106,4 +106,3 @@ func (s sent) wire(t testing.TB) string {
 	}
 	return string(wire)
 }
-
