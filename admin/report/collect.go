@@ -43,7 +43,7 @@ func Collect(uid, experimentEtag string, settled []byte, published []Published) 
 	parts := make([]*collector, runtime.GOMAXPROCS(0))
 	var collecting sync.WaitGroup
 	for i := range parts {
-		parts[i] = &collector{sum: evidence.NewSum("", uid, experimentEtag)}
+		parts[i] = &collector{sum: evidence.NewSum("", uid, experimentEtag, nil)}
 		collecting.Go(func() {
 			for j := i; j < len(published) && parts[i].err == nil; j += len(parts) {
 				parts[i].collect(published[j])

@@ -188,7 +188,7 @@ func (s *Settler) workOut(name admin.EvidenceName, etag string, read admin.Evide
 
 // settled returns what was settled of a content of the experiment, to be added to.
 func (s *Settler) settled(name admin.EvidenceName, etag string, read admin.Evidence) *evidence.Sum {
-	sum, before, err := evidence.NewSum(string(name.Experiment), name.UID, etag), &evidencepb.Evidence{}, read.Damage
+	sum, before, err := evidence.NewSum(string(name.Experiment), name.UID, etag, nil), &evidencepb.Evidence{}, read.Damage
 	if err == nil {
 		err = proto.Unmarshal(read.Settled, before)
 	}

@@ -140,7 +140,7 @@ func (w *world) check(etag string, settled, all int64, tallies ...string) {
 	w.Helper()
 	read := w.read()
 	var left []string
-	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag)
+	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
 	add := func(value []byte) int64 {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {

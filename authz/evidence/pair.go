@@ -39,14 +39,22 @@ type pair struct {
 	moreRules int64
 	noise     *evidencepb.Noise
 	changed   map[string]bool
-	collapsed map[string]bool
+	// folded is when requests of a name were last added to those of `*`, in Unix milliseconds.
+	folded int64
 	// unexamined is of evidence that was added, and of earlier times; now is as of now.
 	unexamined int64
 	now        examining
 }
 
-// passes are the requests of an endpoint, and those of them that one of the policies allows.
-type passes struct{ count, allowed int64 }
+// passes are the requests of an endpoint, and those of them that one of the policies allows; since is
+// since when it has its name, if it has it late.
+type passes struct{ count, allowed, since int64 }
+
+func (n *passes) add(more passes) {
+	n.count += more.count
+	n.allowed += more.allowed
+	n.since = max(n.since, more.since)
+}
 
 // examining is how many requests are still to be evaluated for coverage, and how many could not be.
 type examining struct{ pending, unexamined int64 }
@@ -62,7 +70,7 @@ func newPair() *pair {
 	return &pair{
 		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), groups: make(map[groupID]*group),
 		other: make(map[kind]int64), labels: make(map[labelID]*label), callers: callers{fine: true}, rules: make(map[ruleID]*evidencepb.Rule),
-		changed: make(map[string]bool), collapsed: make(map[string]bool),
+		changed: make(map[string]bool),
 	}
 }
 
@@ -80,7 +88,9 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 	o := c.Outcome
 	p.requests.one(o.cell, c.Weight)
 	p.first, p.last = earlier(p.first, at), max(p.last, at)
+	c.Pattern.counted(at)
 	e := p.endpoint(c.Pattern)
+	e.since = max(e.since, c.Pattern.lateSince(p.first))
 	if e.count++; o.cell.allowed() {
 		e.allowed++
 		if hash, ok := callerOf(c.Request.Principal, o.labels); ok {
@@ -102,7 +112,7 @@ func (p *pair) endpoint(of *Pattern) *passes {
 	e := p.endpoints[id]
 	if e == nil {
 		if len(p.endpoints) >= slack*maxEndpoints {
-			p.bound()
+			p.bound(nil)
 		}
 		e = &passes{}
 		p.endpoints[id] = e
@@ -129,7 +139,7 @@ func (p *pair) differing(id groupID) *group {
 		return g
 	}
 	if len(p.groups) >= slack*maxGroups {
-		p.bound()
+		p.boundGroups(maxGroups)
 	}
 	if id.reason != "" && p.reasons(id) >= maxReasons {
 		id.reason = manyReasons
@@ -213,9 +223,7 @@ func (p *pair) add(m *evidencepb.Pair) {
 	}
 	p.active = union(append(p.active, spansOf(m.GetActive())...))
 	p.first, p.last = earlier(p.first, milliseconds(m.GetFirstTime())), max(p.last, milliseconds(m.GetLastTime()))
-	for _, e := range m.GetEndpoints() {
-		p.addEndpoint(endpoint{e.GetMethod(), e.GetPattern()}, passes{e.GetCount(), e.GetAllowed()})
-	}
+	p.addEndpoints(m)
 	p.otherEndpoints += m.GetOtherEndpoints()
 	for _, g := range m.GetGroups() {
 		p.addGroup(idOf(g), groupOf(g))
@@ -237,17 +245,43 @@ func (p *pair) add(m *evidencepb.Pair) {
 	for _, path := range m.GetChangedData() {
 		p.changed[path] = true
 	}
-	for _, path := range m.GetCollapsed() {
-		p.collapsed[path] = true
+}
+
+// addEndpoints adds endpoints. Of one that only one side has, the other may have taken the name.
+func (p *pair) addEndpoints(m *evidencepb.Pair) {
+	before := p.folded
+	if m.GetFolded() > 0 {
+		p.namedElsewhere(m)
+	}
+	for _, e := range m.GetEndpoints() {
+		id, n := endpoint{e.GetMethod(), e.GetPattern()}, passes{e.GetCount(), e.GetAllowed(), e.GetSince()}
+		if p.endpoints[id] == nil {
+			n.since = max(n.since, before)
+		}
+		p.addEndpoint(id, n)
 	}
 }
 
-func (p *pair) addEndpoint(at endpoint, n passes) {
-	if e := p.endpoints[at]; e != nil {
-		e.count += n.count
-		e.allowed += n.allowed
+// namedElsewhere notes that another pair may have counted requests as `*` of which it has no
+// endpoint.
+func (p *pair) namedElsewhere(m *evidencepb.Pair) {
+	p.folded = max(p.folded, m.GetFolded())
+	there := make(map[endpoint]bool, len(m.GetEndpoints()))
+	for _, e := range m.GetEndpoints() {
+		there[endpoint{e.GetMethod(), e.GetPattern()}] = true
+	}
+	for id, e := range p.endpoints {
+		if !there[id] {
+			e.since = max(e.since, m.GetFolded())
+		}
+	}
+}
+
+func (p *pair) addEndpoint(id endpoint, n passes) {
+	if e := p.endpoints[id]; e != nil {
+		e.add(n)
 	} else {
-		p.endpoints[at] = &n
+		p.endpoints[id] = &n
 	}
 }
 
@@ -295,8 +329,8 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 }
 
 // bound folds the excess into the "other" counts.
-func (p *pair) bound() {
-	p.fold()
+func (p *pair) bound(crowds map[string]crowd) {
+	p.fold(crowds)
 	p.boundGroups(maxGroups)
 	p.boundEndpoints()
 	boundLabels(p.labels)
@@ -317,29 +351,39 @@ func (a ruleID) compare(b ruleID) int {
 	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
-// fold makes one of the children of places that have too many. A pattern weighs its requests;
-// those that differ count twice, for they are what a report is about.
-func (p *pair) fold() {
-	patterns := make(map[string]int64, len(p.endpoints))
+// patterns :: path pattern → what it weighs.
+func (p *pair) patterns() map[string]patternWeight {
+	out := make(map[string]patternWeight, len(p.endpoints))
+	add := func(pattern string, w patternWeight) {
+		if known, ok := out[pattern]; ok {
+			w.add(known)
+		}
+		out[pattern] = w
+	}
 	for e, n := range p.endpoints {
-		patterns[e.pattern] += n.count
+		add(e.pattern, patternWeight{n.count, noRank})
 	}
-	for id, g := range p.groups {
-		patterns[id.pattern] += g.count
+	for i, id := range p.groupIDs() {
+		add(id.pattern, patternWeight{p.groups[id].count, i})
 	}
-	folded := foldPatterns(patterns, p.collapsed)
-	p.collapsed = folded.collapsed
-	if len(folded.to) == 0 {
+	return out
+}
+
+// fold makes `*` of words of which there are too many, numerators with their denominators.
+func (p *pair) fold(crowds map[string]crowd) {
+	to := foldPatterns(p.patterns(), crowds)
+	if len(to) == 0 {
 		return
 	}
+	p.folded = max(p.folded, p.last)
 	for e, n := range maps.Clone(p.endpoints) {
-		if to, ok := folded.to[e.pattern]; ok {
+		if to, ok := to[e.pattern]; ok {
 			delete(p.endpoints, e)
-			p.addEndpoint(endpoint{e.method, to}, *n)
+			p.addEndpoint(endpoint{e.method, to}, passes{n.count, n.allowed, 0})
 		}
 	}
 	for id, g := range maps.Clone(p.groups) {
-		if to, ok := folded.to[id.pattern]; ok {
+		if to, ok := to[id.pattern]; ok {
 			delete(p.groups, id)
 			id.pattern = to
 			p.addGroup(id, g)
@@ -347,7 +391,7 @@ func (p *pair) fold() {
 	}
 }
 
-// boundGroups keeps the groups that have most requests.
+// boundGroups keeps the groups that a report needs most.
 func (p *pair) boundGroups(n int) {
 	if len(p.groups) <= n {
 		return
@@ -358,11 +402,12 @@ func (p *pair) boundGroups(n int) {
 	}
 }
 
-// groupIDs returns those of the groups, the one of most requests first.
+// groupIDs returns those of the groups by rank.
 func (p *pair) groupIDs() []groupID {
-	return slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
-		return cmp.Or(cmp.Compare(p.groups[b].count, p.groups[a].count), a.compare(b))
-	})
+	return rank(slices.Collect(maps.Keys(p.groups)), func(id groupID) ranked {
+		g := p.groups[id]
+		return ranked{id.kind, &g.callers, g.count}
+	}, groupID.compare)
 }
 
 // boundEndpoints keeps the endpoints of groups, and of the others those that have most
@@ -391,7 +436,7 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: make(map[int32]int64), OtherEndpoints: p.otherEndpoints,
 		Callers: p.callers.stored(), MoreRules: p.moreRules, Noise: p.noise,
 		Pending: p.now.pending, Unexamined: p.unexamined + p.now.unexamined,
-		ChangedData: slices.Sorted(maps.Keys(p.changed)), Collapsed: slices.Sorted(maps.Keys(p.collapsed)),
+		ChangedData: slices.Sorted(maps.Keys(p.changed)), Folded: p.folded,
 	}
 	p.requests.set(m)
 	for k, n := range p.other {
@@ -399,7 +444,7 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {
 		n := p.endpoints[e]
-		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: n.count, Allowed: n.allowed})
+		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: n.count, Allowed: n.allowed, Since: n.since})
 	}
 	for _, id := range p.groupIDs() {
 		m.Groups = append(m.Groups, p.groups[id].message(id))

@@ -36,10 +36,6 @@ type finalPublication struct {
 	unstored int64
 }
 
-func newPublishing(now time.Time) publishing {
-	return publishing{id: uuid.NewString(), answered: now}
-}
-
 // due returns what is to be published now: the final publication under an earlier ID, and what was
 // counted under this one. interval is the time within which there will be another one; closed says
 // that nothing is counted any more of an experiment that is not ACTIVE.
@@ -88,7 +84,7 @@ func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (
 
 // renew begins another ID, with nothing counted.
 func (t *Tally) renew(now time.Time) {
-	t.sum = NewSum(t.experiment, t.uid, t.etag)
+	t.sum = NewSum(t.experiment, t.uid, t.etag, t.patterns)
 	t.publishing = publishing{id: uuid.NewString(), answered: now, final: t.final}
 	t.since = max(t.since, now.UnixMilli())
 }

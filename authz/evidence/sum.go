@@ -14,8 +14,10 @@ import (
 
 const (
 	// MaxRecord is how large what a tally publishes may be, in bytes as a message. With what
-	// Redis keeps beside it that is within 14 KiB: the next size that Redis allocates is 16.
-	MaxRecord = 14_000
+	// Redis keeps beside it that is within 32 KiB: the next size that Redis allocates is 40. It
+	// has 100 to 150 groups, and with twice of it the first report of 1,000 nodes, all of which
+	// have as many, would take more than 0.3 s.
+	MaxRecord = 32_000
 	// MaxSum is how large a sum may be, in bytes as a message.
 	MaxSum = 256 << 10
 	// maxPairs is how many live policies are told apart.
@@ -42,13 +44,16 @@ type Sum struct {
 	points map[int64]*counts
 	// replayed :: etag of the live policy → what was replayed for it.
 	replayed map[string]*pair
+	// patterns are those of the node that counts; nil of a sum of several.
+	patterns *Patterns
 }
 
 // NewSum returns an empty sum of a content of an experiment: its resource name, its unique ID, and the
-// etag of its content.
-func NewSum(experiment, uid, etag string) *Sum {
+// etag of its content. Patterns are those of the comparisons that are counted; nil if evidence alone is
+// added.
+func NewSum(experiment, uid, etag string, patterns *Patterns) *Sum {
 	return &Sum{
-		experiment: experiment, uid: uid, etag: etag,
+		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
 		pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair),
 	}
 }
@@ -185,11 +190,15 @@ func (s *Sum) point(at int64) *counts {
 // bound moves what there is no room for to where it is counted as other. The result is the
 // same in whichever order evidence was added, unless something had to go before.
 func (s *Sum) bound() {
+	var crowds map[string]crowd
+	if s.patterns != nil {
+		crowds = s.patterns.crowds()
+	}
 	for _, etag := range etags(s.replayed)[min(maxReplayed, len(s.replayed)):] {
 		delete(s.replayed, etag)
 	}
 	for _, p := range s.replayed {
-		p.bound()
+		p.bound(crowds)
 		p.boundGroups(maxReplayedGroups)
 	}
 	for _, etag := range etags(s.pairs)[min(maxPairs, len(s.pairs)):] {
@@ -197,21 +206,12 @@ func (s *Sum) bound() {
 		delete(s.pairs, etag)
 	}
 	for _, p := range s.pairs {
-		p.bound()
+		p.bound(crowds)
 	}
 	if s.earlier != nil {
-		s.earlier.bound()
+		s.earlier.bound(crowds)
 	}
 	s.boundPoints()
-}
-
-// collapse notes the places below which paths are folded.
-func (s *Sum) collapse(places []string) {
-	for _, p := range s.all() {
-		for _, place := range places {
-			p.collapsed[place] = true
-		}
-	}
 }
 
 // forgetPoints forgets the minutes that began before a time.

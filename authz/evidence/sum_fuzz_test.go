@@ -29,7 +29,7 @@ func FuzzRecord(f *testing.F) {
 		if proto.Unmarshal(value, e) != nil {
 			return
 		}
-		sum := NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag())
+		sum := NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag(), nil)
 		sum.Add(e)
 		for _, p := range sum.Evidence().GetPairs() {
 			for _, g := range p.GetGroups() {

@@ -38,10 +38,9 @@ type Tally struct {
 // NewTally returns a tally of an experiment: its resource name, its unique ID, and the etag of
 // its content. It is published by the [Ledger] that has it.
 func NewTally(experiment, uid, etag string, patterns *Patterns) *Tally {
-	return &Tally{
-		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
-		sum: NewSum(experiment, uid, etag), publishing: newPublishing(time.Now()),
-	}
+	t := &Tally{experiment: experiment, uid: uid, etag: etag, patterns: patterns}
+	t.renew(time.Now())
+	return t
 }
 
 // Patterns are those that the patterns of comparisons come from.
@@ -152,7 +151,6 @@ func (t *Tally) snapshot(now time.Time) *evidencepb.Evidence {
 	if t.policyEtag != "" {
 		t.spend(now)
 	}
-	t.sum.collapse(t.patterns.collapsed())
 	t.sum.forgetPoints(now.Add(-time.Hour))
 	t.sum.bound()
 	e := t.sum.message()

@@ -52,8 +52,9 @@ type lacking struct {
 }
 
 func newCounting(r *replay) *counting {
+	patterns := evidence.NewPatterns()
 	c := &counting{
-		replay: r, patterns: evidence.NewPatterns(), sum: evidence.NewSum("", "", r.CandidateEtag), skipped: make(map[string]int64),
+		replay: r, patterns: patterns, sum: evidence.NewSum("", "", r.CandidateEtag, patterns), skipped: make(map[string]int64),
 		missing: make(map[missingKey]*lacking), drift: make(map[DriftGroup]*DriftGroup),
 		causes: make(map[groupKey][]*evidencepb.Cause), witness: newWitnesses(),
 	}

@@ -63,7 +63,7 @@ func (f *publishedFeed) merged(t testing.TB, each func(tally string, e *evidence
 		}
 		each(p.Tally, e)
 		if sum == nil {
-			sum = evidence.NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag())
+			sum = evidence.NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag(), nil)
 		}
 		sum.Add(e)
 	}

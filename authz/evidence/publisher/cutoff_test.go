@@ -226,7 +226,7 @@ func drops(t *testing.T, store admin.Store) map[string]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag)
+	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
 	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {

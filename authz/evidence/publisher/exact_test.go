@@ -270,7 +270,7 @@ func read(t *testing.T, store admin.Store) counts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := evidence.NewSum(string(tried.Experiment), tried.UID, etag)
+	all := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
 	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {

@@ -187,9 +187,6 @@ type Pair struct {
 	Noise  *Noise          `protobuf:"bytes,12,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Paths of data in which the two policies differ.
 	ChangedData []string `protobuf:"bytes,13,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
-	// Path patterns below which any segment is folded to `*`, because there were too
-	// many.
-	Collapsed []string `protobuf:"bytes,14,rep,name=collapsed,proto3" json:"collapsed,omitempty"`
 	// Requests of methods and patterns that are not among the endpoints, because there
 	// are too many.
 	OtherEndpoints int64 `protobuf:"varint,15,opt,name=other_endpoints,json=otherEndpoints,proto3" json:"other_endpoints,omitempty"`
@@ -207,7 +204,10 @@ type Pair struct {
 	Squares *Counts `protobuf:"bytes,20,opt,name=squares,proto3" json:"squares,omitempty"`
 	// The distinct callers of the requests that one of the two policies allows, as those of a
 	// group.
-	Callers       []byte `protobuf:"bytes,21,opt,name=callers,proto3" json:"callers,omitempty"`
+	Callers []byte `protobuf:"bytes,21,opt,name=callers,proto3" json:"callers,omitempty"`
+	// When requests that had been counted by a name were last added to those of `*`, in Unix
+	// milliseconds; 0 if none were. A name that is there later has what was counted since.
+	Folded        int64 `protobuf:"varint,22,opt,name=folded,proto3" json:"folded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,13 +333,6 @@ func (x *Pair) GetChangedData() []string {
 	return nil
 }
 
-func (x *Pair) GetCollapsed() []string {
-	if x != nil {
-		return x.Collapsed
-	}
-	return nil
-}
-
 func (x *Pair) GetOtherEndpoints() int64 {
 	if x != nil {
 		return x.OtherEndpoints
@@ -387,6 +380,13 @@ func (x *Pair) GetCallers() []byte {
 		return x.Callers
 	}
 	return nil
+}
+
+func (x *Pair) GetFolded() int64 {
+	if x != nil {
+		return x.Folded
+	}
+	return 0
 }
 
 // How many requests there were, by what the live policy and the experiment decided.
@@ -572,7 +572,10 @@ type Endpoint struct {
 	Pattern string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	Count   int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// Those of them that one of the two policies allows.
-	Allowed       int64 `protobuf:"varint,4,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Allowed int64 `protobuf:"varint,4,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// If requests of the pattern may have been counted as `*` before: when the first was counted
+	// by its name, in Unix milliseconds. 0 if it has all of them.
+	Since         int64 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +634,13 @@ func (x *Endpoint) GetCount() int64 {
 func (x *Endpoint) GetAllowed() int64 {
 	if x != nil {
 		return x.Allowed
+	}
+	return 0
+}
+
+func (x *Endpoint) GetSince() int64 {
+	if x != nil {
+		return x.Since
 	}
 	return 0
 }
@@ -1318,8 +1328,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	" \x03(\v2\x1d.understudy.evidence.v1.LabelR\x06labels\x122\n" +
 	"\x05rules\x18\v \x03(\v2\x1c.understudy.evidence.v1.RuleR\x05rules\x123\n" +
 	"\x05noise\x18\f \x01(\v2\x1d.understudy.evidence.v1.NoiseR\x05noise\x12!\n" +
-	"\fchanged_data\x18\r \x03(\tR\vchangedData\x12\x1c\n" +
-	"\tcollapsed\x18\x0e \x03(\tR\tcollapsed\x12'\n" +
+	"\fchanged_data\x18\r \x03(\tR\vchangedData\x12'\n" +
 	"\x0fother_endpoints\x18\x0f \x01(\x03R\x0eotherEndpoints\x12\x1d\n" +
 	"\n" +
 	"more_rules\x18\x10 \x01(\x03R\tmoreRules\x12\x18\n" +
@@ -1329,7 +1338,8 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"unexamined\x128\n" +
 	"\aweights\x18\x13 \x01(\v2\x1e.understudy.evidence.v1.CountsR\aweights\x128\n" +
 	"\asquares\x18\x14 \x01(\v2\x1e.understudy.evidence.v1.CountsR\asquares\x12\x18\n" +
-	"\acallers\x18\x15 \x01(\fR\acallers\x1a8\n" +
+	"\acallers\x18\x15 \x01(\fR\acallers\x12\x16\n" +
+	"\x06folded\x18\x16 \x01(\x03R\x06folded\x1a8\n" +
 	"\n" +
 	"DropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1337,7 +1347,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
 	"OtherEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\x0e\x10\x0f\"\xe3\x02\n" +
 	"\x06Counts\x12\x1d\n" +
 	"\n" +
 	"both_allow\x18\x01 \x01(\x03R\tbothAllow\x12'\n" +
@@ -1354,12 +1364,13 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	" \x01(\x03R\adropped\".\n" +
 	"\x04Span\x12\x14\n" +
 	"\x05begin\x18\x01 \x01(\x03R\x05begin\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"l\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"\x82\x01\n" +
 	"\bEndpoint\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x18\n" +
-	"\aallowed\x18\x04 \x01(\x03R\aallowed\"\xfd\x03\n" +
+	"\aallowed\x18\x04 \x01(\x03R\aallowed\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x03R\x05since\"\xfd\x03\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
