@@ -52,15 +52,12 @@ type Pair struct {
 	changes   *coverage.Changes
 	live      sideCoverage
 	candidate sideCoverage
-	// covered :: what was learned of a request → that request while it waits; nil if it was evaluated.
+	// covered :: what was learned of a request → that request while it waits; nil if it was evaluated, lost if it was not.
 	covered map[coveredKey]*covering
-	pending int64
+	// pending and unexamined are those that wait, and that were not evaluated.
+	pending, unexamined int64
 	// ended says that nothing is evaluated any more, though there would be more to learn.
 	ended bool
-	// missed are the requests that were not evaluated, and missedMore is how many there are
-	// beside those.
-	missed     map[coveredKey]bool
-	missedMore int64
 	// diffs is how often it could not be found out what the change is.
 	diffs int
 	// firsts :: group of differences → how many requests of it were examples.
@@ -128,7 +125,7 @@ func (s *sideCoverage) rules(side coverage.Side, out []coverage.Rule) []coverage
 func (p *Pair) Coverage() Coverage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := Coverage{Known: p.changes != nil, Pending: p.pending, Unexamined: int64(len(p.missed)) + p.missedMore}
+	out := Coverage{Known: p.changes != nil, Pending: p.pending, Unexamined: p.unexamined}
 	if out.Known {
 		out.Rules = p.candidate.rules(coverage.Candidate, p.live.rules(coverage.Live, nil))
 		out.Data, out.Truncated = p.changes.Data, p.changes.Truncated
@@ -166,16 +163,4 @@ func (p *Pair) see(side *sideCoverage, pending []int, seen []coverage.Seen) bool
 // complete reports whether there is nothing more to learn. The lock is held.
 func (p *Pair) complete() bool {
 	return p.changes != nil && len(p.live.pending) == 0 && len(p.candidate.pending) == 0
-}
-
-// miss notes that a request is not evaluated. The lock is held.
-func (p *Pair) miss(key coveredKey, keyed bool) {
-	if !keyed || !p.missed[key] && len(p.missed) >= maxCovered {
-		p.missedMore++
-		return
-	}
-	if p.missed == nil {
-		p.missed = make(map[coveredKey]bool)
-	}
-	p.missed[key] = true
 }

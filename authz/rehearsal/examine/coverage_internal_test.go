@@ -213,7 +213,7 @@ func TestFirstsOfAGroupAreExamined(t *testing.T) {
 		key, _ := e.subject(t, readAs(map[string]any{"x": x}, time.Unix(1_700_000_000, 0))).leaves()
 		e.pair.mu.Lock()
 		defer e.pair.mu.Unlock()
-		return e.pair.missed[key]
+		return e.pair.covered[key] == lost
 	}
 	release()
 	e.Wait()

@@ -128,37 +128,44 @@ func isGone(err error) bool {
 
 // put returns a request that is to be evaluated; nil if it is not.
 func (x *Examiner) put(s Subject, p *Pair, g Group) *covering {
-	key, keyed := s.leaves()
+	v := &covering{examiner: x, of: s, pair: p}
+	v.key, v.keyed = s.leaves()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first := p.isFirst(g)
-	if waiting, known := p.covered[key]; keyed && known {
-		if first && waiting != nil {
-			waiting.kept.Store(true)
+	switch before, known := p.covered[v.key]; {
+	case !v.keyed || !known:
+	case before == lost:
+		p.unexamined--
+	default:
+		if first && before != nil {
+			before.kept.Store(true)
 		}
 		return nil
 	}
 	if p.ended = p.ended || s.Candidate.spent.Load(); p.ended {
-		p.miss(key, keyed)
+		p.unexamined++
+		p.note(v, lost)
 		return nil
 	}
-	v := &covering{examiner: x, of: s, pair: p, key: key, keyed: keyed}
 	v.kept.Store(first)
 	p.pending++
 	p.note(v, v)
 	return v
 }
 
-// note notes that a request waits, or that it was evaluated. The lock is held.
-func (p *Pair) note(v, waiting *covering) {
+// lost is in place of a request that was not evaluated.
+var lost = &covering{}
+
+// note notes that a request waits, or what became of it. The lock is held.
+func (p *Pair) note(v, became *covering) {
 	if !v.keyed {
 		return
 	}
 	if p.covered == nil || len(p.covered) >= maxCovered {
 		p.covered = make(map[coveredKey]*covering)
 	}
-	p.covered[v.key] = waiting
-	delete(p.missed, v.key)
+	p.covered[v.key] = became
 }
 
 // ask has a side evaluate the request, behind what waits there.
@@ -245,8 +252,8 @@ func (v *covering) end(evaluated bool) {
 	if evaluated {
 		p.note(v, nil)
 	} else {
-		delete(p.covered, v.key)
-		p.miss(v.key, v.keyed)
+		p.note(v, lost)
+		p.unexamined++
 	}
 	settled := p.pending == 0
 	p.mu.Unlock()
