@@ -128,13 +128,12 @@ func isGone(err error) bool {
 
 // put returns a request that is to be evaluated; nil if it is not.
 func (x *Examiner) put(s Subject, p *Pair, g Group) *covering {
-	v := &covering{examiner: x, of: s, pair: p}
-	v.key, v.keyed = s.leaves()
+	key, keyed := s.leaves()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first := p.isFirst(g)
-	switch before, known := p.covered[v.key]; {
-	case !v.keyed || !known:
+	switch before, known := p.covered[key]; {
+	case !keyed || !known:
 	case before == lost:
 		p.unexamined--
 	default:
@@ -145,12 +144,13 @@ func (x *Examiner) put(s Subject, p *Pair, g Group) *covering {
 	}
 	if p.ended = p.ended || s.Candidate.spent.Load(); p.ended {
 		p.unexamined++
-		p.note(v, lost)
+		p.note(key, keyed, lost)
 		return nil
 	}
+	v := &covering{examiner: x, of: s, pair: p, key: key, keyed: keyed}
 	v.kept.Store(first)
 	p.pending++
-	p.note(v, v)
+	p.note(key, keyed, v)
 	return v
 }
 
@@ -158,14 +158,14 @@ func (x *Examiner) put(s Subject, p *Pair, g Group) *covering {
 var lost = &covering{}
 
 // note notes that a request waits, or what became of it. The lock is held.
-func (p *Pair) note(v, became *covering) {
-	if !v.keyed {
+func (p *Pair) note(key coveredKey, keyed bool, became *covering) {
+	if !keyed {
 		return
 	}
 	if p.covered == nil || len(p.covered) >= maxCovered {
 		p.covered = make(map[coveredKey]*covering)
 	}
-	p.covered[v.key] = became
+	p.covered[key] = became
 }
 
 // ask has a side evaluate the request, behind what waits there.
@@ -250,9 +250,9 @@ func (v *covering) end(evaluated bool) {
 	p.mu.Lock()
 	p.pending--
 	if evaluated {
-		p.note(v, nil)
+		p.note(v.key, v.keyed, nil)
 	} else {
-		p.note(v, lost)
+		p.note(v.key, v.keyed, lost)
 		p.unexamined++
 	}
 	settled := p.pending == 0

@@ -98,7 +98,11 @@ func finished[T any](done func(T, error)) func(T, error) {
 	return func(answer T, err error) { once.Do(func() { done(answer, err) }) }
 }
 
-// question makes the question about a subject, for who reads its body or does not. Why there is none is told.
+// about is an examination of a subject by who reads its body or does not. Why there is no question is told.
+func (x *Examiner) about(s *Subject, body bool, kept func() bool, failed func(error)) supervisor.Examination {
+	return supervisor.Examination{Bytes: s.Bytes, Kept: kept, Prepare: func() (wire.Question, bool) { return x.question(s, body, failed) }}
+}
+
 func (x *Examiner) question(s *Subject, body bool, failed func(error)) (q wire.Question, ok bool) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -11,7 +11,6 @@ import (
 	"understudy/authz"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor"
-	"understudy/authz/rehearsal/wire"
 	"understudy/rego/explain"
 )
 
@@ -125,12 +124,8 @@ func (e *explanation) ask() {
 // askSide asks one side for its trace.
 func (e *explanation) askSide(into *explain.Trace, side *supervisor.Candidate, body bool) {
 	finish := finished(func(t explain.Trace, err error) { e.take(into, t, err) })
-	asked := supervisor.Examination{
-		Bytes: e.of.Bytes, Kept: func() bool { return true },
-		Prepare: func() (wire.Question, bool) {
-			return e.examiner.question(e.of, body, func(err error) { finish(explain.Trace{}, err) })
-		},
-	}
+	kept := func() bool { return true } // it is of one of the first of its group
+	asked := e.examiner.about(e.of, body, kept, func(err error) { finish(explain.Trace{}, err) })
 	if err := side.Trace(e.path, asked, finish); err != nil {
 		finish(explain.Trace{}, err)
 	}

@@ -5,8 +5,6 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/rehearsal/question"
-	"understudy/authz/rehearsal/supervisor"
-	"understudy/authz/rehearsal/wire"
 )
 
 const (
@@ -51,9 +49,7 @@ func (x *Examiner) Sample(s *Subject, n *Sampled, done func(authz.Difference)) {
 			done(s.itself(again))
 		}
 	})
-	asked := supervisor.Examination{Bytes: s.Bytes, Prepare: func() (wire.Question, bool) {
-		return x.question(s, s.Live.Policy.Compiled().MayReadBody(), func(err error) { finish(authz.Decision{}, err) })
-	}}
+	asked := x.about(s, s.Live.Policy.Compiled().MayReadBody(), nil, func(err error) { finish(authz.Decision{}, err) })
 	if err := x.config.Live.Of(s.Live).Again(asked, question.KnownAnswers(s.Request), finish); err != nil {
 		finish(authz.Decision{}, err)
 	}
