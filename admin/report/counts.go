@@ -9,9 +9,6 @@ import (
 	evidencepb "understudy/authz/evidence/v1"
 )
 
-// Sampled is the reason of drops that chance chose: what was compared stands for them.
-const Sampled = "sampled"
-
 // reportCounts turns counts as they are kept into those of a report.
 func reportCounts(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
 	allows := &adminpb.Report_VerdictCounts{
@@ -71,14 +68,17 @@ func weightsOf(p *evidencepb.Pair) *evidencepb.Counts {
 	}
 	weights := &evidencepb.Counts{}
 	addCounts(weights, of)
-	weights.Dropped = max(lostOf(p), p.GetWeights().GetDropped()-p.GetDrops()[Sampled]) // what is lost stands for itself at least
+	weights.Dropped = max(lostOf(p), p.GetWeights().GetDropped()-p.GetDrops()[evidence.Sampled]) // what is lost stands for itself at least
 	return weights
 }
 
 // lostOf returns how many requests of a pair were not compared, and not by chance.
 func lostOf(p *evidencepb.Pair) int64 {
-	return max(0, p.GetCounts().GetDropped()-p.GetDrops()[Sampled])
+	return max(0, p.GetCounts().GetDropped()-p.GetDrops()[evidence.Sampled])
 }
+
+// ByChance reports whether chance left requests out: what was compared stands for them.
+func ByChance(d *adminpb.Report_Drop) bool { return d.GetReason() == evidence.Sampled }
 
 // addCounts adds to counts.
 func addCounts(to, from *evidencepb.Counts) {

@@ -5,6 +5,10 @@ import (
 	evidencepb "understudy/authz/evidence/v1"
 )
 
+// Sampled is the reason of drops that chance chose: what was compared stands for them. All other
+// reasons are not by chance.
+const Sampled = "sampled"
+
 // cell is where a request is counted: by what the live policy decided, and by what the
 // experiment did.
 type cell uint8

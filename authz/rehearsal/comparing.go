@@ -9,6 +9,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
+	"understudy/authz/evidence"
 	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
@@ -129,7 +130,7 @@ const (
 	DropBodyMemory background.DropReason = "body_memory"
 	// DropSampled: the experiment cannot decide all requests, and chance has drawn others, which stand for this one.
 	// All other reasons are not by chance.
-	DropSampled background.DropReason = "sampled"
+	DropSampled background.DropReason = evidence.Sampled
 	// DropChanged: the experiment was stopped, changed or deleted in the meantime.
 	DropChanged background.DropReason = "changed"
 	// DropUnavailable: the rehearsal process cannot be started.

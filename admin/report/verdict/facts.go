@@ -132,7 +132,7 @@ func WhyDropped(r *adminpb.Report) string {
 	var why []string
 	for _, d := range r.Drops {
 		reason := strings.ReplaceAll(d.Reason, "_", " ")
-		if d.Reason == report.Sampled {
+		if report.ByChance(d) {
 			reason = "left out by chance"
 		}
 		why = append(why, reason+" "+report.Number(d.RequestCount))
