@@ -99,6 +99,7 @@ func difference(g *evidencepb.Group) *adminpb.Report_Difference {
 		// A sketch may be off by a fifth and more; each caller has asked at least once.
 		CallerCount: min(evidence.Callers(g.GetCallers()), g.GetCount()),
 	}
+	d.GroupId = GroupID(d)
 	for _, e := range firstOf(g.GetExamples(), maxExamples) {
 		d.Examples = append(d.Examples, example(e))
 	}
@@ -138,6 +139,7 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	}
 	steps = append(steps,
 		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
+		func() { keepReasons(r) },
 		func() {
 			r.OtherChangedRuleCount += int32(len(r.ChangedRules))
 			r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil
@@ -150,6 +152,14 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 		step()
 	}
 	return r
+}
+
+// keepReasons leaves in the acceptances who accepted what, and why: the differences are those of
+// the report.
+func keepReasons(r *adminpb.Report) {
+	for _, a := range r.GetAcceptances() {
+		a.Difference = nil
+	}
 }
 
 // keepExamples keeps so many examples of each difference.

@@ -3,6 +3,8 @@ package report
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	adminpb "understudy/admin/v1"
 )
 
@@ -37,13 +39,13 @@ type Committer struct {
 // measure takes of a report what is of a scope.
 func measure(r *adminpb.Report, scope adminpb.CommitRequirements_Scope) measured {
 	if scope != adminpb.CommitRequirements_ALL_PAIRS {
-		return measured{report: r, counts: Counts(r), duration: r.GetActiveDuration().AsDuration()}
+		return measured{report: r, counts: judged(r, Counts(r)), duration: r.GetActiveDuration().AsDuration()}
 	}
-	counts := r.GetAllPairs()
-	if counts == nil {
-		counts = &adminpb.Report_ReportCounts{}
+	counts := &adminpb.Report_ReportCounts{}
+	if r.GetAllPairs() != nil {
+		counts = proto.CloneOf(r.GetAllPairs())
 	}
-	return measured{report: r, counts: counts, duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope}
+	return measured{report: r, counts: judged(r, counts), duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope}
 }
 
 // scoped says of a text what it is about, if it is not the present pair.

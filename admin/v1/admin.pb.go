@@ -13,7 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
-	_ "google.golang.org/protobuf/types/known/emptypb"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -256,6 +256,64 @@ func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
 	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 0}
 }
 
+// Whether an acceptance holds.
+type Acceptance_State int32
+
+const (
+	// Default value. It is not known: the evidence cannot be read.
+	Acceptance_STATE_UNSPECIFIED Acceptance_State = 0
+	// The requests of the group count against no requirement.
+	Acceptance_IN_FORCE Acceptance_State = 1
+	// There are more requests or callers than were accepted: all requests of the
+	// group count again.
+	Acceptance_EXCEEDED Acceptance_State = 2
+	// It is about something else than what there is now, as `state_reason` says.
+	Acceptance_VOID Acceptance_State = 3
+)
+
+// Enum value maps for Acceptance_State.
+var (
+	Acceptance_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "IN_FORCE",
+		2: "EXCEEDED",
+		3: "VOID",
+	}
+	Acceptance_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"IN_FORCE":          1,
+		"EXCEEDED":          2,
+		"VOID":              3,
+	}
+)
+
+func (x Acceptance_State) Enum() *Acceptance_State {
+	p := new(Acceptance_State)
+	*p = x
+	return p
+}
+
+func (x Acceptance_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Acceptance_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+}
+
+func (Acceptance_State) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+}
+
+func (x Acceptance_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Acceptance_State.Descriptor instead.
+func (Acceptance_State) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
+}
+
 // Which live policies the experiment must have been compared with.
 type CommitRequirements_Scope int32
 
@@ -294,11 +352,11 @@ func (x CommitRequirements_Scope) String() string {
 }
 
 func (CommitRequirements_Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
 }
 
 func (CommitRequirements_Scope) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
 }
 
 func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
@@ -307,7 +365,7 @@ func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommitRequirements_Scope.Descriptor instead.
 func (CommitRequirements_Scope) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45, 0}
 }
 
 // Possible values of the state of previewing the experiment.
@@ -350,11 +408,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[6].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[6]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -363,7 +421,7 @@ func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyPreviewMetadata_State.Descriptor instead.
 func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46, 0}
 }
 
 // A live authorization policy: an ordered chain of rules. What clients set in it
@@ -823,8 +881,15 @@ type Report struct {
 	// `changed_rules`: there were too many at a time, or it failed. If there are some,
 	// a rule that was not evaluated may have been.
 	UnexaminedRequestCount int64 `protobuf:"varint,35,opt,name=unexamined_request_count,json=unexaminedRequestCount,proto3" json:"unexamined_request_count,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Output only. What reviewers have accepted, each with what has become of it. In
+	// the report of a commit, those alone that it was judged by.
+	// (-- api-linter: core::0122::embedded-resource=disabled
+	//
+	//	aip.dev/not-precedent: A report is judged by them, and what is left of a
+	//	commit keeps them. --)
+	Acceptances   []*Acceptance `protobuf:"bytes,60,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -1102,6 +1167,249 @@ func (x *Report) GetUnexaminedRequestCount() int64 {
 	return 0
 }
 
+func (x *Report) GetAcceptances() []*Acceptance {
+	if x != nil {
+		return x.Acceptances
+	}
+	return nil
+}
+
+// A reviewer's word that a group of differences of an experiment is as it should
+// be: as long as it is in force, the requests of the group count against no
+// requirement. It holds for one content of the experiment and for the rules of the
+// live policy; a change of the live policy's data alone leaves it as it is. It ends
+// with its experiment; the revision that a commit makes keeps what it was judged by.
+type Acceptance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifier. The name of the acceptance. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Output only. The unique ID of the acceptance.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// A weak etag over the fields that users set.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// What is accepted.
+	//
+	// Types that are valid to be assigned to Target:
+	//
+	//	*Acceptance_GroupId
+	Target isAcceptance_Target `protobuf_oneof:"target"`
+	// Required. Why it is as it should be. At most 256 characters.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Required. The etag of the experiment whose report was looked at.
+	ExperimentEtag string `protobuf:"bytes,6,opt,name=experiment_etag,json=experimentEtag,proto3" json:"experiment_etag,omitempty"`
+	// Optional. The etag of the live policy in the report that was looked at. Without
+	// it, it is the present one.
+	PolicyEtag string `protobuf:"bytes,7,opt,name=policy_etag,json=policyEtag,proto3" json:"policy_etag,omitempty"`
+	// Optional. The most requests that the group may have. The default is twice as
+	// many as it has when it is accepted.
+	MaxRequestCount int64 `protobuf:"varint,8,opt,name=max_request_count,json=maxRequestCount,proto3" json:"max_request_count,omitempty"`
+	// Optional. The most callers that the group may have. The default is twice as
+	// many as it has when it is accepted, and at least 2.
+	MaxCallerCount int64 `protobuf:"varint,9,opt,name=max_caller_count,json=maxCallerCount,proto3" json:"max_caller_count,omitempty"`
+	// Output only. An etag of the rules of the live policy when the group was
+	// accepted: of all of its content but `data`, `display_name` and `annotations`.
+	RulesEtag string `protobuf:"bytes,10,opt,name=rules_etag,json=rulesEtag,proto3" json:"rules_etag,omitempty"`
+	// Output only. The group as it was when it was accepted, without its examples.
+	Difference *Report_Difference `protobuf:"bytes,11,opt,name=difference,proto3" json:"difference,omitempty"`
+	// Output only. When it was accepted.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Output only. Who accepted it, such as `token:ci`; empty if the server does not
+	// authenticate its callers.
+	Creator string `protobuf:"bytes,13,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. A name of the creator for people, such as an e-mail address, as
+	// the issuer of the token said then; empty if it said none. It is for display:
+	// many may have the same, and nothing is decided by it.
+	CreatorDisplay string `protobuf:"bytes,14,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
+	// Output only. Whether it holds.
+	State Acceptance_State `protobuf:"varint,15,opt,name=state,proto3,enum=understudy.admin.v1.Acceptance_State" json:"state,omitempty"`
+	// Output only. Why it does not hold, for people; empty if it does.
+	StateReason string `protobuf:"bytes,16,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
+	// Output only. The requests that the group has now, with the present pair of
+	// etags.
+	RequestCount int64 `protobuf:"varint,17,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. About how many callers the group has now.
+	CallerCount   int64 `protobuf:"varint,18,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Acceptance) Reset() {
+	*x = Acceptance{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Acceptance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Acceptance) ProtoMessage() {}
+
+func (x *Acceptance) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Acceptance.ProtoReflect.Descriptor instead.
+func (*Acceptance) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Acceptance) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Acceptance) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Acceptance) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetTarget() isAcceptance_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *Acceptance) GetGroupId() string {
+	if x != nil {
+		if x, ok := x.Target.(*Acceptance_GroupId); ok {
+			return x.GroupId
+		}
+	}
+	return ""
+}
+
+func (x *Acceptance) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Acceptance) GetExperimentEtag() string {
+	if x != nil {
+		return x.ExperimentEtag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetPolicyEtag() string {
+	if x != nil {
+		return x.PolicyEtag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetMaxRequestCount() int64 {
+	if x != nil {
+		return x.MaxRequestCount
+	}
+	return 0
+}
+
+func (x *Acceptance) GetMaxCallerCount() int64 {
+	if x != nil {
+		return x.MaxCallerCount
+	}
+	return 0
+}
+
+func (x *Acceptance) GetRulesEtag() string {
+	if x != nil {
+		return x.RulesEtag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetDifference() *Report_Difference {
+	if x != nil {
+		return x.Difference
+	}
+	return nil
+}
+
+func (x *Acceptance) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Acceptance) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *Acceptance) GetCreatorDisplay() string {
+	if x != nil {
+		return x.CreatorDisplay
+	}
+	return ""
+}
+
+func (x *Acceptance) GetState() Acceptance_State {
+	if x != nil {
+		return x.State
+	}
+	return Acceptance_STATE_UNSPECIFIED
+}
+
+func (x *Acceptance) GetStateReason() string {
+	if x != nil {
+		return x.StateReason
+	}
+	return ""
+}
+
+func (x *Acceptance) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Acceptance) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+type isAcceptance_Target interface {
+	isAcceptance_Target()
+}
+
+type Acceptance_GroupId struct {
+	// The `group_id` of a difference in the report of the experiment.
+	GroupId string `protobuf:"bytes,4,opt,name=group_id,json=groupId,proto3,oneof"`
+}
+
+func (*Acceptance_GroupId) isAcceptance_Target() {}
+
 // A snapshot of a policy's content, named by the hash of that content.
 type PolicyRevision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1139,7 +1447,7 @@ type PolicyRevision struct {
 
 func (x *PolicyRevision) Reset() {
 	*x = PolicyRevision{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1459,7 @@ func (x *PolicyRevision) String() string {
 func (*PolicyRevision) ProtoMessage() {}
 
 func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1472,7 @@ func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision.ProtoReflect.Descriptor instead.
 func (*PolicyRevision) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PolicyRevision) GetName() string {
@@ -1254,7 +1562,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1574,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1587,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Config) GetName() string {
@@ -1362,7 +1670,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1682,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1695,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Node) GetName() string {
@@ -1465,7 +1773,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1785,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1798,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetPolicyRequest) GetName() string {
@@ -1529,7 +1837,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1849,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1862,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPoliciesRequest) GetParent() string {
@@ -1622,7 +1930,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1942,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1955,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -1689,7 +1997,7 @@ type CreatePolicyRequest struct {
 
 func (x *CreatePolicyRequest) Reset() {
 	*x = CreatePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +2009,7 @@ func (x *CreatePolicyRequest) String() string {
 func (*CreatePolicyRequest) ProtoMessage() {}
 
 func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +2022,7 @@ func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreatePolicyRequest) GetParent() string {
@@ -1763,7 +2071,7 @@ type UpdatePolicyRequest struct {
 
 func (x *UpdatePolicyRequest) Reset() {
 	*x = UpdatePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2083,7 @@ func (x *UpdatePolicyRequest) String() string {
 func (*UpdatePolicyRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +2096,7 @@ func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdatePolicyRequest) GetPolicy() *Policy {
@@ -1840,7 +2148,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2160,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2173,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeletePolicyRequest) GetName() string {
@@ -1912,7 +2220,7 @@ type UndeletePolicyRequest struct {
 
 func (x *UndeletePolicyRequest) Reset() {
 	*x = UndeletePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2232,7 @@ func (x *UndeletePolicyRequest) String() string {
 func (*UndeletePolicyRequest) ProtoMessage() {}
 
 func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2245,7 @@ func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UndeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UndeletePolicyRequest) GetName() string {
@@ -1980,7 +2288,7 @@ type RollbackPolicyRequest struct {
 
 func (x *RollbackPolicyRequest) Reset() {
 	*x = RollbackPolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2300,7 @@ func (x *RollbackPolicyRequest) String() string {
 func (*RollbackPolicyRequest) ProtoMessage() {}
 
 func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2313,7 @@ func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RollbackPolicyRequest) GetName() string {
@@ -2049,7 +2357,7 @@ type PromotePoliciesRequest struct {
 
 func (x *PromotePoliciesRequest) Reset() {
 	*x = PromotePoliciesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2369,7 @@ func (x *PromotePoliciesRequest) String() string {
 func (*PromotePoliciesRequest) ProtoMessage() {}
 
 func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2382,7 @@ func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesRequest.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PromotePoliciesRequest) GetParent() string {
@@ -2122,7 +2430,7 @@ type PromotedPolicy struct {
 
 func (x *PromotedPolicy) Reset() {
 	*x = PromotedPolicy{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2442,7 @@ func (x *PromotedPolicy) String() string {
 func (*PromotedPolicy) ProtoMessage() {}
 
 func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2455,7 @@ func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotedPolicy.ProtoReflect.Descriptor instead.
 func (*PromotedPolicy) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PromotedPolicy) GetRevision() string {
@@ -2175,7 +2483,7 @@ type PromotePoliciesResponse struct {
 
 func (x *PromotePoliciesResponse) Reset() {
 	*x = PromotePoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2495,7 @@ func (x *PromotePoliciesResponse) String() string {
 func (*PromotePoliciesResponse) ProtoMessage() {}
 
 func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2508,7 @@ func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PromotePoliciesResponse) GetPolicies() []*Policy {
@@ -2222,7 +2530,7 @@ type GetPolicyExperimentRequest struct {
 
 func (x *GetPolicyExperimentRequest) Reset() {
 	*x = GetPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2542,7 @@ func (x *GetPolicyExperimentRequest) String() string {
 func (*GetPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2555,7 @@ func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetPolicyExperimentRequest) GetName() string {
@@ -2284,7 +2592,7 @@ type ListPolicyExperimentsRequest struct {
 
 func (x *ListPolicyExperimentsRequest) Reset() {
 	*x = ListPolicyExperimentsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2604,7 @@ func (x *ListPolicyExperimentsRequest) String() string {
 func (*ListPolicyExperimentsRequest) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2617,7 @@ func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListPolicyExperimentsRequest) GetParent() string {
@@ -2370,7 +2678,7 @@ type ListPolicyExperimentsResponse struct {
 
 func (x *ListPolicyExperimentsResponse) Reset() {
 	*x = ListPolicyExperimentsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2690,7 @@ func (x *ListPolicyExperimentsResponse) String() string {
 func (*ListPolicyExperimentsResponse) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2703,7 @@ func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListPolicyExperimentsResponse) GetPolicyExperiments() []*PolicyExperiment {
@@ -2437,7 +2745,7 @@ type CreatePolicyExperimentRequest struct {
 
 func (x *CreatePolicyExperimentRequest) Reset() {
 	*x = CreatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2757,7 @@ func (x *CreatePolicyExperimentRequest) String() string {
 func (*CreatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2770,7 @@ func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreatePolicyExperimentRequest) GetParent() string {
@@ -2511,7 +2819,7 @@ type UpdatePolicyExperimentRequest struct {
 
 func (x *UpdatePolicyExperimentRequest) Reset() {
 	*x = UpdatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2831,7 @@ func (x *UpdatePolicyExperimentRequest) String() string {
 func (*UpdatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2844,7 @@ func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdatePolicyExperimentRequest) GetPolicyExperiment() *PolicyExperiment {
@@ -2589,7 +2897,7 @@ type DeletePolicyExperimentRequest struct {
 
 func (x *DeletePolicyExperimentRequest) Reset() {
 	*x = DeletePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2909,7 @@ func (x *DeletePolicyExperimentRequest) String() string {
 func (*DeletePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2922,7 @@ func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeletePolicyExperimentRequest) GetName() string {
@@ -2661,7 +2969,7 @@ type StartPreviewPolicyExperimentRequest struct {
 
 func (x *StartPreviewPolicyExperimentRequest) Reset() {
 	*x = StartPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2981,7 @@ func (x *StartPreviewPolicyExperimentRequest) String() string {
 func (*StartPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2994,7 @@ func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StartPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartPreviewPolicyExperimentRequest) GetName() string {
@@ -2726,7 +3034,7 @@ type StopPreviewPolicyExperimentRequest struct {
 
 func (x *StopPreviewPolicyExperimentRequest) Reset() {
 	*x = StopPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +3046,7 @@ func (x *StopPreviewPolicyExperimentRequest) String() string {
 func (*StopPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +3059,7 @@ func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use StopPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StopPreviewPolicyExperimentRequest) GetName() string {
@@ -2797,7 +3105,7 @@ type CommitPolicyExperimentRequest struct {
 
 func (x *CommitPolicyExperimentRequest) Reset() {
 	*x = CommitPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +3117,7 @@ func (x *CommitPolicyExperimentRequest) String() string {
 func (*CommitPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3130,7 @@ func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CommitPolicyExperimentRequest) GetName() string {
@@ -2878,7 +3186,7 @@ type GetReportRequest struct {
 
 func (x *GetReportRequest) Reset() {
 	*x = GetReportRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3198,7 @@ func (x *GetReportRequest) String() string {
 func (*GetReportRequest) ProtoMessage() {}
 
 func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3211,7 @@ func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
 func (*GetReportRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetReportRequest) GetName() string {
@@ -2920,6 +3228,366 @@ func (x *GetReportRequest) GetRequirements() *CommitRequirements {
 	return nil
 }
 
+// Request for `GetAcceptance`.
+type GetAcceptanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the acceptance. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}`
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAcceptanceRequest) Reset() {
+	*x = GetAcceptanceRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAcceptanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAcceptanceRequest) ProtoMessage() {}
+
+func (x *GetAcceptanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAcceptanceRequest.ProtoReflect.Descriptor instead.
+func (*GetAcceptanceRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *GetAcceptanceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Request for `ListAcceptances`.
+type ListAcceptancesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The experiment; `-` as an ID reads all. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Optional. At most this many are returned. Default 50, maximum 1000.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Optional. The `next_page_token` of an earlier call.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Optional. An AIP-160 filter over `name`, `uid`, `etag`, `group_id`, `reason`,
+	// `experiment_etag`, `policy_etag`, `max_request_count`, `max_caller_count`,
+	// `rules_etag`, `difference`, `create_time`, `creator`, `creator_display`, `state`,
+	// `state_reason`, `request_count` and `caller_count`. A word alone searches `name`
+	// and `reason`.
+	// Example: `state = IN_FORCE AND difference.kind = NEWLY_DENIED`
+	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Optional. An AIP-132 order, such as `create_time desc`.
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAcceptancesRequest) Reset() {
+	*x = ListAcceptancesRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAcceptancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAcceptancesRequest) ProtoMessage() {}
+
+func (x *ListAcceptancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAcceptancesRequest.ProtoReflect.Descriptor instead.
+func (*ListAcceptancesRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListAcceptancesRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListAcceptancesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAcceptancesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListAcceptancesRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListAcceptancesRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// Response for `ListAcceptances`.
+type ListAcceptancesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The acceptances.
+	Acceptances []*Acceptance `protobuf:"bytes,1,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	// The token of the next page, if there is one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of experiments whose acceptances are stored, but cannot be read: they
+	// were damaged, or written by another version. Every page names all of them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAcceptancesResponse) Reset() {
+	*x = ListAcceptancesResponse{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAcceptancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAcceptancesResponse) ProtoMessage() {}
+
+func (x *ListAcceptancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAcceptancesResponse.ProtoReflect.Descriptor instead.
+func (*ListAcceptancesResponse) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListAcceptancesResponse) GetAcceptances() []*Acceptance {
+	if x != nil {
+		return x.Acceptances
+	}
+	return nil
+}
+
+func (x *ListAcceptancesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListAcceptancesResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+// Request for `CreateAcceptance`.
+type CreateAcceptanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The experiment. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Optional. The ID: `^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`. Without it, one is made
+	// up.
+	AcceptanceId string `protobuf:"bytes,2,opt,name=acceptance_id,json=acceptanceId,proto3" json:"acceptance_id,omitempty"`
+	// Required. The acceptance.
+	Acceptance *Acceptance `protobuf:"bytes,3,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Optional. An ID of the request, so that it can be repeated: as long as there is
+	// an acceptance that the same caller has made of the experiment with this ID, it
+	// is the answer.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAcceptanceRequest) Reset() {
+	*x = CreateAcceptanceRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAcceptanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAcceptanceRequest) ProtoMessage() {}
+
+func (x *CreateAcceptanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAcceptanceRequest.ProtoReflect.Descriptor instead.
+func (*CreateAcceptanceRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CreateAcceptanceRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *CreateAcceptanceRequest) GetAcceptanceId() string {
+	if x != nil {
+		return x.AcceptanceId
+	}
+	return ""
+}
+
+func (x *CreateAcceptanceRequest) GetAcceptance() *Acceptance {
+	if x != nil {
+		return x.Acceptance
+	}
+	return nil
+}
+
+func (x *CreateAcceptanceRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *CreateAcceptanceRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Request for `DeleteAcceptance`.
+type DeleteAcceptanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the acceptance. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The current etag of the acceptance.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Succeed if the acceptance does not exist.
+	AllowMissing bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAcceptanceRequest) Reset() {
+	*x = DeleteAcceptanceRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAcceptanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAcceptanceRequest) ProtoMessage() {}
+
+func (x *DeleteAcceptanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAcceptanceRequest.ProtoReflect.Descriptor instead.
+func (*DeleteAcceptanceRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DeleteAcceptanceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteAcceptanceRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DeleteAcceptanceRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *DeleteAcceptanceRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // Request for `GetPolicyRevision`.
 type GetPolicyRevisionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2932,7 +3600,7 @@ type GetPolicyRevisionRequest struct {
 
 func (x *GetPolicyRevisionRequest) Reset() {
 	*x = GetPolicyRevisionRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3612,7 @@ func (x *GetPolicyRevisionRequest) String() string {
 func (*GetPolicyRevisionRequest) ProtoMessage() {}
 
 func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3625,7 @@ func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetPolicyRevisionRequest) GetName() string {
@@ -2993,7 +3661,7 @@ type ListPolicyRevisionsRequest struct {
 
 func (x *ListPolicyRevisionsRequest) Reset() {
 	*x = ListPolicyRevisionsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3673,7 @@ func (x *ListPolicyRevisionsRequest) String() string {
 func (*ListPolicyRevisionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3686,7 @@ func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListPolicyRevisionsRequest) GetParent() string {
@@ -3079,7 +3747,7 @@ type ListPolicyRevisionsResponse struct {
 
 func (x *ListPolicyRevisionsResponse) Reset() {
 	*x = ListPolicyRevisionsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3759,7 @@ func (x *ListPolicyRevisionsResponse) String() string {
 func (*ListPolicyRevisionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3772,7 @@ func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPolicyRevisionsResponse) GetPolicyRevisions() []*PolicyRevision {
@@ -3140,7 +3808,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3152,7 +3820,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3165,7 +3833,7 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetConfigRequest) GetName() string {
@@ -3191,7 +3859,7 @@ type UpdateConfigRequest struct {
 
 func (x *UpdateConfigRequest) Reset() {
 	*x = UpdateConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3871,7 @@ func (x *UpdateConfigRequest) String() string {
 func (*UpdateConfigRequest) ProtoMessage() {}
 
 func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3884,7 @@ func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UpdateConfigRequest) GetConfig() *Config {
@@ -3252,7 +3920,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3932,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3945,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -3308,7 +3976,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3988,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +4001,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListNodesRequest) GetParent() string {
@@ -3377,7 +4045,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3389,7 +4057,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3402,7 +4070,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -3438,7 +4106,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +4118,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +4131,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PolicyRule) GetRuleId() string {
@@ -3545,7 +4213,7 @@ type RegoFilter struct {
 
 func (x *RegoFilter) Reset() {
 	*x = RegoFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +4225,7 @@ func (x *RegoFilter) String() string {
 func (*RegoFilter) ProtoMessage() {}
 
 func (x *RegoFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +4238,7 @@ func (x *RegoFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegoFilter.ProtoReflect.Descriptor instead.
 func (*RegoFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RegoFilter) GetPath() string {
@@ -3591,7 +4259,7 @@ type MaximumReservationLengthFilter struct {
 
 func (x *MaximumReservationLengthFilter) Reset() {
 	*x = MaximumReservationLengthFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3603,7 +4271,7 @@ func (x *MaximumReservationLengthFilter) String() string {
 func (*MaximumReservationLengthFilter) ProtoMessage() {}
 
 func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3616,7 +4284,7 @@ func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaximumReservationLengthFilter.ProtoReflect.Descriptor instead.
 func (*MaximumReservationLengthFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MaximumReservationLengthFilter) GetReservationMaxLength() *durationpb.Duration {
@@ -3639,7 +4307,7 @@ type ExternalServiceFilter struct {
 
 func (x *ExternalServiceFilter) Reset() {
 	*x = ExternalServiceFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3651,7 +4319,7 @@ func (x *ExternalServiceFilter) String() string {
 func (*ExternalServiceFilter) ProtoMessage() {}
 
 func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3664,7 +4332,7 @@ func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalServiceFilter.ProtoReflect.Descriptor instead.
 func (*ExternalServiceFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExternalServiceFilter) GetEndpointUrl() string {
@@ -3730,7 +4398,7 @@ type CommitRequirements struct {
 
 func (x *CommitRequirements) Reset() {
 	*x = CommitRequirements{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3742,7 +4410,7 @@ func (x *CommitRequirements) String() string {
 func (*CommitRequirements) ProtoMessage() {}
 
 func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3755,7 +4423,7 @@ func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequirements.ProtoReflect.Descriptor instead.
 func (*CommitRequirements) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CommitRequirements) GetMinRequestCount() int64 {
@@ -3888,7 +4556,7 @@ type PolicyPreviewMetadata struct {
 
 func (x *PolicyPreviewMetadata) Reset() {
 	*x = PolicyPreviewMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +4568,7 @@ func (x *PolicyPreviewMetadata) String() string {
 func (*PolicyPreviewMetadata) ProtoMessage() {}
 
 func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4581,7 @@ func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPreviewMetadata.ProtoReflect.Descriptor instead.
 func (*PolicyPreviewMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PolicyPreviewMetadata) GetState() PolicyPreviewMetadata_State {
@@ -3975,7 +4643,7 @@ type OperationMetadata struct {
 
 func (x *OperationMetadata) Reset() {
 	*x = OperationMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4655,7 @@ func (x *OperationMetadata) String() string {
 func (*OperationMetadata) ProtoMessage() {}
 
 func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4668,7 @@ func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMetadata.ProtoReflect.Descriptor instead.
 func (*OperationMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OperationMetadata) GetCreateTime() *timestamppb.Timestamp {
@@ -4077,7 +4745,7 @@ type StartPreviewPolicyExperimentMetadata struct {
 
 func (x *StartPreviewPolicyExperimentMetadata) Reset() {
 	*x = StartPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4757,7 @@ func (x *StartPreviewPolicyExperimentMetadata) String() string {
 func (*StartPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4770,7 @@ func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use StartPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StartPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4123,7 +4791,7 @@ type StopPreviewPolicyExperimentMetadata struct {
 
 func (x *StopPreviewPolicyExperimentMetadata) Reset() {
 	*x = StopPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +4803,7 @@ func (x *StopPreviewPolicyExperimentMetadata) String() string {
 func (*StopPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +4816,7 @@ func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StopPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StopPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4176,7 +4844,7 @@ type CommitPolicyExperimentMetadata struct {
 
 func (x *CommitPolicyExperimentMetadata) Reset() {
 	*x = CommitPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4188,7 +4856,7 @@ func (x *CommitPolicyExperimentMetadata) String() string {
 func (*CommitPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4201,7 +4869,7 @@ func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CommitPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4253,7 +4921,7 @@ type Report_ReportCounts struct {
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4933,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4353,7 +5021,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4365,7 +5033,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +5095,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +5107,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4554,14 +5222,21 @@ type Report_Difference struct {
 	Causes []*Report_Expression `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
 	// Output only. The live policy differs from itself in this way, too, when it
 	// decides a request twice.
-	Noise         bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
+	Noise bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
+	// Output only. What an acceptance names the group by: 20 hexadecimal digits.
+	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses and
+	// `changes`, and is the same wherever these are.
+	GroupId string `protobuf:"bytes,30,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// Output only. The acceptance of the group, which is among `acceptances`; empty
+	// if nobody has accepted it. Whether it is in force is in its `state`.
+	Acceptance    string `protobuf:"bytes,31,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +5248,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4708,6 +5383,20 @@ func (x *Report_Difference) GetNoise() bool {
 	return false
 }
 
+func (x *Report_Difference) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
+	}
+	return ""
+}
+
+func (x *Report_Difference) GetAcceptance() string {
+	if x != nil {
+		return x.Acceptance
+	}
+	return ""
+}
+
 // Comparisons that were not made.
 type Report_Drop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4721,7 +5410,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4733,7 +5422,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4776,7 +5465,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4788,7 +5477,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4831,7 +5520,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5532,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4890,7 +5579,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4902,7 +5591,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,7 +5652,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5664,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5033,7 +5722,7 @@ type Report_ChangedRule struct {
 
 func (x *Report_ChangedRule) Reset() {
 	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5734,7 @@ func (x *Report_ChangedRule) String() string {
 func (*Report_ChangedRule) ProtoMessage() {}
 
 func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5116,7 +5805,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5817,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5871,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5883,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +5966,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +5978,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5368,7 +6057,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +6069,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +6082,7 @@ func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision_Activation.ProtoReflect.Descriptor instead.
 func (*PolicyRevision_Activation) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4, 0}
 }
 
 func (x *PolicyRevision_Activation) GetVerb() string {
@@ -5485,7 +6174,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf8-\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xa8/\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -5526,7 +6215,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x12K\n" +
 	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x127\n" +
 	"\x15pending_request_count\x18\" \x01(\x03B\x03\xe0A\x03R\x13pendingRequestCount\x12=\n" +
-	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x1a\x8c\x03\n" +
+	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12F\n" +
+	"\vacceptances\x18< \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x1a\x8c\x03\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
@@ -5554,7 +6244,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"decideTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\x82\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\xea\x06\n" +
 	"\n" +
 	"Difference\x129\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
@@ -5575,7 +6265,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"first_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tfirstTime\x12C\n" +
 	"\x06causes\x18\x10 \x03(\v2&.understudy.admin.v1.Report.ExpressionB\x03\xe0A\x03R\x06causes\x12\x19\n" +
-	"\x05noise\x18\x11 \x01(\bB\x03\xe0A\x03R\x05noise\x1aM\n" +
+	"\x05noise\x18\x11 \x01(\bB\x03\xe0A\x03R\x05noise\x12\x1e\n" +
+	"\bgroup_id\x18\x1e \x01(\tB\x03\xe0A\x03R\agroupId\x12F\n" +
+	"\n" +
+	"acceptance\x18\x1f \x01(\tB&\xe0A\x03\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\n" +
+	"acceptance\x1aM\n" +
 	"\x04Drop\x12\x1b\n" +
 	"\x06reason\x18\x01 \x01(\tB\x03\xe0A\x03R\x06reason\x12(\n" +
 	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x1ap\n" +
@@ -5640,7 +6335,41 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xfd\x06\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\x8e\b\n" +
+	"\n" +
+	"Acceptance\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
+	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x1b\n" +
+	"\bgroup_id\x18\x04 \x01(\tH\x00R\agroupId\x12\x1e\n" +
+	"\x06reason\x18\x05 \x01(\tB\x06\xe0A\x02\xe0A\x05R\x06reason\x12/\n" +
+	"\x0fexperiment_etag\x18\x06 \x01(\tB\x06\xe0A\x02\xe0A\x05R\x0eexperimentEtag\x12'\n" +
+	"\vpolicy_etag\x18\a \x01(\tB\x06\xe0A\x01\xe0A\x05R\n" +
+	"policyEtag\x122\n" +
+	"\x11max_request_count\x18\b \x01(\x03B\x06\xe0A\x01\xe0A\x05R\x0fmaxRequestCount\x120\n" +
+	"\x10max_caller_count\x18\t \x01(\x03B\x06\xe0A\x01\xe0A\x05R\x0emaxCallerCount\x12\"\n" +
+	"\n" +
+	"rules_etag\x18\n" +
+	" \x01(\tB\x03\xe0A\x03R\trulesEtag\x12K\n" +
+	"\n" +
+	"difference\x18\v \x01(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\n" +
+	"difference\x12@\n" +
+	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12\x1d\n" +
+	"\acreator\x18\r \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
+	"\x0fcreator_display\x18\x0e \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12@\n" +
+	"\x05state\x18\x0f \x01(\x0e2%.understudy.admin.v1.Acceptance.StateB\x03\xe0A\x03R\x05state\x12&\n" +
+	"\fstate_reason\x18\x10 \x01(\tB\x03\xe0A\x03R\vstateReason\x12(\n" +
+	"\rrequest_count\x18\x11 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12&\n" +
+	"\fcaller_count\x18\x12 \x01(\x03B\x03\xe0A\x03R\vcallerCount\"D\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bIN_FORCE\x10\x01\x12\f\n" +
+	"\bEXCEEDED\x10\x02\x12\b\n" +
+	"\x04VOID\x10\x03:\xaa\x01\xeaA\xa6\x01\n" +
+	"\x1eunderstudy.internal/Acceptance\x12kprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}*\vacceptances2\n" +
+	"acceptanceB\b\n" +
+	"\x06target\"\xfd\x06\n" +
 	"\x0ePolicyRevision\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12<\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x03R\bsnapshot\x12@\n" +
@@ -5796,7 +6525,36 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10GetReportRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +
 	"\x1aunderstudy.internal/ReportR\x04name\x12P\n" +
-	"\frequirements\x18\x02 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"Z\n" +
+	"\frequirements\x18\x02 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"R\n" +
+	"\x14GetAcceptanceRequest\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xe0A\x02\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\x04name\"\xdb\x01\n" +
+	"\x16ListAcceptancesRequest\x12>\n" +
+	"\x06parent\x18\x01 \x01(\tB&\xe0A\x02\xfaA \x12\x1eunderstudy.internal/AcceptanceR\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xab\x01\n" +
+	"\x17ListAcceptancesResponse\x12A\n" +
+	"\vacceptances\x18\x01 \x03(\v2\x1f.understudy.admin.v1.AcceptanceR\vacceptances\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable\"\x9f\x02\n" +
+	"\x17CreateAcceptanceRequest\x12>\n" +
+	"\x06parent\x18\x01 \x01(\tB&\xe0A\x02\xfaA \x12\x1eunderstudy.internal/AcceptanceR\x06parent\x12(\n" +
+	"\racceptance_id\x18\x02 \x01(\tB\x03\xe0A\x01R\facceptanceId\x12D\n" +
+	"\n" +
+	"acceptance\x18\x03 \x01(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x02R\n" +
+	"acceptance\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12*\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\v\xe0A\x01\xe2\x8c\xcf\xd7\b\x02\b\x01R\trequestId\"\xc2\x01\n" +
+	"\x17DeleteAcceptanceRequest\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xe0A\x02\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\x04name\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rallow_missing\x18\x03 \x01(\bB\x03\xe0A\x01R\fallowMissing\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"Z\n" +
 	"\x18GetPolicyRevisionRequest\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\x04name\"\x9d\x02\n" +
@@ -5919,7 +6677,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"PolicyView\x12\x1b\n" +
 	"\x17POLICY_VIEW_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POLICY_VIEW_BASIC\x10\x01\x12\x14\n" +
-	"\x10POLICY_VIEW_FULL\x10\x022\xf5$\n" +
+	"\x10POLICY_VIEW_FULL\x10\x022\x8e+\n" +
 	"\rPolicyPreview\x12\x8c\x01\n" +
 	"\tGetPolicy\x12%.understudy.admin.v1.GetPolicyRequest\x1a\x1b.understudy.admin.v1.Policy\";\xdaA\x04name\x82\xd3\xe4\x93\x02.\x12,/v1/{name=projects/*/locations/*/policies/*}\x12\xa2\x01\n" +
 	"\fListPolicies\x12(.understudy.admin.v1.ListPoliciesRequest\x1a).understudy.admin.v1.ListPoliciesResponse\"=\xdaA\x06parent\x82\xd3\xe4\x93\x02.\x12,/v1/{parent=projects/*/locations/*}/policies\x12\xcd\x01\n" +
@@ -5949,7 +6707,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10PolicyExperiment\x12#StopPreviewPolicyExperimentMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02K:\x01*\"F/v1/{name=projects/*/locations/*/policies/*/experiments/*}:stopPreview\x12\x80\x02\n" +
 	"\x16CommitPolicyExperiment\x122.understudy.admin.v1.CommitPolicyExperimentRequest\x1a\x1d.google.longrunning.Operation\"\x92\x01\xcaA7\n" +
 	"\x15google.protobuf.Empty\x12\x1eCommitPolicyExperimentMetadata\xdaA\tname,etag\x82\xd3\xe4\x93\x02F:\x01*\"A/v1/{name=projects/*/locations/*/policies/*/experiments/*}:commit\x12\xa1\x01\n" +
-	"\tGetReport\x12%.understudy.admin.v1.GetReportRequest\x1a\x1b.understudy.admin.v1.Report\"P\xdaA\x04name\x82\xd3\xe4\x93\x02C\x12A/v1/{name=projects/*/locations/*/policies/*/experiments/*/report}\x12\xb0\x01\n" +
+	"\tGetReport\x12%.understudy.admin.v1.GetReportRequest\x1a\x1b.understudy.admin.v1.Report\"P\xdaA\x04name\x82\xd3\xe4\x93\x02C\x12A/v1/{name=projects/*/locations/*/policies/*/experiments/*/report}\x12\xb4\x01\n" +
+	"\rGetAcceptance\x12).understudy.admin.v1.GetAcceptanceRequest\x1a\x1f.understudy.admin.v1.Acceptance\"W\xdaA\x04name\x82\xd3\xe4\x93\x02J\x12H/v1/{name=projects/*/locations/*/policies/*/experiments/*/acceptances/*}\x12\xc7\x01\n" +
+	"\x0fListAcceptances\x12+.understudy.admin.v1.ListAcceptancesRequest\x1a,.understudy.admin.v1.ListAcceptancesResponse\"Y\xdaA\x06parent\x82\xd3\xe4\x93\x02J\x12H/v1/{parent=projects/*/locations/*/policies/*/experiments/*}/acceptances\x12\xe1\x01\n" +
+	"\x10CreateAcceptance\x12,.understudy.admin.v1.CreateAcceptanceRequest\x1a\x1f.understudy.admin.v1.Acceptance\"~\xdaA\x1fparent,acceptance,acceptance_id\x82\xd3\xe4\x93\x02V:\n" +
+	"acceptance\"H/v1/{parent=projects/*/locations/*/policies/*/experiments/*}/acceptances\x12\xb1\x01\n" +
+	"\x10DeleteAcceptance\x12,.understudy.admin.v1.DeleteAcceptanceRequest\x1a\x16.google.protobuf.Empty\"W\xdaA\x04name\x82\xd3\xe4\x93\x02J*H/v1/{name=projects/*/locations/*/policies/*/experiments/*/acceptances/*}\x12\xb0\x01\n" +
 	"\x11GetPolicyRevision\x12-.understudy.admin.v1.GetPolicyRevisionRequest\x1a#.understudy.admin.v1.PolicyRevision\"G\xdaA\x04name\x82\xd3\xe4\x93\x02:\x128/v1/{name=projects/*/locations/*/policies/*/revisions/*}\x12\xc3\x01\n" +
 	"\x13ListPolicyRevisions\x12/.understudy.admin.v1.ListPolicyRevisionsRequest\x1a0.understudy.admin.v1.ListPolicyRevisionsResponse\"I\xdaA\x06parent\x82\xd3\xe4\x93\x02:\x128/v1/{parent=projects/*/locations/*/policies/*}/revisions\x12\x88\x01\n" +
 	"\tGetConfig\x12%.understudy.admin.v1.GetConfigRequest\x1a\x1b.understudy.admin.v1.Config\"7\xdaA\x04name\x82\xd3\xe4\x93\x02*\x12(/v1/{name=projects/*/locations/*/config}\x12\xab\x01\n" +
@@ -5971,229 +6734,251 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
 	(Report_ChangedRule_Side)(0),                 // 2: understudy.admin.v1.Report.ChangedRule.Side
 	(Report_RequirementResult_Source)(0),         // 3: understudy.admin.v1.Report.RequirementResult.Source
-	(CommitRequirements_Scope)(0),                // 4: understudy.admin.v1.CommitRequirements.Scope
-	(PolicyPreviewMetadata_State)(0),             // 5: understudy.admin.v1.PolicyPreviewMetadata.State
-	(*Policy)(nil),                               // 6: understudy.admin.v1.Policy
-	(*PolicyExperiment)(nil),                     // 7: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 8: understudy.admin.v1.Report
-	(*PolicyRevision)(nil),                       // 9: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 10: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 11: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 12: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 13: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 14: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 15: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 16: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 17: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 18: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 19: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 20: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotedPolicy)(nil),                       // 21: understudy.admin.v1.PromotedPolicy
-	(*PromotePoliciesResponse)(nil),              // 22: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 23: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 24: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 25: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 26: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 27: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 28: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 29: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 30: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 31: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 32: understudy.admin.v1.GetReportRequest
-	(*GetPolicyRevisionRequest)(nil),             // 33: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 34: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 35: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 36: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 37: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 38: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 39: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 40: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 41: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 42: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 43: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 44: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 45: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 46: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 47: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 48: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 49: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 50: understudy.admin.v1.CommitPolicyExperimentMetadata
-	nil,                                          // 51: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 52: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 53: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_ReportCounts)(nil),                  // 54: understudy.admin.v1.Report.ReportCounts
-	(*Report_Expression)(nil),                    // 55: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 56: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 57: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 58: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 59: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 60: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 61: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 62: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 63: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 64: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 65: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 66: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 67: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 68: understudy.admin.v1.PolicyRevision.Activation
-	(*structpb.Struct)(nil),                      // 69: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 70: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 71: google.protobuf.Duration
-	(*status.Status)(nil),                        // 72: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 73: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 74: google.longrunning.Operation
+	(Acceptance_State)(0),                        // 4: understudy.admin.v1.Acceptance.State
+	(CommitRequirements_Scope)(0),                // 5: understudy.admin.v1.CommitRequirements.Scope
+	(PolicyPreviewMetadata_State)(0),             // 6: understudy.admin.v1.PolicyPreviewMetadata.State
+	(*Policy)(nil),                               // 7: understudy.admin.v1.Policy
+	(*PolicyExperiment)(nil),                     // 8: understudy.admin.v1.PolicyExperiment
+	(*Report)(nil),                               // 9: understudy.admin.v1.Report
+	(*Acceptance)(nil),                           // 10: understudy.admin.v1.Acceptance
+	(*PolicyRevision)(nil),                       // 11: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 12: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 13: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 14: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 15: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 16: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 17: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 18: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 19: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 20: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 21: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 22: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotedPolicy)(nil),                       // 23: understudy.admin.v1.PromotedPolicy
+	(*PromotePoliciesResponse)(nil),              // 24: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 25: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 26: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 27: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 28: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 29: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 30: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 31: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 32: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 34: understudy.admin.v1.GetReportRequest
+	(*GetAcceptanceRequest)(nil),                 // 35: understudy.admin.v1.GetAcceptanceRequest
+	(*ListAcceptancesRequest)(nil),               // 36: understudy.admin.v1.ListAcceptancesRequest
+	(*ListAcceptancesResponse)(nil),              // 37: understudy.admin.v1.ListAcceptancesResponse
+	(*CreateAcceptanceRequest)(nil),              // 38: understudy.admin.v1.CreateAcceptanceRequest
+	(*DeleteAcceptanceRequest)(nil),              // 39: understudy.admin.v1.DeleteAcceptanceRequest
+	(*GetPolicyRevisionRequest)(nil),             // 40: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 41: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 42: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 43: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 44: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 45: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 46: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 47: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 48: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 49: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 50: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 51: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 52: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 53: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 54: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 55: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 56: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 57: understudy.admin.v1.CommitPolicyExperimentMetadata
+	nil,                                          // 58: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 59: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 60: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	(*Report_ReportCounts)(nil),                  // 61: understudy.admin.v1.Report.ReportCounts
+	(*Report_Expression)(nil),                    // 62: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 63: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 64: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 65: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 66: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 67: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 68: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 69: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 70: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 71: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 72: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 73: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 74: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 75: understudy.admin.v1.PolicyRevision.Activation
+	(*structpb.Struct)(nil),                      // 76: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 77: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 78: google.protobuf.Duration
+	(*status.Status)(nil),                        // 79: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 80: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 81: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 82: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	41,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	51,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	69,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	52,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	70,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	70,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	70,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
-	6,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	46,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	53,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	70,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	70,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	57,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	71,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	54,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	71,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	58,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	59,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	60,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	61,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	63,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	64,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	71,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	66,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	65,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	6,   // 28: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	70,  // 29: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	68,  // 30: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	8,   // 31: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	70,  // 32: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	45,  // 33: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	70,  // 34: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 35: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	72,  // 36: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 37: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	6,   // 38: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	6,   // 39: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	6,   // 40: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	73,  // 41: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	21,  // 42: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	6,   // 43: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 44: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	7,   // 45: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	7,   // 46: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	7,   // 47: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	73,  // 48: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	45,  // 49: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	45,  // 50: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	0,   // 51: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	9,   // 52: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	10,  // 53: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	73,  // 54: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	11,  // 55: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	42,  // 56: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	43,  // 57: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	44,  // 58: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	71,  // 59: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	71,  // 60: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	4,   // 61: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	5,   // 62: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	70,  // 63: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 64: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	70,  // 65: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 66: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	47,  // 67: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	47,  // 68: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	47,  // 69: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	8,   // 70: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	67,  // 71: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	70,  // 72: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 73: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	56,  // 74: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	70,  // 75: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	70,  // 76: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	55,  // 77: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 78: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	70,  // 79: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	54,  // 80: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 81: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	62,  // 82: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	2,   // 83: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	54,  // 84: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	57,  // 85: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	59,  // 86: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	58,  // 87: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	70,  // 88: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	70,  // 89: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	3,   // 90: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	70,  // 91: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	12,  // 92: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	13,  // 93: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	15,  // 94: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	16,  // 95: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	17,  // 96: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	18,  // 97: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	19,  // 98: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	20,  // 99: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	23,  // 100: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	24,  // 101: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	26,  // 102: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	27,  // 103: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	28,  // 104: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	29,  // 105: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	30,  // 106: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	31,  // 107: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	32,  // 108: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	33,  // 109: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	34,  // 110: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	36,  // 111: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	37,  // 112: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	38,  // 113: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	39,  // 114: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	6,   // 115: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	14,  // 116: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	74,  // 117: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	74,  // 118: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	74,  // 119: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	74,  // 120: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	74,  // 121: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	74,  // 122: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	7,   // 123: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	25,  // 124: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	74,  // 125: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 126: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 127: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 128: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 129: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 130: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	8,   // 131: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	9,   // 132: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	35,  // 133: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	10,  // 134: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	10,  // 135: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	11,  // 136: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	40,  // 137: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	115, // [115:138] is the sub-list for method output_type
-	92,  // [92:115] is the sub-list for method input_type
-	92,  // [92:92] is the sub-list for extension type_name
-	92,  // [92:92] is the sub-list for extension extendee
-	0,   // [0:92] is the sub-list for field type_name
+	48,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	58,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	76,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	59,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	77,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	77,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	77,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	7,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
+	53,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	60,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	77,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	77,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	64,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	78,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	61,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	78,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	65,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	66,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	67,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	68,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	70,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	71,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	78,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	73,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	72,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	10,  // 28: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	64,  // 29: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	77,  // 30: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	4,   // 31: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	7,   // 32: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	77,  // 33: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	75,  // 34: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	9,   // 35: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	77,  // 36: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	52,  // 37: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	77,  // 38: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 39: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	79,  // 40: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 41: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	7,   // 42: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	7,   // 43: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	7,   // 44: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	80,  // 45: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	23,  // 46: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	7,   // 47: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 48: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	8,   // 49: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 50: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 51: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	80,  // 52: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	52,  // 53: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	52,  // 54: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	10,  // 55: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	10,  // 56: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 57: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 58: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	12,  // 59: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	80,  // 60: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	13,  // 61: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	49,  // 62: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	50,  // 63: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	51,  // 64: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	78,  // 65: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	78,  // 66: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	5,   // 67: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	6,   // 68: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	77,  // 69: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	77,  // 70: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	77,  // 71: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 72: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	54,  // 73: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 74: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 75: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	9,   // 76: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	74,  // 77: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	77,  // 78: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 79: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	63,  // 80: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	77,  // 81: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	77,  // 82: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	62,  // 83: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 84: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	77,  // 85: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	61,  // 86: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 87: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	69,  // 88: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	2,   // 89: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	61,  // 90: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	64,  // 91: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	66,  // 92: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	65,  // 93: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	77,  // 94: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	77,  // 95: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	3,   // 96: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	77,  // 97: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	14,  // 98: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	15,  // 99: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	17,  // 100: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	18,  // 101: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	19,  // 102: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	20,  // 103: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	21,  // 104: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	22,  // 105: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	25,  // 106: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	26,  // 107: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	28,  // 108: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	29,  // 109: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	30,  // 110: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	31,  // 111: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	32,  // 112: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	33,  // 113: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	34,  // 114: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	35,  // 115: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	36,  // 116: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	38,  // 117: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	39,  // 118: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	40,  // 119: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	41,  // 120: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	43,  // 121: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	44,  // 122: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	45,  // 123: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	46,  // 124: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	7,   // 125: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	16,  // 126: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	81,  // 127: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	81,  // 128: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	81,  // 129: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	81,  // 130: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	81,  // 131: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	81,  // 132: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	8,   // 133: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	27,  // 134: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	81,  // 135: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	81,  // 136: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	81,  // 137: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	81,  // 138: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	81,  // 139: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	81,  // 140: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	9,   // 141: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	10,  // 142: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	37,  // 143: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	10,  // 144: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	82,  // 145: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	11,  // 146: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	42,  // 147: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	12,  // 148: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	12,  // 149: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	13,  // 150: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	47,  // 151: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	125, // [125:152] is the sub-list for method output_type
+	98,  // [98:125] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -6201,19 +6986,22 @@ func file_understudy_admin_v1_admin_proto_init() {
 	if File_understudy_admin_v1_admin_proto != nil {
 		return
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[35].OneofWrappers = []any{
+	file_understudy_admin_v1_admin_proto_msgTypes[3].OneofWrappers = []any{
+		(*Acceptance_GroupId)(nil),
+	}
+	file_understudy_admin_v1_admin_proto_msgTypes[41].OneofWrappers = []any{
 		(*PolicyRule_Rego)(nil),
 		(*PolicyRule_MaximumReservationLength)(nil),
 		(*PolicyRule_ExternalService)(nil),
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
+	file_understudy_admin_v1_admin_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   63,
+			NumEnums:      7,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
