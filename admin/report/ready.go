@@ -8,15 +8,15 @@ import (
 )
 
 // decisive are the requirements on differences that change who gets in, with how many
-// requests of a report differ so. A response that changed lets nobody in and locks nobody
+// requests of a report differ so and were not accepted. A response that changed lets nobody in and locks nobody
 // out, and what failed in the live policy is not of the experiment.
 var decisive = []struct {
 	name  string
-	count func(*adminpb.Report) int64
+	count func(*adminpb.Report_ReportCounts) int64
 }{
-	{newlyDenied, (*adminpb.Report).GetNewlyDeniedCount},
-	{newlyAllowed, (*adminpb.Report).GetNewlyAllowedCount},
-	{failed, (*adminpb.Report).GetFailedCount},
+	{newlyDenied, (*adminpb.Report_ReportCounts).GetNewlyDeniedCount},
+	{newlyAllowed, (*adminpb.Report_ReportCounts).GetNewlyAllowedCount},
+	{failed, (*adminpb.Report_ReportCounts).GetFailedCount},
 }
 
 // Ready reports whether a report answers "should I commit?" with yes: all that is required is
@@ -32,9 +32,10 @@ func Unjudged(r *adminpb.Report) (names []string) {
 	if len(r.GetRequirements()) == 0 {
 		return nil
 	}
+	counts := judged(r, Counts(r))
 	for _, d := range decisive {
 		about := func(q *adminpb.Report_RequirementResult) bool { return nameOf(q.GetRequirement()) == d.name }
-		if d.count(r) > 0 && !slices.ContainsFunc(r.Requirements, about) {
+		if d.count(counts) > 0 && !slices.ContainsFunc(r.Requirements, about) {
 			names = append(names, d.name)
 		}
 	}
