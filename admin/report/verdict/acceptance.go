@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 
+	"understudy/admin/access"
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 )
@@ -22,7 +23,7 @@ func StateOf(a *adminpb.Acceptance) string {
 
 // AccepterOf is who has accepted, for people.
 func AccepterOf(a *adminpb.Acceptance) string {
-	return cmp.Or(a.GetCreatorDisplay(), a.GetCreator(), "somebody")
+	return cmp.Or(access.Named(a.GetCreator(), a.GetCreatorDisplay()), "somebody")
 }
 
 // Accepted says of an acceptance, which may be nil, who has accepted what and why, and how far
