@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -125,6 +126,10 @@ func (s *Server) CreateAcceptance(ctx context.Context, r *adminpb.CreateAcceptan
 	}
 	audit.FromContext(ctx).Resource(made.Name)
 	audit.FromContext(ctx).Changed("", made.Etag)
+	audit.FromContext(ctx).Fields([]audit.FieldChange{
+		{Field: "group_id", After: made.GetGroupId()}, {Field: "max_request_count", After: strconv.FormatInt(made.MaxRequestCount, 10)},
+		{Field: "max_caller_count", After: strconv.FormatInt(made.MaxCallerCount, 10)},
+	})
 	return made, nil
 }
 
@@ -138,10 +143,8 @@ func checkAcceptanceRequest(r *adminpb.CreateAcceptanceRequest) error {
 			return err
 		}
 	}
-	if id := r.GetRequestId(); id != "" {
-		if parsed, err := uuid.Parse(id); err != nil || parsed.Version() != 4 {
-			return apierror.Invalid(apierror.ReasonInvalidField, "request_id", "It is a random UUID (version 4).")
-		}
+	if id := r.GetRequestId(); id != "" && !requestID.MatchString(id) {
+		return apierror.Invalid(apierror.ReasonInvalidID, "request_id", "It is a random UUID (version 4).")
 	}
 	return content.CheckAcceptance("acceptance", r.GetAcceptance())
 }
@@ -294,6 +297,7 @@ func (s *Server) DeleteAcceptance(ctx context.Context, r *adminpb.DeleteAcceptan
 		return nil, err
 	}
 	audit.FromContext(ctx).Changed(deleted.GetEtag(), "")
+	audit.FromContext(ctx).Fields([]audit.FieldChange{{Field: "group_id", Before: deleted.GetGroupId()}})
 	return &emptypb.Empty{}, nil
 }
 

@@ -22,11 +22,15 @@ const (
 	// looseIDPattern is the grammar of IDs that entered through the Policyfile API
 	// (RFC-042), which this API reads and updates, but does not create.
 	looseIDPattern = `^[A-Za-z0-9_.:-]{1,255}$`
+	// requestIDPattern is the grammar of IDs of requests (AIP-155): UUIDs of version 4.
+	requestIDPattern = `^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$`
 )
 
 var (
 	strictID = regexp.MustCompile(strictIDPattern)
 	looseID  = regexp.MustCompile(looseIDPattern)
+	// requestID is what makes a call repeatable.
+	requestID = regexp.MustCompile(requestIDPattern)
 )
 
 // kind is a type of resource: its pattern without the IDs.

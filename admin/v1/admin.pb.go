@@ -6049,6 +6049,9 @@ type PolicyRevision_Activation struct {
 	Creator string `protobuf:"bytes,3,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Output only. The experiment that was committed.
 	Experiment string `protobuf:"bytes,4,opt,name=experiment,proto3" json:"experiment,omitempty"`
+	// Output only. How many groups of differences were accepted in what the commit
+	// was judged by; `report` has those of the last commit.
+	AcceptanceCount int32 `protobuf:"varint,6,opt,name=acceptance_count,json=acceptanceCount,proto3" json:"acceptance_count,omitempty"`
 	// Output only. The revision of another location that was promoted.
 	SourceRevision string `protobuf:"bytes,5,opt,name=source_revision,json=sourceRevision,proto3" json:"source_revision,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -6111,6 +6114,13 @@ func (x *PolicyRevision_Activation) GetExperiment() string {
 		return x.Experiment
 	}
 	return ""
+}
+
+func (x *PolicyRevision_Activation) GetAcceptanceCount() int32 {
+	if x != nil {
+		return x.AcceptanceCount
+	}
+	return 0
 }
 
 func (x *PolicyRevision_Activation) GetSourceRevision() string {
@@ -6369,7 +6379,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x04VOID\x10\x03:\xaa\x01\xeaA\xa6\x01\n" +
 	"\x1eunderstudy.internal/Acceptance\x12kprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}*\vacceptances2\n" +
 	"acceptanceB\b\n" +
-	"\x06target\"\xfd\x06\n" +
+	"\x06target\"\xad\a\n" +
 	"\x0ePolicyRevision\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12<\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x03R\bsnapshot\x12@\n" +
@@ -6379,7 +6389,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\acreator\x18\x05 \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
 	"\x0fcreator_display\x18\x06 \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12U\n" +
 	"\vactivations\x18\a \x03(\v2..understudy.admin.v1.PolicyRevision.ActivationB\x03\xe0A\x03R\vactivations\x128\n" +
-	"\x06report\x18\b \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report\x1a\xad\x02\n" +
+	"\x06report\x18\b \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report\x1a\xdd\x02\n" +
 	"\n" +
 	"Activation\x12\x17\n" +
 	"\x04verb\x18\x01 \x01(\tB\x03\xe0A\x03R\x04verb\x12D\n" +
@@ -6388,7 +6398,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"experiment\x18\x04 \x01(\tB,\xe0A\x03\xfaA&\n" +
 	"$understudy.internal/PolicyExperimentR\n" +
-	"experiment\x12S\n" +
+	"experiment\x12.\n" +
+	"\x10acceptance_count\x18\x06 \x01(\x05B\x03\xe0A\x03R\x0facceptanceCount\x12S\n" +
 	"\x0fsource_revision\x18\x05 \x01(\tB*\xe0A\x03\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\x0esourceRevision:\x99\x01\xeaA\x95\x01\n" +
 	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\xbf\x03\n" +

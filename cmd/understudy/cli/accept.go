@@ -30,7 +30,7 @@ func newAccept() *cobra.Command {
 	cmd, c := NewCommand("accept EXPERIMENT [GROUP]", "Accept a group of differences, or list what was accepted",
 		`A group that is accepted is still shown, but counts against no requirement: not against
 newly-denied=0, for example. GROUP is the ID that `+"`understudy report`"+` shows, or the
-beginning of one. The report, the history and the audit log say who accepted it and why.
+beginning of one. The report says who accepted it and why, and the revision keeps that.
 
 It counts again when it has more requests or callers than --max-requests and
 --max-callers, which are twice what there is now; and when the experiment or the rules
