@@ -23,6 +23,10 @@ const (
 	maxExamples    = 3
 	maxCauses      = 3
 	maxChangedData = 20
+
+	// maxKeptReason bounds, in bytes, what is left of the reason of an acceptance in a report
+	// that has to be trimmed that far.
+	maxKeptReason = 128
 )
 
 // Input is what a report is made of.

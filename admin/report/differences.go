@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
@@ -123,8 +124,8 @@ func example(e *evidencepb.Example) *adminpb.Report_Example {
 	}
 }
 
-// Trim returns a copy of a report that has at most so many bytes as a message, if its counts
-// and results alone are not larger. What goes first is what a later reader misses least: the
+// Trim returns a copy of a report that has at most so many bytes as a message, if its counts,
+// results and shortened acceptances alone are not larger. What goes first is what a later reader misses least: the
 // minutes, examples, labels, then the least grave differences, which are counted as other.
 func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	r = proto.CloneOf(r)
@@ -139,7 +140,7 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	}
 	steps = append(steps,
 		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
-		func() { keepReasons(r) },
+		func() { shortenAcceptances(r) },
 		func() {
 			r.OtherChangedRuleCount += int32(len(r.ChangedRules))
 			r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil
@@ -154,11 +155,10 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	return r
 }
 
-// keepReasons leaves in the acceptances who accepted what, and why: the differences are those of
-// the report.
-func keepReasons(r *adminpb.Report) {
+// shortenAcceptances leaves of acceptances who accepted which group, and the beginning of why.
+func shortenAcceptances(r *adminpb.Report) {
 	for _, a := range r.GetAcceptances() {
-		a.Difference = nil
+		a.Difference, a.Reason = nil, aip.Cut(a.Reason, maxKeptReason)
 	}
 }
 
