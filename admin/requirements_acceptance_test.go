@@ -3,6 +3,9 @@ package admin_test
 import (
 	"fmt"
 
+	"github.com/google/uuid"
+
+	"understudy/admin"
 	adminpb "understudy/admin/v1"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -11,6 +14,7 @@ import (
 func init() {
 	rows["C-7"] = acceptancesAreLimited
 	rows["C-8"] = acceptanceTakenBack
+	rows["C-11"] = damagedAcceptances
 }
 
 // denied is evidence of so many newly denied requests, each of a group of its own.
@@ -56,4 +60,32 @@ func acceptanceTakenBack(r *row) {
 	r.hooked(func() { r.post2xx("DELETE", r.path("/v1/$A"), "") })
 	r.do("via hooked\n" + `POST $EXP:commit {"etag":$E,"requirements":{"maxNewlyDeniedCount":0}}` +
 		"\nerror 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET\nvia s1\nGET $EXP\nis .etag $E")
+}
+
+// damagedAcceptances puts nonsense in the place of what was accepted.
+func damagedAcceptances(r *row) {
+	r.publish("n1", denied(1))
+	r.do(acceptAll(1) + "GET $EXP/acceptances\nA = .acceptances[0].name\nE = .acceptances[0].experimentEtag\nID = .acceptances[0].groupId")
+	txn := admin.Txn{ID: uuid.NewString(), Project: r.store.project, Writes: []admin.Write{
+		admin.Put{Key: admin.Key(r.path("$pol/acceptances/e1")), Value: []byte(notAMessage)},
+	}}
+	if _, err := r.store.Commit(r.Context(), txn); err != nil {
+		r.Fatal(err)
+	}
+	r.do(`
+GET $EXP/acceptances
+absent .acceptances
+is .unreachable ["$exp"]
+GET /v1/$A` + dataLoss + `matches .message Accept.what.is.to.be.accepted.again
+DELETE /v1/$A` + dataLoss + `
+GET $EXP/report?requirements.maxNewlyDeniedCount=0
+absent .requirementsMet
+POST $EXP:commit {"etag":$E,"requirements":{"maxNewlyDeniedCount":0}}
+error 400 FAILED_PRECONDITION REQUIREMENTS_NOT_MET
+POST $EXP/acceptances?acceptanceId=again {"groupId":$ID,"experimentEtag":$E,"reason":"still fine"}
+GET $EXP/acceptances
+ids .acceptances again
+absent .unreachable
+POST $EXP:commit {"etag":$E,"requirements":{"maxNewlyDeniedCount":0}}
+OP Empty`)
 }
