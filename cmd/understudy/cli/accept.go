@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -136,29 +137,39 @@ func (c *Client) groupID(r *adminpb.Report, begin string) (string, error) {
 	}
 }
 
-// takeBack deletes all acceptances of a group.
+// takeBack deletes all acceptances of a group, or one by its ID.
 func (f *acceptFlags) takeBack(ctx context.Context, c *Client, experiment, group string) error {
 	kept, err := c.acceptances(ctx, experiment)
 	if err != nil {
 		return err
 	}
-	taken := 0
+	taken := &adminpb.ListAcceptancesResponse{}
 	for _, a := range kept.Acceptances {
-		if !strings.HasPrefix(a.GetGroupId(), strings.ToLower(group)) && authz.ResourceName(a.Name).ID() != group {
-			continue
+		if strings.HasPrefix(a.GetGroupId(), strings.ToLower(group)) || authz.ResourceName(a.Name).ID() == group {
+			taken.Acceptances = append(taken.Acceptances, a)
 		}
-		taken++
+	}
+	switch {
+	case len(taken.Acceptances) == 0:
+		return fmt.Errorf("nobody has accepted a group %s of %s: `understudy accept %[2]s` lists what was accepted", terminal.Line(group), c.short(experiment))
+	case slices.ContainsFunc(taken.Acceptances, func(a *adminpb.Acceptance) bool { return a.GetGroupId() != taken.Acceptances[0].GetGroupId() }):
+		return command.Usage(fmt.Errorf("more than one accepted group of %s begins with %s", c.short(experiment), terminal.Line(group)))
+	}
+	for _, a := range taken.Acceptances {
 		if _, err := c.policies.DeleteAcceptance(ctx, &adminpb.DeleteAcceptanceRequest{Name: a.Name, Etag: a.Etag, ValidateOnly: f.validateOnly}); err != nil {
 			return err
 		}
-		if !f.validateOnly && c.Output == "text" {
-			fmt.Fprintf(c.Out, "not accepted any more: %s %s\n", verdict.NameOf(a.Difference.GetKind()), endpointOf(a))
-		}
 	}
-	if taken == 0 {
-		return fmt.Errorf("nobody has accepted a group %s of %s: `understudy accept %[2]s` lists what was accepted", terminal.Line(group), c.short(experiment))
+	if c.Output == "json" {
+		return c.print(taken)
 	}
-	return nil
+	begin := "not accepted any more"
+	if f.validateOnly {
+		begin = "could be taken back"
+	}
+	first := taken.Acceptances[0]
+	_, err = fmt.Fprintf(c.Out, "%s: %s %s\n", begin, verdict.NameOf(first.Difference.GetKind()), endpointOf(first))
+	return err
 }
 
 // acceptances reads all acceptances of an experiment.
