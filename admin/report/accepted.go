@@ -79,6 +79,7 @@ func SetAcceptances(r *adminpb.Report, acceptances []*adminpb.Acceptance, now St
 			d.Acceptance = a.Name
 		}
 	}
+	r.AcceptedDifferences = kindCounts(acceptedCounts(r))
 }
 
 // stateOf is what has become of an acceptance, whose group is d; nil if the report has none.
@@ -125,17 +126,17 @@ func AcceptanceOf(r *adminpb.Report, d *adminpb.Report_Difference) *adminpb.Acce
 	return nil
 }
 
-// Accepted returns how many requests of each kind are in groups whose acceptance is in force:
-// they count against no requirement. They are requests of the present pair, also where
+// acceptedCounts returns how many requests of each kind are in groups whose acceptance is in
+// force: they count against no requirement. They are requests of the present pair, also where
 // requirements are about all pairs.
-func Accepted(r *adminpb.Report) map[adminpb.Report_Kind]int64 {
-	accepted := make(map[adminpb.Report_Kind]int64)
+func acceptedCounts(r *adminpb.Report) map[adminpb.Report_Kind]int64 {
+	counts := make(map[adminpb.Report_Kind]int64)
 	for _, d := range r.GetDifferences() {
 		if AcceptanceOf(r, d).GetState() == adminpb.Acceptance_IN_FORCE {
-			accepted[d.GetKind()] += d.GetRequestCount()
+			counts[d.GetKind()] += d.GetRequestCount()
 		}
 	}
-	return accepted
+	return counts
 }
 
 // KeepUsed leaves in a report those acceptances alone that it was judged by.
@@ -149,22 +150,4 @@ func KeepUsed(r *adminpb.Report) {
 		}
 	}
 	r.Acceptances = slices.DeleteFunc(r.GetAcceptances(), func(a *adminpb.Acceptance) bool { return !used[a.GetName()] })
-}
-
-// judged are the counts of a report that are held against requirements: without what was
-// accepted. The number of requests stays what it is: those were compared.
-func judged(r *adminpb.Report, counts *adminpb.Report_ReportCounts) *adminpb.Report_ReportCounts {
-	for kind, n := range Accepted(r) {
-		switch kind {
-		case adminpb.Report_NEWLY_DENIED:
-			counts.NewlyDeniedCount -= n
-		case adminpb.Report_NEWLY_ALLOWED:
-			counts.NewlyAllowedCount -= n
-		case adminpb.Report_RESPONSE_CHANGED:
-			counts.ResponseChangedCount -= n
-		case adminpb.Report_FAILED:
-			counts.FailedCount -= n
-		}
-	}
-	return counts
 }

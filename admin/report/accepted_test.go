@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
@@ -41,7 +43,7 @@ func TestGroupID(t *testing.T) {
 
 // TestAccepted counts by kind what is in force, each group once, and nothing else.
 func TestAccepted(t *testing.T) {
-	r := &adminpb.Report{ExperimentEtag: "e", PolicyEtag: "p", Differences: []*adminpb.Report_Difference{
+	r := &adminpb.Report{ExperimentEtag: "e", PolicyEtag: "p", RequestCount: 150, NewlyDeniedCount: 70, FailedCount: 80, Differences: []*adminpb.Report_Difference{
 		{Kind: adminpb.Report_NEWLY_DENIED, GroupId: "1", RequestCount: 10, CallerCount: 3}, {Kind: adminpb.Report_NEWLY_DENIED, GroupId: "2", RequestCount: 20},
 		{Kind: adminpb.Report_NEWLY_DENIED, GroupId: "3", RequestCount: 40}, {Kind: adminpb.Report_FAILED, GroupId: "4", RequestCount: 80},
 	}}
@@ -55,8 +57,11 @@ func TestAccepted(t *testing.T) {
 		accepted("few requests", "1", 9, 9), accepted("few callers", "1", 99, 2), accepted("enough", "1", 10, 3), accepted("more than enough", "1", 99, 9),
 		accepted("too few", "2", 1, 1), accepted("failed", "4", 80, 1), accepted("of none", "5", 9, 9),
 	}, report.Standing{})
-	if got := fmt.Sprint(report.Accepted(r)); got != "map[NEWLY_DENIED:10 FAILED:80]" {
-		t.Errorf("accepted are %s, want the groups 1 and 4", got)
+	want := []*adminpb.Report_KindCount{
+		{Kind: adminpb.Report_NEWLY_DENIED, RequestCount: 10}, {Kind: adminpb.Report_FAILED, RequestCount: 80},
+	}
+	if diff := cmp.Diff(want, r.AcceptedDifferences, protocmp.Transform()); diff != "" {
+		t.Errorf("accepted are the groups 1 and 4 (- want, + got):\n%s", diff)
 	}
 	var states []string
 	for _, a := range r.Acceptances {

@@ -7,35 +7,46 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// decisive are the requirements on differences that change who gets in, with how many
-// requests of a report differ so and were not accepted. A response that changed lets nobody in and locks nobody
-// out, and what failed in the live policy is not of the experiment.
+// decisive are the requirements on what decides whether a report can be trusted and who gets in,
+// with how many requests of a report are such. A response that changed lets nobody in and locks
+// nobody out. Of up to a hundredth that was not compared nobody has to say anything.
 var decisive = []struct {
 	name  string
-	count func(*adminpb.Report_ReportCounts) int64
+	count func(*adminpb.Report) int64
 }{
-	{newlyDenied, (*adminpb.Report_ReportCounts).GetNewlyDeniedCount},
-	{newlyAllowed, (*adminpb.Report_ReportCounts).GetNewlyAllowedCount},
-	{failed, (*adminpb.Report_ReportCounts).GetFailedCount},
+	{newlyDenied, notAccepted(adminpb.Report_NEWLY_DENIED)},
+	{newlyAllowed, notAccepted(adminpb.Report_NEWLY_ALLOWED)},
+	{failed, notAccepted(adminpb.Report_FAILED)},
+	{dropped, func(r *adminpb.Report) int64 {
+		if !Incomplete(r) {
+			return 0
+		}
+		n, _ := NotCompared(Counts(r))
+		return n
+	}},
+}
+
+// notAccepted counts the requests of a kind that nobody has accepted.
+func notAccepted(kind adminpb.Report_Kind) func(*adminpb.Report) int64 {
+	return func(r *adminpb.Report) int64 { return PartOf(r, kind).without(accepted(r, kind)).Count }
 }
 
 // Ready reports whether a report answers "should I commit?" with yes: all that is required is
-// met, and nothing that changes who gets in was left unjudged. A report without requirements
+// met, and nothing that decides was left unjudged. A report without requirements
 // is ready; whether anything changes is for people to read.
 func Ready(r *adminpb.Report) bool { return r.GetRequirementsMet() && len(Unjudged(r)) == 0 }
 
 // Unjudged returns the names of the requirements that a list lacks for its report: there are
-// requests that would be newly denied, be newly allowed or fail, and none of the results is
-// about them. So "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A
+// requests that would be newly denied, be newly allowed or fail, or more than 1 % that were not
+// compared, and none of the results is about them. So "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A
 // report without requirements has none: nothing of it was judged.
 func Unjudged(r *adminpb.Report) (names []string) {
 	if len(r.GetRequirements()) == 0 {
 		return nil
 	}
-	counts := judged(r, Counts(r))
 	for _, d := range decisive {
 		about := func(q *adminpb.Report_RequirementResult) bool { return nameOf(q.GetRequirement()) == d.name }
-		if d.count(counts) > 0 && !slices.ContainsFunc(r.Requirements, about) {
+		if d.count(r) > 0 && !slices.ContainsFunc(r.Requirements, about) {
 			names = append(names, d.name)
 		}
 	}

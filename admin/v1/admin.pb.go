@@ -99,7 +99,8 @@ const (
 	// The experiment failed to decide.
 	Report_FAILED Report_Kind = 4
 	// The experiment decided, and the live policy did not: it ran out of
-	// time, for example.
+	// time, for example. There is nothing to compare with, so it is no difference
+	// that the experiment makes.
 	Report_LIVE_FAILED Report_Kind = 5
 )
 
@@ -200,7 +201,7 @@ func (x Report_ChangedRule_Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_ChangedRule_Side.Descriptor instead.
 func (Report_ChangedRule_Side) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10, 0}
 }
 
 // Where the requirement comes from.
@@ -253,7 +254,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13, 0}
 }
 
 // Whether an acceptance holds.
@@ -800,7 +801,7 @@ type Report struct {
 	// Output only. As of when the report is: when a node last added to it.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. The requests compared: the sum of the five counts that
-	// follow and of `live_failed_count`. Each is counted exactly once.
+	// follow. Each is counted exactly once.
 	RequestCount int64 `protobuf:"varint,6,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
 	// Output only. The requests decided alike.
 	UnchangedCount int64 `protobuf:"varint,7,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
@@ -812,13 +813,15 @@ type Report struct {
 	ResponseChangedCount int64 `protobuf:"varint,10,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,11,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Output only. The requests that were not compared, by `drops`.
+	// Output only. The requests that were not compared, by chance or not, by
+	// `drops`. They are not part of `request_count`.
 	DroppedCount int64 `protobuf:"varint,12,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
 	// Output only. The differences, at most 200: newly denied requests first, then
 	// newly allowed, failed and changed ones, and of each kind the most frequent.
 	Differences []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
-	// did not, because it ran out of time, for example.
+	// did not, because it ran out of time, for example. They are not part of
+	// `request_count`.
 	LiveFailedCount int64 `protobuf:"varint,14,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
 	// Output only. How long this pair of etags has been compared: the time in which
 	// the experiment was ACTIVE on at least one node.
@@ -881,13 +884,43 @@ type Report struct {
 	// `changed_rules`: there were too many at a time, or it failed. If there are some,
 	// a rule that was not evaluated may have been.
 	UnexaminedRequestCount int64 `protobuf:"varint,35,opt,name=unexamined_request_count,json=unexaminedRequestCount,proto3" json:"unexamined_request_count,omitempty"`
+	// Output only. The requests compared that the live policy allows: what newly
+	// denied ones are a share of. Absent if there are none.
+	PolicyAllows *Report_VerdictCounts `protobuf:"bytes,36,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
+	// Output only. The requests compared that the live policy denies: what newly
+	// allowed ones are a share of. Absent if there are none.
+	PolicyDenies *Report_VerdictCounts `protobuf:"bytes,37,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
+	// Output only. Those of `dropped_count` that chance did not choose, such as
+	// where a queue was full. If they are more than 1 % of what was to be compared,
+	// what was compared says nothing about shares.
+	LostCount int64 `protobuf:"varint,38,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
+	// Output only. About how many distinct callers have requests that one of the two
+	// policies allows, as the `caller_count` of a difference. 0 if none of them is
+	// known.
+	CallerCount int64 `protobuf:"varint,39,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. The distinct methods and paths, with variable segments folded to
+	// `*`, of requests that one of the two policies allows; where there are too many
+	// to keep them all, those that are kept.
+	EndpointCount int64 `protobuf:"varint,40,opt,name=endpoint_count,json=endpointCount,proto3" json:"endpoint_count,omitempty"`
+	// Output only. What the counts of this report stand for, where chance chose
+	// what was compared: each request that was chosen counts as many as it was chosen
+	// from. All others are counts of what happened, and this is an estimate: shares
+	// are made of it. Its `dropped_count` and `lost_count` are what the lost requests
+	// stand for, and it counts no callers and endpoints. Absent if all were compared
+	// that could be: then the counts stand for themselves.
+	Estimate *Report_ReportCounts `protobuf:"bytes,41,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	// Output only. The same for `all_pairs`.
+	AllPairsEstimate *Report_ReportCounts `protobuf:"bytes,42,opt,name=all_pairs_estimate,json=allPairsEstimate,proto3" json:"all_pairs_estimate,omitempty"`
+	// Output only. The requests of differences that were accepted, by kind: limits
+	// leave them out.
+	AcceptedDifferences []*Report_KindCount `protobuf:"bytes,43,rep,name=accepted_differences,json=acceptedDifferences,proto3" json:"accepted_differences,omitempty"`
 	// Output only. What reviewers have accepted, each with what has become of it. In
 	// the report of a commit, those alone that it was judged by.
 	// (-- api-linter: core::0122::embedded-resource=disabled
 	//
 	//	aip.dev/not-precedent: A report is judged by them, and what is left of a
 	//	commit keeps them. --)
-	Acceptances   []*Acceptance `protobuf:"bytes,60,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	Acceptances   []*Acceptance `protobuf:"bytes,44,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,6 +1198,62 @@ func (x *Report) GetUnexaminedRequestCount() int64 {
 		return x.UnexaminedRequestCount
 	}
 	return 0
+}
+
+func (x *Report) GetPolicyAllows() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyAllows
+	}
+	return nil
+}
+
+func (x *Report) GetPolicyDenies() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyDenies
+	}
+	return nil
+}
+
+func (x *Report) GetLostCount() int64 {
+	if x != nil {
+		return x.LostCount
+	}
+	return 0
+}
+
+func (x *Report) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+func (x *Report) GetEndpointCount() int64 {
+	if x != nil {
+		return x.EndpointCount
+	}
+	return 0
+}
+
+func (x *Report) GetEstimate() *Report_ReportCounts {
+	if x != nil {
+		return x.Estimate
+	}
+	return nil
+}
+
+func (x *Report) GetAllPairsEstimate() *Report_ReportCounts {
+	if x != nil {
+		return x.AllPairsEstimate
+	}
+	return nil
+}
+
+func (x *Report) GetAcceptedDifferences() []*Report_KindCount {
+	if x != nil {
+		return x.AcceptedDifferences
+	}
+	return nil
 }
 
 func (x *Report) GetAcceptances() []*Acceptance {
@@ -4350,12 +4439,15 @@ func (x *ExternalServiceFilter) GetAllowOnError() bool {
 }
 
 // What a preview must have shown before its experiment may be committed. A
-// field that is not set requires nothing. What is not known is not met: a share of
-// no requests, and all of no nodes. A limit on a count is met by a count of 0, so
-// it goes with a `min_request_count`.
+// field that is not set requires nothing. What is not known is not met: a share
+// before anything was compared, or of which more than 1 % was lost and not by
+// chance (`lost_count`), and all of no nodes. Once something was compared, a share
+// of no requests is met. A limit on a count is met by a count of 0, so it goes with
+// a `min_request_count`.
 type CommitRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. At least this many requests were compared.
+	// Optional. At least this many requests were compared that one of the two
+	// policies allows. What both deny does not count: anybody can send that.
 	MinRequestCount int64 `protobuf:"varint,1,opt,name=min_request_count,json=minRequestCount,proto3" json:"min_request_count,omitempty"`
 	// Optional. The preview was ACTIVE for at least this time; at most ten years.
 	MinDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=min_duration,json=minDuration,proto3" json:"min_duration,omitempty"`
@@ -4365,18 +4457,21 @@ type CommitRequirements struct {
 	MaxNewlyAllowedCount *int64 `protobuf:"varint,4,opt,name=max_newly_allowed_count,json=maxNewlyAllowedCount,proto3,oneof" json:"max_newly_allowed_count,omitempty"`
 	// Optional. At most this many requests get another response.
 	MaxResponseChangedCount *int64 `protobuf:"varint,5,opt,name=max_response_changed_count,json=maxResponseChangedCount,proto3,oneof" json:"max_response_changed_count,omitempty"`
-	// Optional. At most this many requests failed, on either side.
+	// Optional. At most this many requests failed in the experiment.
 	MaxFailedCount *int64 `protobuf:"varint,6,opt,name=max_failed_count,json=maxFailedCount,proto3,oneof" json:"max_failed_count,omitempty"`
-	// Optional. At most this share of the requests is newly denied, from 0 to 1.
+	// Optional. At most this share of the requests that the live policy allows is
+	// newly denied, from 0 to 1.
 	MaxNewlyDeniedRatio *float64 `protobuf:"fixed64,7,opt,name=max_newly_denied_ratio,json=maxNewlyDeniedRatio,proto3,oneof" json:"max_newly_denied_ratio,omitempty"`
-	// Optional. At most this share of the requests is newly allowed.
+	// Optional. At most this share of the requests that the live policy denies is
+	// newly allowed.
 	MaxNewlyAllowedRatio *float64 `protobuf:"fixed64,8,opt,name=max_newly_allowed_ratio,json=maxNewlyAllowedRatio,proto3,oneof" json:"max_newly_allowed_ratio,omitempty"`
-	// Optional. At most this share of the requests gets another response.
+	// Optional. At most this share of the requests with the same verdict gets another
+	// response.
 	MaxResponseChangedRatio *float64 `protobuf:"fixed64,9,opt,name=max_response_changed_ratio,json=maxResponseChangedRatio,proto3,oneof" json:"max_response_changed_ratio,omitempty"`
-	// Optional. At most this share of the requests failed, on either side.
+	// Optional. At most this share of the requests compared failed in the experiment.
 	MaxFailedRatio *float64 `protobuf:"fixed64,10,opt,name=max_failed_ratio,json=maxFailedRatio,proto3,oneof" json:"max_failed_ratio,omitempty"`
-	// Optional. At most this share of all requests, those compared and those not,
-	// was not compared.
+	// Optional. At most this share of all requests was not compared: what was
+	// dropped, by chance or not, and what the live policy failed to decide.
 	MaxDroppedRatio *float64 `protobuf:"fixed64,11,opt,name=max_dropped_ratio,json=maxDroppedRatio,proto3,oneof" json:"max_dropped_ratio,omitempty"`
 	// Optional. At least this share of the rules that differ was evaluated, from 0
 	// to 1.
@@ -4385,15 +4480,22 @@ type CommitRequirements struct {
 	RequireAllNodes bool `protobuf:"varint,13,opt,name=require_all_nodes,json=requireAllNodes,proto3" json:"require_all_nodes,omitempty"`
 	// Optional. Which live policies the experiment must have been compared with.
 	Scope CommitRequirements_Scope `protobuf:"varint,14,opt,name=scope,proto3,enum=understudy.admin.v1.CommitRequirements_Scope" json:"scope,omitempty"`
-	// Optional. At most this many requests were not compared.
+	// Optional. At most this many requests were not compared: what was dropped, by
+	// chance or not, and what the live policy failed to decide.
 	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
 	// Optional. Whoever commits is not among the `policy_editors` of the experiment
 	// (four eyes). Without authentication it is never met. A report says whether its
 	// reader could commit. Whoever promotes has neither created the revision nor set
 	// the `next_location` that leads here.
 	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	// Optional. The requests of `min_request_count` have at least this many distinct
+	// callers.
+	MinCallerCount int64 `protobuf:"varint,17,opt,name=min_caller_count,json=minCallerCount,proto3" json:"min_caller_count,omitempty"`
+	// Optional. The requests of `min_request_count` have at least this many distinct
+	// methods and paths.
+	MinEndpointCount int64 `protobuf:"varint,18,opt,name=min_endpoint_count,json=minEndpointCount,proto3" json:"min_endpoint_count,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *CommitRequirements) Reset() {
@@ -4536,6 +4638,20 @@ func (x *CommitRequirements) GetRequireDifferentCommitter() bool {
 		return x.RequireDifferentCommitter
 	}
 	return false
+}
+
+func (x *CommitRequirements) GetMinCallerCount() int64 {
+	if x != nil {
+		return x.MinCallerCount
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMinEndpointCount() int64 {
+	if x != nil {
+		return x.MinEndpointCount
+	}
+	return 0
 }
 
 // What is known about previewing a policy experiment.
@@ -4893,10 +5009,93 @@ func (x *CommitPolicyExperimentMetadata) GetReport() *Report {
 	return nil
 }
 
+// The requests compared of which the live policy has one verdict.
+type Report_VerdictCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. All of them: the sum of the four counts that follow.
+	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. Those decided alike.
+	UnchangedCount int64 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
+	// Output only. Those with the same verdict and another response.
+	ResponseChangedCount int64 `protobuf:"varint,3,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
+	// Output only. Those of which the experiment has the other verdict: they are
+	// newly denied, or newly allowed.
+	VerdictChangedCount int64 `protobuf:"varint,4,opt,name=verdict_changed_count,json=verdictChangedCount,proto3" json:"verdict_changed_count,omitempty"`
+	// Output only. Those that the experiment failed to decide.
+	FailedCount   int64 `protobuf:"varint,5,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_VerdictCounts) Reset() {
+	*x = Report_VerdictCounts{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_VerdictCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_VerdictCounts) ProtoMessage() {}
+
+func (x *Report_VerdictCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_VerdictCounts.ProtoReflect.Descriptor instead.
+func (*Report_VerdictCounts) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+}
+
+func (x *Report_VerdictCounts) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetUnchangedCount() int64 {
+	if x != nil {
+		return x.UnchangedCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetResponseChangedCount() int64 {
+	if x != nil {
+		return x.ResponseChangedCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetVerdictChangedCount() int64 {
+	if x != nil {
+		return x.VerdictChangedCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetFailedCount() int64 {
+	if x != nil {
+		return x.FailedCount
+	}
+	return 0
+}
+
 // How many requests were compared, by what came out.
 type Report_ReportCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. The requests compared: the sum of the six counts that follow.
+	// Output only. The requests compared: the sum of the five counts that follow.
 	// Each is counted exactly once.
 	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
 	// Output only. The requests decided alike.
@@ -4910,18 +5109,37 @@ type Report_ReportCounts struct {
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,6,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
-	// did not, because it ran out of time, for example.
-	LiveFailedCount int64 `protobuf:"varint,7,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
-	// Output only. The requests that were not compared. They are not part of
+	// did not, because it ran out of time, for example. They are not part of
 	// `request_count`.
-	DroppedCount  int64 `protobuf:"varint,8,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
+	LiveFailedCount int64 `protobuf:"varint,7,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
+	// Output only. The requests that were not compared, by chance or not. They are
+	// not part of `request_count`.
+	DroppedCount int64 `protobuf:"varint,8,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
+	// Output only. The requests compared that the live policy allows: what newly
+	// denied ones are a share of. Absent if there are none.
+	PolicyAllows *Report_VerdictCounts `protobuf:"bytes,9,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
+	// Output only. The requests compared that the live policy denies: what newly
+	// allowed ones are a share of. Absent if there are none.
+	PolicyDenies *Report_VerdictCounts `protobuf:"bytes,10,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
+	// Output only. Those of `dropped_count` that chance did not choose, such as
+	// where a queue was full. If they are more than 1 % of what was to be compared,
+	// what was compared says nothing about shares. Not in a `Point`.
+	LostCount int64 `protobuf:"varint,11,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
+	// Output only. About how many distinct callers have requests that one of the
+	// two policies allows, as the `caller_count` of a difference. 0 if none of them
+	// is known. Not in a `Point`.
+	CallerCount int64 `protobuf:"varint,12,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. The distinct methods and paths, with variable segments folded to
+	// `*`, of requests that one of the two policies allows; where there are too many
+	// to keep them all, those that are kept. Not in a `Point`.
+	EndpointCount int64 `protobuf:"varint,13,opt,name=endpoint_count,json=endpointCount,proto3" json:"endpoint_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4933,7 +5151,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4946,7 +5164,7 @@ func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReportCounts.ProtoReflect.Descriptor instead.
 func (*Report_ReportCounts) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 1}
 }
 
 func (x *Report_ReportCounts) GetRequestCount() int64 {
@@ -5005,6 +5223,41 @@ func (x *Report_ReportCounts) GetDroppedCount() int64 {
 	return 0
 }
 
+func (x *Report_ReportCounts) GetPolicyAllows() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyAllows
+	}
+	return nil
+}
+
+func (x *Report_ReportCounts) GetPolicyDenies() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyDenies
+	}
+	return nil
+}
+
+func (x *Report_ReportCounts) GetLostCount() int64 {
+	if x != nil {
+		return x.LostCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetEndpointCount() int64 {
+	if x != nil {
+		return x.EndpointCount
+	}
+	return 0
+}
+
 // An expression of a policy that decided.
 type Report_Expression struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5021,7 +5274,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +5286,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +5299,7 @@ func (x *Report_Expression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Expression.ProtoReflect.Descriptor instead.
 func (*Report_Expression) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 1}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
 }
 
 func (x *Report_Expression) GetFile() string {
@@ -5095,7 +5348,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5107,7 +5360,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5120,7 +5373,7 @@ func (x *Report_Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Example.ProtoReflect.Descriptor instead.
 func (*Report_Example) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
 }
 
 func (x *Report_Example) GetMethod() string {
@@ -5186,7 +5439,9 @@ type Report_Difference struct {
 	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
 	// Output only. The HTTP method, or the reservation call.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	// Output only. The path with its variable segments folded to `*`.
+	// Output only. The path with its variable segments folded to `*`. Of requests
+	// that the live policy failed to decide there is one difference: where they have
+	// several methods or paths, it is `*`.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// Output only. The principal of the caller, if all requests have the same.
 	Principal string `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -5226,17 +5481,17 @@ type Report_Difference struct {
 	// Output only. What an acceptance names the group by: 20 hexadecimal digits.
 	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses and
 	// `changes`, and is the same wherever these are.
-	GroupId string `protobuf:"bytes,30,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	GroupId string `protobuf:"bytes,18,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	// Output only. The acceptance of the group, which is among `acceptances`; empty
 	// if nobody has accepted it. Whether it is in force is in its `state`.
-	Acceptance    string `protobuf:"bytes,31,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
+	Acceptance    string `protobuf:"bytes,19,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5503,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5516,7 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
 }
 
 func (x *Report_Difference) GetKind() Report_Kind {
@@ -5400,7 +5655,8 @@ func (x *Report_Difference) GetAcceptance() string {
 // Comparisons that were not made.
 type Report_Drop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Why, such as `queue_full` or `unavailable`.
+	// Output only. Why, such as `queue_full` or `unavailable`. `sampled` is what
+	// chance left out under load, and all others are in `lost_count`.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Output only. How many.
 	RequestCount  int64 `protobuf:"varint,2,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
@@ -5410,7 +5666,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5422,7 +5678,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5435,7 +5691,7 @@ func (x *Report_Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Drop.ProtoReflect.Descriptor instead.
 func (*Report_Drop) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
 }
 
 func (x *Report_Drop) GetReason() string {
@@ -5465,7 +5721,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5477,7 +5733,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5490,7 +5746,7 @@ func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_KindCount.ProtoReflect.Descriptor instead.
 func (*Report_KindCount) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
 }
 
 func (x *Report_KindCount) GetKind() Report_Kind {
@@ -5520,7 +5776,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5532,7 +5788,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5545,7 +5801,7 @@ func (x *Report_Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Point.ProtoReflect.Descriptor instead.
 func (*Report_Point) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
 }
 
 func (x *Report_Point) GetStartTime() *timestamppb.Timestamp {
@@ -5579,7 +5835,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5591,7 +5847,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5604,7 +5860,7 @@ func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelSummary.ProtoReflect.Descriptor instead.
 func (*Report_LabelSummary) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
 }
 
 func (x *Report_LabelSummary) GetLabel() string {
@@ -5652,7 +5908,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5664,7 +5920,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5677,7 +5933,7 @@ func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelValue.ProtoReflect.Descriptor instead.
 func (*Report_LabelValue) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
 }
 
 func (x *Report_LabelValue) GetValue() string {
@@ -5722,7 +5978,7 @@ type Report_ChangedRule struct {
 
 func (x *Report_ChangedRule) Reset() {
 	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5734,7 +5990,7 @@ func (x *Report_ChangedRule) String() string {
 func (*Report_ChangedRule) ProtoMessage() {}
 
 func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5747,7 +6003,7 @@ func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ChangedRule.ProtoReflect.Descriptor instead.
 func (*Report_ChangedRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
 }
 
 func (x *Report_ChangedRule) GetSide() Report_ChangedRule_Side {
@@ -5805,7 +6061,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5817,7 +6073,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5830,7 +6086,7 @@ func (x *Report_Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
 func (*Report_Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
 }
 
 func (x *Report_Noise) GetSampledCount() int64 {
@@ -5871,7 +6127,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5883,7 +6139,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5896,7 +6152,7 @@ func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
 func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
 }
 
 func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
@@ -5946,7 +6202,8 @@ type Report_RequirementResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The requirement, as a command takes it: `requests>=10000`.
 	Requirement string `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
-	// Output only. What there is, for people: `9,120`, or `0.13% (13 of 10,000)`.
+	// Output only. What there is, for people: `9,120`, or
+	// `0.13% (13 of 10,000 requests that the live policy allows)`.
 	Have string `protobuf:"bytes,2,opt,name=have,proto3" json:"have,omitempty"`
 	// Output only. What is needed, for people: `at least 10,000`.
 	Need string `protobuf:"bytes,3,opt,name=need,proto3" json:"need,omitempty"`
@@ -5966,7 +6223,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5978,7 +6235,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5991,7 +6248,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -6060,7 +6317,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6072,7 +6329,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6184,7 +6441,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xa8/\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf97\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -6225,8 +6482,23 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x12K\n" +
 	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x127\n" +
 	"\x15pending_request_count\x18\" \x01(\x03B\x03\xe0A\x03R\x13pendingRequestCount\x12=\n" +
-	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12F\n" +
-	"\vacceptances\x18< \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x1a\x8c\x03\n" +
+	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12S\n" +
+	"\rpolicy_allows\x18$ \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyAllows\x12S\n" +
+	"\rpolicy_denies\x18% \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
+	"\n" +
+	"lost_count\x18& \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
+	"\fcaller_count\x18' \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
+	"\x0eendpoint_count\x18( \x01(\x03B\x03\xe0A\x03R\rendpointCount\x12I\n" +
+	"\bestimate\x18) \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\bestimate\x12[\n" +
+	"\x12all_pairs_estimate\x18* \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x10allPairsEstimate\x12]\n" +
+	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x12F\n" +
+	"\vacceptances\x18, \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x1a\x83\x02\n" +
+	"\rVerdictCounts\x12(\n" +
+	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
+	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x129\n" +
+	"\x16response_changed_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x127\n" +
+	"\x15verdict_changed_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x13verdictChangedCount\x12&\n" +
+	"\ffailed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x1a\xae\x05\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
@@ -6235,7 +6507,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16response_changed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x12&\n" +
 	"\ffailed_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x12/\n" +
 	"\x11live_failed_count\x18\a \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x12(\n" +
-	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x1aW\n" +
+	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x12S\n" +
+	"\rpolicy_allows\x18\t \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyAllows\x12S\n" +
+	"\rpolicy_denies\x18\n" +
+	" \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
+	"\n" +
+	"lost_count\x18\v \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
+	"\fcaller_count\x18\f \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
+	"\x0eendpoint_count\x18\r \x01(\x03B\x03\xe0A\x03R\rendpointCount\x1aW\n" +
 	"\n" +
 	"Expression\x12\x17\n" +
 	"\x04file\x18\x01 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
@@ -6276,9 +6555,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"first_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tfirstTime\x12C\n" +
 	"\x06causes\x18\x10 \x03(\v2&.understudy.admin.v1.Report.ExpressionB\x03\xe0A\x03R\x06causes\x12\x19\n" +
 	"\x05noise\x18\x11 \x01(\bB\x03\xe0A\x03R\x05noise\x12\x1e\n" +
-	"\bgroup_id\x18\x1e \x01(\tB\x03\xe0A\x03R\agroupId\x12F\n" +
+	"\bgroup_id\x18\x12 \x01(\tB\x03\xe0A\x03R\agroupId\x12F\n" +
 	"\n" +
-	"acceptance\x18\x1f \x01(\tB&\xe0A\x03\xfaA \n" +
+	"acceptance\x18\x13 \x01(\tB&\xe0A\x03\xfaA \n" +
 	"\x1eunderstudy.internal/AcceptanceR\n" +
 	"acceptance\x1aM\n" +
 	"\x04Drop\x12\x1b\n" +
@@ -6615,8 +6894,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xd0\n" +
-	"\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xb2\v\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
@@ -6635,7 +6913,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x05scope\x18\x0e \x01(\x0e2-.understudy.admin.v1.CommitRequirements.ScopeB\x03\xe0A\x01R\x05scope\x124\n" +
 	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\n" +
 	"R\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
-	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\"?\n" +
+	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\x12-\n" +
+	"\x10min_caller_count\x18\x11 \x01(\x03B\x03\xe0A\x01R\x0eminCallerCount\x121\n" +
+	"\x12min_endpoint_count\x18\x12 \x01(\x03B\x03\xe0A\x01R\x10minEndpointCount\"?\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRESENT_PAIR\x10\x01\x12\r\n" +
@@ -6746,7 +7026,7 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
@@ -6809,187 +7089,195 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	nil,                                          // 58: understudy.admin.v1.Policy.ModulesEntry
 	nil,                                          // 59: understudy.admin.v1.Policy.AnnotationsEntry
 	nil,                                          // 60: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_ReportCounts)(nil),                  // 61: understudy.admin.v1.Report.ReportCounts
-	(*Report_Expression)(nil),                    // 62: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 63: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 64: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 65: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 66: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 67: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 68: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 69: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 70: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 71: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 72: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 73: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 74: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 75: understudy.admin.v1.PolicyRevision.Activation
-	(*structpb.Struct)(nil),                      // 76: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 77: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 78: google.protobuf.Duration
-	(*status.Status)(nil),                        // 79: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 80: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 81: google.longrunning.Operation
-	(*emptypb.Empty)(nil),                        // 82: google.protobuf.Empty
+	(*Report_VerdictCounts)(nil),                 // 61: understudy.admin.v1.Report.VerdictCounts
+	(*Report_ReportCounts)(nil),                  // 62: understudy.admin.v1.Report.ReportCounts
+	(*Report_Expression)(nil),                    // 63: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 64: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 65: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 66: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 67: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 68: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 69: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 70: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 71: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 72: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 73: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 74: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 75: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 76: understudy.admin.v1.PolicyRevision.Activation
+	(*structpb.Struct)(nil),                      // 77: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 78: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 79: google.protobuf.Duration
+	(*status.Status)(nil),                        // 80: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 81: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 82: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 83: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	48,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
 	58,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	76,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	77,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
 	59,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	77,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	77,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	77,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	77,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	78,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	78,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	78,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
 	7,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
 	53,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
 	60,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	77,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	77,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	77,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	77,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	64,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	78,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	61,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	78,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	65,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	66,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	67,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	68,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	70,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	71,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	78,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	73,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	72,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	10,  // 28: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
-	64,  // 29: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
-	77,  // 30: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
-	4,   // 31: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
-	7,   // 32: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	77,  // 33: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	75,  // 34: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	9,   // 35: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	77,  // 36: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	52,  // 37: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	77,  // 38: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	77,  // 39: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	79,  // 40: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 41: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	7,   // 42: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	7,   // 43: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	7,   // 44: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	80,  // 45: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	23,  // 46: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	7,   // 47: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 48: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	8,   // 49: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	8,   // 50: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	8,   // 51: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	80,  // 52: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	52,  // 53: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	52,  // 54: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	10,  // 55: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
-	10,  // 56: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
-	0,   // 57: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	11,  // 58: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	12,  // 59: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	80,  // 60: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	13,  // 61: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	49,  // 62: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	50,  // 63: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	51,  // 64: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	78,  // 65: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	78,  // 66: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	5,   // 67: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	6,   // 68: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	77,  // 69: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	77,  // 70: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	77,  // 71: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	77,  // 72: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	54,  // 73: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	54,  // 74: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	54,  // 75: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	9,   // 76: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	74,  // 77: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	77,  // 78: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 79: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	63,  // 80: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	77,  // 81: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	77,  // 82: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	62,  // 83: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 84: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	77,  // 85: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	61,  // 86: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 87: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	69,  // 88: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	2,   // 89: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	61,  // 90: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	64,  // 91: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	66,  // 92: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	65,  // 93: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	77,  // 94: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	77,  // 95: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	3,   // 96: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	77,  // 97: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	14,  // 98: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	15,  // 99: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	17,  // 100: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	18,  // 101: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	19,  // 102: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	20,  // 103: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	21,  // 104: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	22,  // 105: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	25,  // 106: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	26,  // 107: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	28,  // 108: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	29,  // 109: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	30,  // 110: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	31,  // 111: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	32,  // 112: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	33,  // 113: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	34,  // 114: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	35,  // 115: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
-	36,  // 116: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
-	38,  // 117: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
-	39,  // 118: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
-	40,  // 119: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	41,  // 120: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	43,  // 121: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	44,  // 122: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	45,  // 123: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	46,  // 124: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	7,   // 125: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	16,  // 126: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	81,  // 127: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	81,  // 128: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	81,  // 129: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	81,  // 130: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	81,  // 131: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	81,  // 132: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	8,   // 133: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	27,  // 134: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	81,  // 135: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	81,  // 136: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	81,  // 137: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	81,  // 138: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	81,  // 139: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	81,  // 140: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	9,   // 141: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	10,  // 142: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
-	37,  // 143: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
-	10,  // 144: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
-	82,  // 145: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
-	11,  // 146: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	42,  // 147: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	12,  // 148: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	12,  // 149: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	13,  // 150: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	47,  // 151: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	125, // [125:152] is the sub-list for method output_type
-	98,  // [98:125] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	78,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	78,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	65,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	79,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	62,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	79,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	66,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	67,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	68,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	69,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	71,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	72,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	79,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	74,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	73,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	61,  // 28: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	61,  // 29: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	62,  // 30: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	62,  // 31: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	67,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	10,  // 33: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	65,  // 34: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	78,  // 35: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	4,   // 36: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	7,   // 37: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	78,  // 38: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	76,  // 39: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	9,   // 40: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	78,  // 41: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	52,  // 42: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	78,  // 43: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 44: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	80,  // 45: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 46: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	7,   // 47: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	7,   // 48: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	7,   // 49: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	81,  // 50: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	23,  // 51: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	7,   // 52: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 53: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	8,   // 54: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 55: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 56: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	81,  // 57: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	52,  // 58: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	52,  // 59: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	10,  // 60: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	10,  // 61: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 62: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 63: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	12,  // 64: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	81,  // 65: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	13,  // 66: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	49,  // 67: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	50,  // 68: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	51,  // 69: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	79,  // 70: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	79,  // 71: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	5,   // 72: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	6,   // 73: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	78,  // 74: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 75: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	78,  // 76: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 77: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	54,  // 78: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 79: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 80: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	9,   // 81: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	61,  // 82: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	61,  // 83: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	75,  // 84: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	78,  // 85: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 86: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	64,  // 87: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	78,  // 88: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	78,  // 89: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	63,  // 90: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 91: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	78,  // 92: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	62,  // 93: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 94: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	70,  // 95: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	2,   // 96: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	62,  // 97: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	65,  // 98: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	67,  // 99: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	66,  // 100: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	78,  // 101: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	78,  // 102: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	3,   // 103: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	78,  // 104: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	14,  // 105: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	15,  // 106: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	17,  // 107: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	18,  // 108: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	19,  // 109: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	20,  // 110: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	21,  // 111: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	22,  // 112: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	25,  // 113: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	26,  // 114: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	28,  // 115: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	29,  // 116: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	30,  // 117: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	31,  // 118: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	32,  // 119: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	33,  // 120: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	34,  // 121: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	35,  // 122: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	36,  // 123: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	38,  // 124: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	39,  // 125: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	40,  // 126: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	41,  // 127: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	43,  // 128: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	44,  // 129: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	45,  // 130: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	46,  // 131: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	7,   // 132: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	16,  // 133: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	82,  // 134: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	82,  // 135: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	82,  // 136: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	82,  // 137: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	82,  // 138: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	82,  // 139: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	8,   // 140: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	27,  // 141: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	82,  // 142: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 143: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 144: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 145: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 146: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 147: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	9,   // 148: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	10,  // 149: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	37,  // 150: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	10,  // 151: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	83,  // 152: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	11,  // 153: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	42,  // 154: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	12,  // 155: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	12,  // 156: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	13,  // 157: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	47,  // 158: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	132, // [132:159] is the sub-list for method output_type
+	105, // [105:132] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -7012,7 +7300,7 @@ func file_understudy_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   69,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -13,7 +13,7 @@ import (
 )
 
 // fit makes evidence at most so large as a message. What goes first is what is missed least:
-// examples, lists of callers, groups and endpoints with few requests, earlier pairs before
+// examples, lists of callers, groups that rank last, endpoints with few requests, earlier pairs before
 // the present one. All counts stay exact: what goes is counted as other.
 func fit(e *evidencepb.Evidence, size int) {
 	for _, step := range reductions {
@@ -46,9 +46,9 @@ var reductions = []reduction{
 	ofOld(sketchCallers(0)), sketchCallers(20),
 	ofOld(groups(20)), ofOld(endpoints(20)), ofOld(labelValues(3)),
 	examples(20, 1), labelValues(10),
-	groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
+	causes(60), groups(150), examples(10, 1), endpoints(400), groups(100), endpoints(200),
 	ofOld(groups(5)), ofOld(endpoints(5)), ofOld(labelValues(0)),
-	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100), noCollapsed,
+	labelValues(5), sketchCallers(0), groups(80), groups(64), endpoints(100),
 	examples(5, 1), labelValues(3), fewRules(120), groups(40), fewRules(60), points(15),
 	ofOld(groups(0)), ofOld(endpoints(0)), groups(20), endpoints(30), labelValues(0), examples(0, 0),
 	groups(10), endpoints(10), fewRules(20), points(0), noChangedData,
@@ -65,7 +65,7 @@ func ofOld(r reduction) reduction {
 	}
 }
 
-// examples keeps so many examples of so many groups, the largest ones.
+// examples keeps so many examples of so many groups, those that rank first.
 func examples(of, n int) reduction {
 	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
 		for i, g := range p.GetGroups() {
@@ -73,6 +73,15 @@ func examples(of, n int) reduction {
 				g.Examples = nil
 			}
 			g.Examples = g.Examples[:min(n, len(g.Examples))]
+		}
+	}
+}
+
+// causes keeps those of so many groups, which rank first.
+func causes(of int) reduction {
+	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
+		for _, g := range p.GetGroups()[min(of, len(p.GetGroups())):] {
+			g.Causes = nil
 		}
 	}
 }
@@ -88,7 +97,7 @@ func sketchCallers(from int) reduction {
 	}
 }
 
-// groups keeps the largest groups.
+// groups keeps the groups that rank first.
 func groups(n int) reduction {
 	return func(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) {
 		if len(p.Groups) <= n {
@@ -166,7 +175,6 @@ func points(n int) reduction {
 	}
 }
 
-func noCollapsed(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool)   { p.Collapsed = nil }
 func noChangedData(_ *evidencepb.Evidence, p *evidencepb.Pair, _ bool) { p.ChangedData = nil }
 
 // The bounds of texts, in bytes.

@@ -30,11 +30,14 @@ type frequency struct{ count, missed int64 }
 
 func (f frequency) most() int64 { return f.count + f.missed }
 
-// label counts the values of a label. Beyond maxValues a new value takes the place of the
-// rarest one ("space saving": Metwally, Agrawal, El Abbadi 2005).
+// label counts the values of a label. Beyond maxValues a value takes the place of the rarest one
+// once a sketch says that it is there more often: whoever sends ever other values takes it from
+// nobody.
 type label struct {
 	total  int64
 	values map[string]frequency
+	// unnamed counts the values without a place; nil as long as there is room.
+	unnamed *sketch
 }
 
 func newLabel() *label { return &label{values: make(map[string]frequency)} }
@@ -47,13 +50,27 @@ func (l *label) add(value string) {
 		l.values[value] = f
 		return
 	}
-	missed := int64(0)
-	if len(l.values) == maxValues {
-		rarest, f := l.rarest()
-		delete(l.values, rarest)
-		missed = f.most()
+	if len(l.values) < maxValues {
+		l.values[strings.Clone(value)] = frequency{count: 1}
+		return
 	}
-	l.values[strings.Clone(value)] = frequency{1, missed}
+	l.contest(value)
+}
+
+// contest counts a value that has no place, and gives it that of the rarest one if it is there
+// more often.
+func (l *label) contest(value string) {
+	if l.unnamed == nil {
+		l.unnamed = newSketch(labelColumns)
+	}
+	asked := int64(l.unnamed.add(0, value, 1))
+	rarest, least := l.rarest()
+	if asked <= least.most() {
+		return
+	}
+	delete(l.values, rarest)
+	l.unnamed.add(0, rarest, uint32(min(least.most(), math.MaxUint32/2))) //nolint:gosec // bounded
+	l.values[strings.Clone(value)] = frequency{1, asked - 1}
 }
 
 // rarest returns the value that was counted least.

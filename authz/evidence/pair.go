@@ -5,28 +5,59 @@ import (
 	"maps"
 	"slices"
 
+	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
-// pair sums up what was compared with one live policy.
+const (
+	// maxEndpoints, maxRules, maxDrops and maxChangedData are bounds of a pair.
+	maxEndpoints   = 1024
+	maxRules       = 512
+	maxDrops       = 32
+	maxChangedData = 20
+	// slack is how many times as many groups and endpoints there may be between two times at which
+	// a pair is bounded.
+	slack = 2
+)
+
+// pair is what was compared with one live policy: comparisons that are counted one by one, and
+// evidence that is added. Of groups and endpoints it has twice as many as it should, at most, until
+// it is bounded.
 type pair struct {
-	counts         counts
+	requests       weighted
 	drops          map[string]int64
 	active         []span
 	first, last    int64
-	endpoints      map[endpoint]int64
+	endpoints      map[endpoint]*passes
 	otherEndpoints int64
-	groups         map[groupID]*groupSum
-	other          map[int32]int64
+	groups         map[groupID]*group
+	other          map[kind]int64
 	labels         map[labelID]*label
-	rules          map[ruleID]*evidencepb.Rule
-	moreRules      int64
-	noise          *evidencepb.Noise
-	changed        map[string]bool
-	collapsed      map[string]bool
-	pending        int64
-	unexamined     int64
+	// callers are those of requests that one of the policies allows.
+	callers   callers
+	rules     map[ruleID]*evidencepb.Rule
+	moreRules int64
+	noise     *evidencepb.Noise
+	changed   map[string]bool
+	// folded is when requests of a name were last added to those of `*`, in Unix milliseconds.
+	folded int64
+	// unexamined is of evidence that was added, and of earlier times; now is as of now.
+	unexamined int64
+	now        examining
 }
+
+// passes are the requests of an endpoint, and those of them that one of the policies allows; since is
+// since when it has its name, if it has it late.
+type passes struct{ count, allowed, since int64 }
+
+func (n *passes) add(more passes) {
+	n.count += more.count
+	n.allowed += more.allowed
+	n.since = max(n.since, more.since)
+}
+
+// examining is how many requests are still to be evaluated for coverage, and how many could not be.
+type examining struct{ pending, unexamined int64 }
 
 // ruleID is what tells a rule from others.
 type ruleID struct {
@@ -37,9 +68,9 @@ type ruleID struct {
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), endpoints: make(map[endpoint]int64), groups: make(map[groupID]*groupSum),
-		other: make(map[int32]int64), labels: make(map[labelID]*label), rules: make(map[ruleID]*evidencepb.Rule),
-		changed: make(map[string]bool), collapsed: make(map[string]bool),
+		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), groups: make(map[groupID]*group),
+		other: make(map[kind]int64), labels: make(map[labelID]*label), callers: callers{fine: true}, rules: make(map[ruleID]*evidencepb.Rule),
+		changed: make(map[string]bool),
 	}
 }
 
@@ -52,73 +83,233 @@ func (p *pair) latest() int64 {
 	return latest
 }
 
-func (p *pair) merge(other *pair) { p.add(other.message("")) }
+// compared counts a comparison, and reports what [Sum.Count] does.
+func (p *pair) compared(c Comparison, at int64) (explain bool) {
+	o := c.Outcome
+	p.requests.one(o.cell, c.Weight)
+	p.first, p.last = earlier(p.first, at), max(p.last, at)
+	c.Pattern.counted(at)
+	e := p.endpoint(c.Pattern)
+	e.since = max(e.since, c.Pattern.lateSince(p.first))
+	if e.count++; o.cell.allowed() {
+		e.allowed++
+		if hash, ok := callerOf(c.Request.Principal, o.labels); ok {
+			p.callers.add(hash)
+		}
+	}
+	if o.kind == unchanged {
+		return false
+	}
+	for _, l := range o.labels {
+		p.labelled(labelID{l.Name, int32(o.kind)}, l.Value)
+	}
+	return p.differing(c.group()).request(c.Request, o, at)
+}
+
+// endpoint returns what is counted of a pattern.
+func (p *pair) endpoint(of *Pattern) *passes {
+	id := endpoint{of.Method(), of.Path()}
+	e := p.endpoints[id]
+	if e == nil {
+		if len(p.endpoints) >= slack*maxEndpoints {
+			p.bound(nil)
+		}
+		e = &passes{}
+		p.endpoints[id] = e
+	}
+	return e
+}
+
+// labelled counts the value of a label, unless there are too many names.
+func (p *pair) labelled(id labelID, value string) {
+	l := p.labels[id]
+	if l == nil {
+		if len(p.labels) >= maxLabelNames*(kinds-1) {
+			return
+		}
+		l = newLabel()
+		p.labels[id] = l
+	}
+	l.add(value)
+}
+
+// differing returns the group of an ID, made if there is none.
+func (p *pair) differing(id groupID) *group {
+	if g := p.known(id); g != nil {
+		return g
+	}
+	if len(p.groups) >= slack*maxGroups {
+		p.boundGroups(maxGroups)
+	}
+	if id.reason != "" && p.reasons(id) >= maxReasons {
+		id.reason = manyReasons
+	}
+	g := &group{}
+	p.groups[id] = g
+	return g
+}
+
+// known returns the group of an ID, or that of many reasons; nil if there is neither.
+func (p *pair) known(id groupID) *group {
+	g := p.groups[id]
+	if g == nil && id.reason != "" {
+		id.reason = manyReasons
+		g = p.groups[id]
+	}
+	return g
+}
+
+// reasons is how many groups differ from an ID in nothing but the reason.
+func (p *pair) reasons(id groupID) (n int) {
+	for other := range p.groups {
+		if other.endpoint == id.endpoint {
+			if other.reason = id.reason; other == id {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// dropped counts requests that were not compared.
+func (p *pair) dropped(reason string, n int64) {
+	p.requests.add(weighted{counts{dropped: n}, counts{dropped: n}, counts{dropped: n}})
+	p.dropFor(reason, n)
+}
+
+// dropFor counts why requests were not compared.
+func (p *pair) dropFor(reason string, n int64) {
+	if _, known := p.drops[reason]; !known && len(p.drops) >= maxDrops {
+		reason = "other"
+	}
+	p.drops[reason] += n
+}
+
+// decidedTwice counts a request that the live policy decided twice, with the difference between the two.
+func (p *pair) decidedTwice(d authz.Difference) {
+	m := &evidencepb.Noise{Sampled: 1}
+	if k := kindOf(d); k != unchanged {
+		m.Differed, m.Kinds = 1, map[int32]int64{int32(k): 1}
+	}
+	p.addNoise(m)
+}
+
+// covered sets what is known of the rules and the data in which the policies differ.
+func (p *pair) covered(rules []*evidencepb.Rule, more int64, changedData []string) {
+	p.rules, p.moreRules = make(map[ruleID]*evidencepb.Rule), more+int64(max(0, len(rules)-maxRules))
+	for _, r := range rules[:min(maxRules, len(rules))] {
+		p.rule(&evidencepb.Rule{
+			Side: r.GetSide(), File: clip(r.GetFile(), maxFile), Line: r.GetLine(), Name: clip(r.GetName(), maxRule),
+			EvaluatedTrue: r.GetEvaluatedTrue(), EvaluatedFalse: r.GetEvaluatedFalse(),
+		})
+	}
+	clear(p.changed)
+	for _, path := range changedData[:min(maxChangedData, len(changedData))] {
+		p.changed[clip(path, maxDataRef)] = true
+	}
+}
+
+// endExamining says that no request is evaluated for coverage any more.
+func (p *pair) endExamining() {
+	p.unexamined += p.now.pending + p.now.unexamined
+	p.now = examining{}
+}
 
 // add adds what was compared.
 func (p *pair) add(m *evidencepb.Pair) {
-	for i, n := range countsOf(m.GetCounts()) {
-		p.counts[i] += n
-	}
+	p.requests.add(weightedOf(m))
 	for reason, n := range m.GetDrops() {
 		p.drops[reason] += n
 	}
 	p.active = union(append(p.active, spansOf(m.GetActive())...))
 	p.first, p.last = earlier(p.first, milliseconds(m.GetFirstTime())), max(p.last, milliseconds(m.GetLastTime()))
-	for _, e := range m.GetEndpoints() {
-		p.endpoints[endpoint{e.GetMethod(), e.GetPattern()}] += e.GetCount()
-	}
+	p.addEndpoints(m)
 	p.otherEndpoints += m.GetOtherEndpoints()
 	for _, g := range m.GetGroups() {
-		p.group(g)
+		p.addGroup(idOf(g), groupOf(g))
 	}
-	for kind, n := range m.GetOther() {
-		p.other[kind] += n
+	for k, n := range m.GetOther() {
+		p.other[kind(k)] += n
 	}
 	for _, l := range m.GetLabels() {
-		p.label(l)
+		p.addLabel(labelID{l.GetLabel(), l.GetKind()}, labelOf(l))
 	}
-	p.addRules(m)
-	p.pending += m.GetPending()
+	p.callers.addStored(m.GetCallers())
+	for _, r := range m.GetRules() {
+		p.rule(r)
+	}
+	p.moreRules = max(p.moreRules, m.GetMoreRules())
+	p.now.pending += m.GetPending()
 	p.unexamined += m.GetUnexamined()
 	p.addNoise(m.GetNoise())
 	for _, path := range m.GetChangedData() {
 		p.changed[path] = true
 	}
-	for _, path := range m.GetCollapsed() {
-		p.collapsed[path] = true
+}
+
+// addEndpoints adds endpoints. Of one that only one side has, the other may have taken the name.
+func (p *pair) addEndpoints(m *evidencepb.Pair) {
+	before := p.folded
+	if m.GetFolded() > 0 {
+		p.namedElsewhere(m)
+	}
+	for _, e := range m.GetEndpoints() {
+		id, n := endpoint{e.GetMethod(), e.GetPattern()}, passes{e.GetCount(), e.GetAllowed(), e.GetSince()}
+		if p.endpoints[id] == nil {
+			n.since = max(n.since, before)
+		}
+		p.addEndpoint(id, n)
 	}
 }
 
-func (p *pair) group(g *evidencepb.Group) {
-	id := idOf(g)
-	switch known := p.groups[id]; {
-	case known != nil:
-		known.add(g)
-	case g.GetCount() > 0: // otherwise it is counted as other by now
-		p.groups[id] = newGroupSum(g)
+// namedElsewhere notes that another pair may have counted requests as `*` of which it has no
+// endpoint.
+func (p *pair) namedElsewhere(m *evidencepb.Pair) {
+	p.folded = max(p.folded, m.GetFolded())
+	there := make(map[endpoint]bool, len(m.GetEndpoints()))
+	for _, e := range m.GetEndpoints() {
+		there[endpoint{e.GetMethod(), e.GetPattern()}] = true
 	}
-}
-
-func (p *pair) label(m *evidencepb.Label) {
-	id := labelID{m.GetLabel(), m.GetKind()}
-	if known := p.labels[id]; known != nil {
-		known.merge(labelOf(m))
-	} else {
-		p.labels[id] = labelOf(m)
-	}
-}
-
-func (p *pair) addRules(m *evidencepb.Pair) {
-	for _, r := range m.GetRules() {
-		id := ruleID{r.GetSide(), r.GetFile(), r.GetName(), r.GetLine()}
-		known := p.rules[id]
-		p.rules[id] = &evidencepb.Rule{
-			Side: r.GetSide(), File: r.GetFile(), Line: r.GetLine(), Name: r.GetName(),
-			EvaluatedTrue:  r.GetEvaluatedTrue() || known.GetEvaluatedTrue(),
-			EvaluatedFalse: r.GetEvaluatedFalse() || known.GetEvaluatedFalse(),
+	for id, e := range p.endpoints {
+		if !there[id] {
+			e.since = max(e.since, m.GetFolded())
 		}
 	}
-	p.moreRules = max(p.moreRules, m.GetMoreRules())
+}
+
+func (p *pair) addEndpoint(id endpoint, n passes) {
+	if e := p.endpoints[id]; e != nil {
+		e.add(n)
+	} else {
+		p.endpoints[id] = &n
+	}
+}
+
+func (p *pair) addGroup(id groupID, g *group) {
+	if known := p.groups[id]; known != nil {
+		known.add(g)
+	} else {
+		p.groups[id] = g
+	}
+}
+
+func (p *pair) addLabel(id labelID, l *label) {
+	if known := p.labels[id]; known != nil {
+		known.merge(l)
+	} else {
+		p.labels[id] = l
+	}
+}
+
+// rule adds what is known of a rule: what was ever evaluated stays so.
+func (p *pair) rule(r *evidencepb.Rule) {
+	id := ruleID{r.GetSide(), r.GetFile(), r.GetName(), r.GetLine()}
+	known := p.rules[id]
+	p.rules[id] = &evidencepb.Rule{
+		Side: r.GetSide(), File: r.GetFile(), Line: r.GetLine(), Name: r.GetName(),
+		EvaluatedTrue:  r.GetEvaluatedTrue() || known.GetEvaluatedTrue(),
+		EvaluatedFalse: r.GetEvaluatedFalse() || known.GetEvaluatedFalse(),
+	}
 }
 
 func (p *pair) addNoise(m *evidencepb.Noise) {
@@ -137,9 +328,9 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 	p.noise = sum
 }
 
-// bound moves what there is no room for to where it is counted as other.
-func (p *pair) bound() {
-	p.fold()
+// bound folds the excess into the "other" counts.
+func (p *pair) bound(crowds map[string]crowd) {
+	p.fold(crowds)
 	p.boundGroups(maxGroups)
 	p.boundEndpoints()
 	boundLabels(p.labels)
@@ -160,56 +351,63 @@ func (a ruleID) compare(b ruleID) int {
 	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
-// fold makes one of the children of places that have too many. A pattern weighs its requests;
-// those that differ count twice, for they are what a report is about.
-func (p *pair) fold() {
-	patterns := make(map[string]int64, len(p.endpoints))
+// patterns :: path pattern → what it weighs.
+func (p *pair) patterns() map[string]patternWeight {
+	out := make(map[string]patternWeight, len(p.endpoints))
+	add := func(pattern string, w patternWeight) {
+		if known, ok := out[pattern]; ok {
+			w.add(known)
+		}
+		out[pattern] = w
+	}
 	for e, n := range p.endpoints {
-		patterns[e.pattern] += n
+		add(e.pattern, patternWeight{n.count, noRank})
 	}
-	for id, g := range p.groups {
-		patterns[id.pattern] += g.Count
+	for i, id := range p.groupIDs() {
+		add(id.pattern, patternWeight{p.groups[id].count, i})
 	}
-	folded := foldPatterns(patterns, p.collapsed)
-	p.collapsed = folded.collapsed
-	if len(folded.to) == 0 {
+	return out
+}
+
+// fold makes `*` of words of which there are too many, numerators with their denominators.
+func (p *pair) fold(crowds map[string]crowd) {
+	to := foldPatterns(p.patterns(), crowds)
+	if len(to) == 0 {
 		return
 	}
-	for e, n := range p.endpoints {
-		if to, ok := folded.to[e.pattern]; ok {
+	p.folded = max(p.folded, p.last)
+	for e, n := range maps.Clone(p.endpoints) {
+		if to, ok := to[e.pattern]; ok {
 			delete(p.endpoints, e)
-			p.endpoints[endpoint{e.method, to}] += n
+			p.addEndpoint(endpoint{e.method, to}, passes{n.count, n.allowed, 0})
 		}
 	}
 	for id, g := range maps.Clone(p.groups) {
-		if to, ok := folded.to[id.pattern]; ok {
+		if to, ok := to[id.pattern]; ok {
 			delete(p.groups, id)
-			g.Pattern = to
-			if known := p.groups[idOf(g.Group)]; known != nil {
-				known.addSum(g)
-			} else {
-				p.groups[idOf(g.Group)] = g
-			}
+			id.pattern = to
+			p.addGroup(id, g)
 		}
 	}
 }
 
-// boundGroups keeps the groups that have most requests.
+// boundGroups keeps the groups that a report needs most.
 func (p *pair) boundGroups(n int) {
 	if len(p.groups) <= n {
 		return
 	}
 	for _, id := range p.groupIDs()[n:] {
-		p.other[id.kind] += p.groups[id].Count
+		p.other[id.kind] += p.groups[id].count
 		delete(p.groups, id)
 	}
 }
 
-// groupIDs returns those of the groups, the one of most requests first.
+// groupIDs returns those of the groups by rank.
 func (p *pair) groupIDs() []groupID {
-	return slices.SortedFunc(maps.Keys(p.groups), func(a, b groupID) int {
-		return cmp.Or(cmp.Compare(p.groups[b].Count, p.groups[a].Count), a.compare(b))
-	})
+	return rank(slices.Collect(maps.Keys(p.groups)), func(id groupID) ranked {
+		g := p.groups[id]
+		return ranked{id.kind, &g.callers, g.count}
+	}, groupID.compare)
 }
 
 // boundEndpoints keeps the endpoints of groups, and of the others those that have most
@@ -223,31 +421,33 @@ func (p *pair) boundEndpoints() {
 		grouped[id.endpoint] = 1
 	}
 	ids := slices.SortedFunc(maps.Keys(p.endpoints), func(a, b endpoint) int {
-		return cmp.Or(cmp.Compare(grouped[b], grouped[a]), cmp.Compare(p.endpoints[b], p.endpoints[a]), a.compare(b))
+		return cmp.Or(cmp.Compare(grouped[b], grouped[a]), cmp.Compare(p.endpoints[b].count, p.endpoints[a].count), a.compare(b))
 	})
 	for _, id := range ids[maxEndpoints:] {
-		p.otherEndpoints += p.endpoints[id]
+		p.otherEndpoints += p.endpoints[id].count
 		delete(p.endpoints, id)
 	}
 }
 
-func (a endpoint) compare(b endpoint) int {
-	return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
-}
-
-// message returns the sum, in an order that depends on nothing else.
+// message returns the pair, in an order that depends on nothing else.
 func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	m := &evidencepb.Pair{
-		PolicyEtag: policyEtag, Counts: countsMessage(p.counts), Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
-		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: maps.Clone(p.other), OtherEndpoints: p.otherEndpoints,
-		MoreRules: p.moreRules, Noise: p.noise, Pending: p.pending, Unexamined: p.unexamined,
-		ChangedData: slices.Sorted(maps.Keys(p.changed)), Collapsed: slices.Sorted(maps.Keys(p.collapsed)),
+		PolicyEtag: policyEtag, Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
+		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: make(map[int32]int64), OtherEndpoints: p.otherEndpoints,
+		Callers: p.callers.stored(), MoreRules: p.moreRules, Noise: p.noise,
+		Pending: p.now.pending, Unexamined: p.unexamined + p.now.unexamined,
+		ChangedData: slices.Sorted(maps.Keys(p.changed)), Folded: p.folded,
+	}
+	p.requests.set(m)
+	for k, n := range p.other {
+		m.Other[int32(k)] = n
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {
-		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: p.endpoints[e]})
+		n := p.endpoints[e]
+		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: n.count, Allowed: n.allowed, Since: n.since})
 	}
 	for _, id := range p.groupIDs() {
-		m.Groups = append(m.Groups, p.groups[id].message())
+		m.Groups = append(m.Groups, p.groups[id].message(id))
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.labels), func(a, b labelID) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))

@@ -49,7 +49,9 @@ type Evidence struct {
 	PublishInterval *durationpb.Duration `protobuf:"bytes,9,opt,name=publish_interval,json=publishInterval,proto3" json:"publish_interval,omitempty"`
 	// Requests from before the experiment was ACTIVE, which sidecars had kept and replayed: by
 	// live policy, at most 2. They are in no other pair, and in no point.
-	Replayed      []*Pair `protobuf:"bytes,10,rep,name=replayed,proto3" json:"replayed,omitempty"`
+	Replayed []*Pair `protobuf:"bytes,10,rep,name=replayed,proto3" json:"replayed,omitempty"`
+	// When the process started that counts.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +156,13 @@ func (x *Evidence) GetReplayed() []*Pair {
 	return nil
 }
 
+func (x *Evidence) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
 // What was compared with one live policy.
 type Pair struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -178,9 +187,6 @@ type Pair struct {
 	Noise  *Noise          `protobuf:"bytes,12,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Paths of data in which the two policies differ.
 	ChangedData []string `protobuf:"bytes,13,rep,name=changed_data,json=changedData,proto3" json:"changed_data,omitempty"`
-	// Path patterns below which any segment is folded to `*`, because there were too
-	// many.
-	Collapsed []string `protobuf:"bytes,14,rep,name=collapsed,proto3" json:"collapsed,omitempty"`
 	// Requests of methods and patterns that are not among the endpoints, because there
 	// are too many.
 	OtherEndpoints int64 `protobuf:"varint,15,opt,name=other_endpoints,json=otherEndpoints,proto3" json:"other_endpoints,omitempty"`
@@ -192,13 +198,17 @@ type Pair struct {
 	// How many could not be evaluated for that.
 	Unexamined int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
 	// What the counts stand for, if only some requests were compared, drawn by chance: each
-	// counts as many as it was drawn from. Absent if every one counts once.
+	// counts as many as it was drawn from. What was left out by chance counts once, in dropped.
+	// Absent if every one counts once.
 	Weights *Counts `protobuf:"bytes,19,opt,name=weights,proto3" json:"weights,omitempty"`
 	// The sums of the squares of the weights. Absent if the weights are.
 	Squares *Counts `protobuf:"bytes,20,opt,name=squares,proto3" json:"squares,omitempty"`
 	// The distinct callers of the requests that one of the two policies allows, as those of a
 	// group.
-	Callers       []byte `protobuf:"bytes,21,opt,name=callers,proto3" json:"callers,omitempty"`
+	Callers []byte `protobuf:"bytes,21,opt,name=callers,proto3" json:"callers,omitempty"`
+	// When requests that had been counted by a name were last added to those of `*`, in Unix
+	// milliseconds; 0 if none were. A name that is there later has what was counted since.
+	Folded        int64 `protobuf:"varint,22,opt,name=folded,proto3" json:"folded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,13 +334,6 @@ func (x *Pair) GetChangedData() []string {
 	return nil
 }
 
-func (x *Pair) GetCollapsed() []string {
-	if x != nil {
-		return x.Collapsed
-	}
-	return nil
-}
-
 func (x *Pair) GetOtherEndpoints() int64 {
 	if x != nil {
 		return x.OtherEndpoints
@@ -378,6 +381,13 @@ func (x *Pair) GetCallers() []byte {
 		return x.Callers
 	}
 	return nil
+}
+
+func (x *Pair) GetFolded() int64 {
+	if x != nil {
+		return x.Folded
+	}
+	return 0
 }
 
 // How many requests there were, by what the live policy and the experiment decided.
@@ -563,7 +573,10 @@ type Endpoint struct {
 	Pattern string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	Count   int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// Those of them that one of the two policies allows.
-	Allowed       int64 `protobuf:"varint,4,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Allowed int64 `protobuf:"varint,4,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// If requests of the pattern may have been counted as `*` before: when the first was counted
+	// by its name, in Unix milliseconds. 0 if it has all of them.
+	Since         int64 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -622,6 +635,13 @@ func (x *Endpoint) GetCount() int64 {
 func (x *Endpoint) GetAllowed() int64 {
 	if x != nil {
 		return x.Allowed
+	}
+	return 0
+}
+
+func (x *Endpoint) GetSince() int64 {
+	if x != nil {
+		return x.Since
 	}
 	return 0
 }
@@ -1276,7 +1296,7 @@ var File_understudy_authz_evidence_v1_evidence_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
-	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x03\n" +
+	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
 	"\bEvidence\x12\x1e\n" +
 	"\n" +
 	"experiment\x18\x01 \x01(\tR\n" +
@@ -1290,7 +1310,9 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
 	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x128\n" +
 	"\breplayed\x18\n" +
-	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\xe3\b\n" +
+	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\x129\n" +
+	"\n" +
+	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xe3\b\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1307,8 +1329,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	" \x03(\v2\x1d.understudy.evidence.v1.LabelR\x06labels\x122\n" +
 	"\x05rules\x18\v \x03(\v2\x1c.understudy.evidence.v1.RuleR\x05rules\x123\n" +
 	"\x05noise\x18\f \x01(\v2\x1d.understudy.evidence.v1.NoiseR\x05noise\x12!\n" +
-	"\fchanged_data\x18\r \x03(\tR\vchangedData\x12\x1c\n" +
-	"\tcollapsed\x18\x0e \x03(\tR\tcollapsed\x12'\n" +
+	"\fchanged_data\x18\r \x03(\tR\vchangedData\x12'\n" +
 	"\x0fother_endpoints\x18\x0f \x01(\x03R\x0eotherEndpoints\x12\x1d\n" +
 	"\n" +
 	"more_rules\x18\x10 \x01(\x03R\tmoreRules\x12\x18\n" +
@@ -1318,7 +1339,8 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"unexamined\x128\n" +
 	"\aweights\x18\x13 \x01(\v2\x1e.understudy.evidence.v1.CountsR\aweights\x128\n" +
 	"\asquares\x18\x14 \x01(\v2\x1e.understudy.evidence.v1.CountsR\asquares\x12\x18\n" +
-	"\acallers\x18\x15 \x01(\fR\acallers\x1a8\n" +
+	"\acallers\x18\x15 \x01(\fR\acallers\x12\x16\n" +
+	"\x06folded\x18\x16 \x01(\x03R\x06folded\x1a8\n" +
 	"\n" +
 	"DropsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1326,7 +1348,7 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
 	"OtherEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\x0e\x10\x0f\"\xe3\x02\n" +
 	"\x06Counts\x12\x1d\n" +
 	"\n" +
 	"both_allow\x18\x01 \x01(\x03R\tbothAllow\x12'\n" +
@@ -1343,12 +1365,13 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	" \x01(\x03R\adropped\".\n" +
 	"\x04Span\x12\x14\n" +
 	"\x05begin\x18\x01 \x01(\x03R\x05begin\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x03R\x03end\"l\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\"\x82\x01\n" +
 	"\bEndpoint\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x18\n" +
-	"\aallowed\x18\x04 \x01(\x03R\aallowed\"\xfd\x03\n" +
+	"\aallowed\x18\x04 \x01(\x03R\aallowed\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x03R\x05since\"\xfd\x03\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x18\n" +
@@ -1453,33 +1476,34 @@ var file_understudy_authz_evidence_v1_evidence_proto_depIdxs = []int32{
 	17, // 3: understudy.evidence.v1.Evidence.publish_time:type_name -> google.protobuf.Timestamp
 	18, // 4: understudy.evidence.v1.Evidence.publish_interval:type_name -> google.protobuf.Duration
 	1,  // 5: understudy.evidence.v1.Evidence.replayed:type_name -> understudy.evidence.v1.Pair
-	2,  // 6: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
-	12, // 7: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
-	3,  // 8: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
-	17, // 9: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
-	17, // 10: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
-	4,  // 11: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
-	5,  // 12: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
-	13, // 13: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
-	8,  // 14: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
-	9,  // 15: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
-	10, // 16: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
-	2,  // 17: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
-	2,  // 18: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
-	17, // 19: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
-	17, // 20: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
-	6,  // 21: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
-	7,  // 22: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
-	14, // 23: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
-	17, // 24: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
-	15, // 25: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
-	16, // 26: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
-	2,  // 27: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	17, // 6: understudy.evidence.v1.Evidence.start_time:type_name -> google.protobuf.Timestamp
+	2,  // 7: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
+	12, // 8: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
+	3,  // 9: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
+	17, // 10: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
+	17, // 11: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
+	4,  // 12: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
+	5,  // 13: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
+	13, // 14: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
+	8,  // 15: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
+	9,  // 16: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
+	10, // 17: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
+	2,  // 18: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
+	2,  // 19: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
+	17, // 20: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
+	17, // 21: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
+	6,  // 22: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
+	7,  // 23: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
+	14, // 24: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
+	17, // 25: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
+	15, // 26: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
+	16, // 27: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
+	2,  // 28: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_evidence_v1_evidence_proto_init() }
