@@ -225,10 +225,6 @@ func (s *Server) newAcceptance(
 		return nil, apierror.Precondition(stored.name, apierror.ReasonGroupNotFound,
 			"Its report has no difference with the group_id '"+given.GetGroupId()+"'. Get the report again.")
 	}
-	if !report.Acceptable(group.Kind) {
-		return nil, apierror.Invalid(apierror.ReasonInvalidField, "acceptance.group_id",
-			"What failed in the live policy counts against no requirement: there is nothing to accept.")
-	}
 	a := content.OfAcceptance(given)
 	a.PolicyEtag = stored.parent.Policy.Etag
 	if a.RulesEtag, err = content.RulesEtag(stored.parent.Policy); err != nil {

@@ -41,17 +41,11 @@ func ShortID(id string) string { return id[:min(8, len(id))] }
 // GroupOf returns the difference of a report with the ID of its group; nil if there is none.
 func GroupOf(r *adminpb.Report, id string) *adminpb.Report_Difference {
 	for _, d := range r.GetDifferences() {
-		if d.GetGroupId() == id {
+		if id != "" && d.GetGroupId() == id {
 			return d
 		}
 	}
 	return nil
-}
-
-// Acceptable reports whether differences of a kind count against a requirement, so that there
-// is something to accept. What failed in the live policy is not of the experiment.
-func Acceptable(kind adminpb.Report_Kind) bool {
-	return kind != adminpb.Report_LIVE_FAILED && slices.Contains(kinds, kind)
 }
 
 // Standing is what acceptances are held against, beside the report.

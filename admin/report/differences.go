@@ -161,7 +161,9 @@ func difference(g *evidencepb.Group) *adminpb.Report_Difference {
 		// A sketch may be off by a fifth and more; each caller has asked at least once.
 		CallerCount: min(evidence.Callers(g.GetCallers()), g.GetCount()),
 	}
-	d.GroupId = GroupID(d)
+	if d.Kind != adminpb.Report_LIVE_FAILED { // that counts against no requirement
+		d.GroupId = GroupID(d)
+	}
 	for _, e := range firstOf(g.GetExamples(), maxExamples) {
 		d.Examples = append(d.Examples, example(e))
 	}

@@ -27,7 +27,7 @@ func (t *trial) offerAccepting(groups groupTable) groupTable {
 	}
 	for i := range groups.Rows {
 		g := &groups.Rows[i]
-		if report.Acceptable(g.Kind) && g.Acceptance.GetState() != adminpb.Acceptance_IN_FORCE {
+		if g.GroupId != "" && g.Acceptance.GetState() != adminpb.Acceptance_IN_FORCE {
 			g.Accept = address(t.Experiment.Name, "accept") + "?" + url.Values{"group": {g.GroupId}}.Encode()
 		}
 		if g.Acceptance != nil {

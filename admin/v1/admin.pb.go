@@ -5480,7 +5480,8 @@ type Report_Difference struct {
 	Noise bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
 	// Output only. What an acceptance names the group by: 20 hexadecimal digits.
 	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses and
-	// `changes`, and is the same wherever these are.
+	// `changes`, and is the same wherever these are. Empty of what failed in the live
+	// policy, which counts against no requirement.
 	GroupId string `protobuf:"bytes,18,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
 	// Output only. The acceptance of the group, which is among `acceptances`; empty
 	// if nobody has accepted it. Whether it is in force is in its `state`.

@@ -122,7 +122,7 @@ func (f *acceptFlags) accept(ctx context.Context, c *Client, experiment, group s
 func (c *Client) groupID(r *adminpb.Report, begin string) (string, error) {
 	var found []string
 	for _, d := range r.Differences {
-		if strings.HasPrefix(d.GroupId, strings.ToLower(begin)) {
+		if d.GroupId != "" && strings.HasPrefix(d.GroupId, strings.ToLower(begin)) {
 			found = append(found, d.GroupId)
 		}
 	}
@@ -232,6 +232,9 @@ func (c *Client) completeGroup(cmd *cobra.Command, experiment string) ([]string,
 	}
 	var ids []string
 	for _, d := range r.Differences {
+		if d.GroupId == "" {
+			continue
+		}
 		ids = append(ids, report.ShortID(d.GroupId)+"\t"+verdict.NameOf(d.Kind)+" "+terminal.Line(d.Method+" "+d.Path))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
