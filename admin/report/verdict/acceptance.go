@@ -41,3 +41,16 @@ func Accepted(a *adminpb.Acceptance) string {
 		report.Number(a.GetRequestCount()) + " of at most " + Counted(a.GetMaxRequestCount(), "request") + ", " +
 		report.Number(a.GetCallerCount()) + " of at most " + Counted(a.GetMaxCallerCount(), "caller") + ")"
 }
+
+// ofThemAccepted says how many of the requests that differ were accepted: ", 3 of them accepted".
+// It is empty if none were.
+func ofThemAccepted(r *adminpb.Report) string {
+	var n int64
+	for _, a := range r.GetAcceptedDifferences() {
+		n += a.GetRequestCount()
+	}
+	if n == 0 {
+		return ""
+	}
+	return ", " + report.Number(n) + " of them accepted"
+}
