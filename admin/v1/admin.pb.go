@@ -98,7 +98,7 @@ const (
 	Report_RESPONSE_CHANGED Report_Kind = 3
 	// The experiment failed to decide.
 	Report_FAILED Report_Kind = 4
-	// The experiment decided, and the live policy did not: it ran out of
+	// The live policy did not decide, whatever the experiment did: it ran out of
 	// time, for example. There is nothing to compare with, so it is no difference
 	// that the experiment makes.
 	Report_LIVE_FAILED Report_Kind = 5
