@@ -25,7 +25,7 @@ type activation struct {
 func (a activation) addTo(ctx context.Context, revision *adminpb.PolicyRevision, live *adminpb.Policy) {
 	all := append([]*adminpb.PolicyRevision_Activation{{
 		Verb: string(a.verb), ActivateTime: live.UpdateTime, Creator: access.FromContext(ctx).Member,
-		Experiment: string(a.experiment), SourceRevision: string(a.source),
+		Experiment: string(a.experiment), SourceRevision: string(a.source), AcceptanceCount: int32(len(a.report.GetAcceptances())),
 	}}, revision.Activations...)
 	if first := len(all) - 1; first >= maxActivations {
 		all = append(all[:maxActivations-1], all[first])

@@ -45,7 +45,8 @@ var damageHints = map[string]string{
 	revisionKind.resourceType:   "It goes when its policy is purged or deleted for good, and is stored again when its content becomes live.",
 	reportKind.resourceType: "What a running sidecar published is replaced when it publishes next. Otherwise delete the experiment and " +
 		"create it again: its evidence begins anew.",
-	operationKind.resourceType: "Delete it; what it was about is done or not done all the same.",
+	acceptanceKind.resourceType: "Accept what is to be accepted again: that takes the place of all acceptances of the experiment.",
+	operationKind.resourceType:  "Delete it; what it was about is done or not done all the same.",
 }
 
 // damagedPolicyUpdate works out the replacement of a policy that cannot be read, by an
@@ -86,7 +87,8 @@ func (s *Server) damagedPolicyDeletion(stored StoredPolicy) *Change {
 		Verb:       VerbDelete,
 		Conditions: []Condition{stored.Unchanged()},
 		Writes: []Write{
-			Delete{name}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()},
+			Delete{name}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.acceptances()},
+			DeleteCollection{name.In("revisions")}, DeleteCollection{name.iam()},
 		},
 		before:   stored.Record.Etag,
 		Response: &adminpb.Policy{Name: string(name), DeleteTime: now, PurgeTime: now},

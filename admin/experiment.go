@@ -124,7 +124,7 @@ func (s *Server) DeletePolicyExperiment(
 			Target:     name,
 			Verb:       VerbDelete,
 			Conditions: []Condition{stored.unchanged()},
-			Writes:     []Write{Delete{name}},
+			Writes:     []Write{Delete{name}, Delete{acceptancesOf(name)}},
 			before:     stored.record.Etag,
 			Response:   &adminpb.PolicyExperiment{Name: string(name)},
 		}
@@ -146,6 +146,8 @@ type storedExperiment struct {
 	damage error
 	// parent may be damaged, too.
 	parent StoredPolicy
+	// acceptances are there for those who read them with it.
+	acceptances storedAcceptances
 }
 
 // exists reports whether there is such an experiment, be it damaged.

@@ -22,11 +22,15 @@ const (
 	// looseIDPattern is the grammar of IDs that entered through the Policyfile API
 	// (RFC-042), which this API reads and updates, but does not create.
 	looseIDPattern = `^[A-Za-z0-9_.:-]{1,255}$`
+	// requestIDPattern is the grammar of IDs of requests (AIP-155): UUIDs of version 4.
+	requestIDPattern = `^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$`
 )
 
 var (
 	strictID = regexp.MustCompile(strictIDPattern)
 	looseID  = regexp.MustCompile(looseIDPattern)
+	// requestID is what makes a call repeatable.
+	requestID = regexp.MustCompile(requestIDPattern)
 )
 
 // kind is a type of resource: its pattern without the IDs.
@@ -50,6 +54,7 @@ var (
 	nodeKind       = locationKind.child("understudy.internal/Node", "nodes")
 	configKind     = locationKind.only("understudy.internal/Config", "config")
 	reportKind     = experimentKind.only("understudy.internal/Report", "report")
+	acceptanceKind = experimentKind.child("understudy.internal/Acceptance", "acceptances")
 )
 
 // child is the kind of the resources in a collection below the kind. The slice is copied:
@@ -169,7 +174,7 @@ func checkID(field, id string) error {
 // Type returns the type of google.api.resource that the key is a name of, for errors;
 // empty for what the API does not have, such as the documents of Chef's API.
 func (k Key) Type() string {
-	for _, kind := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind, reportKind} {
+	for _, kind := range []kind{policyKind, experimentKind, revisionKind, operationKind, nodeKind, configKind, reportKind, acceptanceKind} {
 		if _, ok := kind.split(string(k)); ok {
 			return kind.resourceType
 		}
@@ -241,6 +246,20 @@ func ParseBound(field, name string) (Key, error) {
 func reportOf(experiment Key) Key { return experiment + "/report" }
 
 func experimentOf(report Key) Key { return Key(strings.TrimSuffix(string(report), "/report")) }
+
+// acceptances is the collection in which the acceptances of a policy's experiments are kept, in
+// one record for each experiment: so they are read at one instant with it, and go in the ways of
+// collections.
+func (k Key) acceptances() Collection { return k.In("acceptances") }
+
+// acceptancesOf returns the key of the acceptances of an experiment.
+func acceptancesOf(experiment Key) Key { return experiment.Policy().acceptances().Key(experiment.ID()) }
+
+// parent returns the key without its last two segments.
+func (k Key) parent() Key {
+	segments := strings.Split(string(k), "/")
+	return Key(strings.Join(segments[:max(0, len(segments)-2)], "/"))
+}
 
 // Project returns the ID of the project that the key belongs to.
 func (k Key) Project() string { return authz.ResourceName(k).Project() }

@@ -370,8 +370,8 @@ func (s *Server) PolicyDeletion(stored StoredPolicy) (*Change, error) {
 // DeletionWrites are the writes of a soft deletion, with what they do below the policy.
 func DeletionWrites(policy Put) []Write {
 	return []Write{
-		policy, DeleteCollection{policy.Key.In("experiments")}, ExpireCollection{policy.Key.In("revisions"), policy.ExpireTime},
-		ExpireCollection{policy.Key.iam(), policy.ExpireTime},
+		policy, DeleteCollection{policy.Key.In("experiments")}, DeleteCollection{policy.Key.acceptances()},
+		ExpireCollection{policy.Key.In("revisions"), policy.ExpireTime}, ExpireCollection{policy.Key.iam(), policy.ExpireTime},
 	}
 }
 

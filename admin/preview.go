@@ -113,7 +113,7 @@ func (s *Server) CommitPolicyExperiment(
 		return nil, err
 	}
 	return s.Mutate(ctx, r.GetValidateOnly(), func(ctx context.Context) (*Change, error) {
-		stored, guard, err := s.readGuarded(ctx, name)
+		stored, guard, err := s.readGuarded(ctx, name, s.Get)
 		if err != nil {
 			return nil, err
 		}
@@ -132,9 +132,9 @@ func (s *Server) CommitPolicyExperiment(
 		if err != nil {
 			return nil, err
 		}
-		// A guard that was tightened meanwhile holds for this commit, too; and so does an edit that
-		// was taken back, by whose author the etag does not differ.
-		c.Conditions = append(c.Conditions, config.Unchanged(), stored.unchanged())
+		// A guard that was tightened meanwhile holds for this commit, too; so does an edit that was
+		// taken back, by whose author the etag does not differ, and an acceptance that was.
+		c.Conditions = append(c.Conditions, config.Unchanged(), stored.unchanged(), stored.acceptances.unchanged())
 		return c, nil
 	})
 }
@@ -174,7 +174,7 @@ func (s *Server) commitment(ctx context.Context, stored storedExperiment, judged
 	}
 	c.Target = stored.name
 	c.Conditions = append(c.Conditions, Exists{stored.name, stored.experiment.Etag})
-	c.Writes = append(c.Writes, Delete{stored.name})
+	c.Writes = append(c.Writes, Delete{stored.name}, Delete{acceptancesOf(stored.name)})
 	c.ended = []EvidenceName{stored.evidence()}
 	c.report = judged
 	c.Response = &emptypb.Empty{}

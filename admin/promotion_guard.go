@@ -109,12 +109,15 @@ func (s *Server) checkRehearsed(ctx context.Context, p *Promotion, pair Promoted
 	var refused error
 	for _, r := range records {
 		stored := s.asExperiment(ctx, r.Key, r, pair.Target.Record)
+		if stored.acceptances, err = s.readAcceptances(ctx, r.Key); err != nil {
+			return err
+		}
 		if stored.damage != nil || !proto.Equal(content.OfPolicy(stored.experiment.Policy), content.OfPolicy(pair.Source.Policy)) {
 			continue
 		}
-		err := s.checkEvidence(ctx, stored, required)
+		err := s.checkEvidence(ctx, stored, required, p.destination.Requirements().GetRequireDifferentCommitter())
 		if err == nil {
-			p.conditions = append(p.conditions, stored.unchanged())
+			p.conditions = append(p.conditions, stored.unchanged(), stored.acceptances.unchanged())
 			return nil
 		}
 		refused = cmp.Or(refused, err)
@@ -125,10 +128,15 @@ func (s *Server) checkRehearsed(ctx context.Context, p *Promotion, pair Promoted
 }
 
 // checkEvidence returns the error of an experiment whose report does not show what is
-// required.
-func (s *Server) checkEvidence(ctx context.Context, stored storedExperiment, required *adminpb.CommitRequirements) error {
+// required. With fourEyes, nobody who has set its policy may have accepted anything.
+func (s *Server) checkEvidence(
+	ctx context.Context, stored storedExperiment, required *adminpb.CommitRequirements, fourEyes bool,
+) error {
 	judged, err := s.buildReport(ctx, stored)
 	if err != nil {
+		return err
+	}
+	if err := stored.setAcceptances(judged, fourEyes); err != nil {
 		return err
 	}
 	report.SetResults(judged, required, nil, report.Committer{})

@@ -76,14 +76,15 @@ var ErrChanged = errors.New("it changed while it was read")
 
 // Commit makes a Txn that no sidecar has to apply before the caller is answered. workOut,
 // which leaves ID and Project to commit, is called again whenever the Txn loses a race or
-// the error is ErrChanged. what is the resource that errors name.
+// the error is ErrChanged; one without writes is not made. what is the resource that errors
+// name.
 func (s *Server) Commit(ctx context.Context, what Key, workOut func(context.Context) (Txn, error)) error {
 	for range MaxAttempts {
 		txn, err := workOut(ctx)
 		if errors.Is(err, ErrChanged) {
 			continue
 		}
-		if err != nil {
+		if err != nil || len(txn.Writes) == 0 {
 			return err
 		}
 		txn.ID, txn.Project = NewID(), what.Project()

@@ -27,17 +27,7 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 	if err := content.CheckRequirements("requirements", r.GetRequirements()); err != nil {
 		return nil, err
 	}
-	experiment := experimentOf(name)
-	// A report names the two versions, and shows nothing of what is in them.
-	found, err := s.Summaries(ctx, experiment, experiment.Policy(), configFor(experiment))
-	if err != nil {
-		return nil, err
-	}
-	stored := s.asExperiment(ctx, experiment, Record(found[0]), Record(found[1]))
-	if err := stored.readable(); err != nil {
-		return nil, err
-	}
-	config, err := s.AsConfig(ctx, configFor(experiment), Record(found[2]))
+	stored, config, err := s.readReported(ctx, experimentOf(name))
 	if err != nil {
 		return nil, err
 	}
@@ -45,18 +35,50 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	report.SetResults(out, config.Requirements(), r.GetRequirements(), committer(ctx, stored))
-	return out, nil
+	return out, s.judge(ctx, stored, out, config, r.GetRequirements())
 }
 
-// readGuarded reads an experiment, its policy and the record of the configuration of its
-// location at one instant: what a commit depends on.
-func (s *Server) readGuarded(ctx context.Context, name Key) (storedExperiment, Record, error) {
-	records, err := s.Get(ctx, name, name.Policy(), configFor(name))
+// readReported reads what a report is made of, but for the evidence: an experiment that can be
+// read, and the configuration of its location. A report names the two versions, and shows
+// nothing of what is in them, so the contents are read only where something accepted is held
+// against them.
+func (s *Server) readReported(ctx context.Context, name Key) (storedExperiment, StoredConfig, error) {
+	stored, guard, err := s.readGuarded(ctx, name, s.summarized)
+	if err == nil && stored.readable() == nil && stored.needsRules() {
+		stored, guard, err = s.readGuarded(ctx, name, s.Get)
+	}
+	if err != nil {
+		return stored, StoredConfig{}, err
+	}
+	if err := stored.readable(); err != nil {
+		return stored, StoredConfig{}, err
+	}
+	config, err := s.AsConfig(ctx, configFor(name), guard)
+	return stored, config, err
+}
+
+// summarized is Summaries for who looks at what contents leave.
+func (s *Server) summarized(ctx context.Context, keys ...Key) ([]Record, error) {
+	found, err := s.Summaries(ctx, keys...)
+	records := make([]Record, len(found))
+	for i, summary := range found {
+		records[i] = Record(summary)
+	}
+	return records, err
+}
+
+// readGuarded reads an experiment, its policy, its acceptances and the record of the
+// configuration of its location at one instant: what a commit depends on.
+func (s *Server) readGuarded(
+	ctx context.Context, name Key, read func(context.Context, ...Key) ([]Record, error),
+) (storedExperiment, Record, error) {
+	records, err := read(ctx, name, name.Policy(), configFor(name), acceptancesOf(name))
 	if err != nil {
 		return storedExperiment{name: name}, Record{}, err
 	}
-	return s.asExperiment(ctx, name, records[0], records[1]), records[2], nil
+	stored := s.asExperiment(ctx, name, records[0], records[1])
+	stored.acceptances = s.asAcceptances(ctx, name, records[3])
+	return stored, records[2], nil
 }
 
 // configFor returns the name of the configuration of the location that a resource is in.
@@ -80,11 +102,28 @@ func (s *Server) checkRequirements(
 	if err != nil {
 		return nil, err
 	}
-	report.SetResults(judged, config.Requirements(), call, committer(ctx, stored))
+	if err := s.judge(ctx, stored, judged, config, call); err != nil {
+		return nil, err
+	}
 	if unmet := report.Unmet(judged); len(unmet) > 0 {
 		return nil, apierror.RequirementsNotMet(stored.name, unmet)
 	}
+	report.KeepUsed(judged)
 	return report.Trim(judged, maxKeptReport), nil
+}
+
+// judge holds a report against what was accepted, and what the location and the call require of
+// a commit by the caller.
+func (s *Server) judge(
+	ctx context.Context, stored storedExperiment, r *adminpb.Report, config StoredConfig, call *adminpb.CommitRequirements,
+) error {
+	location := config.Requirements()
+	fourEyes := location.GetRequireDifferentCommitter() || call.GetRequireDifferentCommitter()
+	if err := stored.setAcceptances(r, fourEyes); err != nil {
+		return err
+	}
+	report.SetResults(r, location, call, committer(ctx, stored))
+	return nil
 }
 
 // committer is who would commit an experiment, or does: the caller.

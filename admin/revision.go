@@ -220,7 +220,8 @@ func newPolicyWrites(ctx context.Context, policy *adminpb.Policy, how activation
 	}
 	name := Key(policy.Name)
 	return []Write{
-		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.iam()}, live, put,
+		DeleteCollection{name.In("revisions")}, DeleteCollection{name.In("experiments")}, DeleteCollection{name.acceptances()},
+		DeleteCollection{name.iam()}, live, put,
 	}, nil
 }
 

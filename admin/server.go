@@ -18,6 +18,9 @@ const (
 	// maxExperiments is the number of experiments that a policy may have, in
 	// whatever state (AIP-236 wants the cap documented).
 	maxExperiments = 10
+	// maxAcceptances is the number of acceptances that an experiment may have: all of them fit
+	// into the report that a commit leaves behind.
+	maxAcceptances = 50
 	// maxRevisions is the number of revisions that are kept of a policy. Those go
 	// first that have not been live for the longest time.
 	maxRevisions = 100

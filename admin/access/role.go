@@ -16,7 +16,7 @@ const (
 	// RoleExperimenter also creates, changes, starts, stops and deletes experiments. It
 	// never changes what is enforced.
 	RoleExperimenter Role = "roles/understudy.experimenter"
-	// RoleCommitter is a viewer who also commits, rolls back and promotes.
+	// RoleCommitter is a viewer who also accepts differences, commits, rolls back and promotes.
 	RoleCommitter Role = "roles/understudy.committer"
 	// RoleEditor is experimenter and committer, and changes policies directly.
 	RoleEditor Role = "roles/understudy.editor"

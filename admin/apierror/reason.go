@@ -31,6 +31,8 @@ const (
 	ReasonPolicyNotDeleted    Reason = "POLICY_NOT_DELETED"
 	ReasonPreviewNotStarted   Reason = "PREVIEW_NOT_STARTED"
 	ReasonExperimentLimit     Reason = "EXPERIMENT_LIMIT"
+	ReasonAcceptanceLimit     Reason = "ACCEPTANCE_LIMIT"
+	ReasonGroupNotFound       Reason = "GROUP_NOT_FOUND"
 	ReasonRequirementsNotMet  Reason = "REQUIREMENTS_NOT_MET"
 	ReasonNoNextLocation      Reason = "NO_NEXT_LOCATION"
 	ReasonNotNextLocation     Reason = "NOT_NEXT_LOCATION"

@@ -18,7 +18,7 @@ type BindingDelta struct {
 	Role, Member string
 }
 
-// FieldChange is a field of a configuration that a change sets.
+// FieldChange is a field of a configuration, or of an acceptance, that a change sets.
 type FieldChange struct {
 	// Field is its path, in snake_case.
 	Field string

@@ -108,7 +108,7 @@ func (e *Entry) Bindings(deltas []BindingDelta) {
 	e.note(func() { e.bindings = deltas })
 }
 
-// Fields says which fields of a configuration the change that is about to be made sets.
+// Fields says which fields of a configuration, or of an acceptance, the change sets.
 func (e *Entry) Fields(changes []FieldChange) {
 	e.note(func() { e.fields = changes })
 }

@@ -33,6 +33,20 @@ func ConfigEtag(c *adminpb.Config) (string, error) {
 	return weakEtag(c.GetName(), OfConfig(c))
 }
 
+// AcceptanceEtag is the etag of an acceptance.
+func AcceptanceEtag(a *adminpb.Acceptance) (string, error) {
+	return weakEtag(a.GetUid(), OfAcceptance(a))
+}
+
+// RulesEtag is the etag of what decides in a policy: of its content but its data and what is
+// for people. It is computed again from what is stored, so that a later version may find that
+// rules have changed which have not.
+func RulesEtag(p *adminpb.Policy) (string, error) {
+	rules := OfPolicy(p)
+	rules.Data, rules.DisplayName, rules.Annotations = nil, "", nil
+	return weakEtag(p.GetUid(), rules)
+}
+
 // RevisionID returns the ID of the revision with this content: the same in every
 // location (RFC-042).
 func RevisionID(p *adminpb.Policy) (string, error) { return contentHash("", OfPolicy(p)) }

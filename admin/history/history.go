@@ -6,6 +6,8 @@
 package history
 
 import (
+	"strconv"
+
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 )
@@ -15,7 +17,8 @@ var words = map[string]string{
 	"create": "apply", "update": "apply", "undelete": "undelete", "rollback": "rollback", "commit": "commit", "promote": "promotion",
 }
 
-// Words says how a content became live: "apply", "commit of tighter", "promotion from dev".
+// Words says how a content became live: "apply", "commit of tighter", "commit of tighter with
+// 2 accepted differences", "promotion from dev".
 func Words(a *adminpb.PolicyRevision_Activation) string {
 	text := words[a.GetVerb()]
 	if text == "" {
@@ -23,6 +26,12 @@ func Words(a *adminpb.PolicyRevision_Activation) string {
 	}
 	if a.GetExperiment() != "" {
 		text += " of " + authz.ResourceName(a.Experiment).ID()
+	}
+	switch n := a.GetAcceptanceCount(); {
+	case n == 1:
+		text += " with 1 accepted difference"
+	case n > 1:
+		text += " with " + strconv.Itoa(int(n)) + " accepted differences"
 	}
 	if a.GetSourceRevision() != "" {
 		text += " from " + authz.ResourceName(string(authz.ResourceName(a.SourceRevision).Location())).ID()

@@ -23,8 +23,14 @@ func activation(verb, experiment string, at int64) *adminpb.PolicyRevision_Activ
 func TestWords(t *testing.T) {
 	promoted := activation("promote", "", 1)
 	promoted.SourceRevision = "projects/p/locations/dev/policies/shop/revisions/1234"
+	accepted := func(n int32) *adminpb.PolicyRevision_Activation {
+		a := activation("commit", "tighter", 1)
+		a.AcceptanceCount = n
+		return a
+	}
 	for want, a := range map[string]*adminpb.PolicyRevision_Activation{
-		"apply": activation("update", "", 1), "commit of tighter": activation("commit", "tighter", 1), "rollback": activation("rollback", "", 1),
+		"apply": activation("update", "", 1), "commit of tighter": activation("commit", "tighter", 1), "commit of tighter with 1 accepted difference": accepted(1),
+		"commit of tighter with 2 accepted differences": accepted(2), "rollback": activation("rollback", "", 1),
 		"promotion from dev": promoted, "invent": activation("invent", "", 1), "": nil,
 	} {
 		if got := history.Words(a); got != want {

@@ -158,6 +158,26 @@ func (g *Guard) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*ad
 	return guarded(ctx, g, adminpb.PolicyPreview_GetReport_FullMethodName, r, g.services.GetReport)
 }
 
+// GetAcceptance implements the service.
+func (g *Guard) GetAcceptance(ctx context.Context, r *adminpb.GetAcceptanceRequest) (*adminpb.Acceptance, error) {
+	return guarded(ctx, g, adminpb.PolicyPreview_GetAcceptance_FullMethodName, r, g.services.GetAcceptance)
+}
+
+// ListAcceptances implements the service.
+func (g *Guard) ListAcceptances(ctx context.Context, r *adminpb.ListAcceptancesRequest) (*adminpb.ListAcceptancesResponse, error) {
+	return guarded(ctx, g, adminpb.PolicyPreview_ListAcceptances_FullMethodName, r, g.services.ListAcceptances)
+}
+
+// CreateAcceptance implements the service.
+func (g *Guard) CreateAcceptance(ctx context.Context, r *adminpb.CreateAcceptanceRequest) (*adminpb.Acceptance, error) {
+	return guarded(ctx, g, adminpb.PolicyPreview_CreateAcceptance_FullMethodName, r, g.services.CreateAcceptance)
+}
+
+// DeleteAcceptance implements the service.
+func (g *Guard) DeleteAcceptance(ctx context.Context, r *adminpb.DeleteAcceptanceRequest) (*emptypb.Empty, error) {
+	return guarded(ctx, g, adminpb.PolicyPreview_DeleteAcceptance_FullMethodName, r, g.services.DeleteAcceptance)
+}
+
 // GetPolicyRevision implements the service.
 func (g *Guard) GetPolicyRevision(ctx context.Context, r *adminpb.GetPolicyRevisionRequest) (*adminpb.PolicyRevision, error) {
 	return guarded(ctx, g, adminpb.PolicyPreview_GetPolicyRevision_FullMethodName, r, g.services.GetPolicyRevision)

@@ -36,6 +36,7 @@ const (
 	policy     = "policy"
 	experiment = "experiment"
 	reportOf   = "report"
+	acceptance = "acceptance"
 	revision   = "revision"
 	operation  = "operation"
 	node       = "node"
@@ -64,6 +65,10 @@ var calls = map[string]restCall{
 	"StopPreviewPolicyExperiment":  {"POST", ":stopPreview", []string{experiment}},
 	"CommitPolicyExperiment":       {"POST", ":commit", []string{experiment}},
 	"GetReport":                    {"GET", "", []string{reportOf}},
+	"GetAcceptance":                {"GET", "", []string{acceptance}},
+	"ListAcceptances":              {"GET", "/acceptances", []string{experiment}},
+	"CreateAcceptance":             {"POST", "/acceptances", []string{experiment}},
+	"DeleteAcceptance":             {"DELETE", "", []string{acceptance}},
 	"GetPolicyRevision":            {"GET", "", []string{revision}},
 	"ListPolicyRevisions":          {"GET", "/revisions", []string{policy}},
 	"GetConfig":                    {"GET", "", []string{config}},
@@ -96,6 +101,9 @@ func (s *server) names(kind string, op string) (there, missing, bad string) {
 		return s.policy + "/experiments/e1", s.policy + "/experiments/gone", s.policy + "/experiments/" + malformed
 	case reportOf:
 		return s.policy + "/experiments/e1/report", s.policy + "/experiments/gone/report", s.l + "/policies/" + malformed + "/experiments/e1/report"
+	case acceptance:
+		return s.policy + "/experiments/e1/acceptances/a1", s.policy + "/experiments/gone/acceptances/a1",
+			s.policy + "/experiments/e1/acceptances/" + malformed
 	case revision:
 		return s.policy + "/revisions/latest", s.policy + "/revisions/gone", s.policy + "/revisions/" + malformed
 	case operation:

@@ -23,6 +23,10 @@ const (
 	maxExamples    = 3
 	maxCauses      = 3
 	maxChangedData = 20
+
+	// maxKeptReason bounds, in bytes, what is left of the reason of an acceptance in a report
+	// that has to be trimmed that far.
+	maxKeptReason = 128
 )
 
 // Input is what a report is made of.
@@ -37,8 +41,6 @@ type Input struct {
 	Evidence *evidencepb.Evidence
 	// Nodes are the live nodes that have the policy.
 	Nodes []Node
-	// Accepted :: kind → how many requests of it somebody has accepted.
-	Accepted map[adminpb.Report_Kind]int64
 }
 
 // Node is a live node that has the policy.
@@ -66,7 +68,6 @@ func Build(in Input) *adminpb.Report {
 	r.ActiveDuration = active(present)
 	setCounts(r, present)
 	r.Drops = drops(present)
-	r.AcceptedDifferences = kindCounts(in.Accepted)
 	setDifferences(r, present)
 	setLabels(r, present.GetLabels())
 	setRules(r, present)

@@ -101,12 +101,13 @@ func TestBuild(t *testing.T) {
 				{Method: "GET", Path: "/a/1", Principal: "spiffe://a", Labels: map[string]string{"user": "ann"}, DecisionId: "d1"},
 				{Path: "/a/2"}, {Path: "/a/3"},
 			},
-			Causes: []*adminpb.Report_Expression{{File: "authz.rego", Line: 7, Text: "input.x"}},
+			Causes:  []*adminpb.Report_Expression{{File: "authz.rego", Line: 7, Text: "input.x"}},
+			GroupId: "2b6a570baf1580d73abf",
 		}, {
-			Kind: adminpb.Report_NEWLY_DENIED, Method: "PUT", Path: "/c", RequestCount: 1, EndpointRequestCount: 1,
+			Kind: adminpb.Report_NEWLY_DENIED, Method: "PUT", Path: "/c", RequestCount: 1, EndpointRequestCount: 1, GroupId: "ff5495a2971e5b18a2f0",
 		}, {
 			Kind: adminpb.Report_RESPONSE_CHANGED, Method: "GET", Path: "/b", Changes: []string{"header x-role"}, RequestCount: 2,
-			EndpointRequestCount: 2, Noise: true,
+			EndpointRequestCount: 2, Noise: true, GroupId: "4835fd232bfed68d7eb7",
 		}},
 		OtherDifferences: []*adminpb.Report_KindCount{{Kind: adminpb.Report_FAILED, RequestCount: 1}},
 		Points: []*adminpb.Report_Point{

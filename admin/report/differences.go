@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
@@ -115,6 +116,9 @@ func difference(g *evidencepb.Group) *adminpb.Report_Difference {
 		// A sketch may be off by a fifth and more; each caller has asked at least once.
 		CallerCount: min(evidence.Callers(g.GetCallers()), g.GetCount()),
 	}
+	if d.Kind != adminpb.Report_LIVE_FAILED { // that counts against no requirement
+		d.GroupId = GroupID(d)
+	}
 	for _, e := range firstOf(g.GetExamples(), maxExamples) {
 		d.Examples = append(d.Examples, example(e))
 	}
@@ -138,8 +142,8 @@ func example(e *evidencepb.Example) *adminpb.Report_Example {
 	}
 }
 
-// Trim returns a copy of a report that has at most so many bytes as a message, if its counts
-// and results alone are not larger. What goes first is what a later reader misses least: the
+// Trim returns a copy of a report that has at most so many bytes as a message, if its counts,
+// results and shortened acceptances alone are not larger. What goes first is what a later reader misses least: the
 // minutes, examples, labels, then the least grave differences, which are counted as other.
 func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	r = proto.CloneOf(r)
@@ -154,6 +158,7 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 	}
 	steps = append(steps,
 		func() { addOthers(r, make(map[adminpb.Report_Kind]int64), 0) },
+		func() { shortenAcceptances(r) },
 		func() {
 			r.OtherChangedRuleCount += int32(len(r.ChangedRules))
 			r.ChangedRules, r.ChangedData, r.Drops, r.SilentNodes = nil, nil, nil, nil
@@ -166,6 +171,13 @@ func Trim(r *adminpb.Report, size int) *adminpb.Report {
 		step()
 	}
 	return r
+}
+
+// shortenAcceptances leaves of acceptances who accepted which group, and the beginning of why.
+func shortenAcceptances(r *adminpb.Report) {
+	for _, a := range r.GetAcceptances() {
+		a.Difference, a.Reason = nil, aip.Cut(a.Reason, maxKeptReason)
+	}
 }
 
 // keepExamples keeps so many examples of each difference.

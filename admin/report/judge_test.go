@@ -148,7 +148,7 @@ func TestJudge(t *testing.T) {
 		{"newly-denied<=10", accepted, "10, 80 accepted ones apart", "at most 10", true, false},
 		{"newly-denied<=9", accepted, "10, 80 accepted ones apart", "at most 9", false, true},
 		{"newly-denied<=0.2%", accepted, "0.161% (10 of 6,212 requests that the live policy allows), 80 accepted ones apart", "at most 0.2%", true, false},
-		{"failed=0", accepted, "8", "at most 0", false, true},
+		{"failed=0", accepted, "0, 8 accepted ones apart", "at most 0", true, false},
 		{"changed-rules>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
 		{"changed-rules>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
 		{"changed-rules>=80%", unexamined, "not known, 2 could not be examined", "at least 80%", false, false},

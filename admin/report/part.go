@@ -86,12 +86,8 @@ func (p Part) without(accepted int64) Part {
 	return p
 }
 
-// accepted returns how many requests of a kind were accepted, which only those can be that
-// change who gets in.
+// accepted returns how many requests of a kind were accepted.
 func accepted(r *adminpb.Report, kind adminpb.Report_Kind) (n int64) {
-	if kind != adminpb.Report_NEWLY_DENIED && kind != adminpb.Report_NEWLY_ALLOWED {
-		return 0
-	}
 	for _, a := range r.GetAcceptedDifferences() {
 		if a.GetKind() == kind {
 			n += a.GetRequestCount()

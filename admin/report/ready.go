@@ -14,9 +14,9 @@ var decisive = []struct {
 	name  string
 	count func(*adminpb.Report) int64
 }{
-	{newlyDenied, (*adminpb.Report).GetNewlyDeniedCount},
-	{newlyAllowed, (*adminpb.Report).GetNewlyAllowedCount},
-	{failed, (*adminpb.Report).GetFailedCount},
+	{newlyDenied, notAccepted(adminpb.Report_NEWLY_DENIED)},
+	{newlyAllowed, notAccepted(adminpb.Report_NEWLY_ALLOWED)},
+	{failed, notAccepted(adminpb.Report_FAILED)},
 	{dropped, func(r *adminpb.Report) int64 {
 		if !Incomplete(r) {
 			return 0
@@ -24,6 +24,11 @@ var decisive = []struct {
 		n, _ := NotCompared(Counts(r))
 		return n
 	}},
+}
+
+// notAccepted counts the requests of a kind that nobody has accepted.
+func notAccepted(kind adminpb.Report_Kind) func(*adminpb.Report) int64 {
+	return func(r *adminpb.Report) int64 { return PartOf(r, kind).without(accepted(r, kind)).Count }
 }
 
 // Ready reports whether a report answers "should I commit?" with yes: all that is required is

@@ -181,6 +181,17 @@ func (s audited) CommitPolicyExperiment(
 	return call(ctx, s.recorder, adminpb.PolicyPreview_CommitPolicyExperiment_FullMethodName, r.GetName(), r, s.Services.CommitPolicyExperiment)
 }
 
+// CreateAcceptance implements the service.
+func (s audited) CreateAcceptance(ctx context.Context, r *adminpb.CreateAcceptanceRequest) (*adminpb.Acceptance, error) {
+	return call(ctx, s.recorder, adminpb.PolicyPreview_CreateAcceptance_FullMethodName,
+		r.GetParent()+"/acceptances/"+r.GetAcceptanceId(), r, s.Services.CreateAcceptance)
+}
+
+// DeleteAcceptance implements the service.
+func (s audited) DeleteAcceptance(ctx context.Context, r *adminpb.DeleteAcceptanceRequest) (*emptypb.Empty, error) {
+	return call(ctx, s.recorder, adminpb.PolicyPreview_DeleteAcceptance_FullMethodName, r.GetName(), r, s.Services.DeleteAcceptance)
+}
+
 // RollbackPolicy implements the service.
 func (s audited) RollbackPolicy(ctx context.Context, r *adminpb.RollbackPolicyRequest) (*longrunningpb.Operation, error) {
 	return call(ctx, s.recorder, adminpb.PolicyPreview_RollbackPolicy_FullMethodName, r.GetName(), r, s.Services.RollbackPolicy)

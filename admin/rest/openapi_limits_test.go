@@ -23,6 +23,7 @@ var samples = []string{
 	"10s", "1.5s", "0s", "-1s", "1", "1.0000000001s", "1m", "s",
 	strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 255), strings.Repeat("a", 256), strings.Repeat("é", 255),
 	strings.Repeat("a", 63) + "/" + strings.Repeat("b", 63), strings.Repeat("a.", 126) + "a/b",
+	"5f0f9c1e-3c2a-4b7e-9d51-0c2f8a6b7d11",
 }
 
 // allows reports whether a schema of the document takes a text.

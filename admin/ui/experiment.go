@@ -64,7 +64,7 @@ func (u *UI) experiment(r *http.Request) (*view, error) {
 			{ID: "requirements", Page: "requirements", Data: verdict.Requirements(t.Report)},
 			{ID: "numbers", Page: "numbers", Data: numbersOf(t.Report)},
 			{ID: "time", Page: "time", Data: plotsOf(t.Report)},
-			{ID: "groups", Page: "groups", Data: groupsOf(t.Report, r.URL.Query())},
+			{ID: "groups", Page: "groups", Data: t.offerAccepting(groupsOf(t.Report, r.URL.Query()))},
 			{ID: "text", Page: "text", Data: text, Version: text.version},
 			{ID: "known", Page: "known", Data: knownOf(t.Report)},
 			{ID: "about", Page: "about", Data: t},
@@ -173,7 +173,7 @@ func knownOf(r *adminpb.Report) known {
 		k.AllPairs = verdict.Summary(report.WithCounts(all))
 	}
 	for _, d := range verdict.Groups(&adminpb.Report{Differences: r.GetReplayed().GetDifferences()}) {
-		k.Earlier = append(k.Earlier, newGroup(d))
+		k.Earlier = append(k.Earlier, newGroup(r, d))
 	}
 	return k
 }

@@ -13,7 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
-	_ "google.golang.org/protobuf/types/known/emptypb"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -257,6 +257,64 @@ func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
 	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13, 0}
 }
 
+// Whether an acceptance holds.
+type Acceptance_State int32
+
+const (
+	// Default value. It is not known: the evidence cannot be read.
+	Acceptance_STATE_UNSPECIFIED Acceptance_State = 0
+	// The requests of the group count against no requirement.
+	Acceptance_IN_FORCE Acceptance_State = 1
+	// There are more requests or callers than were accepted: all requests of the
+	// group count again.
+	Acceptance_EXCEEDED Acceptance_State = 2
+	// It is about something else than what there is now, as `state_reason` says.
+	Acceptance_VOID Acceptance_State = 3
+)
+
+// Enum value maps for Acceptance_State.
+var (
+	Acceptance_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "IN_FORCE",
+		2: "EXCEEDED",
+		3: "VOID",
+	}
+	Acceptance_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"IN_FORCE":          1,
+		"EXCEEDED":          2,
+		"VOID":              3,
+	}
+)
+
+func (x Acceptance_State) Enum() *Acceptance_State {
+	p := new(Acceptance_State)
+	*p = x
+	return p
+}
+
+func (x Acceptance_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Acceptance_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+}
+
+func (Acceptance_State) Type() protoreflect.EnumType {
+	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+}
+
+func (x Acceptance_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Acceptance_State.Descriptor instead.
+func (Acceptance_State) EnumDescriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
+}
+
 // Which live policies the experiment must have been compared with.
 type CommitRequirements_Scope int32
 
@@ -295,11 +353,11 @@ func (x CommitRequirements_Scope) String() string {
 }
 
 func (CommitRequirements_Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[4].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
 }
 
 func (CommitRequirements_Scope) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[4]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
 }
 
 func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
@@ -308,7 +366,7 @@ func (x CommitRequirements_Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CommitRequirements_Scope.Descriptor instead.
 func (CommitRequirements_Scope) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45, 0}
 }
 
 // Possible values of the state of previewing the experiment.
@@ -351,11 +409,11 @@ func (x PolicyPreviewMetadata_State) String() string {
 }
 
 func (PolicyPreviewMetadata_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_understudy_admin_v1_admin_proto_enumTypes[5].Descriptor()
+	return file_understudy_admin_v1_admin_proto_enumTypes[6].Descriptor()
 }
 
 func (PolicyPreviewMetadata_State) Type() protoreflect.EnumType {
-	return &file_understudy_admin_v1_admin_proto_enumTypes[5]
+	return &file_understudy_admin_v1_admin_proto_enumTypes[6]
 }
 
 func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
@@ -364,7 +422,7 @@ func (x PolicyPreviewMetadata_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyPreviewMetadata_State.Descriptor instead.
 func (PolicyPreviewMetadata_State) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46, 0}
 }
 
 // A live authorization policy: an ordered chain of rules. What clients set in it
@@ -853,11 +911,18 @@ type Report struct {
 	Estimate *Report_ReportCounts `protobuf:"bytes,41,opt,name=estimate,proto3" json:"estimate,omitempty"`
 	// Output only. The same for `all_pairs`.
 	AllPairsEstimate *Report_ReportCounts `protobuf:"bytes,42,opt,name=all_pairs_estimate,json=allPairsEstimate,proto3" json:"all_pairs_estimate,omitempty"`
-	// Output only. The requests of differences that were accepted, by kind.
-	// Limits on newly denied and newly allowed requests leave them out.
+	// Output only. The requests of differences that were accepted, by kind: limits
+	// leave them out.
 	AcceptedDifferences []*Report_KindCount `protobuf:"bytes,43,rep,name=accepted_differences,json=acceptedDifferences,proto3" json:"accepted_differences,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Output only. What reviewers have accepted, each with what has become of it. In
+	// the report of a commit, those alone that it was judged by.
+	// (-- api-linter: core::0122::embedded-resource=disabled
+	//
+	//	aip.dev/not-precedent: A report is judged by them, and what is left of a
+	//	commit keeps them. --)
+	Acceptances   []*Acceptance `protobuf:"bytes,44,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -1191,6 +1256,249 @@ func (x *Report) GetAcceptedDifferences() []*Report_KindCount {
 	return nil
 }
 
+func (x *Report) GetAcceptances() []*Acceptance {
+	if x != nil {
+		return x.Acceptances
+	}
+	return nil
+}
+
+// A reviewer's word that a group of differences of an experiment is as it should
+// be: as long as it is in force, the requests of the group count against no
+// requirement. It holds for one content of the experiment and for the rules of the
+// live policy; a change of the live policy's data alone leaves it as it is. It ends
+// with its experiment; the revision that a commit makes keeps what it was judged by.
+type Acceptance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifier. The name of the acceptance. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Output only. The unique ID of the acceptance.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// A weak etag over the fields that users set.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// What is accepted.
+	//
+	// Types that are valid to be assigned to Target:
+	//
+	//	*Acceptance_GroupId
+	Target isAcceptance_Target `protobuf_oneof:"target"`
+	// Required. Why it is as it should be. At most 256 characters.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Required. The etag of the experiment whose report was looked at.
+	ExperimentEtag string `protobuf:"bytes,6,opt,name=experiment_etag,json=experimentEtag,proto3" json:"experiment_etag,omitempty"`
+	// Optional. The etag of the live policy in the report that was looked at. Without
+	// it, it is the present one.
+	PolicyEtag string `protobuf:"bytes,7,opt,name=policy_etag,json=policyEtag,proto3" json:"policy_etag,omitempty"`
+	// Optional. The most requests that the group may have. The default is twice as
+	// many as it has when it is accepted.
+	MaxRequestCount int64 `protobuf:"varint,8,opt,name=max_request_count,json=maxRequestCount,proto3" json:"max_request_count,omitempty"`
+	// Optional. The most callers that the group may have. The default is twice as
+	// many as it has when it is accepted, and at least 2.
+	MaxCallerCount int64 `protobuf:"varint,9,opt,name=max_caller_count,json=maxCallerCount,proto3" json:"max_caller_count,omitempty"`
+	// Output only. An etag of the rules of the live policy when the group was
+	// accepted: of all of its content but `data`, `display_name` and `annotations`.
+	RulesEtag string `protobuf:"bytes,10,opt,name=rules_etag,json=rulesEtag,proto3" json:"rules_etag,omitempty"`
+	// Output only. The group as it was when it was accepted, without its examples.
+	Difference *Report_Difference `protobuf:"bytes,11,opt,name=difference,proto3" json:"difference,omitempty"`
+	// Output only. When it was accepted.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Output only. Who accepted it, such as `token:ci`; empty if the server does not
+	// authenticate its callers.
+	Creator string `protobuf:"bytes,13,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Output only. A name of the creator for people, such as an e-mail address, as
+	// the issuer of the token said then; empty if it said none. It is for display:
+	// many may have the same, and nothing is decided by it.
+	CreatorDisplay string `protobuf:"bytes,14,opt,name=creator_display,json=creatorDisplay,proto3" json:"creator_display,omitempty"`
+	// Output only. Whether it holds.
+	State Acceptance_State `protobuf:"varint,15,opt,name=state,proto3,enum=understudy.admin.v1.Acceptance_State" json:"state,omitempty"`
+	// Output only. Why it does not hold, for people; empty if it does.
+	StateReason string `protobuf:"bytes,16,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
+	// Output only. The requests that the group has now, with the present pair of
+	// etags.
+	RequestCount int64 `protobuf:"varint,17,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. About how many callers the group has now.
+	CallerCount   int64 `protobuf:"varint,18,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Acceptance) Reset() {
+	*x = Acceptance{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Acceptance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Acceptance) ProtoMessage() {}
+
+func (x *Acceptance) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Acceptance.ProtoReflect.Descriptor instead.
+func (*Acceptance) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Acceptance) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Acceptance) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Acceptance) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetTarget() isAcceptance_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *Acceptance) GetGroupId() string {
+	if x != nil {
+		if x, ok := x.Target.(*Acceptance_GroupId); ok {
+			return x.GroupId
+		}
+	}
+	return ""
+}
+
+func (x *Acceptance) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Acceptance) GetExperimentEtag() string {
+	if x != nil {
+		return x.ExperimentEtag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetPolicyEtag() string {
+	if x != nil {
+		return x.PolicyEtag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetMaxRequestCount() int64 {
+	if x != nil {
+		return x.MaxRequestCount
+	}
+	return 0
+}
+
+func (x *Acceptance) GetMaxCallerCount() int64 {
+	if x != nil {
+		return x.MaxCallerCount
+	}
+	return 0
+}
+
+func (x *Acceptance) GetRulesEtag() string {
+	if x != nil {
+		return x.RulesEtag
+	}
+	return ""
+}
+
+func (x *Acceptance) GetDifference() *Report_Difference {
+	if x != nil {
+		return x.Difference
+	}
+	return nil
+}
+
+func (x *Acceptance) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Acceptance) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *Acceptance) GetCreatorDisplay() string {
+	if x != nil {
+		return x.CreatorDisplay
+	}
+	return ""
+}
+
+func (x *Acceptance) GetState() Acceptance_State {
+	if x != nil {
+		return x.State
+	}
+	return Acceptance_STATE_UNSPECIFIED
+}
+
+func (x *Acceptance) GetStateReason() string {
+	if x != nil {
+		return x.StateReason
+	}
+	return ""
+}
+
+func (x *Acceptance) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Acceptance) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+type isAcceptance_Target interface {
+	isAcceptance_Target()
+}
+
+type Acceptance_GroupId struct {
+	// The `group_id` of a difference in the report of the experiment.
+	GroupId string `protobuf:"bytes,4,opt,name=group_id,json=groupId,proto3,oneof"`
+}
+
+func (*Acceptance_GroupId) isAcceptance_Target() {}
+
 // A snapshot of a policy's content, named by the hash of that content.
 type PolicyRevision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1228,7 +1536,7 @@ type PolicyRevision struct {
 
 func (x *PolicyRevision) Reset() {
 	*x = PolicyRevision{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1548,7 @@ func (x *PolicyRevision) String() string {
 func (*PolicyRevision) ProtoMessage() {}
 
 func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1561,7 @@ func (x *PolicyRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision.ProtoReflect.Descriptor instead.
 func (*PolicyRevision) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PolicyRevision) GetName() string {
@@ -1343,7 +1651,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1663,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1676,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Config) GetName() string {
@@ -1451,7 +1759,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1771,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1784,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Node) GetName() string {
@@ -1554,7 +1862,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1874,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1887,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetPolicyRequest) GetName() string {
@@ -1618,7 +1926,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1938,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1951,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPoliciesRequest) GetParent() string {
@@ -1711,7 +2019,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +2031,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +2044,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -1778,7 +2086,7 @@ type CreatePolicyRequest struct {
 
 func (x *CreatePolicyRequest) Reset() {
 	*x = CreatePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +2098,7 @@ func (x *CreatePolicyRequest) String() string {
 func (*CreatePolicyRequest) ProtoMessage() {}
 
 func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +2111,7 @@ func (x *CreatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreatePolicyRequest) GetParent() string {
@@ -1852,7 +2160,7 @@ type UpdatePolicyRequest struct {
 
 func (x *UpdatePolicyRequest) Reset() {
 	*x = UpdatePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2172,7 @@ func (x *UpdatePolicyRequest) String() string {
 func (*UpdatePolicyRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2185,7 @@ func (x *UpdatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdatePolicyRequest) GetPolicy() *Policy {
@@ -1929,7 +2237,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2249,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2262,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeletePolicyRequest) GetName() string {
@@ -2001,7 +2309,7 @@ type UndeletePolicyRequest struct {
 
 func (x *UndeletePolicyRequest) Reset() {
 	*x = UndeletePolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2321,7 @@ func (x *UndeletePolicyRequest) String() string {
 func (*UndeletePolicyRequest) ProtoMessage() {}
 
 func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2334,7 @@ func (x *UndeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*UndeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UndeletePolicyRequest) GetName() string {
@@ -2069,7 +2377,7 @@ type RollbackPolicyRequest struct {
 
 func (x *RollbackPolicyRequest) Reset() {
 	*x = RollbackPolicyRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2389,7 @@ func (x *RollbackPolicyRequest) String() string {
 func (*RollbackPolicyRequest) ProtoMessage() {}
 
 func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2402,7 @@ func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RollbackPolicyRequest) GetName() string {
@@ -2138,7 +2446,7 @@ type PromotePoliciesRequest struct {
 
 func (x *PromotePoliciesRequest) Reset() {
 	*x = PromotePoliciesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2458,7 @@ func (x *PromotePoliciesRequest) String() string {
 func (*PromotePoliciesRequest) ProtoMessage() {}
 
 func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2471,7 @@ func (x *PromotePoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesRequest.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PromotePoliciesRequest) GetParent() string {
@@ -2211,7 +2519,7 @@ type PromotedPolicy struct {
 
 func (x *PromotedPolicy) Reset() {
 	*x = PromotedPolicy{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2531,7 @@ func (x *PromotedPolicy) String() string {
 func (*PromotedPolicy) ProtoMessage() {}
 
 func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2544,7 @@ func (x *PromotedPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotedPolicy.ProtoReflect.Descriptor instead.
 func (*PromotedPolicy) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PromotedPolicy) GetRevision() string {
@@ -2264,7 +2572,7 @@ type PromotePoliciesResponse struct {
 
 func (x *PromotePoliciesResponse) Reset() {
 	*x = PromotePoliciesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2584,7 @@ func (x *PromotePoliciesResponse) String() string {
 func (*PromotePoliciesResponse) ProtoMessage() {}
 
 func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2597,7 @@ func (x *PromotePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromotePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*PromotePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PromotePoliciesResponse) GetPolicies() []*Policy {
@@ -2311,7 +2619,7 @@ type GetPolicyExperimentRequest struct {
 
 func (x *GetPolicyExperimentRequest) Reset() {
 	*x = GetPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2631,7 @@ func (x *GetPolicyExperimentRequest) String() string {
 func (*GetPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2644,7 @@ func (x *GetPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetPolicyExperimentRequest) GetName() string {
@@ -2373,7 +2681,7 @@ type ListPolicyExperimentsRequest struct {
 
 func (x *ListPolicyExperimentsRequest) Reset() {
 	*x = ListPolicyExperimentsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2693,7 @@ func (x *ListPolicyExperimentsRequest) String() string {
 func (*ListPolicyExperimentsRequest) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2706,7 @@ func (x *ListPolicyExperimentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListPolicyExperimentsRequest) GetParent() string {
@@ -2459,7 +2767,7 @@ type ListPolicyExperimentsResponse struct {
 
 func (x *ListPolicyExperimentsResponse) Reset() {
 	*x = ListPolicyExperimentsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2779,7 @@ func (x *ListPolicyExperimentsResponse) String() string {
 func (*ListPolicyExperimentsResponse) ProtoMessage() {}
 
 func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2792,7 @@ func (x *ListPolicyExperimentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyExperimentsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyExperimentsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListPolicyExperimentsResponse) GetPolicyExperiments() []*PolicyExperiment {
@@ -2526,7 +2834,7 @@ type CreatePolicyExperimentRequest struct {
 
 func (x *CreatePolicyExperimentRequest) Reset() {
 	*x = CreatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2846,7 @@ func (x *CreatePolicyExperimentRequest) String() string {
 func (*CreatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2859,7 @@ func (x *CreatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CreatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreatePolicyExperimentRequest) GetParent() string {
@@ -2600,7 +2908,7 @@ type UpdatePolicyExperimentRequest struct {
 
 func (x *UpdatePolicyExperimentRequest) Reset() {
 	*x = UpdatePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2920,7 @@ func (x *UpdatePolicyExperimentRequest) String() string {
 func (*UpdatePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2933,7 @@ func (x *UpdatePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdatePolicyExperimentRequest) GetPolicyExperiment() *PolicyExperiment {
@@ -2678,7 +2986,7 @@ type DeletePolicyExperimentRequest struct {
 
 func (x *DeletePolicyExperimentRequest) Reset() {
 	*x = DeletePolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2998,7 @@ func (x *DeletePolicyExperimentRequest) String() string {
 func (*DeletePolicyExperimentRequest) ProtoMessage() {}
 
 func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +3011,7 @@ func (x *DeletePolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeletePolicyExperimentRequest) GetName() string {
@@ -2750,7 +3058,7 @@ type StartPreviewPolicyExperimentRequest struct {
 
 func (x *StartPreviewPolicyExperimentRequest) Reset() {
 	*x = StartPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +3070,7 @@ func (x *StartPreviewPolicyExperimentRequest) String() string {
 func (*StartPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +3083,7 @@ func (x *StartPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StartPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartPreviewPolicyExperimentRequest) GetName() string {
@@ -2815,7 +3123,7 @@ type StopPreviewPolicyExperimentRequest struct {
 
 func (x *StopPreviewPolicyExperimentRequest) Reset() {
 	*x = StopPreviewPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +3135,7 @@ func (x *StopPreviewPolicyExperimentRequest) String() string {
 func (*StopPreviewPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +3148,7 @@ func (x *StopPreviewPolicyExperimentRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use StopPreviewPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StopPreviewPolicyExperimentRequest) GetName() string {
@@ -2886,7 +3194,7 @@ type CommitPolicyExperimentRequest struct {
 
 func (x *CommitPolicyExperimentRequest) Reset() {
 	*x = CommitPolicyExperimentRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3206,7 @@ func (x *CommitPolicyExperimentRequest) String() string {
 func (*CommitPolicyExperimentRequest) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3219,7 @@ func (x *CommitPolicyExperimentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentRequest.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CommitPolicyExperimentRequest) GetName() string {
@@ -2967,7 +3275,7 @@ type GetReportRequest struct {
 
 func (x *GetReportRequest) Reset() {
 	*x = GetReportRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2979,7 +3287,7 @@ func (x *GetReportRequest) String() string {
 func (*GetReportRequest) ProtoMessage() {}
 
 func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2992,7 +3300,7 @@ func (x *GetReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReportRequest.ProtoReflect.Descriptor instead.
 func (*GetReportRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetReportRequest) GetName() string {
@@ -3009,6 +3317,366 @@ func (x *GetReportRequest) GetRequirements() *CommitRequirements {
 	return nil
 }
 
+// Request for `GetAcceptance`.
+type GetAcceptanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the acceptance. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}`
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAcceptanceRequest) Reset() {
+	*x = GetAcceptanceRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAcceptanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAcceptanceRequest) ProtoMessage() {}
+
+func (x *GetAcceptanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAcceptanceRequest.ProtoReflect.Descriptor instead.
+func (*GetAcceptanceRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *GetAcceptanceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Request for `ListAcceptances`.
+type ListAcceptancesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The experiment; `-` as an ID reads all. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Optional. At most this many are returned. Default 50, maximum 1000.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Optional. The `next_page_token` of an earlier call.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Optional. An AIP-160 filter over `name`, `uid`, `etag`, `group_id`, `reason`,
+	// `experiment_etag`, `policy_etag`, `max_request_count`, `max_caller_count`,
+	// `rules_etag`, `difference`, `create_time`, `creator`, `creator_display`, `state`,
+	// `state_reason`, `request_count` and `caller_count`. A word alone searches `name`
+	// and `reason`.
+	// Example: `state = IN_FORCE AND difference.kind = NEWLY_DENIED`
+	Filter string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Optional. An AIP-132 order, such as `create_time desc`.
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAcceptancesRequest) Reset() {
+	*x = ListAcceptancesRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAcceptancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAcceptancesRequest) ProtoMessage() {}
+
+func (x *ListAcceptancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAcceptancesRequest.ProtoReflect.Descriptor instead.
+func (*ListAcceptancesRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListAcceptancesRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListAcceptancesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAcceptancesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListAcceptancesRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListAcceptancesRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// Response for `ListAcceptances`.
+type ListAcceptancesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The acceptances.
+	Acceptances []*Acceptance `protobuf:"bytes,1,rep,name=acceptances,proto3" json:"acceptances,omitempty"`
+	// The token of the next page, if there is one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The names of experiments whose acceptances are stored, but cannot be read: they
+	// were damaged, or written by another version. Every page names all of them.
+	Unreachable   []string `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAcceptancesResponse) Reset() {
+	*x = ListAcceptancesResponse{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAcceptancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAcceptancesResponse) ProtoMessage() {}
+
+func (x *ListAcceptancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAcceptancesResponse.ProtoReflect.Descriptor instead.
+func (*ListAcceptancesResponse) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListAcceptancesResponse) GetAcceptances() []*Acceptance {
+	if x != nil {
+		return x.Acceptances
+	}
+	return nil
+}
+
+func (x *ListAcceptancesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListAcceptancesResponse) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+// Request for `CreateAcceptance`.
+type CreateAcceptanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The experiment. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Optional. The ID: `^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`. Without it, one is made
+	// up.
+	AcceptanceId string `protobuf:"bytes,2,opt,name=acceptance_id,json=acceptanceId,proto3" json:"acceptance_id,omitempty"`
+	// Required. The acceptance.
+	Acceptance *Acceptance `protobuf:"bytes,3,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Optional. An ID of the request, so that it can be repeated: as long as there is
+	// an acceptance that the same caller has made of the experiment with this ID, it
+	// is the answer.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAcceptanceRequest) Reset() {
+	*x = CreateAcceptanceRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAcceptanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAcceptanceRequest) ProtoMessage() {}
+
+func (x *CreateAcceptanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAcceptanceRequest.ProtoReflect.Descriptor instead.
+func (*CreateAcceptanceRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CreateAcceptanceRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *CreateAcceptanceRequest) GetAcceptanceId() string {
+	if x != nil {
+		return x.AcceptanceId
+	}
+	return ""
+}
+
+func (x *CreateAcceptanceRequest) GetAcceptance() *Acceptance {
+	if x != nil {
+		return x.Acceptance
+	}
+	return nil
+}
+
+func (x *CreateAcceptanceRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *CreateAcceptanceRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// Request for `DeleteAcceptance`.
+type DeleteAcceptanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name of the acceptance. Format:
+	// `projects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. The current etag of the acceptance.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Optional. Succeed if the acceptance does not exist.
+	AllowMissing bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	// Optional. Validate only.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAcceptanceRequest) Reset() {
+	*x = DeleteAcceptanceRequest{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAcceptanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAcceptanceRequest) ProtoMessage() {}
+
+func (x *DeleteAcceptanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAcceptanceRequest.ProtoReflect.Descriptor instead.
+func (*DeleteAcceptanceRequest) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DeleteAcceptanceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteAcceptanceRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DeleteAcceptanceRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *DeleteAcceptanceRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // Request for `GetPolicyRevision`.
 type GetPolicyRevisionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3021,7 +3689,7 @@ type GetPolicyRevisionRequest struct {
 
 func (x *GetPolicyRevisionRequest) Reset() {
 	*x = GetPolicyRevisionRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3701,7 @@ func (x *GetPolicyRevisionRequest) String() string {
 func (*GetPolicyRevisionRequest) ProtoMessage() {}
 
 func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[27]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3714,7 @@ func (x *GetPolicyRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetPolicyRevisionRequest) GetName() string {
@@ -3082,7 +3750,7 @@ type ListPolicyRevisionsRequest struct {
 
 func (x *ListPolicyRevisionsRequest) Reset() {
 	*x = ListPolicyRevisionsRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3762,7 @@ func (x *ListPolicyRevisionsRequest) String() string {
 func (*ListPolicyRevisionsRequest) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[28]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3775,7 @@ func (x *ListPolicyRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListPolicyRevisionsRequest) GetParent() string {
@@ -3168,7 +3836,7 @@ type ListPolicyRevisionsResponse struct {
 
 func (x *ListPolicyRevisionsResponse) Reset() {
 	*x = ListPolicyRevisionsResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3848,7 @@ func (x *ListPolicyRevisionsResponse) String() string {
 func (*ListPolicyRevisionsResponse) ProtoMessage() {}
 
 func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[29]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3861,7 @@ func (x *ListPolicyRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPolicyRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPolicyRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPolicyRevisionsResponse) GetPolicyRevisions() []*PolicyRevision {
@@ -3229,7 +3897,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3909,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[30]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3922,7 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetConfigRequest) GetName() string {
@@ -3280,7 +3948,7 @@ type UpdateConfigRequest struct {
 
 func (x *UpdateConfigRequest) Reset() {
 	*x = UpdateConfigRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3960,7 @@ func (x *UpdateConfigRequest) String() string {
 func (*UpdateConfigRequest) ProtoMessage() {}
 
 func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[31]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3973,7 @@ func (x *UpdateConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UpdateConfigRequest) GetConfig() *Config {
@@ -3341,7 +4009,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +4021,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[32]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +4034,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -3397,7 +4065,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +4077,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[33]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +4090,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListNodesRequest) GetParent() string {
@@ -3466,7 +4134,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +4146,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[34]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +4159,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -3527,7 +4195,7 @@ type PolicyRule struct {
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +4207,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[35]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +4220,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PolicyRule) GetRuleId() string {
@@ -3634,7 +4302,7 @@ type RegoFilter struct {
 
 func (x *RegoFilter) Reset() {
 	*x = RegoFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3646,7 +4314,7 @@ func (x *RegoFilter) String() string {
 func (*RegoFilter) ProtoMessage() {}
 
 func (x *RegoFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[36]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3659,7 +4327,7 @@ func (x *RegoFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegoFilter.ProtoReflect.Descriptor instead.
 func (*RegoFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RegoFilter) GetPath() string {
@@ -3680,7 +4348,7 @@ type MaximumReservationLengthFilter struct {
 
 func (x *MaximumReservationLengthFilter) Reset() {
 	*x = MaximumReservationLengthFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4360,7 @@ func (x *MaximumReservationLengthFilter) String() string {
 func (*MaximumReservationLengthFilter) ProtoMessage() {}
 
 func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[37]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4373,7 @@ func (x *MaximumReservationLengthFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaximumReservationLengthFilter.ProtoReflect.Descriptor instead.
 func (*MaximumReservationLengthFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MaximumReservationLengthFilter) GetReservationMaxLength() *durationpb.Duration {
@@ -3728,7 +4396,7 @@ type ExternalServiceFilter struct {
 
 func (x *ExternalServiceFilter) Reset() {
 	*x = ExternalServiceFilter{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +4408,7 @@ func (x *ExternalServiceFilter) String() string {
 func (*ExternalServiceFilter) ProtoMessage() {}
 
 func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[38]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +4421,7 @@ func (x *ExternalServiceFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalServiceFilter.ProtoReflect.Descriptor instead.
 func (*ExternalServiceFilter) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExternalServiceFilter) GetEndpointUrl() string {
@@ -3832,7 +4500,7 @@ type CommitRequirements struct {
 
 func (x *CommitRequirements) Reset() {
 	*x = CommitRequirements{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +4512,7 @@ func (x *CommitRequirements) String() string {
 func (*CommitRequirements) ProtoMessage() {}
 
 func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[39]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +4525,7 @@ func (x *CommitRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequirements.ProtoReflect.Descriptor instead.
 func (*CommitRequirements) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CommitRequirements) GetMinRequestCount() int64 {
@@ -4004,7 +4672,7 @@ type PolicyPreviewMetadata struct {
 
 func (x *PolicyPreviewMetadata) Reset() {
 	*x = PolicyPreviewMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4684,7 @@ func (x *PolicyPreviewMetadata) String() string {
 func (*PolicyPreviewMetadata) ProtoMessage() {}
 
 func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[40]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4697,7 @@ func (x *PolicyPreviewMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPreviewMetadata.ProtoReflect.Descriptor instead.
 func (*PolicyPreviewMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PolicyPreviewMetadata) GetState() PolicyPreviewMetadata_State {
@@ -4091,7 +4759,7 @@ type OperationMetadata struct {
 
 func (x *OperationMetadata) Reset() {
 	*x = OperationMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4771,7 @@ func (x *OperationMetadata) String() string {
 func (*OperationMetadata) ProtoMessage() {}
 
 func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[41]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4784,7 @@ func (x *OperationMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMetadata.ProtoReflect.Descriptor instead.
 func (*OperationMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OperationMetadata) GetCreateTime() *timestamppb.Timestamp {
@@ -4193,7 +4861,7 @@ type StartPreviewPolicyExperimentMetadata struct {
 
 func (x *StartPreviewPolicyExperimentMetadata) Reset() {
 	*x = StartPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4873,7 @@ func (x *StartPreviewPolicyExperimentMetadata) String() string {
 func (*StartPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[42]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4886,7 @@ func (x *StartPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use StartPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StartPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StartPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4239,7 +4907,7 @@ type StopPreviewPolicyExperimentMetadata struct {
 
 func (x *StopPreviewPolicyExperimentMetadata) Reset() {
 	*x = StopPreviewPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4251,7 +4919,7 @@ func (x *StopPreviewPolicyExperimentMetadata) String() string {
 func (*StopPreviewPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[43]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4264,7 +4932,7 @@ func (x *StopPreviewPolicyExperimentMetadata) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use StopPreviewPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*StopPreviewPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StopPreviewPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4292,7 +4960,7 @@ type CommitPolicyExperimentMetadata struct {
 
 func (x *CommitPolicyExperimentMetadata) Reset() {
 	*x = CommitPolicyExperimentMetadata{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4304,7 +4972,7 @@ func (x *CommitPolicyExperimentMetadata) String() string {
 func (*CommitPolicyExperimentMetadata) ProtoMessage() {}
 
 func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[44]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4317,7 +4985,7 @@ func (x *CommitPolicyExperimentMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPolicyExperimentMetadata.ProtoReflect.Descriptor instead.
 func (*CommitPolicyExperimentMetadata) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CommitPolicyExperimentMetadata) GetOperation() *OperationMetadata {
@@ -4361,7 +5029,7 @@ type Report_VerdictCounts struct {
 
 func (x *Report_VerdictCounts) Reset() {
 	*x = Report_VerdictCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +5041,7 @@ func (x *Report_VerdictCounts) String() string {
 func (*Report_VerdictCounts) ProtoMessage() {}
 
 func (x *Report_VerdictCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4471,7 +5139,7 @@ type Report_ReportCounts struct {
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4483,7 +5151,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4606,7 +5274,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4618,7 +5286,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4680,7 +5348,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +5360,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,14 +5477,22 @@ type Report_Difference struct {
 	Causes []*Report_Expression `protobuf:"bytes,16,rep,name=causes,proto3" json:"causes,omitempty"`
 	// Output only. The live policy differs from itself in this way, too, when it
 	// decides a request twice.
-	Noise         bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
+	Noise bool `protobuf:"varint,17,opt,name=noise,proto3" json:"noise,omitempty"`
+	// Output only. What an acceptance names the group by: 20 hexadecimal digits.
+	// It follows from `kind`, `method`, `path`, `rule`, `reason`, both statuses and
+	// `changes`, and is the same wherever these are. Empty of what failed in the live
+	// policy, which counts against no requirement.
+	GroupId string `protobuf:"bytes,18,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// Output only. The acceptance of the group, which is among `acceptances`; empty
+	// if nobody has accepted it. Whether it is in force is in its `state`.
+	Acceptance    string `protobuf:"bytes,19,opt,name=acceptance,proto3" json:"acceptance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4828,7 +5504,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,6 +5639,20 @@ func (x *Report_Difference) GetNoise() bool {
 	return false
 }
 
+func (x *Report_Difference) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
+	}
+	return ""
+}
+
+func (x *Report_Difference) GetAcceptance() string {
+	if x != nil {
+		return x.Acceptance
+	}
+	return ""
+}
+
 // Comparisons that were not made.
 type Report_Drop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4977,7 +5667,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5679,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5032,7 +5722,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5734,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5087,7 +5777,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5789,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5146,7 +5836,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5158,7 +5848,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5219,7 +5909,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5231,7 +5921,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5289,7 +5979,7 @@ type Report_ChangedRule struct {
 
 func (x *Report_ChangedRule) Reset() {
 	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5301,7 +5991,7 @@ func (x *Report_ChangedRule) String() string {
 func (*Report_ChangedRule) ProtoMessage() {}
 
 func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5372,7 +6062,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5384,7 +6074,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +6128,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5450,7 +6140,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5534,7 +6224,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5546,7 +6236,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5617,6 +6307,9 @@ type PolicyRevision_Activation struct {
 	Creator string `protobuf:"bytes,3,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Output only. The experiment that was committed.
 	Experiment string `protobuf:"bytes,4,opt,name=experiment,proto3" json:"experiment,omitempty"`
+	// Output only. How many groups of differences were accepted in what the commit
+	// was judged by; `report` has those of the last commit.
+	AcceptanceCount int32 `protobuf:"varint,6,opt,name=acceptance_count,json=acceptanceCount,proto3" json:"acceptance_count,omitempty"`
 	// Output only. The revision of another location that was promoted.
 	SourceRevision string `protobuf:"bytes,5,opt,name=source_revision,json=sourceRevision,proto3" json:"source_revision,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -5625,7 +6318,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5637,7 +6330,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5650,7 +6343,7 @@ func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRevision_Activation.ProtoReflect.Descriptor instead.
 func (*PolicyRevision_Activation) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{3, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{4, 0}
 }
 
 func (x *PolicyRevision_Activation) GetVerb() string {
@@ -5679,6 +6372,13 @@ func (x *PolicyRevision_Activation) GetExperiment() string {
 		return x.Experiment
 	}
 	return ""
+}
+
+func (x *PolicyRevision_Activation) GetAcceptanceCount() int32 {
+	if x != nil {
+		return x.AcceptanceCount
+	}
+	return 0
 }
 
 func (x *PolicyRevision_Activation) GetSourceRevision() string {
@@ -5742,7 +6442,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xc96\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf97\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -5792,7 +6492,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0eendpoint_count\x18( \x01(\x03B\x03\xe0A\x03R\rendpointCount\x12I\n" +
 	"\bestimate\x18) \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\bestimate\x12[\n" +
 	"\x12all_pairs_estimate\x18* \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x10allPairsEstimate\x12]\n" +
-	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x1a\x83\x02\n" +
+	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x12F\n" +
+	"\vacceptances\x18, \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x1a\x83\x02\n" +
 	"\rVerdictCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x129\n" +
@@ -5833,7 +6534,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"decideTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\x82\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\xea\x06\n" +
 	"\n" +
 	"Difference\x129\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x1b\n" +
@@ -5854,7 +6555,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"first_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tfirstTime\x12C\n" +
 	"\x06causes\x18\x10 \x03(\v2&.understudy.admin.v1.Report.ExpressionB\x03\xe0A\x03R\x06causes\x12\x19\n" +
-	"\x05noise\x18\x11 \x01(\bB\x03\xe0A\x03R\x05noise\x1aM\n" +
+	"\x05noise\x18\x11 \x01(\bB\x03\xe0A\x03R\x05noise\x12\x1e\n" +
+	"\bgroup_id\x18\x12 \x01(\tB\x03\xe0A\x03R\agroupId\x12F\n" +
+	"\n" +
+	"acceptance\x18\x13 \x01(\tB&\xe0A\x03\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\n" +
+	"acceptance\x1aM\n" +
 	"\x04Drop\x12\x1b\n" +
 	"\x06reason\x18\x01 \x01(\tB\x03\xe0A\x03R\x06reason\x12(\n" +
 	"\rrequest_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\frequestCount\x1ap\n" +
@@ -5919,7 +6625,41 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xfd\x06\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\x8e\b\n" +
+	"\n" +
+	"Acceptance\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
+	"\x03uid\x18\x02 \x01(\tB\v\xe0A\x03\xe2\x8c\xcf\xd7\b\x02\b\x01R\x03uid\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x1b\n" +
+	"\bgroup_id\x18\x04 \x01(\tH\x00R\agroupId\x12\x1e\n" +
+	"\x06reason\x18\x05 \x01(\tB\x06\xe0A\x02\xe0A\x05R\x06reason\x12/\n" +
+	"\x0fexperiment_etag\x18\x06 \x01(\tB\x06\xe0A\x02\xe0A\x05R\x0eexperimentEtag\x12'\n" +
+	"\vpolicy_etag\x18\a \x01(\tB\x06\xe0A\x01\xe0A\x05R\n" +
+	"policyEtag\x122\n" +
+	"\x11max_request_count\x18\b \x01(\x03B\x06\xe0A\x01\xe0A\x05R\x0fmaxRequestCount\x120\n" +
+	"\x10max_caller_count\x18\t \x01(\x03B\x06\xe0A\x01\xe0A\x05R\x0emaxCallerCount\x12\"\n" +
+	"\n" +
+	"rules_etag\x18\n" +
+	" \x01(\tB\x03\xe0A\x03R\trulesEtag\x12K\n" +
+	"\n" +
+	"difference\x18\v \x01(\v2&.understudy.admin.v1.Report.DifferenceB\x03\xe0A\x03R\n" +
+	"difference\x12@\n" +
+	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12\x1d\n" +
+	"\acreator\x18\r \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
+	"\x0fcreator_display\x18\x0e \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12@\n" +
+	"\x05state\x18\x0f \x01(\x0e2%.understudy.admin.v1.Acceptance.StateB\x03\xe0A\x03R\x05state\x12&\n" +
+	"\fstate_reason\x18\x10 \x01(\tB\x03\xe0A\x03R\vstateReason\x12(\n" +
+	"\rrequest_count\x18\x11 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12&\n" +
+	"\fcaller_count\x18\x12 \x01(\x03B\x03\xe0A\x03R\vcallerCount\"D\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bIN_FORCE\x10\x01\x12\f\n" +
+	"\bEXCEEDED\x10\x02\x12\b\n" +
+	"\x04VOID\x10\x03:\xaa\x01\xeaA\xa6\x01\n" +
+	"\x1eunderstudy.internal/Acceptance\x12kprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}*\vacceptances2\n" +
+	"acceptanceB\b\n" +
+	"\x06target\"\xad\a\n" +
 	"\x0ePolicyRevision\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12<\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x1b.understudy.admin.v1.PolicyB\x03\xe0A\x03R\bsnapshot\x12@\n" +
@@ -5929,7 +6669,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\acreator\x18\x05 \x01(\tB\x03\xe0A\x03R\acreator\x12,\n" +
 	"\x0fcreator_display\x18\x06 \x01(\tB\x03\xe0A\x03R\x0ecreatorDisplay\x12U\n" +
 	"\vactivations\x18\a \x03(\v2..understudy.admin.v1.PolicyRevision.ActivationB\x03\xe0A\x03R\vactivations\x128\n" +
-	"\x06report\x18\b \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report\x1a\xad\x02\n" +
+	"\x06report\x18\b \x01(\v2\x1b.understudy.admin.v1.ReportB\x03\xe0A\x03R\x06report\x1a\xdd\x02\n" +
 	"\n" +
 	"Activation\x12\x17\n" +
 	"\x04verb\x18\x01 \x01(\tB\x03\xe0A\x03R\x04verb\x12D\n" +
@@ -5938,7 +6678,8 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"experiment\x18\x04 \x01(\tB,\xe0A\x03\xfaA&\n" +
 	"$understudy.internal/PolicyExperimentR\n" +
-	"experiment\x12S\n" +
+	"experiment\x12.\n" +
+	"\x10acceptance_count\x18\x06 \x01(\x05B\x03\xe0A\x03R\x0facceptanceCount\x12S\n" +
 	"\x0fsource_revision\x18\x05 \x01(\tB*\xe0A\x03\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\x0esourceRevision:\x99\x01\xeaA\x95\x01\n" +
 	"\"understudy.internal/PolicyRevision\x12Nprojects/{project}/locations/{location}/policies/{policy}/revisions/{revision}*\x0fpolicyRevisions2\x0epolicyRevision\"\xbf\x03\n" +
@@ -6075,7 +6816,36 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10GetReportRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xe0A\x02\xfaA\x1c\n" +
 	"\x1aunderstudy.internal/ReportR\x04name\x12P\n" +
-	"\frequirements\x18\x02 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"Z\n" +
+	"\frequirements\x18\x02 \x01(\v2'.understudy.admin.v1.CommitRequirementsB\x03\xe0A\x01R\frequirements\"R\n" +
+	"\x14GetAcceptanceRequest\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xe0A\x02\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\x04name\"\xdb\x01\n" +
+	"\x16ListAcceptancesRequest\x12>\n" +
+	"\x06parent\x18\x01 \x01(\tB&\xe0A\x02\xfaA \x12\x1eunderstudy.internal/AcceptanceR\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xab\x01\n" +
+	"\x17ListAcceptancesResponse\x12A\n" +
+	"\vacceptances\x18\x01 \x03(\v2\x1f.understudy.admin.v1.AcceptanceR\vacceptances\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12%\n" +
+	"\vunreachable\x18\x03 \x03(\tB\x03\xe0A\x06R\vunreachable\"\x9f\x02\n" +
+	"\x17CreateAcceptanceRequest\x12>\n" +
+	"\x06parent\x18\x01 \x01(\tB&\xe0A\x02\xfaA \x12\x1eunderstudy.internal/AcceptanceR\x06parent\x12(\n" +
+	"\racceptance_id\x18\x02 \x01(\tB\x03\xe0A\x01R\facceptanceId\x12D\n" +
+	"\n" +
+	"acceptance\x18\x03 \x01(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x02R\n" +
+	"acceptance\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12*\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\v\xe0A\x01\xe2\x8c\xcf\xd7\b\x02\b\x01R\trequestId\"\xc2\x01\n" +
+	"\x17DeleteAcceptanceRequest\x12:\n" +
+	"\x04name\x18\x01 \x01(\tB&\xe0A\x02\xfaA \n" +
+	"\x1eunderstudy.internal/AcceptanceR\x04name\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rallow_missing\x18\x03 \x01(\bB\x03\xe0A\x01R\fallowMissing\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"Z\n" +
 	"\x18GetPolicyRevisionRequest\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xe0A\x02\xfaA$\n" +
 	"\"understudy.internal/PolicyRevisionR\x04name\"\x9d\x02\n" +
@@ -6199,7 +6969,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"PolicyView\x12\x1b\n" +
 	"\x17POLICY_VIEW_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POLICY_VIEW_BASIC\x10\x01\x12\x14\n" +
-	"\x10POLICY_VIEW_FULL\x10\x022\xf5$\n" +
+	"\x10POLICY_VIEW_FULL\x10\x022\x8e+\n" +
 	"\rPolicyPreview\x12\x8c\x01\n" +
 	"\tGetPolicy\x12%.understudy.admin.v1.GetPolicyRequest\x1a\x1b.understudy.admin.v1.Policy\";\xdaA\x04name\x82\xd3\xe4\x93\x02.\x12,/v1/{name=projects/*/locations/*/policies/*}\x12\xa2\x01\n" +
 	"\fListPolicies\x12(.understudy.admin.v1.ListPoliciesRequest\x1a).understudy.admin.v1.ListPoliciesResponse\"=\xdaA\x06parent\x82\xd3\xe4\x93\x02.\x12,/v1/{parent=projects/*/locations/*}/policies\x12\xcd\x01\n" +
@@ -6229,7 +6999,12 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10PolicyExperiment\x12#StopPreviewPolicyExperimentMetadata\xdaA\x04name\x82\xd3\xe4\x93\x02K:\x01*\"F/v1/{name=projects/*/locations/*/policies/*/experiments/*}:stopPreview\x12\x80\x02\n" +
 	"\x16CommitPolicyExperiment\x122.understudy.admin.v1.CommitPolicyExperimentRequest\x1a\x1d.google.longrunning.Operation\"\x92\x01\xcaA7\n" +
 	"\x15google.protobuf.Empty\x12\x1eCommitPolicyExperimentMetadata\xdaA\tname,etag\x82\xd3\xe4\x93\x02F:\x01*\"A/v1/{name=projects/*/locations/*/policies/*/experiments/*}:commit\x12\xa1\x01\n" +
-	"\tGetReport\x12%.understudy.admin.v1.GetReportRequest\x1a\x1b.understudy.admin.v1.Report\"P\xdaA\x04name\x82\xd3\xe4\x93\x02C\x12A/v1/{name=projects/*/locations/*/policies/*/experiments/*/report}\x12\xb0\x01\n" +
+	"\tGetReport\x12%.understudy.admin.v1.GetReportRequest\x1a\x1b.understudy.admin.v1.Report\"P\xdaA\x04name\x82\xd3\xe4\x93\x02C\x12A/v1/{name=projects/*/locations/*/policies/*/experiments/*/report}\x12\xb4\x01\n" +
+	"\rGetAcceptance\x12).understudy.admin.v1.GetAcceptanceRequest\x1a\x1f.understudy.admin.v1.Acceptance\"W\xdaA\x04name\x82\xd3\xe4\x93\x02J\x12H/v1/{name=projects/*/locations/*/policies/*/experiments/*/acceptances/*}\x12\xc7\x01\n" +
+	"\x0fListAcceptances\x12+.understudy.admin.v1.ListAcceptancesRequest\x1a,.understudy.admin.v1.ListAcceptancesResponse\"Y\xdaA\x06parent\x82\xd3\xe4\x93\x02J\x12H/v1/{parent=projects/*/locations/*/policies/*/experiments/*}/acceptances\x12\xe1\x01\n" +
+	"\x10CreateAcceptance\x12,.understudy.admin.v1.CreateAcceptanceRequest\x1a\x1f.understudy.admin.v1.Acceptance\"~\xdaA\x1fparent,acceptance,acceptance_id\x82\xd3\xe4\x93\x02V:\n" +
+	"acceptance\"H/v1/{parent=projects/*/locations/*/policies/*/experiments/*}/acceptances\x12\xb1\x01\n" +
+	"\x10DeleteAcceptance\x12,.understudy.admin.v1.DeleteAcceptanceRequest\x1a\x16.google.protobuf.Empty\"W\xdaA\x04name\x82\xd3\xe4\x93\x02J*H/v1/{name=projects/*/locations/*/policies/*/experiments/*/acceptances/*}\x12\xb0\x01\n" +
 	"\x11GetPolicyRevision\x12-.understudy.admin.v1.GetPolicyRevisionRequest\x1a#.understudy.admin.v1.PolicyRevision\"G\xdaA\x04name\x82\xd3\xe4\x93\x02:\x128/v1/{name=projects/*/locations/*/policies/*/revisions/*}\x12\xc3\x01\n" +
 	"\x13ListPolicyRevisions\x12/.understudy.admin.v1.ListPolicyRevisionsRequest\x1a0.understudy.admin.v1.ListPolicyRevisionsResponse\"I\xdaA\x06parent\x82\xd3\xe4\x93\x02:\x128/v1/{parent=projects/*/locations/*/policies/*}/revisions\x12\x88\x01\n" +
 	"\tGetConfig\x12%.understudy.admin.v1.GetConfigRequest\x1a\x1b.understudy.admin.v1.Config\"7\xdaA\x04name\x82\xd3\xe4\x93\x02*\x12(/v1/{name=projects/*/locations/*/config}\x12\xab\x01\n" +
@@ -6251,237 +7026,259 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_understudy_admin_v1_admin_proto_rawDescData
 }
 
-var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
 	(Report_ChangedRule_Side)(0),                 // 2: understudy.admin.v1.Report.ChangedRule.Side
 	(Report_RequirementResult_Source)(0),         // 3: understudy.admin.v1.Report.RequirementResult.Source
-	(CommitRequirements_Scope)(0),                // 4: understudy.admin.v1.CommitRequirements.Scope
-	(PolicyPreviewMetadata_State)(0),             // 5: understudy.admin.v1.PolicyPreviewMetadata.State
-	(*Policy)(nil),                               // 6: understudy.admin.v1.Policy
-	(*PolicyExperiment)(nil),                     // 7: understudy.admin.v1.PolicyExperiment
-	(*Report)(nil),                               // 8: understudy.admin.v1.Report
-	(*PolicyRevision)(nil),                       // 9: understudy.admin.v1.PolicyRevision
-	(*Config)(nil),                               // 10: understudy.admin.v1.Config
-	(*Node)(nil),                                 // 11: understudy.admin.v1.Node
-	(*GetPolicyRequest)(nil),                     // 12: understudy.admin.v1.GetPolicyRequest
-	(*ListPoliciesRequest)(nil),                  // 13: understudy.admin.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 14: understudy.admin.v1.ListPoliciesResponse
-	(*CreatePolicyRequest)(nil),                  // 15: understudy.admin.v1.CreatePolicyRequest
-	(*UpdatePolicyRequest)(nil),                  // 16: understudy.admin.v1.UpdatePolicyRequest
-	(*DeletePolicyRequest)(nil),                  // 17: understudy.admin.v1.DeletePolicyRequest
-	(*UndeletePolicyRequest)(nil),                // 18: understudy.admin.v1.UndeletePolicyRequest
-	(*RollbackPolicyRequest)(nil),                // 19: understudy.admin.v1.RollbackPolicyRequest
-	(*PromotePoliciesRequest)(nil),               // 20: understudy.admin.v1.PromotePoliciesRequest
-	(*PromotedPolicy)(nil),                       // 21: understudy.admin.v1.PromotedPolicy
-	(*PromotePoliciesResponse)(nil),              // 22: understudy.admin.v1.PromotePoliciesResponse
-	(*GetPolicyExperimentRequest)(nil),           // 23: understudy.admin.v1.GetPolicyExperimentRequest
-	(*ListPolicyExperimentsRequest)(nil),         // 24: understudy.admin.v1.ListPolicyExperimentsRequest
-	(*ListPolicyExperimentsResponse)(nil),        // 25: understudy.admin.v1.ListPolicyExperimentsResponse
-	(*CreatePolicyExperimentRequest)(nil),        // 26: understudy.admin.v1.CreatePolicyExperimentRequest
-	(*UpdatePolicyExperimentRequest)(nil),        // 27: understudy.admin.v1.UpdatePolicyExperimentRequest
-	(*DeletePolicyExperimentRequest)(nil),        // 28: understudy.admin.v1.DeletePolicyExperimentRequest
-	(*StartPreviewPolicyExperimentRequest)(nil),  // 29: understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	(*StopPreviewPolicyExperimentRequest)(nil),   // 30: understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	(*CommitPolicyExperimentRequest)(nil),        // 31: understudy.admin.v1.CommitPolicyExperimentRequest
-	(*GetReportRequest)(nil),                     // 32: understudy.admin.v1.GetReportRequest
-	(*GetPolicyRevisionRequest)(nil),             // 33: understudy.admin.v1.GetPolicyRevisionRequest
-	(*ListPolicyRevisionsRequest)(nil),           // 34: understudy.admin.v1.ListPolicyRevisionsRequest
-	(*ListPolicyRevisionsResponse)(nil),          // 35: understudy.admin.v1.ListPolicyRevisionsResponse
-	(*GetConfigRequest)(nil),                     // 36: understudy.admin.v1.GetConfigRequest
-	(*UpdateConfigRequest)(nil),                  // 37: understudy.admin.v1.UpdateConfigRequest
-	(*GetNodeRequest)(nil),                       // 38: understudy.admin.v1.GetNodeRequest
-	(*ListNodesRequest)(nil),                     // 39: understudy.admin.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                    // 40: understudy.admin.v1.ListNodesResponse
-	(*PolicyRule)(nil),                           // 41: understudy.admin.v1.PolicyRule
-	(*RegoFilter)(nil),                           // 42: understudy.admin.v1.RegoFilter
-	(*MaximumReservationLengthFilter)(nil),       // 43: understudy.admin.v1.MaximumReservationLengthFilter
-	(*ExternalServiceFilter)(nil),                // 44: understudy.admin.v1.ExternalServiceFilter
-	(*CommitRequirements)(nil),                   // 45: understudy.admin.v1.CommitRequirements
-	(*PolicyPreviewMetadata)(nil),                // 46: understudy.admin.v1.PolicyPreviewMetadata
-	(*OperationMetadata)(nil),                    // 47: understudy.admin.v1.OperationMetadata
-	(*StartPreviewPolicyExperimentMetadata)(nil), // 48: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
-	(*StopPreviewPolicyExperimentMetadata)(nil),  // 49: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
-	(*CommitPolicyExperimentMetadata)(nil),       // 50: understudy.admin.v1.CommitPolicyExperimentMetadata
-	nil,                                          // 51: understudy.admin.v1.Policy.ModulesEntry
-	nil,                                          // 52: understudy.admin.v1.Policy.AnnotationsEntry
-	nil,                                          // 53: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_VerdictCounts)(nil),                 // 54: understudy.admin.v1.Report.VerdictCounts
-	(*Report_ReportCounts)(nil),                  // 55: understudy.admin.v1.Report.ReportCounts
-	(*Report_Expression)(nil),                    // 56: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 57: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 58: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 59: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 60: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 61: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 62: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 63: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 64: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 65: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 66: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 67: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 68: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 69: understudy.admin.v1.PolicyRevision.Activation
-	(*structpb.Struct)(nil),                      // 70: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 71: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 72: google.protobuf.Duration
-	(*status.Status)(nil),                        // 73: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 74: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 75: google.longrunning.Operation
+	(Acceptance_State)(0),                        // 4: understudy.admin.v1.Acceptance.State
+	(CommitRequirements_Scope)(0),                // 5: understudy.admin.v1.CommitRequirements.Scope
+	(PolicyPreviewMetadata_State)(0),             // 6: understudy.admin.v1.PolicyPreviewMetadata.State
+	(*Policy)(nil),                               // 7: understudy.admin.v1.Policy
+	(*PolicyExperiment)(nil),                     // 8: understudy.admin.v1.PolicyExperiment
+	(*Report)(nil),                               // 9: understudy.admin.v1.Report
+	(*Acceptance)(nil),                           // 10: understudy.admin.v1.Acceptance
+	(*PolicyRevision)(nil),                       // 11: understudy.admin.v1.PolicyRevision
+	(*Config)(nil),                               // 12: understudy.admin.v1.Config
+	(*Node)(nil),                                 // 13: understudy.admin.v1.Node
+	(*GetPolicyRequest)(nil),                     // 14: understudy.admin.v1.GetPolicyRequest
+	(*ListPoliciesRequest)(nil),                  // 15: understudy.admin.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 16: understudy.admin.v1.ListPoliciesResponse
+	(*CreatePolicyRequest)(nil),                  // 17: understudy.admin.v1.CreatePolicyRequest
+	(*UpdatePolicyRequest)(nil),                  // 18: understudy.admin.v1.UpdatePolicyRequest
+	(*DeletePolicyRequest)(nil),                  // 19: understudy.admin.v1.DeletePolicyRequest
+	(*UndeletePolicyRequest)(nil),                // 20: understudy.admin.v1.UndeletePolicyRequest
+	(*RollbackPolicyRequest)(nil),                // 21: understudy.admin.v1.RollbackPolicyRequest
+	(*PromotePoliciesRequest)(nil),               // 22: understudy.admin.v1.PromotePoliciesRequest
+	(*PromotedPolicy)(nil),                       // 23: understudy.admin.v1.PromotedPolicy
+	(*PromotePoliciesResponse)(nil),              // 24: understudy.admin.v1.PromotePoliciesResponse
+	(*GetPolicyExperimentRequest)(nil),           // 25: understudy.admin.v1.GetPolicyExperimentRequest
+	(*ListPolicyExperimentsRequest)(nil),         // 26: understudy.admin.v1.ListPolicyExperimentsRequest
+	(*ListPolicyExperimentsResponse)(nil),        // 27: understudy.admin.v1.ListPolicyExperimentsResponse
+	(*CreatePolicyExperimentRequest)(nil),        // 28: understudy.admin.v1.CreatePolicyExperimentRequest
+	(*UpdatePolicyExperimentRequest)(nil),        // 29: understudy.admin.v1.UpdatePolicyExperimentRequest
+	(*DeletePolicyExperimentRequest)(nil),        // 30: understudy.admin.v1.DeletePolicyExperimentRequest
+	(*StartPreviewPolicyExperimentRequest)(nil),  // 31: understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	(*StopPreviewPolicyExperimentRequest)(nil),   // 32: understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	(*CommitPolicyExperimentRequest)(nil),        // 33: understudy.admin.v1.CommitPolicyExperimentRequest
+	(*GetReportRequest)(nil),                     // 34: understudy.admin.v1.GetReportRequest
+	(*GetAcceptanceRequest)(nil),                 // 35: understudy.admin.v1.GetAcceptanceRequest
+	(*ListAcceptancesRequest)(nil),               // 36: understudy.admin.v1.ListAcceptancesRequest
+	(*ListAcceptancesResponse)(nil),              // 37: understudy.admin.v1.ListAcceptancesResponse
+	(*CreateAcceptanceRequest)(nil),              // 38: understudy.admin.v1.CreateAcceptanceRequest
+	(*DeleteAcceptanceRequest)(nil),              // 39: understudy.admin.v1.DeleteAcceptanceRequest
+	(*GetPolicyRevisionRequest)(nil),             // 40: understudy.admin.v1.GetPolicyRevisionRequest
+	(*ListPolicyRevisionsRequest)(nil),           // 41: understudy.admin.v1.ListPolicyRevisionsRequest
+	(*ListPolicyRevisionsResponse)(nil),          // 42: understudy.admin.v1.ListPolicyRevisionsResponse
+	(*GetConfigRequest)(nil),                     // 43: understudy.admin.v1.GetConfigRequest
+	(*UpdateConfigRequest)(nil),                  // 44: understudy.admin.v1.UpdateConfigRequest
+	(*GetNodeRequest)(nil),                       // 45: understudy.admin.v1.GetNodeRequest
+	(*ListNodesRequest)(nil),                     // 46: understudy.admin.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                    // 47: understudy.admin.v1.ListNodesResponse
+	(*PolicyRule)(nil),                           // 48: understudy.admin.v1.PolicyRule
+	(*RegoFilter)(nil),                           // 49: understudy.admin.v1.RegoFilter
+	(*MaximumReservationLengthFilter)(nil),       // 50: understudy.admin.v1.MaximumReservationLengthFilter
+	(*ExternalServiceFilter)(nil),                // 51: understudy.admin.v1.ExternalServiceFilter
+	(*CommitRequirements)(nil),                   // 52: understudy.admin.v1.CommitRequirements
+	(*PolicyPreviewMetadata)(nil),                // 53: understudy.admin.v1.PolicyPreviewMetadata
+	(*OperationMetadata)(nil),                    // 54: understudy.admin.v1.OperationMetadata
+	(*StartPreviewPolicyExperimentMetadata)(nil), // 55: understudy.admin.v1.StartPreviewPolicyExperimentMetadata
+	(*StopPreviewPolicyExperimentMetadata)(nil),  // 56: understudy.admin.v1.StopPreviewPolicyExperimentMetadata
+	(*CommitPolicyExperimentMetadata)(nil),       // 57: understudy.admin.v1.CommitPolicyExperimentMetadata
+	nil,                                          // 58: understudy.admin.v1.Policy.ModulesEntry
+	nil,                                          // 59: understudy.admin.v1.Policy.AnnotationsEntry
+	nil,                                          // 60: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	(*Report_VerdictCounts)(nil),                 // 61: understudy.admin.v1.Report.VerdictCounts
+	(*Report_ReportCounts)(nil),                  // 62: understudy.admin.v1.Report.ReportCounts
+	(*Report_Expression)(nil),                    // 63: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 64: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 65: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 66: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 67: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 68: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 69: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 70: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 71: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 72: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 73: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 74: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 75: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 76: understudy.admin.v1.PolicyRevision.Activation
+	(*structpb.Struct)(nil),                      // 77: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 78: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 79: google.protobuf.Duration
+	(*status.Status)(nil),                        // 80: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 81: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 82: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 83: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
-	41,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
-	51,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	70,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
-	52,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	71,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	71,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	71,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	71,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
-	6,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
-	46,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
-	53,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	71,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	71,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	71,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	58,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	72,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	55,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	72,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	59,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	60,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	61,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	62,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	64,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	65,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	72,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	67,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	66,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	54,  // 28: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
-	54,  // 29: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
-	55,  // 30: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	55,  // 31: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	60,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
-	6,   // 33: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	71,  // 34: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	69,  // 35: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	8,   // 36: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	71,  // 37: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	45,  // 38: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	71,  // 39: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	71,  // 40: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	73,  // 41: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 42: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	6,   // 43: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	6,   // 44: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	6,   // 45: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	74,  // 46: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	21,  // 47: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	6,   // 48: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 49: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	7,   // 50: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	7,   // 51: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	7,   // 52: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	74,  // 53: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	45,  // 54: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	45,  // 55: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	0,   // 56: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	9,   // 57: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	10,  // 58: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	74,  // 59: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	11,  // 60: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	42,  // 61: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	43,  // 62: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	44,  // 63: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	72,  // 64: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	72,  // 65: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	4,   // 66: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	5,   // 67: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	71,  // 68: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 69: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	71,  // 70: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	71,  // 71: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	47,  // 72: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	47,  // 73: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	47,  // 74: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	8,   // 75: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	54,  // 76: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
-	54,  // 77: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
-	68,  // 78: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	71,  // 79: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 80: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	57,  // 81: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	71,  // 82: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	71,  // 83: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	56,  // 84: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 85: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	71,  // 86: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	55,  // 87: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 88: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	63,  // 89: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	2,   // 90: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	55,  // 91: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	58,  // 92: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	60,  // 93: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	59,  // 94: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	71,  // 95: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	71,  // 96: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	3,   // 97: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	71,  // 98: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	12,  // 99: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	13,  // 100: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	15,  // 101: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	16,  // 102: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	17,  // 103: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	18,  // 104: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	19,  // 105: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	20,  // 106: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	23,  // 107: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	24,  // 108: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	26,  // 109: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	27,  // 110: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	28,  // 111: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	29,  // 112: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	30,  // 113: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	31,  // 114: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	32,  // 115: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	33,  // 116: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	34,  // 117: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	36,  // 118: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	37,  // 119: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	38,  // 120: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	39,  // 121: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	6,   // 122: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	14,  // 123: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	75,  // 124: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	75,  // 125: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	75,  // 126: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	75,  // 127: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	75,  // 128: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	75,  // 129: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	7,   // 130: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	25,  // 131: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	75,  // 132: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	75,  // 133: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	75,  // 134: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	75,  // 135: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	75,  // 136: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	75,  // 137: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	8,   // 138: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	9,   // 139: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	35,  // 140: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	10,  // 141: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	10,  // 142: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	11,  // 143: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	40,  // 144: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	122, // [122:145] is the sub-list for method output_type
-	99,  // [99:122] is the sub-list for method input_type
-	99,  // [99:99] is the sub-list for extension type_name
-	99,  // [99:99] is the sub-list for extension extendee
-	0,   // [0:99] is the sub-list for field type_name
+	48,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
+	58,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
+	77,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	59,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
+	78,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	78,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	78,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	7,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
+	53,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
+	60,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
+	78,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	78,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	65,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	79,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	62,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	79,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	66,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	67,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	68,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	69,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	71,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	72,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	79,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	74,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	73,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	61,  // 28: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	61,  // 29: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	62,  // 30: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	62,  // 31: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	67,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	10,  // 33: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	65,  // 34: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	78,  // 35: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	4,   // 36: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	7,   // 37: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	78,  // 38: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	76,  // 39: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	9,   // 40: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	78,  // 41: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	52,  // 42: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	78,  // 43: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 44: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	80,  // 45: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 46: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	7,   // 47: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	7,   // 48: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	7,   // 49: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	81,  // 50: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	23,  // 51: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	7,   // 52: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 53: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	8,   // 54: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 55: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 56: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	81,  // 57: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	52,  // 58: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	52,  // 59: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	10,  // 60: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	10,  // 61: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 62: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 63: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	12,  // 64: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	81,  // 65: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	13,  // 66: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	49,  // 67: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	50,  // 68: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	51,  // 69: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	79,  // 70: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	79,  // 71: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	5,   // 72: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	6,   // 73: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	78,  // 74: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	78,  // 75: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	78,  // 76: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 77: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	54,  // 78: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 79: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 80: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	9,   // 81: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	61,  // 82: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	61,  // 83: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	75,  // 84: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	78,  // 85: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 86: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	64,  // 87: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	78,  // 88: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	78,  // 89: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	63,  // 90: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 91: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	78,  // 92: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	62,  // 93: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 94: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	70,  // 95: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	2,   // 96: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	62,  // 97: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	65,  // 98: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	67,  // 99: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	66,  // 100: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	78,  // 101: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	78,  // 102: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	3,   // 103: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	78,  // 104: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	14,  // 105: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	15,  // 106: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	17,  // 107: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	18,  // 108: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	19,  // 109: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	20,  // 110: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	21,  // 111: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	22,  // 112: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	25,  // 113: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	26,  // 114: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	28,  // 115: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	29,  // 116: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	30,  // 117: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	31,  // 118: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	32,  // 119: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	33,  // 120: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	34,  // 121: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	35,  // 122: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	36,  // 123: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	38,  // 124: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	39,  // 125: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	40,  // 126: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	41,  // 127: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	43,  // 128: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	44,  // 129: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	45,  // 130: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	46,  // 131: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	7,   // 132: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	16,  // 133: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	82,  // 134: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	82,  // 135: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	82,  // 136: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	82,  // 137: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	82,  // 138: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	82,  // 139: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	8,   // 140: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	27,  // 141: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	82,  // 142: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 143: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 144: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 145: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 146: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	82,  // 147: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	9,   // 148: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	10,  // 149: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	37,  // 150: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	10,  // 151: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	83,  // 152: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	11,  // 153: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	42,  // 154: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	12,  // 155: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	12,  // 156: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	13,  // 157: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	47,  // 158: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	132, // [132:159] is the sub-list for method output_type
+	105, // [105:132] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -6489,19 +7286,22 @@ func file_understudy_admin_v1_admin_proto_init() {
 	if File_understudy_admin_v1_admin_proto != nil {
 		return
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[35].OneofWrappers = []any{
+	file_understudy_admin_v1_admin_proto_msgTypes[3].OneofWrappers = []any{
+		(*Acceptance_GroupId)(nil),
+	}
+	file_understudy_admin_v1_admin_proto_msgTypes[41].OneofWrappers = []any{
 		(*PolicyRule_Rego)(nil),
 		(*PolicyRule_MaximumReservationLength)(nil),
 		(*PolicyRule_ExternalService)(nil),
 	}
-	file_understudy_admin_v1_admin_proto_msgTypes[39].OneofWrappers = []any{}
+	file_understudy_admin_v1_admin_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   64,
+			NumEnums:      7,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -12,6 +12,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -37,6 +38,10 @@ const (
 	PolicyPreview_StopPreviewPolicyExperiment_FullMethodName  = "/understudy.admin.v1.PolicyPreview/StopPreviewPolicyExperiment"
 	PolicyPreview_CommitPolicyExperiment_FullMethodName       = "/understudy.admin.v1.PolicyPreview/CommitPolicyExperiment"
 	PolicyPreview_GetReport_FullMethodName                    = "/understudy.admin.v1.PolicyPreview/GetReport"
+	PolicyPreview_GetAcceptance_FullMethodName                = "/understudy.admin.v1.PolicyPreview/GetAcceptance"
+	PolicyPreview_ListAcceptances_FullMethodName              = "/understudy.admin.v1.PolicyPreview/ListAcceptances"
+	PolicyPreview_CreateAcceptance_FullMethodName             = "/understudy.admin.v1.PolicyPreview/CreateAcceptance"
+	PolicyPreview_DeleteAcceptance_FullMethodName             = "/understudy.admin.v1.PolicyPreview/DeleteAcceptance"
 	PolicyPreview_GetPolicyRevision_FullMethodName            = "/understudy.admin.v1.PolicyPreview/GetPolicyRevision"
 	PolicyPreview_ListPolicyRevisions_FullMethodName          = "/understudy.admin.v1.PolicyPreview/ListPolicyRevisions"
 	PolicyPreview_GetConfig_FullMethodName                    = "/understudy.admin.v1.PolicyPreview/GetConfig"
@@ -111,6 +116,17 @@ type PolicyPreviewClient interface {
 	// Gets what the preview of an experiment has shown so far. The report of an
 	// experiment that was never previewed has zeros.
 	GetReport(ctx context.Context, in *GetReportRequest, opts ...grpc.CallOption) (*Report, error)
+	// Gets an acceptance, with what has become of it since.
+	GetAcceptance(ctx context.Context, in *GetAcceptanceRequest, opts ...grpc.CallOption) (*Acceptance, error)
+	// Lists the acceptances of an experiment.
+	ListAcceptances(ctx context.Context, in *ListAcceptancesRequest, opts ...grpc.CallOption) (*ListAcceptancesResponse, error)
+	// Accepts a group of differences of an experiment, so that it counts against no
+	// requirement. The caller needs the permission to commit the experiment, and
+	// where the location requires a different committer, has never set its policy.
+	// An experiment has at most 50 acceptances.
+	CreateAcceptance(ctx context.Context, in *CreateAcceptanceRequest, opts ...grpc.CallOption) (*Acceptance, error)
+	// Takes an acceptance back.
+	DeleteAcceptance(ctx context.Context, in *DeleteAcceptanceRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Gets a policy revision.
 	GetPolicyRevision(ctx context.Context, in *GetPolicyRevisionRequest, opts ...grpc.CallOption) (*PolicyRevision, error)
 	// Lists the revisions of a policy, newest first. A policy keeps at most 100:
@@ -305,6 +321,46 @@ func (c *policyPreviewClient) GetReport(ctx context.Context, in *GetReportReques
 	return out, nil
 }
 
+func (c *policyPreviewClient) GetAcceptance(ctx context.Context, in *GetAcceptanceRequest, opts ...grpc.CallOption) (*Acceptance, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Acceptance)
+	err := c.cc.Invoke(ctx, PolicyPreview_GetAcceptance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *policyPreviewClient) ListAcceptances(ctx context.Context, in *ListAcceptancesRequest, opts ...grpc.CallOption) (*ListAcceptancesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAcceptancesResponse)
+	err := c.cc.Invoke(ctx, PolicyPreview_ListAcceptances_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *policyPreviewClient) CreateAcceptance(ctx context.Context, in *CreateAcceptanceRequest, opts ...grpc.CallOption) (*Acceptance, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Acceptance)
+	err := c.cc.Invoke(ctx, PolicyPreview_CreateAcceptance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *policyPreviewClient) DeleteAcceptance(ctx context.Context, in *DeleteAcceptanceRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, PolicyPreview_DeleteAcceptance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *policyPreviewClient) GetPolicyRevision(ctx context.Context, in *GetPolicyRevisionRequest, opts ...grpc.CallOption) (*PolicyRevision, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PolicyRevision)
@@ -431,6 +487,17 @@ type PolicyPreviewServer interface {
 	// Gets what the preview of an experiment has shown so far. The report of an
 	// experiment that was never previewed has zeros.
 	GetReport(context.Context, *GetReportRequest) (*Report, error)
+	// Gets an acceptance, with what has become of it since.
+	GetAcceptance(context.Context, *GetAcceptanceRequest) (*Acceptance, error)
+	// Lists the acceptances of an experiment.
+	ListAcceptances(context.Context, *ListAcceptancesRequest) (*ListAcceptancesResponse, error)
+	// Accepts a group of differences of an experiment, so that it counts against no
+	// requirement. The caller needs the permission to commit the experiment, and
+	// where the location requires a different committer, has never set its policy.
+	// An experiment has at most 50 acceptances.
+	CreateAcceptance(context.Context, *CreateAcceptanceRequest) (*Acceptance, error)
+	// Takes an acceptance back.
+	DeleteAcceptance(context.Context, *DeleteAcceptanceRequest) (*emptypb.Empty, error)
 	// Gets a policy revision.
 	GetPolicyRevision(context.Context, *GetPolicyRevisionRequest) (*PolicyRevision, error)
 	// Lists the revisions of a policy, newest first. A policy keeps at most 100:
@@ -505,6 +572,18 @@ func (UnimplementedPolicyPreviewServer) CommitPolicyExperiment(context.Context, 
 }
 func (UnimplementedPolicyPreviewServer) GetReport(context.Context, *GetReportRequest) (*Report, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetReport not implemented")
+}
+func (UnimplementedPolicyPreviewServer) GetAcceptance(context.Context, *GetAcceptanceRequest) (*Acceptance, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetAcceptance not implemented")
+}
+func (UnimplementedPolicyPreviewServer) ListAcceptances(context.Context, *ListAcceptancesRequest) (*ListAcceptancesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAcceptances not implemented")
+}
+func (UnimplementedPolicyPreviewServer) CreateAcceptance(context.Context, *CreateAcceptanceRequest) (*Acceptance, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateAcceptance not implemented")
+}
+func (UnimplementedPolicyPreviewServer) DeleteAcceptance(context.Context, *DeleteAcceptanceRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteAcceptance not implemented")
 }
 func (UnimplementedPolicyPreviewServer) GetPolicyRevision(context.Context, *GetPolicyRevisionRequest) (*PolicyRevision, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPolicyRevision not implemented")
@@ -851,6 +930,78 @@ func _PolicyPreview_GetReport_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PolicyPreview_GetAcceptance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetAcceptanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PolicyPreviewServer).GetAcceptance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PolicyPreview_GetAcceptance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PolicyPreviewServer).GetAcceptance(ctx, req.(*GetAcceptanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PolicyPreview_ListAcceptances_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAcceptancesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PolicyPreviewServer).ListAcceptances(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PolicyPreview_ListAcceptances_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PolicyPreviewServer).ListAcceptances(ctx, req.(*ListAcceptancesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PolicyPreview_CreateAcceptance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateAcceptanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PolicyPreviewServer).CreateAcceptance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PolicyPreview_CreateAcceptance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PolicyPreviewServer).CreateAcceptance(ctx, req.(*CreateAcceptanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PolicyPreview_DeleteAcceptance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteAcceptanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PolicyPreviewServer).DeleteAcceptance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PolicyPreview_DeleteAcceptance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PolicyPreviewServer).DeleteAcceptance(ctx, req.(*DeleteAcceptanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PolicyPreview_GetPolicyRevision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetPolicyRevisionRequest)
 	if err := dec(in); err != nil {
@@ -1033,6 +1184,22 @@ var PolicyPreview_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetReport",
 			Handler:    _PolicyPreview_GetReport_Handler,
+		},
+		{
+			MethodName: "GetAcceptance",
+			Handler:    _PolicyPreview_GetAcceptance_Handler,
+		},
+		{
+			MethodName: "ListAcceptances",
+			Handler:    _PolicyPreview_ListAcceptances_Handler,
+		},
+		{
+			MethodName: "CreateAcceptance",
+			Handler:    _PolicyPreview_CreateAcceptance_Handler,
+		},
+		{
+			MethodName: "DeleteAcceptance",
+			Handler:    _PolicyPreview_DeleteAcceptance_Handler,
 		},
 		{
 			MethodName: "GetPolicyRevision",

@@ -39,6 +39,8 @@ func limitParameter(p object, limits *constants) {
 	// The server checks these IDs strictly because it creates something under them. An
 	// ID that only looks something up may be any that can exist, hence the loose
 	// pattern for the other paths.
+	case name == "requestId":
+		schema["pattern"] = limits.text("requestIDPattern")
 	case name == "project", strings.HasSuffix(name, "Id"):
 		schema["pattern"] = limits.text("strictIDPattern")
 	case p["in"] == "path":
@@ -89,6 +91,14 @@ func limitProperties(schema object, limits *constants) {
 			if items := property["items"].(object); strings.HasSuffix(fmt.Sprint(items["$ref"]), "PromotedPolicy") {
 				property["minItems"], property["maxItems"] = 1, limits.number("maxPromoted")
 			}
+		case "reason": // of an acceptance; the server sets others
+			if properties["groupId"] != nil {
+				property["maxLength"] = limits.number("maxReason")
+			}
+		case "groupId":
+			property["pattern"] = limits.text("groupIDPattern")
+		case "maxRequestCount", "maxCallerCount":
+			property["pattern"] = `^[0-9]+$`
 		case "reservationMaxLength", "minDuration", "timeout":
 			property["pattern"] = duration
 		}

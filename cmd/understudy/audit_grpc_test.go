@@ -105,7 +105,7 @@ func requestOf(t *testing.T, method, target, body string) string {
 }
 
 // bodyFields :: collection → the field of a request that has the resource.
-var bodyFields = map[string]string{"policies": "policy", "experiments": "policyExperiment"}
+var bodyFields = map[string]string{"policies": "policy", "experiments": "policyExperiment", "acceptances": "acceptance"}
 
 // descriptorOf finds a method.
 func descriptorOf(t *testing.T, service, method string) protoreflect.MethodDescriptor {

@@ -278,8 +278,17 @@ func (a *auditing) changeAll() map[string]bool {
 	etags(event, tried, renamed)
 	event, _ = step("StartPreviewPolicyExperiment", "POST", e1+":startPreview", "{}", experiment)
 	etags(event, renamed, renamed)
-	step("StopPreviewPolicyExperiment", "POST", e1+":stopPreview", "{}", experiment)
 	etag, _ := json.Marshal(renamed)
+	group, accepted := a.differing(e1), experiment+"/acceptances/a1"
+	event, op = step("CreateAcceptance", "POST", e1+"/acceptances?acceptanceId=a1",
+		`{"groupId":"`+group+`","experimentEtag":`+string(etag)+`,"reason":"`+marker+`"}`, accepted)
+	etags(event, "", text(op, "etag"))
+	a.want("CreateAcceptance", event, map[string]string{
+		audit.AttributeChanges: "after=" + group + " field=group_id\nafter=2 field=max_request_count\nafter=2 field=max_caller_count",
+	})
+	event, _ = step("DeleteAcceptance", "DELETE", e1+"/acceptances/a1", "", accepted)
+	etags(event, text(op, "etag"), "")
+	step("StopPreviewPolicyExperiment", "POST", e1+":stopPreview", "{}", experiment)
 	event, _ = step("CommitPolicyExperiment", "POST", e1+":commit", `{"etag":`+string(etag)+`}`, experiment)
 	_, live := a.send("GET", web, "")
 	etags(event, second, text(live, "etag"))
@@ -309,6 +318,26 @@ func (a *auditing) changeAll() map[string]bool {
 	etags(event, first, first)
 	step("UndeletePolicy", "POST", web+":undelete", "{}", policy)
 	return seen
+}
+
+// differing asks about a request that the experiment denies alone, and returns the ID of its group
+// when the report has it.
+func (a *auditing) differing(experiment string) string {
+	a.Helper()
+	request := question{method: "GET", path: "/x", service: "web"}.request()
+	request.Attributes.ContextExtensions = map[string]string{"policy": "web"}
+	if answer, err := a.authz.Check(a.Context(), request); err != nil || answer.GetStatus().GetCode() != 0 {
+		a.Fatalf("the request is answered %v, %v; want that it is allowed", answer, err)
+	}
+	for range int(scriptTime / (50 * time.Millisecond)) {
+		_, r := a.send("GET", experiment+"/report", "")
+		if all, _ := r["differences"].([]any); len(all) > 0 {
+			return text(all[0].(map[string]any), "groupId")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	a.Fatal("the report has no difference")
+	return ""
 }
 
 // TestEachRefusalIsRecorded: what may not be done, what is wrong, and what nobody known asks for.

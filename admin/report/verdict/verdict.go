@@ -116,7 +116,7 @@ func differing(r *adminpb.Report) int64 { return r.RequestCount - r.UnchangedCou
 
 // changeOf says in one clause what the experiment changes, of which requests, and what is left out.
 func changeOf(r *adminpb.Report) string {
-	text := differences(r)
+	text := differences(r) + ofThemAccepted(r)
 	if left := notCompared(r); left != "" {
 		text += "; " + left
 	}

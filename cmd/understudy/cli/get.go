@@ -25,7 +25,7 @@ resource name does as well.`
 // PolicyCommands are the commands of the admin API.
 func PolicyCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newList(), newGet(), newApply(), newStart(), newReport(), newWait(), newCommit(), newStop(), newDelete(), newUndelete(),
+		newList(), newGet(), newApply(), newStart(), newReport(), newAccept(), newWait(), newCommit(), newStop(), newDelete(), newUndelete(),
 	}
 }
 

@@ -71,7 +71,7 @@ or a project (google.iam.v1.IAMPolicy).
 
   viewer        reads everything, reports included
   experimenter  and creates, changes, starts, stops and deletes experiments
-  committer     a viewer who commits, rolls back and promotes
+  committer     a viewer who accepts, commits, rolls back and promotes
   editor        experimenter and committer, who also changes policies directly
   owner         everything, and says who may do what`,
 		Example: `  understudy iam get

@@ -111,6 +111,9 @@ func outputOf(r *adminpb.Report, k verdict.Kind) string {
 		if reason := reasonOf(d); reason != "" {
 			lines = append(lines, "  "+reason)
 		}
+		if group := groupOf(r, d); group != "" {
+			lines = append(lines, "  "+group)
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -59,6 +59,19 @@ func reasonOf(d *adminpb.Report_Difference) string {
 	}
 }
 
+// groupOf is the ID of a group as `understudy accept` takes it, and who has accepted it. A report
+// of what no server has, as of a replay, has nothing to accept.
+func groupOf(r *adminpb.Report, d *adminpb.Report_Difference) string {
+	if d.GroupId == "" || r.ExperimentEtag == "" {
+		return ""
+	}
+	text := "group " + report.ShortID(d.GroupId)
+	if accepted := verdict.Accepted(report.AcceptanceOf(r, d)); accepted != "" {
+		text += ", " + terminal.Line(accepted)
+	}
+	return text
+}
+
 // placeOf is where an expression is.
 func placeOf(file string, line int32) string {
 	return terminal.Line(file) + ":" + fmt.Sprint(line)

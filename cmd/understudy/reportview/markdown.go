@@ -150,7 +150,7 @@ func (m *markdown) groups() {
 	m.line("|---:|---|---|---:|---|---|")
 	shown := all[:min(len(all), markdownGroups)]
 	for _, d := range shown {
-		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), whyOf(d))
+		m.line("| %s | %s | %s | %s | %s | %s |", partOf(d), verdict.NameOf(d.Kind), code(d.Method+" "+d.Path), callersOf(d), answersOf(d), withGroup(whyOf(d), groupOf(m.r, d)))
 	}
 	m.line("")
 	if rest := restOf(all[len(shown):], m.r.OtherDifferences); rest != "" {
@@ -175,6 +175,14 @@ func whyOf(d *adminpb.Report_Difference) string {
 		parts = append(parts, "noise: the live policy differs from itself like this, too")
 	}
 	return strings.Join(parts, "<br>")
+}
+
+// withGroup is a cell of whyOf with what names the group, which may be empty.
+func withGroup(why, group string) string {
+	if why == "" || group == "" {
+		return why + prose(group)
+	}
+	return why + "<br>" + prose(group)
 }
 
 // rest is who, what of the data differs, what was not seen, noise and what is not known, as a list.

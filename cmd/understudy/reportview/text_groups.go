@@ -111,6 +111,7 @@ func (p *page) about(d *adminpb.Report_Difference, from int) {
 	if d.Noise {
 		line("noise: the live policy differs from itself like this, too")
 	}
+	line(groupOf(p.r, d))
 	if p.d.examples && len(d.Examples) > 0 {
 		text := exampleOf(d.Examples[0], max(8, p.o.columns()-from))
 		p.add(strings.Repeat(" ", from) + p.o.Palette.Dim(text))

@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"understudy/admin/apierror"
+	"understudy/admin/content"
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+)
+
+// storedAcceptances are the acceptances of an experiment as they were read. Their record has
+// them as the answer to a list has them. Those that cannot be read count as none: then nothing
+// is accepted, and the next one that is takes their place.
+type storedAcceptances struct {
+	key    Key
+	record Record
+	list   []*adminpb.Acceptance
+	// damage is the caller's error of a record that cannot be read.
+	damage error
+}
+
+// readAcceptances reads the acceptances of an experiment.
+func (s *Server) readAcceptances(ctx context.Context, experiment Key) (storedAcceptances, error) {
+	records, err := s.Get(ctx, acceptancesOf(experiment))
+	if err != nil {
+		return storedAcceptances{}, err
+	}
+	return s.asAcceptances(ctx, experiment, records[0]), nil
+}
+
+// asAcceptances is readAcceptances of a record that the caller has read together with others.
+func (s *Server) asAcceptances(ctx context.Context, experiment Key, r Record) storedAcceptances {
+	a := storedAcceptances{key: acceptancesOf(experiment), record: r}
+	list := &adminpb.ListAcceptancesResponse{}
+	err := r.Damage
+	if err == nil {
+		err = proto.Unmarshal(r.Value, list)
+	}
+	if err != nil {
+		a.damage = s.damaged(ctx, experiment.In("acceptances").Key(Wildcard), err)
+		return a
+	}
+	a.list = list.Acceptances
+	return a
+}
+
+// unchanged is the condition under which what was worked out from a still holds.
+func (a storedAcceptances) unchanged() Condition { return UnchangedRecord(a.key, a.record) }
+
+// find returns the acceptance with a name; nil if there is none.
+func (a storedAcceptances) find(name Key) *adminpb.Acceptance {
+	if i := slices.IndexFunc(a.list, func(one *adminpb.Acceptance) bool { return one.Name == string(name) }); i >= 0 {
+		return a.list[i]
+	}
+	return nil
+}
+
+// put is the write that stores acceptances in the place of a.
+func (a storedAcceptances) put(list []*adminpb.Acceptance) (Write, error) {
+	if len(list) == 0 {
+		return Delete{a.key}, nil
+	}
+	return NewPut(string(a.key), "", &adminpb.ListAcceptancesResponse{Acceptances: list})
+}
+
+// with returns the acceptances of an experiment's present content, with one more. If there are
+// as many as there may be, those of earlier contents go.
+func (e storedExperiment) with(a *adminpb.Acceptance) ([]*adminpb.Acceptance, error) {
+	list := slices.Clone(e.acceptances.list)
+	if len(list) >= maxAcceptances {
+		list = slices.DeleteFunc(list, func(one *adminpb.Acceptance) bool { return one.ExperimentEtag != e.experiment.Etag })
+	}
+	if len(list) >= maxAcceptances {
+		return nil, acceptanceLimit(e.name)
+	}
+	return append(list, a), nil
+}
+
+// needsRules reports whether some acceptance holds only if the rules of the live policy are
+// those that it was made for: the policy has changed since, and the experiment has not.
+func (e storedExperiment) needsRules() bool {
+	return slices.ContainsFunc(e.acceptances.list, func(a *adminpb.Acceptance) bool {
+		return a.ExperimentEtag == e.experiment.Etag && a.PolicyEtag != e.parent.Policy.Etag
+	})
+}
+
+// setAcceptances writes the acceptances of an experiment, which was read with its contents if it
+// needs them, into its report.
+func (e storedExperiment) setAcceptances(r *adminpb.Report, fourEyes bool) error {
+	now := report.Standing{FourEyes: fourEyes, Editors: e.experiment.GetPolicyEditors()}
+	if e.needsRules() {
+		var err error
+		if now.RulesEtag, err = content.RulesEtag(e.parent.Policy); err != nil {
+			return err
+		}
+	}
+	report.SetAcceptances(r, e.acceptances.list, now)
+	return nil
+}
+
+// acceptanceLimit is RESOURCE_EXHAUSTED of an experiment with all the acceptances it may have.
+func acceptanceLimit(experiment Key) error {
+	limit := strconv.Itoa(maxAcceptances)
+	return apierror.New(codes.ResourceExhausted, apierror.ReasonAcceptanceLimit,
+		fmt.Sprintf("Experiment '%s' has %s acceptances, the most it may have. Delete one first, or change the experiment.", experiment, limit),
+		apierror.Facts{"resource": string(experiment), "limit": limit},
+		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+			Subject: string(experiment), Description: "At most " + limit + " acceptances for an experiment.",
+		}}})
+}

@@ -1,0 +1,102 @@
+package report_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+)
+
+// TestGroupID is another one for whatever makes another group, and for nothing else.
+func TestGroupID(t *testing.T) {
+	base := func() *adminpb.Report_Difference {
+		return &adminpb.Report_Difference{
+			Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/a/*", Rule: "main", Reason: "no", ExperimentStatus: 403, Changes: []string{"a", "b"},
+		}
+	}
+	for what, change := range map[string]func(*adminpb.Report_Difference){
+		"kind": func(d *adminpb.Report_Difference) { d.Kind = adminpb.Report_FAILED }, "method": func(d *adminpb.Report_Difference) { d.Method = "PUT" },
+		"path": func(d *adminpb.Report_Difference) { d.Path = "/*/*" }, "rule": func(d *adminpb.Report_Difference) { d.Rule = "other" },
+		"reason":            func(d *adminpb.Report_Difference) { d.Reason = "not" },
+		"policy status":     func(d *adminpb.Report_Difference) { d.PolicyStatus, d.ExperimentStatus = 403, 0 },
+		"experiment status": func(d *adminpb.Report_Difference) { d.ExperimentStatus = 404 },
+		"changes":           func(d *adminpb.Report_Difference) { d.Changes = []string{"ab"} },
+		"what of two texts": func(d *adminpb.Report_Difference) { d.Rule, d.Reason = "mainn", "o" },
+	} {
+		d := base()
+		if change(d); report.GroupID(d) == report.GroupID(base()) {
+			t.Errorf("a group with another %s has the same ID", what)
+		}
+	}
+	same := base()
+	same.RequestCount, same.CallerCount, same.Principal, same.Noise = 7, 3, "spiffe://a", true
+	if got, want := report.GroupID(same), report.GroupID(base()); got != want || len(got) != 20 {
+		t.Errorf("a group that has more requests has the ID %s, want %s", got, want)
+	}
+}
+
+// TestAccepted counts by kind what is in force, each group once, and nothing else.
+func TestAccepted(t *testing.T) {
+	r := &adminpb.Report{ExperimentEtag: "e", PolicyEtag: "p", RequestCount: 150, NewlyDeniedCount: 70, FailedCount: 80, Differences: []*adminpb.Report_Difference{
+		{Kind: adminpb.Report_NEWLY_DENIED, GroupId: "1", RequestCount: 10, CallerCount: 3}, {Kind: adminpb.Report_NEWLY_DENIED, GroupId: "2", RequestCount: 20},
+		{Kind: adminpb.Report_NEWLY_DENIED, GroupId: "3", RequestCount: 40}, {Kind: adminpb.Report_FAILED, GroupId: "4", RequestCount: 80},
+	}}
+	accepted := func(name, group string, requests, callers int64) *adminpb.Acceptance {
+		return &adminpb.Acceptance{
+			Name: name, Target: &adminpb.Acceptance_GroupId{GroupId: group}, ExperimentEtag: "e", PolicyEtag: "p",
+			MaxRequestCount: requests, MaxCallerCount: callers,
+		}
+	}
+	report.SetAcceptances(r, []*adminpb.Acceptance{
+		accepted("few requests", "1", 9, 9), accepted("few callers", "1", 99, 2), accepted("enough", "1", 10, 3), accepted("more than enough", "1", 99, 9),
+		accepted("too few", "2", 1, 1), accepted("failed", "4", 80, 1), accepted("of none", "5", 9, 9),
+	}, report.Standing{})
+	want := []*adminpb.Report_KindCount{
+		{Kind: adminpb.Report_NEWLY_DENIED, RequestCount: 10}, {Kind: adminpb.Report_FAILED, RequestCount: 80},
+	}
+	if diff := cmp.Diff(want, r.AcceptedDifferences, protocmp.Transform()); diff != "" {
+		t.Errorf("accepted are the groups 1 and 4 (- want, + got):\n%s", diff)
+	}
+	var states []string
+	for _, a := range r.Acceptances {
+		states = append(states, a.State.String())
+	}
+	if got := strings.Join(states, " "); got != "EXCEEDED EXCEEDED IN_FORCE IN_FORCE EXCEEDED IN_FORCE VOID" {
+		t.Errorf("the states are %s", got)
+	}
+	judged := report.Judge(&adminpb.CommitRequirements{MaxNewlyDeniedCount: proto.Int64(60)}, adminpb.Report_RequirementResult_CALL, r, report.Committer{})
+	if !judged[0].Met {
+		t.Errorf("60 of 70 newly denied requests were not accepted, and yet %v", judged[0])
+	}
+	report.KeepUsed(r)
+	if len(r.Acceptances) != 2 || r.Differences[1].Acceptance != "" {
+		t.Errorf("what was used is %v", r.Acceptances)
+	}
+}
+
+// TestTrimKeepsWhoAccepted, however much there is.
+func TestTrimKeepsWhoAccepted(t *testing.T) {
+	r := &adminpb.Report{}
+	for i := range 50 {
+		d := &adminpb.Report_Difference{Path: strings.Repeat("/x", 100), GroupId: fmt.Sprint(i)}
+		r.Differences = append(r.Differences, d)
+		r.Acceptances = append(r.Acceptances, &adminpb.Acceptance{
+			Name: fmt.Sprintf("projects/p/locations/l/policies/shop/experiments/e/acceptances/a-%08d", i), Uid: strings.Repeat("u", 36),
+			Reason: strings.Repeat("\U0001F600", 256), Difference: d, Creator: "oidc:https://login.example.com#" + strings.Repeat("c", 100), CreatorDisplay: "ann@example.com",
+		})
+	}
+	const size = 48 << 10
+	kept := report.Trim(r, size)
+	if proto.Size(kept) > size || len(kept.Acceptances) != 50 || kept.Acceptances[0].Reason == "" {
+		t.Errorf("the report has %d bytes and %d acceptances, the first for %q", proto.Size(kept), len(kept.Acceptances), kept.Acceptances[0].GetReason())
+	}
+	if r.Acceptances[0].Difference == nil {
+		t.Error("the report itself was changed")
+	}
+}

@@ -1,0 +1,56 @@
+package verdict
+
+import (
+	"cmp"
+
+	"understudy/admin/access"
+	"understudy/admin/report"
+	adminpb "understudy/admin/v1"
+)
+
+// StateOf says whether an acceptance holds, and why not: "in force", "exceeded: 3 requests,
+// accepted were 2".
+func StateOf(a *adminpb.Acceptance) string {
+	state := map[adminpb.Acceptance_State]string{
+		adminpb.Acceptance_IN_FORCE: "in force", adminpb.Acceptance_EXCEEDED: "exceeded", adminpb.Acceptance_VOID: "void",
+	}[a.GetState()]
+	state = cmp.Or(state, "not known")
+	if why := a.GetStateReason(); why != "" {
+		state += ": " + why
+	}
+	return state
+}
+
+// AccepterOf is who has accepted, for people.
+func AccepterOf(a *adminpb.Acceptance) string {
+	return cmp.Or(access.Named(a.GetCreator(), a.GetCreatorDisplay()), "somebody")
+}
+
+// Accepted says of an acceptance, which may be nil, who has accepted what and why, and how far
+// its limits are used: "accepted by ann: a scanner (1 of at most 2 requests, 1 of at most 2
+// callers)". One that does not hold says so first.
+func Accepted(a *adminpb.Acceptance) string {
+	if a == nil {
+		return ""
+	}
+	text := "accepted"
+	if a.State != adminpb.Acceptance_IN_FORCE {
+		text = "not accepted any more (" + StateOf(a) + "); it was"
+	}
+	return text + " by " + AccepterOf(a) + ": " + a.GetReason() + " (" +
+		report.Number(a.GetRequestCount()) + " of at most " + Counted(a.GetMaxRequestCount(), "request") + ", " +
+		report.Number(a.GetCallerCount()) + " of at most " + Counted(a.GetMaxCallerCount(), "caller") + ")"
+}
+
+// ofThemAccepted says how many of the requests that differ were accepted: ", 3 of them accepted".
+// It is empty if none were.
+func ofThemAccepted(r *adminpb.Report) string {
+	var n int64
+	for _, a := range r.GetAcceptedDifferences() {
+		n += a.GetRequestCount()
+	}
+	if n == 0 {
+		return ""
+	}
+	return ", " + report.Number(n) + " of them accepted"
+}
