@@ -43,7 +43,7 @@ func (t *Tally) due(now time.Time, interval time.Duration, closed bool) (out []a
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := t.isOver(now, closed)
-	t.changed, t.replayEnded = false, false
+	t.replayEnded = false
 	t.giveUp(now)
 	if t.final != nil {
 		out = append(out, t.final.PublishedEvidence)
