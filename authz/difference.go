@@ -26,8 +26,8 @@ const (
 	ResponseChanged Difference = "RESPONSE_CHANGED"
 	// ExperimentFailed: the experiment failed to decide.
 	ExperimentFailed Difference = "FAILED"
-	// LiveFailed: the experiment decided, and the live policy did not, for a reason that
-	// is none of its content: it ran out of time, say. The two cannot be compared.
+	// LiveFailed: the live policy decided nothing, for a reason that is none of its content: it
+	// ran out of time, say. The two cannot be compared, whatever the experiment did.
 	LiveFailed Difference = "LIVE_FAILED"
 )
 
@@ -48,10 +48,10 @@ func undecided(f Failure) bool {
 func Compare(live, experiment Decision) Difference {
 	unreadable := live.Failure == FailureRequest && experiment.Failure == FailureRequest
 	switch {
-	case experiment.Failure != "" && !unreadable:
-		return ExperimentFailed
 	case undecided(live.Failure):
 		return LiveFailed
+	case experiment.Failure != "" && !unreadable:
+		return ExperimentFailed
 	case live.Verdict == Allow && experiment.Verdict == Deny:
 		return NewlyDenied
 	case live.Verdict == Deny && experiment.Verdict == Allow:

@@ -30,7 +30,7 @@ type comparison struct {
 var soak = flag.Duration("soak", 0, "how long random policies are compared with OPA's")
 
 // foundOnce are seeds of policies that a soak has found something with.
-var foundOnce = []uint64{13588486472681143909, 11469682729269006840}
+var foundOnce = []uint64{13588486472681143909, 11469682729269006840, 1124221002269039059}
 
 // TestTheEvaluatorIsRego asks the evaluator and OPA about random policies of every form.
 func TestTheEvaluatorIsRego(t *testing.T) {

@@ -55,12 +55,17 @@ func (c *callers) isSketch(stored []byte) bool {
 	return len(stored) == headerBytes+1<<p && bytes.HasPrefix(stored, header)
 }
 
-// Callers returns the number of distinct callers in a stored set: exactly up to 32, more with a
-// standard error of 13 % for those of a group, and of 6.5 % for those of a pair. One that is not
-// readable has none.
-func Callers(stored []byte) int64 {
-	c := callers{fine: len(stored) > 1+maxListed*hashBytes}
-	c.addStored(stored)
+// Callers returns the number of distinct callers in stored sets together: exactly up to 32, more
+// with a standard error of 13 % for those of groups, and of 6.5 % for those of pairs. The sets are
+// of one of the two; one that is not readable has none.
+func Callers(stored ...[]byte) int64 {
+	var c callers
+	for _, set := range stored {
+		c.fine = c.fine || len(set) > 1+maxListed*hashBytes
+	}
+	for _, set := range stored {
+		c.addStored(set)
+	}
 	return c.count()
 }
 

@@ -75,6 +75,9 @@ func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decis
 	return live
 }
 
+// anywhere is the pattern of the group of requests that the live policy failed on, wherever.
+var anywhere = &Pattern{method: anySegment, path: "/" + anyRest}
+
 // Comparison is a request that the live policy and an experiment have decided.
 type Comparison struct {
 	Request *authz.Request
@@ -84,4 +87,12 @@ type Comparison struct {
 	// Weight is how many requests the comparison stands for: 1, or, if it was drawn by chance,
 	// the number that it was drawn from. Zero means 1.
 	Weight int64
+}
+
+// groupPattern returns the pattern of the group that the comparison is one of.
+func (c Comparison) groupPattern() *Pattern {
+	if c.Outcome.kind == adminpb.Report_LIVE_FAILED {
+		return anywhere
+	}
+	return c.Pattern
 }

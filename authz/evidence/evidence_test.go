@@ -196,3 +196,38 @@ func TestCausesThatAreNotFoundAreAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestFailuresOfTheLivePolicyAreOneGroup: whatever was asked, whatever the live policy said of its
+// failure, and whatever the experiment did.
+func TestFailuresOfTheLivePolicyAreOneGroup(t *testing.T) {
+	tally := newTally()
+	for i := range 6 {
+		r := request{
+			method: "GET", path: fmt.Sprintf("/orders%c", 'a'+i), principal: fmt.Sprint("user-", i%4), at: time.Duration(i) * time.Second,
+			live: authz.Failed(authz.FailureDeadline, fmt.Sprint("it took more than ", i, "ms")), experiment: allowed,
+		}
+		if i%2 == 0 {
+			r.method, r.live, r.experiment = "POST", authz.Failed(authz.FailureOverloaded, "it waited"), authz.Failed(authz.FailureError, "broken")
+		}
+		count(tally, "live", r)
+	}
+	got := tally.Snapshot(begun)
+	checkSums(t, got)
+	p := got.GetPairs()[0]
+	if n := p.GetCounts(); n.GetLiveFailed() != 6 || differing(n) != 6 {
+		t.Errorf("got counts %v, want 6 failures of the live policy and no other", n)
+	}
+	if len(p.GetGroups()) != 1 {
+		t.Fatalf("got %d groups, want one", len(p.GetGroups()))
+	}
+	g := p.GetGroups()[0]
+	if g.GetCount() != 6 || g.GetMethod() != "*" || g.GetPattern() != "/**" || g.GetRule() != "" || g.GetReason() != "" || evidence.Callers(g.GetCallers()) != 4 {
+		t.Errorf("got %v, want 6 requests of 4 callers anywhere, with no reason", g)
+	}
+	if len(g.GetExamples()) != 3 || g.GetExamples()[1].GetPath() != "/ordersb" {
+		t.Errorf("got the examples %v, want those of three requests", g.GetExamples())
+	}
+	if len(p.GetEndpoints()) != 6 {
+		t.Errorf("got %d endpoints, want 6", len(p.GetEndpoints()))
+	}
+}

@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 )
@@ -13,23 +12,8 @@ type fold struct {
 	children map[string]*fold
 	// patterns are those that end here.
 	patterns []string
-	patternWeight
-}
-
-// patternWeight says how much a report needs the name of a pattern.
-type patternWeight struct {
-	// requests is how many there were; those that differ count twice, for they are what a
-	// report is about.
-	requests int64
-	// rank is the place of the best of its groups among all, 0 the first; noRank without one.
-	rank int
-}
-
-const noRank = math.MaxInt
-
-func (w *patternWeight) add(other patternWeight) {
-	w.requests += other.requests
-	w.rank = min(w.rank, other.rank)
+	// weight is that of the patterns here and below.
+	weight int64
 }
 
 // maxInner is how many words of an inner place a sum has: each of its nodes has up to 16 of
@@ -37,25 +21,25 @@ func (w *patternWeight) add(other patternWeight) {
 const maxInner = 2 * maxChildren
 
 // foldPatterns folds words to `*` where there are too many, and returns what each pattern that
-// changes becomes. Of the first segments 64 are left: by turns that of the best group and that
-// of most requests. Of another place with more than 32 words, those are left that have many of
-// the requests. crowds are those of a node: of such a place, words that the node has taken the
-// name from are left if they have.
-func foldPatterns(patterns map[string]patternWeight, crowds map[string]crowd) map[string]string {
-	root := &fold{patternWeight: patternWeight{rank: noRank}}
+// changes becomes. Of the first segments 64 are left: by turns that of the best group, as ranked
+// has their patterns, and that of most weight. Of another place with more than 32 words, those
+// are left that have much of the weight. crowds are those of a node: of such a place, words that
+// the node has taken the name from are left if they have.
+func foldPatterns(patterns map[string]int64, ranked func() []string, crowds map[string]crowd) map[string]string {
+	root := &fold{}
 	for p, weight := range patterns {
 		if p == "" || strings.HasPrefix(p, "/") {
 			root.add(p, weight)
 		}
 	}
-	out := folding{to: make(map[string]string), crowds: crowds}
+	out := folding{to: make(map[string]string), ranked: ranked, crowds: crowds}
 	out.walk("", []*fold{root})
 	return out.to
 }
 
 // add adds a pattern, with what it weighs.
-func (f *fold) add(pattern string, weight patternWeight) {
-	f.patternWeight.add(weight)
+func (f *fold) add(pattern string, weight int64) {
+	f.weight += weight
 	for rest := pattern; rest != ""; {
 		segment, after, more := strings.Cut(rest[1:], "/")
 		next := f.children[segment]
@@ -63,11 +47,11 @@ func (f *fold) add(pattern string, weight patternWeight) {
 			if f.children == nil {
 				f.children = make(map[string]*fold)
 			}
-			next = &fold{patternWeight: patternWeight{rank: noRank}}
+			next = &fold{}
 			f.children[segment] = next
 		}
 		f, rest = next, ""
-		f.patternWeight.add(weight)
+		f.weight += weight
 		if more {
 			rest = "/" + after
 		}
@@ -79,6 +63,7 @@ func (f *fold) add(pattern string, weight patternWeight) {
 type folding struct {
 	// to :: pattern → what it is folded to. It has those alone that are.
 	to     map[string]string
+	ranked func() []string
 	crowds map[string]crowd
 }
 
@@ -107,24 +92,24 @@ func (out *folding) walk(path string, nodes []*fold) {
 // word is a segment of a place of a sum.
 type word struct {
 	segment string
-	patternWeight
+	weight  int64
 }
 
-// wordsOf returns the segments that are not `*`, those of most requests first.
+// wordsOf returns the segments that are not `*`, those of most weight first.
 func wordsOf(children map[string][]*fold) []word {
 	words := make([]word, 0, len(children))
 	for segment, nodes := range children {
 		if segment == anySegment || segment == anyRest {
 			continue
 		}
-		w := word{segment, patternWeight{rank: noRank}}
+		w := word{segment, 0}
 		for _, n := range nodes {
-			w.add(n.patternWeight)
+			w.weight += n.weight
 		}
 		words = append(words, w)
 	}
 	slices.SortFunc(words, func(a, b word) int {
-		return cmp.Or(cmp.Compare(b.requests, a.requests), cmp.Compare(a.segment, b.segment))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.segment, b.segment))
 	})
 	return words
 }
@@ -133,44 +118,44 @@ func wordsOf(children map[string][]*fold) []word {
 func (out *folding) unnamed(path string, words []word) []string {
 	crowd, crowded := out.crowds[path]
 	switch {
-	case path == "":
-		return allBut(words, firstWords(words, maxFirst))
-	case crowded, len(words) > maxInner:
+	case path == "" && len(words) > maxFirst:
+		return allBut(words, firstWords(words, out.ranked()))
+	case path != "" && (crowded || len(words) > maxInner):
 		return allBut(words, heavyWords(words, crowd))
 	}
 	return nil
 }
 
-// firstWords returns at most so many: by turns that of most requests and that of the best group.
-func firstWords(words []word, most int) map[string]bool {
-	byRank := slices.Clone(words)
-	slices.SortStableFunc(byRank, func(a, b word) int { return cmp.Compare(a.rank, b.rank) })
-	left := make(map[string]bool, most)
-	for i := 0; i < len(words) && len(left) < most; i++ {
-		if byRank[i].rank != noRank {
-			left[byRank[i].segment] = true
+// firstWords returns 64 words: by turns that of most weight and that of the best group.
+func firstWords(words []word, ranked []string) map[string]bool {
+	left := make(map[string]bool, maxFirst)
+	for i := 0; len(left) < maxFirst; i++ {
+		if i < len(ranked) && strings.HasPrefix(ranked[i], "/") {
+			if first, _, _ := strings.Cut(ranked[i][1:], "/"); first != anySegment && first != anyRest {
+				left[first] = true
+			}
 		}
-		if len(left) < most {
+		if len(left) < maxFirst {
 			left[words[i].segment] = true
 		}
 	}
 	return left
 }
 
-// heavyWords returns those that have a share of the requests of all words with no more
-// requests, as Patterns keep them, and those that have a name now.
+// heavyWords returns those that have a share of the weight of all words with no more of
+// it, as Patterns keep them, and those that have a name now.
 func heavyWords(words []word, c crowd) map[string]bool {
 	rest := c.lost
 	for _, w := range words {
-		rest += w.requests
+		rest += w.weight
 	}
 	left := make(map[string]bool, maxChildren)
 	heavy := true
 	for i, w := range words {
-		if heavy = heavy && i < maxChildren && w.requests*keepShare >= rest; heavy || c.named[w.segment] {
+		if heavy = heavy && i < maxChildren && w.weight*keepShare >= rest; heavy || c.named[w.segment] {
 			left[w.segment] = true
 		}
-		rest -= w.requests
+		rest -= w.weight
 	}
 	return left
 }

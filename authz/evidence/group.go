@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -40,13 +41,19 @@ type outcomeKey struct {
 	rule, reason, changes          string
 }
 
+// key returns what the groups of the outcome have in common. All failures of the live policy
+// are one group: the experiment has nothing to do with them.
 func (o *Outcome) key() outcomeKey {
+	if o.kind == adminpb.Report_LIVE_FAILED {
+		return outcomeKey{kind: o.kind}
+	}
 	return outcomeKey{o.kind, o.policyStatus, o.experimentStatus, o.rule, o.reason, o.changes}
 }
 
 // group returns the ID of the group that a comparison is one of.
 func (c Comparison) group() groupID {
-	return groupID{endpoint{c.Pattern.Method(), c.Pattern.Path()}, c.Outcome.key()}
+	p := c.groupPattern()
+	return groupID{endpoint{p.Method(), p.Path()}, c.Outcome.key()}
 }
 
 func idOf(g *evidencepb.Group) groupID {

@@ -24,11 +24,13 @@ const (
 // evidence that is added. Of groups and endpoints it has twice as many as it should, at most, until
 // it is bounded.
 type pair struct {
-	requests       weighted
-	drops          map[string]int64
-	active         []span
-	first, last    int64
-	endpoints      map[endpoint]*passes
+	requests    weighted
+	drops       map[string]int64
+	active      []span
+	first, last int64
+	endpoints   map[endpoint]*passes
+	// found are the endpoints of patterns, until the pair is bounded: a pointer is found faster.
+	found          map[*Pattern]*passes
 	otherEndpoints int64
 	groups         map[groupID]*group
 	other          map[kind]int64
@@ -68,7 +70,7 @@ type ruleID struct {
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), groups: make(map[groupID]*group),
+		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes), groups: make(map[groupID]*group),
 		other: make(map[kind]int64), labels: make(map[labelID]*label), callers: callers{fine: true}, rules: make(map[ruleID]*evidencepb.Rule),
 		changed: make(map[string]bool),
 	}
@@ -108,6 +110,9 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 
 // endpoint returns what is counted of a pattern.
 func (p *pair) endpoint(of *Pattern) *passes {
+	if e := p.found[of]; e != nil {
+		return e
+	}
 	id := endpoint{of.Method(), of.Path()}
 	e := p.endpoints[id]
 	if e == nil {
@@ -117,6 +122,7 @@ func (p *pair) endpoint(of *Pattern) *passes {
 		e = &passes{}
 		p.endpoints[id] = e
 	}
+	p.found[of] = e
 	return e
 }
 
@@ -330,6 +336,7 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 
 // bound folds the excess into the "other" counts.
 func (p *pair) bound(crowds map[string]crowd) {
+	clear(p.found)
 	p.fold(crowds)
 	p.boundGroups(maxGroups)
 	p.boundEndpoints()
@@ -351,27 +358,31 @@ func (a ruleID) compare(b ruleID) int {
 	return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.name, b.name))
 }
 
-// patterns :: path pattern → what it weighs.
-func (p *pair) patterns() map[string]patternWeight {
-	out := make(map[string]patternWeight, len(p.endpoints))
-	add := func(pattern string, w patternWeight) {
-		if known, ok := out[pattern]; ok {
-			w.add(known)
-		}
-		out[pattern] = w
-	}
+// patterns :: path pattern → what it weighs: its requests; those that differ count twice, for they
+// are what a report is about.
+func (p *pair) patterns() map[string]int64 {
+	out := make(map[string]int64, len(p.endpoints))
 	for e, n := range p.endpoints {
-		add(e.pattern, patternWeight{n.count, noRank})
+		out[e.pattern] += n.count
 	}
-	for i, id := range p.groupIDs() {
-		add(id.pattern, patternWeight{p.groups[id].count, i})
+	for id, g := range p.groups {
+		out[id.pattern] += g.count
+	}
+	return out
+}
+
+// rankedPatterns returns the path patterns of the groups by rank.
+func (p *pair) rankedPatterns() []string {
+	out := make([]string, 0, len(p.groups))
+	for _, id := range p.groupIDs() {
+		out = append(out, id.pattern)
 	}
 	return out
 }
 
 // fold makes `*` of words of which there are too many, numerators with their denominators.
 func (p *pair) fold(crowds map[string]crowd) {
-	to := foldPatterns(p.patterns(), crowds)
+	to := foldPatterns(p.patterns(), p.rankedPatterns, crowds)
 	if len(to) == 0 {
 		return
 	}

@@ -42,6 +42,10 @@ type Sum struct {
 	earlier *pair
 	// points :: beginning of a minute, in Unix seconds → counts.
 	points map[int64]*counts
+	// minute is the beginning of that of the last comparison, and now its counts; nil if they are not
+	// among the points any more.
+	minute int64
+	now    *counts
 	// replayed :: etag of the live policy → what was replayed for it.
 	replayed map[string]*pair
 	// patterns are those of the node that counts; nil of a sum of several.
@@ -176,6 +180,9 @@ func (s *Sum) early() *pair {
 // point returns the counts of the minute of a time in Unix milliseconds.
 func (s *Sum) point(at int64) *counts {
 	start := at / minuteMillis * minuteMillis / 1000
+	if s.now != nil && s.minute == start {
+		return s.now
+	}
 	n := s.points[start]
 	if n == nil {
 		if len(s.points) >= slack*maxPoints {
@@ -184,6 +191,7 @@ func (s *Sum) point(at int64) *counts {
 		n = &counts{}
 		s.points[start] = n
 	}
+	s.minute, s.now = start, n
 	return n
 }
 
@@ -216,11 +224,13 @@ func (s *Sum) bound() {
 
 // forgetPoints forgets the minutes that began before a time.
 func (s *Sum) forgetPoints(before time.Time) {
+	s.now = nil
 	maps.DeleteFunc(s.points, func(start int64, _ *counts) bool { return start <= before.Unix()-60 })
 }
 
 // boundPoints keeps the last minutes.
 func (s *Sum) boundPoints() {
+	s.now = nil
 	if len(s.points) > maxPoints {
 		for _, start := range slices.Sorted(maps.Keys(s.points))[:len(s.points)-maxPoints] {
 			delete(s.points, start)

@@ -27,7 +27,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	var errs [3]error
 	var comparisons, drops, ignored metric.Int64ObservableCounter
 	comparisons, errs[0] = meter.Int64ObservableCounter("understudy.preview.comparisons", metric.WithUnit("{comparison}"),
-		metric.WithDescription("Requests decided by an experiment too, by policy, experiment, difference and the failure of the side that failed."))
+		metric.WithDescription("Requests decided by an experiment too, by policy, experiment, difference, the failure of the side that failed, and the result of the live policy."))
 	drops, errs[1] = meter.Int64ObservableCounter("understudy.preview.dropped", metric.WithUnit("{comparison}"),
 		metric.WithDescription("Comparisons that were not made, by policy, experiment and reason."))
 	ignored, errs[2] = meter.Int64ObservableCounter("understudy.preview.labels.ignored", metric.WithUnit("{decision}"),

@@ -30,6 +30,8 @@ type tally struct {
 type comparisonLabels struct {
 	difference authz.Difference
 	failure    authz.Failure
+	// policyResult is the result of the live decision, as records have it.
+	policyResult string
 }
 
 // newTally returns the tally of an experiment, by its resource name. All that may be
@@ -42,11 +44,13 @@ func newTally(name string) *tally {
 		experiment = policy + "/" + parts[len(parts)-1]
 	}
 	t.policy, t.experiment = attribute.String("policy", policy), attribute.String("experiment", experiment)
-	for _, d := range []authz.Difference{
-		authz.Unchanged, authz.NewlyDenied, authz.NewlyAllowed, authz.ResponseChanged, authz.ExperimentFailed, authz.LiveFailed,
-	} {
-		t.compared[comparisonLabels{d, ""}] = 0
+	for _, d := range []authz.Difference{authz.Unchanged, authz.ResponseChanged, authz.ExperimentFailed} {
+		t.compared[comparisonLabels{d, "", authz.Allow.String()}] = 0
+		t.compared[comparisonLabels{d, "", authz.Deny.String()}] = 0
 	}
+	t.compared[comparisonLabels{authz.NewlyDenied, "", authz.Allow.String()}] = 0
+	t.compared[comparisonLabels{authz.NewlyAllowed, "", authz.Deny.String()}] = 0
+	t.compared[comparisonLabels{authz.LiveFailed, "", authz.Decision{Failure: authz.FailureDeadline}.Result()}] = 0
 	for _, r := range []background.DropReason{
 		background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory,
 		DropChanged, DropSampled, DropUnavailable,
@@ -60,7 +64,7 @@ func newTally(name string) *tally {
 func (t *tally) compare(c *comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.compared[comparisonLabels{c.difference, c.failure()}]++
+	t.compared[comparisonLabels{c.difference, c.failure(), c.liveDecision.Result()}]++
 	if c.decision.LabelsIgnored {
 		t.ignored++
 	}
@@ -79,7 +83,7 @@ func (t *tally) observe(o metric.Observer, comparisons, drops, ignored metric.In
 	o.ObserveInt64(ignored, t.ignored, metric.WithAttributes(t.policy, t.experiment))
 	for l, n := range t.compared {
 		o.ObserveInt64(comparisons, n, metric.WithAttributes(t.policy, t.experiment,
-			attribute.String("difference", string(l.difference)), attribute.String("failure", string(l.failure))))
+			attribute.String("difference", string(l.difference)), attribute.String("failure", string(l.failure)), attribute.String("policy_result", l.policyResult)))
 	}
 	for why, n := range t.dropped {
 		o.ObserveInt64(drops, n, metric.WithAttributes(append(why.Attributes(), t.policy, t.experiment)...))

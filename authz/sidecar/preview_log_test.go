@@ -72,8 +72,8 @@ func TestRecordsOfEqualOutcomeAreChosen(t *testing.T) {
 		if got["NEWLY_DENIED"] != requests {
 			t.Errorf("%s: %d records of %d that differ", c.which, got["NEWLY_DENIED"], requests)
 		}
-		counted := fmt.Sprint(m.count(t, "understudy.preview.comparisons", label("difference", "UNCHANGED")),
-			m.count(t, "understudy.preview.comparisons", label("difference", "NEWLY_DENIED")))
+		counted := fmt.Sprint(m.count(t, "understudy.preview.comparisons", label("difference", "UNCHANGED"), label("policy_result", "ALLOW")),
+			m.count(t, "understudy.preview.comparisons", label("difference", "NEWLY_DENIED"), label("policy_result", "ALLOW")))
 		if want := fmt.Sprint(requests, requests); counted != want {
 			t.Errorf("%s: counted are %s, want %s", c.which, counted, want)
 		}

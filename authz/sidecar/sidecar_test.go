@@ -286,7 +286,7 @@ func TestALiveDecisionRunsOutOfTime(t *testing.T) {
 	if got := r.attributes; got["understudy.preview.difference"] != "LIVE_FAILED" || got["understudy.preview.reason"] != d.Reason || r.severity != "WARN" {
 		t.Errorf("the record is %+v", r)
 	}
-	if n := m.count(t, "understudy.preview.comparisons", label("difference", "LIVE_FAILED"), label("failure", "DEADLINE_EXCEEDED")); n != 1 {
+	if n := m.count(t, "understudy.preview.comparisons", label("difference", "LIVE_FAILED"), label("failure", "DEADLINE_EXCEEDED"), label("policy_result", "ERROR")); n != 1 {
 		t.Errorf("%d such comparisons are counted", n)
 	}
 }

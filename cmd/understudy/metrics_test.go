@@ -75,7 +75,7 @@ func TestExemplars(t *testing.T) {
 func TestSeriesOfAnExperiment(t *testing.T) {
 	r := startServer(t, nil)
 	series := func(value string) string {
-		return `understudy_preview_comparisons_total\{difference="NEWLY_DENIED",experiment="shop/e1",failure="",policy="shop"\} ` + value + "\n"
+		return `understudy_preview_comparisons_total\{difference="NEWLY_DENIED",experiment="shop/e1",failure="",policy="shop",policy_result="ALLOW"\} ` + value + "\n"
 	}
 	const dropped = `understudy_preview_dropped_total\{experiment="shop/e1",policy="shop",reason="queue_full"\} 0`
 	if _, page := r.metricsPage(t, ""); strings.Contains(page, `experiment="`) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -112,8 +113,8 @@ func exported(t *testing.T) (out []string) {
 	return out
 }
 
-// alerts :: name → the rule.
-func alerts(t *testing.T) map[string]rulefmt.Rule {
+// rules :: name of the alert, or of the series that is recorded → the rule.
+func rules(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	groups, errs := rulefmt.ParseFile("alerts.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
@@ -122,7 +123,7 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	out := map[string]rulefmt.Rule{}
 	for _, group := range groups.Groups {
 		for _, rule := range group.Rules {
-			out[rule.Alert] = rule
+			out[rule.Alert+rule.Record] = rule
 		}
 	}
 	return out
@@ -136,22 +137,61 @@ func firing(t *testing.T, rising series) (out []string) {
 	for _, name := range exported(t) {
 		all[name] += 0
 	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1 << 20, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
-	for name, rule := range alerts(t) {
-		query, err := engine.NewInstantQuery(t.Context(), all, nil, rule.Expr, time.Unix(0, 0).Add(2*time.Hour))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		vector, err := query.Exec(t.Context()).Vector()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if len(vector) > 0 {
+	for name, rule := range rules(t) {
+		if rule.Alert != "" && len(all.vector(t, rule)) > 0 {
 			out = append(out, name)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// vector returns what a rule comes to after the two hours.
+func (s series) vector(t *testing.T, rule rulefmt.Rule) promql.Vector {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1 << 20, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
+	query, err := engine.NewInstantQuery(t.Context(), s, nil, rule.Expr, time.Unix(0, 0).Add(2*time.Hour))
+	if err != nil {
+		t.Fatalf("%s%s: %v", rule.Alert, rule.Record, err)
+	}
+	vector, err := query.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatalf("%s%s: %v", rule.Alert, rule.Record, err)
+	}
+	return vector
+}
+
+// compared is the series of the comparisons of an experiment.
+func compared(difference, policyResult string) string {
+	return fmt.Sprintf(`understudy_preview_comparisons_total{job="understudy",instance="a",policy="web",experiment="web/next",difference=%q,failure="",policy_result=%q}`,
+		difference, policyResult)
+}
+
+// TestSharesOfAnExperiment: they are of what the live policy allows, and of what it denies, however
+// many requests neither policy allows.
+func TestSharesOfAnExperiment(t *testing.T) {
+	denied, allowed := rules(t)["experiment:understudy_preview_newly_denied:ratio_1h"], rules(t)["experiment:understudy_preview_newly_allowed:ratio_1h"]
+	all := series{
+		compared("UNCHANGED", "ALLOW"): 25, compared("NEWLY_DENIED", "ALLOW"): 10, compared("RESPONSE_CHANGED", "ALLOW"): 5,
+		compared("UNCHANGED", "DENY"): 60, compared("NEWLY_ALLOWED", "DENY"): 10, compared("NEWLY_ALLOWED", "ERROR"): 10,
+		compared("LIVE_FAILED", "ERROR"): 1000,
+	}
+	for name, c := range map[string]struct {
+		rule rulefmt.Rule
+		want float64
+	}{"newly denied": {denied, 0.25}, "newly allowed": {allowed, 0.25}} {
+		got := all.vector(t, c.rule)
+		if len(got) != 1 || math.Abs(got[0].F-c.want) > 1e-9 || got[0].Metric.Get("experiment") != "web/next" {
+			t.Errorf("%s: got %v, want %v of web/next", name, got, c.want)
+		}
+	}
+	all[compared("UNCHANGED", "DENY")] = 100_000
+	if got := all.vector(t, denied); len(got) != 1 || math.Abs(got[0].F-0.25) > 1e-9 {
+		t.Errorf("newly denied: got %v with many requests that both deny, want 0.25", got)
+	}
+	if got := (series{compared("UNCHANGED", "DENY"): 5}).vector(t, denied); len(got) > 0 {
+		t.Errorf("newly denied: got %v where the live policy allows nothing, want nothing", got)
+	}
 }
 
 const (

@@ -5,6 +5,7 @@ SELECT
   timestamp AS time,
   JSON_VALUE(labels['understudy.experiment.name']) AS experiment,
   JSON_VALUE(labels['understudy.preview.difference']) AS difference,
+  JSON_VALUE(labels['understudy.policy.result']) AS policy_result,
   JSON_VALUE(labels['http.request.method']) AS method,
   COALESCE(JSON_VALUE(labels['understudy.path_pattern']), JSON_VALUE(labels['url.path'])) AS path,
   JSON_VALUE(labels['understudy.preview.rule']) AS rule,

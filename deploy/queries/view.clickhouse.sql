@@ -4,6 +4,7 @@ SELECT
     Timestamp AS time,
     LogAttributes['understudy.experiment.name'] AS experiment,
     LogAttributes['understudy.preview.difference'] AS difference,
+    LogAttributes['understudy.policy.result'] AS policy_result,
     LogAttributes['http.request.method'] AS method,
     if(LogAttributes['understudy.path_pattern'] != '', LogAttributes['understudy.path_pattern'], LogAttributes['url.path']) AS path,
     LogAttributes['understudy.preview.rule'] AS rule,

@@ -105,7 +105,13 @@ func (s scope) collection(terms []*ast.Term, of func(...*ast.Term) *ast.Term) ex
 				return opaque.Value{}
 			}
 		}
-		return f.m.asks.Made(of(terms...), values)
+		made := of(terms...)
+		if set, ok := made.Value.(ast.Set); ok && set.Len() < len(terms) {
+			// Two elements are the same: OPA goes through them twice, and counts them once.
+			f.m.giveUp(ErrUndecided)
+			return opaque.Value{}
+		}
+		return f.m.asks.Made(made, values)
 	}
 }
 

@@ -198,7 +198,8 @@ type Pair struct {
 	// How many could not be evaluated for that.
 	Unexamined int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
 	// What the counts stand for, if only some requests were compared, drawn by chance: each
-	// counts as many as it was drawn from. Absent if every one counts once.
+	// counts as many as it was drawn from. What was left out by chance counts once, in dropped.
+	// Absent if every one counts once.
 	Weights *Counts `protobuf:"bytes,19,opt,name=weights,proto3" json:"weights,omitempty"`
 	// The sums of the squares of the weights. Absent if the weights are.
 	Squares *Counts `protobuf:"bytes,20,opt,name=squares,proto3" json:"squares,omitempty"`
