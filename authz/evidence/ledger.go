@@ -110,6 +110,9 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
+	for _, t := range l.tallies() {
+		t.startRefresh()
+	}
 	for _, a := range l.active {
 		a.refresh()
 	}

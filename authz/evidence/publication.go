@@ -43,7 +43,7 @@ func (t *Tally) due(now time.Time, interval time.Duration, closed bool) (out []a
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := t.isOver(now, closed)
-	t.changed, t.replayEnded = false, false
+	t.replayEnded = false
 	t.giveUp(now)
 	if t.final != nil {
 		out = append(out, t.final.PublishedEvidence)
@@ -163,12 +163,12 @@ func (t *Tally) finished(now time.Time, closed bool) bool {
 	return t.isOver(now, closed) && t.final == nil && t.unused()
 }
 
-// fresh reports whether something was counted and nothing was published yet, or nothing since a replay
+// fresh reports whether something was counted and nothing of it was published yet, or nothing since a replay
 // has ended.
 func (t *Tally) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.replayEnded || t.serial == 0 && t.requests > 0
+	return t.replayEnded || t.sent == 0 && t.requests > 0
 }
 
 // hasNews reports whether there is something beside counts that was not published, of a tally of which

@@ -81,6 +81,14 @@ func (t *Tally) MarkChanged() {
 	t.changed = true
 }
 
+// startRefresh is called before what there is beside counts is asked for: what is new from then on may not be
+// in the answer.
+func (t *Tally) startRefresh() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = false
+}
+
 // SetCoverage is [Sum.SetCoverage].
 func (t *Tally) SetCoverage(policyEtag string, rules []*evidencepb.Rule, more int64, changedData []string) {
 	t.mu.Lock()

@@ -1,0 +1,46 @@
+package evidence_test
+
+import (
+	"testing"
+	"time"
+
+	"understudy/authz"
+	"understudy/authz/evidence"
+)
+
+// TestNewsOfATallyAreNotLost: the first comparison is fresh though the tally was published before it had any, and
+// what is new while a publication is made is told with the next one.
+func TestNewsOfATallyAreNotLost(t *testing.T) {
+	tally := evidence.NewTally("policies/web/experiments/next", "uid", "2", evidence.NewPatterns())
+	during := func() {}
+	ledger := evidence.NewLedger(time.Now())
+	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "1", Refresh: func() { during() }}})
+	publish := func() {
+		for _, due := range ledger.Due(time.Second) {
+			ledger.Published(due.Tally, due.Serial)
+		}
+	}
+	publish()
+	allowed := authz.Decision{Verdict: authz.Allow}
+	tally.Count("1", evidence.Comparison{
+		Request: &authz.Request{Method: "GET", Path: "/"}, Pattern: tally.Patterns().Of("GET", "/"),
+		Outcome: evidence.NewOutcome(authz.Unchanged, allowed, allowed, nil),
+	})
+	if !ledger.Fresh() {
+		t.Error("the first comparison is not fresh, for nothing was published before it")
+	}
+	publish()
+	if ledger.Fresh() || ledger.Changed() {
+		t.Error("there is something new after all was published")
+	}
+	during = tally.MarkChanged
+	publish()
+	if !ledger.Changed() {
+		t.Error("what became known while evidence was asked for is lost")
+	}
+	during = func() {}
+	publish()
+	if ledger.Changed() {
+		t.Error("it is told twice")
+	}
+}
