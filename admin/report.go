@@ -96,8 +96,7 @@ func committer(ctx context.Context, stored storedExperiment) report.Committer {
 // error of evidence that cannot be decoded is DATA_LOSS of the report.
 func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adminpb.Report, error) {
 	name := reportOf(stored.name)
-	cached := s.evidence.Of(stored.experiment.GetUid())
-	kept, err := s.store.Evidence(ctx, stored.evidence(), cached.Serials)
+	kept, err := s.store.Evidence(ctx, stored.evidence())
 	if err != nil {
 		return nil, s.storeFailed(ctx, "reading the evidence of "+string(stored.name), err)
 	}
@@ -115,12 +114,10 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 	}
 	published := make([]report.Published, len(kept.Tallies))
 	for i, t := range kept.Tallies {
-		published[i] = report.Published{Node: t.Node, Tally: t.Tally, Serial: t.Serial, Value: t.Value, Age: t.Age}
+		published[i] = report.Published{Node: t.Node, Value: t.Value, Age: t.Age}
 	}
-	s.evidence.Fill(stored.experiment.GetUid(), cached, published)
-	collected, err := report.Collect(stored.experiment.Etag, kept.Settled, published)
+	collected, err := report.Collect(stored.experiment.GetUid(), stored.experiment.Etag, kept.Settled, published)
 	if err != nil {
-		s.evidence.Drop(stored.experiment.GetUid())
 		return nil, s.damaged(ctx, name, err)
 	}
 	return report.Build(report.Input{

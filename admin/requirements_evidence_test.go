@@ -99,9 +99,9 @@ type hookedStore struct {
 	before func()
 }
 
-func (s *hookedStore) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (admin.Evidence, error) {
+func (s *hookedStore) Evidence(ctx context.Context, name admin.EvidenceName) (admin.Evidence, error) {
 	s.before()
-	return s.stores.Evidence(ctx, name, known)
+	return s.stores.Evidence(ctx, name)
 }
 
 // hooked serves the store with something that happens once, between the reading of what a
@@ -189,8 +189,8 @@ type laterEvidence struct {
 	later time.Duration
 }
 
-func (s laterEvidence) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (admin.Evidence, error) {
-	e, err := s.stores.Evidence(ctx, name, known)
+func (s laterEvidence) Evidence(ctx context.Context, name admin.EvidenceName) (admin.Evidence, error) {
+	e, err := s.stores.Evidence(ctx, name)
 	for i := range e.Tallies {
 		e.Tallies[i].Age += s.later
 	}
@@ -208,7 +208,7 @@ func servesLater(r *row) {
 // brokenEvidence fails each read of evidence.
 type brokenEvidence struct{ stores }
 
-func (brokenEvidence) Evidence(context.Context, admin.EvidenceName, map[string]int64) (admin.Evidence, error) {
+func (brokenEvidence) Evidence(context.Context, admin.EvidenceName) (admin.Evidence, error) {
 	return admin.Evidence{}, fmt.Errorf("reading: %w", admin.ErrUnavailable)
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"understudy/admin/access"
 	"understudy/admin/content"
-	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/diagnostics"
 )
@@ -66,9 +65,8 @@ type Server struct {
 	adminpb.UnimplementedPolicyPreviewServer
 	longrunningpb.UnimplementedOperationsServer
 
-	store    Store
-	evidence *report.Cache
-	log      *slog.Logger
+	store Store
+	log   *slog.Logger
 	// panics reports what panics in calls and in the compiler.
 	panics *diagnostics.Panics
 	now    func() time.Time
@@ -89,7 +87,7 @@ func NewServer(config Config) (*Server, error) {
 	s := &Server{
 		store: config.Store, log: config.Logger, panics: config.Panics, now: config.Now,
 		authorizer: config.Authorizer,
-		compilers:  newCompilers(config.Compiler), evidence: report.NewCache(),
+		compilers:  newCompilers(config.Compiler),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -232,9 +232,8 @@ type Store interface {
 	Nodes(ctx context.Context, location authz.Location) ([]NodeReport, error)
 
 	// Evidence returns what was published of an experiment, read at one instant; nothing
-	// if there is none. known has the serials of tallies whose values the caller has
-	// already, by tally: those whose serial is still the same come without their values.
-	Evidence(ctx context.Context, name EvidenceName, known map[string]int64) (Evidence, error)
+	// if there is none.
+	Evidence(ctx context.Context, name EvidenceName) (Evidence, error)
 
 	// Settle replaces some tallies by their sum with what was settled before, in one
 	// step: if one of them was published since it was read, something else was settled, or
@@ -280,7 +279,7 @@ type TallyRecord struct {
 	// Tally and Serial are those of authz.PublishedEvidence.
 	Tally  string
 	Serial int64
-	// Value is nil if the caller knows it.
+	// Value is that of authz.PublishedEvidence.
 	Value []byte
 	// Age is the time since it was published, both ends by the store's clock.
 	Age time.Duration

@@ -88,10 +88,10 @@ type Feed interface {
 // NodeLifetime is the age of a report from which on its node counts as dead.
 const NodeLifetime = 10 * time.Second
 
-// TallyKept is for how long a store knows that a tally was settled. A node that could not
-// publish a tally for a good part of that must not publish it any more: it may have been
-// settled, and would count twice.
-const TallyKept = 24 * time.Hour
+// TallyKept is for how long a store knows that a tally is over. A node that could not publish a
+// tally for a quarter of that gives it up, and one that was not published for half of it is taken
+// for over: so none is that a node still publishes, and none is forgotten that it does.
+const TallyKept = 48 * time.Hour
 
 // PublishedEvidence is what a tally has counted since it began.
 type PublishedEvidence struct {

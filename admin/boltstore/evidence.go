@@ -23,7 +23,7 @@ import (
 //	tally/<tally> serial, time of publication in Unix nanoseconds and length of the node's
 //	              name, 8 bytes each, the name and the value, see sealed
 //	over/<tally>  when it was settled, in Unix nanoseconds, and at which serial, 8 bytes each;
-//	              kept for a day
+//	              kept for two days
 //
 // Numbers are big endian.
 var keySettled = []byte("settled")
@@ -168,7 +168,7 @@ func decodeTally(key, b []byte, now time.Time) (r admin.TallyRecord, whole bool)
 }
 
 // Evidence implements admin.Store.
-func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (out admin.Evidence, err error) {
+func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName) (out admin.Evidence, err error) {
 	now := time.Now()
 	err = s.view(ctx, "reading evidence", func(tx *bbolt.Tx) error {
 		b := openEvidence(tx, name)
@@ -182,9 +182,6 @@ func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName, known map
 			if !whole {
 				out.Damaged = append(out.Damaged, strings.TrimPrefix(string(key), prefixTally))
 				continue
-			}
-			if serial, ok := known[r.Tally]; ok && serial == r.Serial {
-				r.Value = nil
 			}
 			out.Tallies = append(out.Tallies, r)
 		}

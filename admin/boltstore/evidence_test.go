@@ -53,7 +53,7 @@ func publish(t testing.TB, store *boltstore.Store, evidence ...authz.PublishedEv
 
 func read(t testing.TB, store *boltstore.Store) admin.Evidence {
 	t.Helper()
-	out, err := store.Evidence(t.Context(), tried, nil)
+	out, err := store.Evidence(t.Context(), tried)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func checkFilledEvidence(t *testing.T, store *boltstore.Store) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		got, err := store.Evidence(t.Context(), name, nil)
+		got, err := store.Evidence(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDamagedEvidence(t *testing.T) {
 	}
 }
 
-// What is known of settled tallies is forgotten a day later.
+// What is known of settled tallies is forgotten two days later.
 func TestEvidenceIsKept(t *testing.T) {
 	t.Parallel()
 	store := open(t, filepath.Join(t.TempDir(), "understudy.db"))
@@ -199,7 +199,7 @@ func countForEver(path string, out io.Writer) error {
 		if n%4 != 0 {
 			continue
 		}
-		read, err := store.Evidence(ctx, tried, nil)
+		read, err := store.Evidence(ctx, tried)
 		if err != nil {
 			return err
 		}

@@ -22,8 +22,10 @@ func CheckRequirements(field string, r *adminpb.CommitRequirements) error {
 	add := func(name, description string) {
 		violations = append(violations, apierror.Violation{Field: field + "." + name, Description: description})
 	}
-	if r.GetMinRequestCount() < 0 {
-		add("min_request_count", countRule)
+	for _, c := range minCounts(r) {
+		if *c.value < 0 {
+			add(c.name, countRule)
+		}
 	}
 	if d := r.GetMinDuration(); d != nil && (d.CheckValid() != nil || d.AsDuration() < 0 || d.AsDuration() > MaxRequiredDuration) {
 		add("min_duration", fmt.Sprintf("It is a duration from 0s to %.0fs.", MaxRequiredDuration.Seconds()))
@@ -47,12 +49,19 @@ func CheckRequirements(field string, r *adminpb.CommitRequirements) error {
 	return nil
 }
 
-const countRule = "It is a number of requests, 0 or more."
+const countRule = "It is a number, 0 or more."
 
 // limit is an optional field of requirements.
 type limit[T any] struct {
 	name  string
 	value *T
+}
+
+// minCounts are the numbers that there have to be.
+func minCounts(r *adminpb.CommitRequirements) []limit[int64] {
+	return []limit[int64]{
+		{"min_request_count", &r.MinRequestCount}, {"min_caller_count", &r.MinCallerCount}, {"min_endpoint_count", &r.MinEndpointCount},
+	}
 }
 
 // maxCounts are the limits on counts.

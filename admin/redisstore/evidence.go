@@ -119,16 +119,12 @@ func decodePublication(reply []any) (out authz.Publication, err error) {
 }
 
 // Evidence implements admin.Store. The answer may be long.
-func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName, known map[string]int64) (admin.Evidence, error) {
+func (s *Store) Evidence(ctx context.Context, name admin.EvidenceName) (admin.Evidence, error) {
 	tallies, values, _, _, settled := keysOf(string(name.Experiment)).evidenceOf(name.UID)
-	args := make([]any, 0, 2*len(known))
-	for tally, serial := range known {
-		args = append(args, tally, serial)
-	}
 	doing := "reading the evidence of " + string(name.Experiment)
 	var reply []any
 	err := call(ctx, doing, func(ctx context.Context) (err error) {
-		reply, err = s.run(ctx, s.bulk, evidenceFunction, []string{tallies, values, settled}, args...).Slice()
+		reply, err = s.run(ctx, s.bulk, evidenceFunction, []string{tallies, values, settled}).Slice()
 		return err
 	})
 	if err != nil {
@@ -197,25 +193,18 @@ func decodeTally(tally string, fields []any) (r admin.TallyRecord, whole bool) {
 	entry, isText := fields[0].(string)
 	value, isThere := fields[1].([]any)
 	age, isAge := fields[2].(string)
-	if !isText || !isThere || !isAge {
+	if !isText || !isThere || len(value) != 1 || !isAge {
 		return r, false
 	}
+	content, isContent := value[0].(string)
 	serial, rest, _ := strings.Cut(entry, " ")
 	_, node, ok := strings.Cut(rest, " ")
 	n, errSerial := strconv.ParseInt(serial, 10, 64)
 	ms, errAge := strconv.ParseInt(age, 10, 64)
-	if !ok || node == "" || errors.Join(errSerial, errAge) != nil {
+	if !ok || !isContent || node == "" || errors.Join(errSerial, errAge) != nil {
 		return r, false
 	}
-	r = admin.TallyRecord{Node: node, Tally: tally, Serial: n, Age: time.Duration(ms) * time.Millisecond}
-	if len(value) == 1 {
-		text, ok := value[0].(string)
-		if !ok {
-			return r, false
-		}
-		r.Value = []byte(text)
-	}
-	return r, true
+	return admin.TallyRecord{Node: node, Tally: tally, Serial: n, Value: []byte(content), Age: time.Duration(ms) * time.Millisecond}, true
 }
 
 // Settle implements admin.Store.

@@ -1,14 +1,12 @@
 -- Reads the evidence of an experiment, all at one instant.
 --
 -- KEYS  1 tallies  2 values  3 settled
--- ARGV  pairs of TALLY and SERIAL: values that the caller knows
 --
 -- Replies: {version, settled, records}
 --          version and settled are those of the hash: lists of one, or of none
 --          records is TALLY, ENTRY, VALUE, AGE of each tally; ENTRY is SERIAL TIME NODE or
 --          '' if it is lost; AGE is in milliseconds by the clock of this Redis, or '' if
---          ENTRY is damaged; VALUE is a list of one, of none if the caller knows it, or
---          false if it is lost
+--          ENTRY is damaged; VALUE is a list of one, or false if it is lost
 
 -- Adds the values that have lost their entries, if there are more of those than entries.
 local function add_lost(keys, entries, records)
@@ -21,24 +19,18 @@ local function add_lost(keys, entries, records)
   end
 end
 
-local function evidence(keys, argv)
+local function evidence(keys)
   local wrong = check_types(keys, { 'hash', 'hash', 'hash' })
   if wrong then return wrong end
 
-  local now, known, records = clock(), {}, {}
-  for i = 1, #argv, 2 do known[argv[i]] = argv[i + 1] end
+  local now, records = clock(), {}
   local entries = redis.call('HGETALL', keys[1])
   for i = 1, #entries, 2 do
     local tally, entry = entries[i], entries[i + 1]
-    local serial, at = string.match(entry, '^(%d+) (%d+) ')
-    local n = #records
+    local at = string.match(entry, '^%d+ (%d+) ')
+    local n, value = #records, redis.call('HGET', keys[2], tally)
     records[n + 1], records[n + 2] = tally, entry
-    if serial and known[tally] == serial then
-      records[n + 3] = {}
-    else
-      local value = redis.call('HGET', keys[2], tally)
-      records[n + 3] = value and { value }
-    end
+    records[n + 3] = value and { value }
     records[n + 4] = at and text(math.max(0, now - tonumber(at))) or ''
   end
   add_lost(keys, #entries / 2, records)

@@ -54,7 +54,7 @@ func publish(t *testing.T, store *redisstore.Store, n int64) authz.Publication {
 
 func read(t *testing.T, store *redisstore.Store) admin.Evidence {
 	t.Helper()
-	out, err := store.Evidence(t.Context(), tried, nil)
+	out, err := store.Evidence(t.Context(), tried)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestWrongTypeOfOneExperiment(t *testing.T) {
 			t.Errorf("tally %s: got %v, want %q", tally, err, want)
 		}
 	}
-	got, err := store.Evidence(t.Context(), admin.EvidenceName{Experiment: other, UID: "uid-2"}, nil)
+	got, err := store.Evidence(t.Context(), admin.EvidenceName{Experiment: other, UID: "uid-2"})
 	if err != nil || len(got.Tallies) != 1 || string(got.Tallies[0].Value) != "c1" {
 		t.Errorf("the other experiment has %+v, %v", got, err)
 	}
@@ -225,7 +225,7 @@ func TestLostReplyOfEvidence(t *testing.T) {
 	}
 }
 
-// What is known of settled tallies is forgotten a day later, by the clock of Redis; what
+// What is known of settled tallies is forgotten two days later, by the clock of Redis; what
 // sidecars publish has no expiry.
 func TestEvidenceIsKept(t *testing.T) {
 	server := storetest.StartRedis(t)

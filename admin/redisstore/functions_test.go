@@ -262,7 +262,7 @@ func TestNamesOfAnotherLocation(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got, err := control.Evidence(t.Context(), tryIn("prod"), nil); err != nil || len(got.Tallies) != 1 {
+	if got, err := control.Evidence(t.Context(), tryIn("prod")); err != nil || len(got.Tallies) != 1 {
 		t.Errorf("prod has %+v, %v", got, err)
 	}
 }

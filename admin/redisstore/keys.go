@@ -25,7 +25,7 @@ import (
 // An ID of a location has no slash, so no pattern of one fits the keys of another.
 //
 //	feed/changes                 stream: entries SEQUENCE-0, see below
-//	feed/evidence/UID/over       sorted set: tally by the time at which it was settled; kept for a day
+//	feed/evidence/UID/over       sorted set: tally by the time at which it was settled; kept for two days
 //	feed/evidence/UID/serials    hash: tally that is over → SERIAL of the publication that was settled
 //	reports/nodes                hash: node name → marshalled Node
 //	reports/heartbeats           sorted set: node name by the time of its report

@@ -246,7 +246,7 @@ func beyond(t *testing.T, sidecar *redisstore.Store) map[string]func() error {
 		"the evidence of the project":        func() error { _, err := sidecar.EvidenceNames(ctx, "p1"); return err },
 		"settling evidence in dev":           func() error { return sidecar.Settle(ctx, admin.Settlement{EvidenceName: tryIn("dev")}) },
 		"dropping evidence in dev":           func() error { return sidecar.DropEvidence(ctx, tryIn("dev")) },
-		"reading evidence in dev":            func() error { _, err := sidecar.Evidence(ctx, tryIn("dev"), nil); return err },
+		"reading evidence in dev":            func() error { _, err := sidecar.Evidence(ctx, tryIn("dev")); return err },
 		"loading prod":                       func() error { _, err := sidecar.Load(ctx, stage("prod")); return err },
 		"following prod":                     func() error { _, err := sidecar.Next(ctx, stage("prod"), authz.Cursor{}); return err },
 		"reading the nodes of prod":          func() error { _, err := sidecar.Nodes(ctx, stage("prod")); return err },

@@ -37,6 +37,8 @@ type Input struct {
 	Evidence *evidencepb.Evidence
 	// Nodes are the live nodes that have the policy.
 	Nodes []Node
+	// Accepted :: kind → how many requests of it somebody has accepted.
+	Accepted map[adminpb.Report_Kind]int64
 }
 
 // Node is a live node that has the policy.
@@ -57,12 +59,14 @@ func Build(in Input) *adminpb.Report {
 		evidence = nil
 	}
 	r.UpdateTime, r.PublishInterval = evidence.GetPublishTime(), evidence.GetPublishInterval()
-	r.AllPairs = allCounts(evidence)
+	r.AllPairs, r.AllPairsEstimate = countsOf(pairs(evidence)...)
 	r.AllPairsActiveDuration = active(pairs(evidence)...)
 	r.Points = points(evidence.GetPoints())
 	present := pairOf(evidence.GetPairs(), in.PolicyEtag)
 	r.ActiveDuration = active(present)
 	setCounts(r, present)
+	r.Drops = drops(present)
+	r.AcceptedDifferences = kindCounts(in.Accepted)
 	setDifferences(r, present)
 	setLabels(r, present.GetLabels())
 	setRules(r, present)
@@ -109,35 +113,6 @@ func pairs(e *evidencepb.Evidence) []*evidencepb.Pair {
 	return out
 }
 
-// countsOf turns counts as they are kept into those of a report.
-func countsOf(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
-	out := &adminpb.Report_ReportCounts{
-		UnchangedCount: c.GetBothAllow() + c.GetBothDeny(), NewlyDeniedCount: c.GetNewlyDenied(), NewlyAllowedCount: c.GetNewlyAllowed(),
-		ResponseChangedCount: c.GetAllowedChanged() + c.GetDeniedChanged(), FailedCount: c.GetAllowedFailed() + c.GetDeniedFailed(),
-		LiveFailedCount: c.GetLiveFailed(), DroppedCount: c.GetDropped(),
-	}
-	out.RequestCount = out.UnchangedCount + out.NewlyDeniedCount + out.NewlyAllowedCount + out.ResponseChangedCount +
-		out.FailedCount + out.LiveFailedCount
-	return out
-}
-
-// allCounts sums up all pairs.
-func allCounts(e *evidencepb.Evidence) *adminpb.Report_ReportCounts {
-	sum := &adminpb.Report_ReportCounts{}
-	for _, p := range pairs(e) {
-		c := countsOf(p.GetCounts())
-		sum.RequestCount += c.RequestCount
-		sum.UnchangedCount += c.UnchangedCount
-		sum.NewlyDeniedCount += c.NewlyDeniedCount
-		sum.NewlyAllowedCount += c.NewlyAllowedCount
-		sum.ResponseChangedCount += c.ResponseChangedCount
-		sum.FailedCount += c.FailedCount
-		sum.LiveFailedCount += c.LiveFailedCount
-		sum.DroppedCount += c.DroppedCount
-	}
-	return sum
-}
-
 // active is the time in which one of the pairs was compared: the union of their spans.
 func active(of ...*evidencepb.Pair) *durationpb.Duration {
 	var spans []*evidencepb.Span
@@ -154,28 +129,13 @@ func active(of ...*evidencepb.Pair) *durationpb.Duration {
 	return durationpb.New(time.Duration(sum) * time.Millisecond)
 }
 
-// setCounts writes the counts of the present pair, and why requests were not compared.
-func setCounts(r *adminpb.Report, p *evidencepb.Pair) {
-	c := countsOf(p.GetCounts())
-	r.StartTime = p.GetFirstTime()
-	r.RequestCount, r.UnchangedCount, r.NewlyDeniedCount = c.RequestCount, c.UnchangedCount, c.NewlyDeniedCount
-	r.NewlyAllowedCount, r.ResponseChangedCount = c.NewlyAllowedCount, c.ResponseChangedCount
-	r.FailedCount, r.LiveFailedCount, r.DroppedCount = c.FailedCount, c.LiveFailedCount, c.DroppedCount
-	for reason, n := range p.GetDrops() {
-		r.Drops = append(r.Drops, &adminpb.Report_Drop{Reason: reason, RequestCount: n})
-	}
-	slices.SortFunc(r.Drops, func(a, b *adminpb.Report_Drop) int {
-		return cmp.Or(cmp.Compare(b.RequestCount, a.RequestCount), cmp.Compare(a.Reason, b.Reason))
-	})
-}
-
 // points are the minutes of the last hour, the earliest first.
 func points(of []*evidencepb.Point) []*adminpb.Report_Point {
 	sorted := slices.SortedFunc(slices.Values(of), func(a, b *evidencepb.Point) int { return cmp.Compare(a.GetStart(), b.GetStart()) })
 	sorted = sorted[max(0, len(sorted)-maxPoints):]
 	var out []*adminpb.Report_Point
 	for _, p := range sorted {
-		out = append(out, &adminpb.Report_Point{StartTime: &timestamppb.Timestamp{Seconds: p.GetStart()}, Counts: countsOf(p.GetCounts())})
+		out = append(out, &adminpb.Report_Point{StartTime: &timestamppb.Timestamp{Seconds: p.GetStart()}, Counts: reportCounts(p.GetCounts())})
 	}
 	return out
 }

@@ -35,7 +35,8 @@ func evidence() *evidencepb.Evidence {
 			PolicyEtag: "p2", Counts: &evidencepb.Counts{BothAllow: 90, NewlyDenied: 7, AllowedChanged: 2, AllowedFailed: 1, LiveFailed: 1, Dropped: 5},
 			Drops: map[string]int64{"queue_full": 1, "unavailable": 4}, FirstTime: at(50), LastTime: at(99),
 			Active:    []*evidencepb.Span{{Begin: 50_000, End: 70_000}, {Begin: 60_000, End: 80_000}, {Begin: 90_000, End: 100_000}},
-			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Count: 40}, {Method: "GET", Pattern: "/b", Count: 1}},
+			Callers:   []byte{0, 1, 2, 3, 4, 5, 6, 7, 8}, // two hashes of four bytes
+			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Count: 40, Allowed: 40}, {Method: "GET", Pattern: "/b", Count: 1}},
 			Groups: []*evidencepb.Group{
 				{Kind: changed, Method: "GET", Pattern: "/b", Changes: []string{"header x-role"}, Count: 2},
 				{
@@ -60,6 +61,8 @@ func evidence() *evidencepb.Evidence {
 			Noise: &evidencepb.Noise{Sampled: 10, Differed: 1, Kinds: map[int32]int64{changed: 1}}, ChangedData: []string{"data.roles"}, MoreRules: 2,
 		}, {
 			PolicyEtag: "p1", Counts: &evidencepb.Counts{BothAllow: 1000, NewlyAllowed: 1}, Active: []*evidencepb.Span{{Begin: 20_000, End: 55_000}},
+			Callers:   []byte{0, 5, 6, 7, 8, 9, 9, 9, 9},
+			Endpoints: []*evidencepb.Endpoint{{Method: "GET", Pattern: "/a/*", Allowed: 1}, {Method: "PUT", Pattern: "/a/*", Count: 1, Allowed: 1}},
 		}},
 		Earlier: &evidencepb.Pair{Counts: &evidencepb.Counts{BothAllow: 5}, Active: []*evidencepb.Span{{Begin: 1_000, End: 2_000}}},
 		Points:  []*evidencepb.Point{{Start: 120, Counts: &evidencepb.Counts{BothAllow: 3}}, {Start: 60, Counts: &evidencepb.Counts{AllowedFailed: 1}}},
@@ -77,11 +80,17 @@ func build(e *evidencepb.Evidence) *adminpb.Report {
 func TestBuild(t *testing.T) {
 	want := &adminpb.Report{
 		Name: reportName, PolicyEtag: "p2", ExperimentEtag: "e", StartTime: at(50), UpdateTime: at(100), RequirementsMet: true,
-		RequestCount: 101, UnchangedCount: 90, NewlyDeniedCount: 7, ResponseChangedCount: 2, FailedCount: 1, LiveFailedCount: 1, DroppedCount: 5,
+		RequestCount: 100, UnchangedCount: 90, NewlyDeniedCount: 7, ResponseChangedCount: 2, FailedCount: 1, LiveFailedCount: 1, DroppedCount: 5,
+		LostCount: 5, CallerCount: 2, EndpointCount: 1,
+		PolicyAllows:   &adminpb.Report_VerdictCounts{RequestCount: 100, UnchangedCount: 90, VerdictChangedCount: 7, ResponseChangedCount: 2, FailedCount: 1},
 		ActiveDuration: durationpb.New(40 * time.Second), AllPairsActiveDuration: durationpb.New(71 * time.Second),
 		AllPairs: &adminpb.Report_ReportCounts{
-			RequestCount: 1107, UnchangedCount: 1095, NewlyDeniedCount: 7, NewlyAllowedCount: 1, ResponseChangedCount: 2, FailedCount: 1,
-			LiveFailedCount: 1, DroppedCount: 5,
+			RequestCount: 1106, UnchangedCount: 1095, NewlyDeniedCount: 7, NewlyAllowedCount: 1, ResponseChangedCount: 2, FailedCount: 1,
+			LiveFailedCount: 1, DroppedCount: 5, LostCount: 5, CallerCount: 3, EndpointCount: 2,
+			PolicyAllows: &adminpb.Report_VerdictCounts{
+				RequestCount: 1105, UnchangedCount: 1095, VerdictChangedCount: 7, ResponseChangedCount: 2, FailedCount: 1,
+			},
+			PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 1, VerdictChangedCount: 1},
 		},
 		NodeCount: 2, ReportingNodeCount: 1, SilentNodes: []string{"n2"}, PublishInterval: durationpb.New(4 * time.Second),
 		Drops: []*adminpb.Report_Drop{{Reason: "unavailable", RequestCount: 4}, {Reason: "queue_full", RequestCount: 1}},
@@ -101,8 +110,12 @@ func TestBuild(t *testing.T) {
 		}},
 		OtherDifferences: []*adminpb.Report_KindCount{{Kind: adminpb.Report_FAILED, RequestCount: 1}},
 		Points: []*adminpb.Report_Point{
-			{StartTime: &timestamppb.Timestamp{Seconds: 60}, Counts: &adminpb.Report_ReportCounts{RequestCount: 1, FailedCount: 1}},
-			{StartTime: &timestamppb.Timestamp{Seconds: 120}, Counts: &adminpb.Report_ReportCounts{RequestCount: 3, UnchangedCount: 3}},
+			{StartTime: &timestamppb.Timestamp{Seconds: 60}, Counts: &adminpb.Report_ReportCounts{
+				RequestCount: 1, FailedCount: 1, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 1, FailedCount: 1},
+			}},
+			{StartTime: &timestamppb.Timestamp{Seconds: 120}, Counts: &adminpb.Report_ReportCounts{
+				RequestCount: 3, UnchangedCount: 3, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 3, UnchangedCount: 3},
+			}},
 		},
 		Labels: []*adminpb.Report_LabelSummary{{Label: "user", Kind: adminpb.Report_NEWLY_DENIED, OtherRequestCount: 2, Values: []*adminpb.Report_LabelValue{
 			{Value: "ann", RequestCount: 5, ErrorCount: 1}, {Value: "bob", RequestCount: 2},
@@ -142,8 +155,64 @@ func TestNewPair(t *testing.T) {
 	if got.RequestCount != 0 || len(got.Differences) != 0 || got.StartTime != nil || got.ActiveDuration.AsDuration() != 0 {
 		t.Errorf("a pair that was never compared has %v", got)
 	}
-	if got.AllPairs.RequestCount != 1107 {
-		t.Errorf("all pairs have %d requests, want 1107", got.AllPairs.RequestCount)
+	if got.AllPairs.RequestCount != 1106 {
+		t.Errorf("all pairs have %d requests, want 1106", got.AllPairs.RequestCount)
+	}
+}
+
+// TestEstimate: where chance chose what was compared, the estimate says what it stands for; a pair
+// without weights stands for itself, and what chance left out is not lost.
+func TestEstimate(t *testing.T) {
+	e := evidence()
+	p := e.Pairs[0]
+	p.Counts.Dropped, p.Drops = 905, map[string]int64{"sampled": 900, "queue_full": 5}
+	p.Weights = &evidencepb.Counts{BothAllow: 900, NewlyDenied: 56, AllowedChanged: 2, AllowedFailed: 8, LiveFailed: 1, Dropped: 940}
+	got := build(e)
+	want := &adminpb.Report_ReportCounts{
+		RequestCount: 966, UnchangedCount: 900, NewlyDeniedCount: 56, ResponseChangedCount: 2, FailedCount: 8, LiveFailedCount: 1,
+		DroppedCount: 40, LostCount: 40,
+		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 966, UnchangedCount: 900, VerdictChangedCount: 56, ResponseChangedCount: 2, FailedCount: 8},
+	}
+	if diff := cmp.Diff(want, got.Estimate, protocmp.Transform()); diff != "" {
+		t.Errorf("the estimate differs (- want, + got):\n%s", diff)
+	}
+	if all := got.AllPairsEstimate; all.GetRequestCount() != 966+1006 || all.GetPolicyDenies().GetVerdictChangedCount() != 1 {
+		t.Errorf("the estimate of all pairs is %v, want 966 requests and the 1,006 of the other pairs", all)
+	}
+	if got.LostCount != 5 || got.DroppedCount != 905 || !report.Lossy(got) {
+		t.Errorf("%d of %d were lost, and shares are known is %v; want 5 of 905, which stand for 40 of 1,007", got.LostCount, got.DroppedCount, !report.Lossy(got))
+	}
+	p.Drops = map[string]int64{"sampled": 905}
+	p.Weights.Dropped = 905
+	if got := build(e); got.LostCount != 0 || report.Lossy(got) || !report.Incomplete(got) {
+		t.Errorf("%d were lost of what chance left out", got.LostCount)
+	}
+}
+
+// TestLiveFailuresAreOneGroup: a busy machine fails at any path, which says nothing of the
+// experiment.
+func TestLiveFailuresAreOneGroup(t *testing.T) {
+	failure := int32(adminpb.Report_LIVE_FAILED)
+	e := evidence()
+	p := e.Pairs[0]
+	p.Counts.LiveFailed = 7
+	p.Groups = append(p.Groups,
+		&evidencepb.Group{Kind: failure, Method: "GET", Pattern: "/a/*", Reason: "late", Count: 1, Callers: []byte{0, 1, 1, 1, 1}, LastTime: at(98)},
+		&evidencepb.Group{
+			Kind: failure, Method: "GET", Pattern: "/b", Reason: "the deadline was over", Count: 4, Callers: []byte{0, 2, 2, 2, 2}, FirstTime: at(60),
+			LastTime: at(90), Examples: []*evidencepb.Example{{Path: "/b", Principal: "spiffe://a"}},
+		})
+	p.Other[failure] = 2
+	r := build(e)
+	want := &adminpb.Report_Difference{
+		Kind: adminpb.Report_LIVE_FAILED, Method: "GET", Path: "*", Reason: "the deadline was over", RequestCount: 7, CallerCount: 2,
+		FirstTime: at(60), LastTime: at(98), Examples: []*adminpb.Report_Example{{Path: "/b", Principal: "spiffe://a"}},
+	}
+	if diff := cmp.Diff(want, r.Differences[len(r.Differences)-1], protocmp.Transform()); diff != "" {
+		t.Errorf("the group differs (- want, + got):\n%s", diff)
+	}
+	if len(r.Differences) != 4 || len(r.OtherDifferences) != 1 {
+		t.Errorf("got %d differences and %v, want one more than before and others that failed", len(r.Differences), r.OtherDifferences)
 	}
 }
 

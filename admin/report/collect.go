@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
@@ -16,9 +18,6 @@ import (
 type Published struct {
 	// Node is the resource name of the node.
 	Node string
-	// Tally is unique, and Serial grows with each publication of it.
-	Tally  string
-	Serial int64
 	// Value is a marshalled Evidence.
 	Value []byte
 	// Age is the time since it was published, both ends by one clock.
@@ -40,42 +39,42 @@ type Collected struct {
 //
 // A location may have thousands of records: they are decoded by all processors, and only sums
 // of them are kept.
-func Collect(experimentEtag string, settled []byte, published []Published) (Collected, error) {
-	parts := make([]collector, runtime.GOMAXPROCS(0))
+func Collect(uid, experimentEtag string, settled []byte, published []Published) (Collected, error) {
+	parts := make([]*collector, runtime.GOMAXPROCS(0))
 	var collecting sync.WaitGroup
 	for i := range parts {
-		parts[i] = collector{experimentEtag: experimentEtag, total: evidence.NewTotal()}
+		parts[i] = &collector{sum: evidence.NewSum("", uid, experimentEtag, nil)}
 		collecting.Go(func() {
 			for j := i; j < len(published) && parts[i].err == nil; j += len(parts) {
 				parts[i].collect(published[j])
 			}
 		})
 	}
-	c := Collected{reporting: make(map[string]bool)}
-	all := collector{experimentEtag: experimentEtag, total: evidence.NewTotal()}
+	collecting.Wait()
+	all := parts[0]
 	if len(settled) > 0 {
 		if _, err := all.add(settled); err != nil {
-			all.err = fmt.Errorf("decoding the settled evidence: %w", err)
+			all.err = cmp.Or(all.err, fmt.Errorf("decoding the settled evidence: %w", err))
 		}
 	}
-	collecting.Wait()
-	for _, part := range parts {
-		all.total.AddTotal(part.total)
-		all.err = cmp.Or(all.err, part.err)
-		for _, node := range part.reporting {
-			c.reporting[node] = true
-		}
+	for _, part := range parts[1:] {
+		all.join(part)
 	}
-	if all.err == nil {
-		c.Evidence = all.total.Evidence()
+	if all.err != nil || !all.any {
+		return Collected{}, all.err
 	}
-	return c, all.err
+	c := Collected{Evidence: all.sum.Evidence(), reporting: make(map[string]bool)}
+	for _, node := range all.reporting {
+		c.reporting[node] = true
+	}
+	return c, nil
 }
 
 // collector decodes and adds up some of the records.
 type collector struct {
-	experimentEtag string
-	total          *evidence.Total
+	sum *evidence.Sum
+	// any says that something was added.
+	any bool
 	// reporting are the nodes whose publication is recent.
 	reporting []string
 	err       error
@@ -95,13 +94,25 @@ func (c *collector) collect(p Published) {
 	}
 }
 
-// add adds one record and returns it without its pairs; nil if it is of another content.
+// add adds one record and returns it; nil if it is of another content.
 func (c *collector) add(value []byte) (*evidencepb.Evidence, error) {
-	e, err := c.total.AddRecord(value, c.experimentEtag)
-	if err != nil || e.GetExperimentEtag() != c.experimentEtag {
+	e := &evidencepb.Evidence{}
+	if err := proto.Unmarshal(value, e); err != nil {
 		return nil, err
 	}
+	if !c.sum.Add(e) {
+		return nil, nil
+	}
+	c.any = true
 	return e, nil
+}
+
+// join adds what another one has collected.
+func (c *collector) join(other *collector) {
+	c.sum.AddSum(other.sum)
+	c.any = c.any || other.any
+	c.reporting = append(c.reporting, other.reporting...)
+	c.err = cmp.Or(c.err, other.err)
 }
 
 // Nodes returns the nodes of these names, each with whether it reports.

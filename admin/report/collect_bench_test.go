@@ -11,7 +11,7 @@ import (
 	evidencepb "understudy/authz/evidence/v1"
 )
 
-// BenchmarkCollect collects what 1,000 nodes publish of 200 groups, 16 KB each.
+// BenchmarkCollect collects what 1,000 nodes publish of 200 groups, 32 KB each.
 func BenchmarkCollect(b *testing.B) {
 	var published []report.Published
 	for node := range 1000 {
@@ -25,7 +25,7 @@ func BenchmarkCollect(b *testing.B) {
 				Kind: 1, Method: "GET", Pattern: path, Reason: "no such role", PolicyStatus: 200,
 				ExperimentStatus: 403, Count: int64(1 + n%7), FirstTime: timestamppb.Now(), LastTime: timestamppb.Now(),
 			})
-			if proto.Size(e) > 14_000 {
+			if proto.Size(e) > 32_000 {
 				break
 			}
 		}
@@ -36,7 +36,7 @@ func BenchmarkCollect(b *testing.B) {
 		published = append(published, report.Published{Node: fmt.Sprint(node), Value: value})
 	}
 	for b.Loop() {
-		if _, err := report.Collect("etag", nil, published); err != nil {
+		if _, err := report.Collect("uid", "etag", nil, published); err != nil {
 			b.Fatal(err)
 		}
 	}

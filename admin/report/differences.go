@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz/evidence"
@@ -35,7 +36,12 @@ type endpoint struct{ method, pattern string }
 // first, and counts by kind what there is no room for.
 func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 	totals := endpointTotals(p)
+	var failures []*evidencepb.Group
 	for _, g := range p.GetGroups() {
+		if g.GetKind() == int32(adminpb.Report_LIVE_FAILED) {
+			failures = append(failures, g)
+			continue
+		}
 		d := difference(g)
 		d.EndpointRequestCount = totals[endpoint{d.Method, d.Path}]
 		d.Noise = p.GetNoise().GetKinds()[g.GetKind()] > 0
@@ -50,7 +56,57 @@ func setDifferences(r *adminpb.Report, p *evidencepb.Pair) {
 	for kind, n := range p.GetOther() {
 		other[adminpb.Report_Kind(kind)] += n
 	}
+	if len(failures) > 0 {
+		d := liveFailures(failures)
+		d.RequestCount += other[d.Kind]
+		delete(other, d.Kind)
+		r.Differences = append(r.Differences, d)
+	}
 	addOthers(r, other, maxDifferences)
+}
+
+// several stands for methods and paths of which there is more than one.
+const several = "*"
+
+// liveFailures makes one difference of all that the live policy failed to decide. It is no
+// difference that the experiment makes, and a busy machine fails at any path: the most frequent
+// group gives it its reason and examples.
+func liveFailures(groups []*evidencepb.Group) *adminpb.Report_Difference {
+	most := slices.MaxFunc(groups, func(a, b *evidencepb.Group) int { return cmp.Compare(a.GetCount(), b.GetCount()) })
+	d := difference(most)
+	d.RequestCount = 0
+	var callers [][]byte
+	for _, g := range groups {
+		d.RequestCount += g.GetCount()
+		callers = append(callers, g.GetCallers())
+		if g.GetMethod() != d.Method {
+			d.Method = several
+		}
+		if g.GetPattern() != d.Path {
+			d.Path = several
+		}
+		d.FirstTime, d.LastTime = earliest(d.FirstTime, g.GetFirstTime()), latest(d.LastTime, g.GetLastTime())
+	}
+	d.CallerCount = min(evidence.Callers(callers...), d.RequestCount)
+	if d.CallerCount != 1 {
+		d.Principal = ""
+	}
+	return d
+}
+
+// earliest and latest return one of two times, either of which may be absent.
+func earliest(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if a == nil || b != nil && b.AsTime().Before(a.AsTime()) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if a == nil || b != nil && b.AsTime().After(a.AsTime()) {
+		return b
+	}
+	return a
 }
 
 // addOthers cuts the differences of a report and adds those that go, and the counts given, to
@@ -63,14 +119,19 @@ func addOthers(r *adminpb.Report, other map[adminpb.Report_Kind]int64, keep int)
 	for _, k := range r.OtherDifferences {
 		other[k.Kind] += k.RequestCount
 	}
-	r.OtherDifferences = nil
-	for _, kind := range slices.SortedFunc(maps.Keys(other), func(a, b adminpb.Report_Kind) int {
+	r.OtherDifferences = kindCounts(other)
+}
+
+// kindCounts are counts by kind, the gravest first, without those of 0.
+func kindCounts(of map[adminpb.Report_Kind]int64) (out []*adminpb.Report_KindCount) {
+	for _, kind := range slices.SortedFunc(maps.Keys(of), func(a, b adminpb.Report_Kind) int {
 		return cmp.Or(cmp.Compare(gravity(a), gravity(b)), cmp.Compare(a, b))
 	}) {
-		if other[kind] > 0 {
-			r.OtherDifferences = append(r.OtherDifferences, &adminpb.Report_KindCount{Kind: kind, RequestCount: other[kind]})
+		if of[kind] > 0 {
+			out = append(out, &adminpb.Report_KindCount{Kind: kind, RequestCount: of[kind]})
 		}
 	}
+	return out
 }
 
 // endpointTotals are the denominators: all requests compared by method and pattern. Where

@@ -9,9 +9,13 @@
 //
 // Each requirement is one row of one table (requirements.go), which all three read.
 //
-// A requirement is met by what is known alone: a share of no requests, a coverage before
-// anything was compared and all of no nodes are unmet. A limit on a count is met by a count
-// of zero, so whoever sets one also sets how many requests there have to be.
+// A requirement is met by what is known alone: a share or a coverage before anything was compared,
+// a share of which more than 1 % was lost, and all of no nodes are unmet. A limit on a count is
+// met by a count of zero, so whoever sets one also sets how many requests there have to be.
+//
+// A share has a denominator that a stranger cannot choose ([Part]): newly denied requests are a
+// share of those that the live policy allows, and so on. Where chance chose what was compared,
+// shares are of what that stands for, and counts of what was compared.
 //
 // Nothing here does I/O, and a [Cache] alone keeps state; all of it is safe for concurrent use.
 package report

@@ -18,10 +18,11 @@ type verdict struct {
 // measured is what of a report requirements are about.
 type measured struct {
 	report *adminpb.Report
-	// counts and duration are those of the scope.
-	counts   *adminpb.Report_ReportCounts
-	duration time.Duration
-	scope    adminpb.CommitRequirements_Scope
+	// counts and duration are those of the scope, and estimate is what the counts stand for; nil
+	// if they stand for themselves.
+	counts, estimate *adminpb.Report_ReportCounts
+	duration         time.Duration
+	scope            adminpb.CommitRequirements_Scope
 	// committer is who would commit.
 	committer Committer
 }
@@ -37,13 +38,17 @@ type Committer struct {
 // measure takes of a report what is of a scope.
 func measure(r *adminpb.Report, scope adminpb.CommitRequirements_Scope) measured {
 	if scope != adminpb.CommitRequirements_ALL_PAIRS {
-		return measured{report: r, counts: Counts(r), duration: r.GetActiveDuration().AsDuration()}
+		return measured{report: r, counts: Counts(r), estimate: r.GetEstimate(), duration: r.GetActiveDuration().AsDuration()}
 	}
-	counts := r.GetAllPairs()
-	if counts == nil {
-		counts = &adminpb.Report_ReportCounts{}
+	return measured{
+		report: r, counts: r.GetAllPairs(), estimate: r.GetAllPairsEstimate(), duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope,
 	}
-	return measured{report: r, counts: counts, duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope}
+}
+
+// part returns the requests of a kind, without those that were accepted: the place where an
+// acceptance counts.
+func (m measured) part(kind adminpb.Report_Kind) Part {
+	return partOf(m.counts, m.estimate, kind).without(accepted(m.report, kind))
 }
 
 // scoped says of a text what it is about, if it is not the present pair.
@@ -54,20 +59,10 @@ func (m measured) scoped(text string) string {
 	return text
 }
 
-// Counts returns the counts of a report's present pair in the form that those of all pairs
-// have.
-func Counts(r *adminpb.Report) *adminpb.Report_ReportCounts {
-	return &adminpb.Report_ReportCounts{
-		RequestCount: r.GetRequestCount(), UnchangedCount: r.GetUnchangedCount(),
-		NewlyDeniedCount: r.GetNewlyDeniedCount(), NewlyAllowedCount: r.GetNewlyAllowedCount(),
-		ResponseChangedCount: r.GetResponseChangedCount(), FailedCount: r.GetFailedCount(),
-		LiveFailedCount: r.GetLiveFailedCount(), DroppedCount: r.GetDroppedCount(),
-	}
-}
-
 // Judge holds a report against requirements, which may be nil. There is one result for each
 // field that is set but the scope, in the order of [Format]. Of the report it reads the
-// counts, the durations, the changed rules and the numbers of nodes. by is who would commit.
+// counts, what they stand for, the durations, the changed rules and the numbers of nodes. by is
+// who would commit.
 func Judge(
 	r *adminpb.CommitRequirements, source adminpb.Report_RequirementResult_Source, report *adminpb.Report, by Committer,
 ) []*adminpb.Report_RequirementResult {

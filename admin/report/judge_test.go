@@ -20,16 +20,49 @@ func rules(all, evaluated int) []*adminpb.Report_ChangedRule {
 	return out
 }
 
+// counted are the counts of a report: 6,212 requests that the live policy allows, 2,908 that it
+// denies, 880 dropped of which chance chose all but 12, and 2 that it failed to decide.
+func counted() *adminpb.Report_ReportCounts {
+	return &adminpb.Report_ReportCounts{
+		RequestCount: 9120, UnchangedCount: 8109, NewlyDeniedCount: 90, NewlyAllowedCount: 1, ResponseChangedCount: 912, FailedCount: 8,
+		LiveFailedCount: 2, DroppedCount: 880, LostCount: 12, CallerCount: 7, EndpointCount: 3,
+		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 6212, UnchangedCount: 5203, ResponseChangedCount: 912, VerdictChangedCount: 90, FailedCount: 7},
+		PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 2908, UnchangedCount: 2906, VerdictChangedCount: 1, FailedCount: 1},
+	}
+}
+
 // TestJudge holds one report against one requirement each.
 func TestJudge(t *testing.T) {
-	compared := &adminpb.Report{
-		RequestCount: 9120, NewlyDeniedCount: 3, NewlyAllowedCount: 0, ResponseChangedCount: 912, FailedCount: 8, LiveFailedCount: 2,
-		DroppedCount: 880, ActiveDuration: durationpb.New(52*time.Minute + 10*time.Second + 500*time.Millisecond),
-		AllPairs: &adminpb.Report_ReportCounts{
-			RequestCount: 1234567, NewlyDeniedCount: 4, NewlyAllowedCount: 1, FailedCount: 10, DroppedCount: 0,
-		},
-		AllPairsActiveDuration: durationpb.New(26 * time.Hour), NodeCount: 5, ReportingNodeCount: 3, ChangedRules: rules(5, 4),
+	compared := report.WithCounts(counted())
+	compared.ActiveDuration = durationpb.New(52*time.Minute + 10*time.Second + 500*time.Millisecond)
+	compared.AllPairs = &adminpb.Report_ReportCounts{
+		RequestCount: 1234567, NewlyDeniedCount: 4, NewlyAllowedCount: 1, FailedCount: 10, CallerCount: 40, EndpointCount: 5,
+		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 1234560}, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 7},
 	}
+	compared.AllPairsActiveDuration = durationpb.New(26 * time.Hour)
+	compared.NodeCount, compared.ReportingNodeCount, compared.ChangedRules = 5, 3, rules(5, 4)
+
+	// Chance chose one of eight requests: counts are of those, and shares of what they stand for.
+	sampled := report.WithCounts(counted())
+	sampled.Estimate = counted()
+	for _, n := range []*int64{&sampled.Estimate.NewlyDeniedCount, &sampled.Estimate.PolicyAllows.VerdictChangedCount} {
+		*n *= 8
+	}
+	sampled.Estimate.PolicyAllows.RequestCount += 7 * 90
+	sampled.Estimate.RequestCount += 7 * 90
+	lossy := report.WithCounts(counted())
+	lossy.LostCount = 93
+
+	accepted := report.WithCounts(counted())
+	accepted.AcceptedDifferences = []*adminpb.Report_KindCount{
+		{Kind: adminpb.Report_NEWLY_DENIED, RequestCount: 80}, {Kind: adminpb.Report_FAILED, RequestCount: 8},
+	}
+	refused := report.WithCounts(&adminpb.Report_ReportCounts{
+		RequestCount: 10000, UnchangedCount: 10000, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 10000, UnchangedCount: 10000},
+	})
+	unknown := report.WithCounts(&adminpb.Report_ReportCounts{RequestCount: 9, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 9}})
+	failing := report.WithCounts(&adminpb.Report_ReportCounts{LiveFailedCount: 9})
+
 	examining := &adminpb.Report{RequestCount: 9, PendingRequestCount: 1234, UnexaminedRequestCount: 2, ChangedRules: rules(5, 4)}
 	unexamined := &adminpb.Report{RequestCount: 9, UnexaminedRequestCount: 2}
 	never := &adminpb.Report{}
@@ -39,30 +72,83 @@ func TestJudge(t *testing.T) {
 		have, need   string
 		met, never   bool
 	}{
-		{"requests>=10000", compared, "9,120", "at least 10,000", false, false},
-		{"requests>=9120", compared, "9,120", "at least 9,120", true, false},
-		{"requests>=10000,scope=all-pairs", compared, "1,234,567 over all pairs", "at least 10,000", true, false},
+		// What one side allows counts, whoever else sends what.
+		{"requests>=10000", compared, "6,213 (2,907 more that both deny do not count)", "at least 10,000", false, false},
+		{"requests>=6213", compared, "6,213 (2,907 more that both deny do not count)", "at least 6,213", true, false},
+		{"requests>=1000000,scope=all-pairs", compared, "1,234,561 (6 more that both deny do not count) over all pairs", "at least 1,000,000", true, false},
+		{"requests>=9", unknown, "9", "at least 9", true, false},
+		{"requests>=1", refused, "0 (10,000 more that both deny do not count)", "at least 1", false, false},
 		{"requests>=1", never, "0", "at least 1", false, false},
+		{"callers>=7", compared, "7", "at least 7", true, false},
+		{"callers>=8", compared, "7", "at least 8", false, false},
+		{"callers>=8,scope=all-pairs", compared, "40 over all pairs", "at least 8", true, false},
+		{"callers>=1", unknown, "not known", "at least 1", false, false},
+		{"callers>=1", refused, "0", "at least 1", false, false},
+		{"endpoints>=3", compared, "3", "at least 3", true, false},
+		{"endpoints>=4", compared, "3", "at least 4", false, false},
+		{"endpoints>=4,scope=all-pairs", compared, "5 over all pairs", "at least 4", true, false},
+		{"endpoints>=1", unknown, "not known", "at least 1", false, false},
 		{"duration>=1h", compared, "52m10s", "at least 1h", false, false},
 		{"duration>=52m10s", compared, "52m10s", "at least 52m10s", true, false},
 		{"duration>=1h,scope=all-pairs", compared, "26h over all pairs", "at least 1h", true, false},
 		{"duration>=1s", never, "0s", "at least 1s", false, false},
-		{"newly-denied=0", compared, "3", "at most 0", false, true},
-		{"newly-denied<=3", compared, "3", "at most 3", true, false},
+
+		// A count that is over stays so, and a share does not.
+		{"newly-denied=0", compared, "90", "at most 0", false, true},
+		{"newly-denied<=90", compared, "90", "at most 90", true, false},
 		{"newly-denied<=3,scope=all-pairs", compared, "4 over all pairs", "at most 3", false, true},
 		{"newly-denied=0", never, "0", "at most 0", true, false},
-		{"newly-allowed=0,scope=present-pair", compared, "0", "at most 0", true, false},
-		{"newly-allowed=0,scope=all-pairs", compared, "1 over all pairs", "at most 0", false, true},
-		{"response-changed<=10%", compared, "10% (912 of 9,120)", "at most 10%", true, false},
-		{"response-changed<=9.99%", compared, "10% (912 of 9,120)", "at most 9.99%", false, false},
-		{"newly-denied<=0.01%", compared, "0.0329% (3 of 9,120)", "at most 0.01%", false, false},
-		{"newly-denied<=0.01%,scope=all-pairs", compared, "0.000324% (4 of 1,234,567) over all pairs", "at most 0.01%", true, false},
-		{"failed<=9", compared, "10", "at most 9", false, true},
-		{"failed<=0.11%", compared, "0.11% (10 of 9,120)", "at most 0.11%", true, false},
-		{"failed<=100%", never, "no requests", "at most 100%", false, false},
-		{"dropped<=8%", compared, "8.8% (880 of 10,000)", "at most 8%", false, false},
-		{"dropped=0", compared, "880", "at most 0", false, true},
-		{"dropped<=0%", never, "no requests", "at most 0%", false, false},
+		{"newly-denied<=1%", compared, "1.45% (90 of 6,212 requests that the live policy allows)", "at most 1%", false, false},
+		{"newly-denied<=1.45%", compared, "1.45% (90 of 6,212 requests that the live policy allows)", "at most 1.45%", true, false},
+		{
+			"newly-denied<=0.01%,scope=all-pairs", compared,
+			"0.000324% (4 of 1,234,560 requests that the live policy allows) over all pairs", "at most 0.01%", true, false,
+		},
+		{"newly-denied<=1%", refused, "0 of 0 requests that the live policy allows", "at most 1%", true, false},
+		{"newly-denied<=100%", never, "nothing compared", "at most 100%", false, false},
+		{"newly-denied<=100%", failing, "nothing compared", "at most 100%", false, false},
+		{"newly-allowed=0,scope=present-pair", compared, "1", "at most 0", false, true},
+		{"newly-allowed<=0.03%", compared, "0.0344% (1 of 2,908 requests that the live policy denies)", "at most 0.03%", false, false},
+		{"newly-allowed<=20%,scope=all-pairs", compared, "14.3% (1 of 7 requests that the live policy denies) over all pairs", "at most 20%", true, false},
+		{"newly-allowed=0%", refused, "0% (0 of 10,000 requests that the live policy denies)", "at most 0%", true, false},
+		{"response-changed<=911", compared, "912", "at most 911", false, true},
+		{"response-changed<=10.11%", compared, "10.1% (912 of 9,021 requests with the same verdict)", "at most 10.11%", true, false},
+		{"response-changed<=10.1%", compared, "10.1% (912 of 9,021 requests with the same verdict)", "at most 10.1%", false, false},
+
+		// What the live policy failed to decide is no failure of the experiment: it was not compared.
+		{"failed<=7", compared, "8", "at most 7", false, true},
+		{"failed<=8", compared, "8", "at most 8", true, false},
+		{"failed<=0.09%", compared, "0.0877% (8 of 9,120 requests compared)", "at most 0.09%", true, false},
+		{"failed=0", failing, "0", "at most 0", true, false},
+		{"failed<=100%", never, "nothing compared", "at most 100%", false, false},
+		{"dropped<=8.8%", compared, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 8.8%", false, false},
+		{"dropped<=9%", compared, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
+		{"dropped<=881", compared, "882, 2 failed in the live policy", "at most 881", false, true},
+		{"dropped=0", refused, "0", "at most 0", true, false},
+		{"dropped<=50%", failing, "100% (9 of 9), 9 failed in the live policy", "at most 50%", false, false},
+		{"dropped<=0%", never, "nothing compared", "at most 0%", false, false},
+
+		// Shares are of what the counts stand for, and counts are counts.
+		{"newly-denied<=90", sampled, "90", "at most 90", true, false},
+		{
+			"newly-denied<=10%", sampled, "10.5% (about 720 of 6,842 requests that the live policy allows, by 6,212 compared)",
+			"at most 10%", false, false,
+		},
+		{"dropped<=9%", sampled, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
+
+		// Of what more than 1 % was lost, no share is known.
+		{"newly-denied<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
+		{"newly-allowed<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
+		{"response-changed<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
+		{"failed<=100%", lossy, "not known: 1.01% was lost, not by chance (93 of 9,215)", "at most 100%", false, false},
+		{"newly-denied<=90", lossy, "90", "at most 90", true, false},
+		{"dropped<=9%", lossy, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
+
+		// What was accepted is left out of limits on who gets in.
+		{"newly-denied<=10", accepted, "10, 80 accepted ones apart", "at most 10", true, false},
+		{"newly-denied<=9", accepted, "10, 80 accepted ones apart", "at most 9", false, true},
+		{"newly-denied<=0.2%", accepted, "0.161% (10 of 6,212 requests that the live policy allows), 80 accepted ones apart", "at most 0.2%", true, false},
+		{"failed=0", accepted, "8", "at most 0", false, true},
 		{"changed-rules>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
 		{"changed-rules>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
 		{"changed-rules>=80%", unexamined, "not known, 2 could not be examined", "at least 80%", false, false},
@@ -143,7 +229,9 @@ func TestSetResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &adminpb.Report{RequestCount: 2, NodeCount: 1, ReportingNodeCount: 1, AllPairs: &adminpb.Report_ReportCounts{RequestCount: 2}}
+	two := &adminpb.Report_ReportCounts{RequestCount: 2, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 2}}
+	r := report.WithCounts(two)
+	r.NodeCount, r.ReportingNodeCount, r.AllPairs = 1, 1, two
 	report.SetResults(r, location, call, report.Committer{})
 	var got []string
 	for _, result := range r.Requirements {
@@ -186,10 +274,10 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// TestUnjudged: what changes who gets in has to be judged by some requirement, whoever asks
-// for it; a response that changed, and what failed in the live policy, has not.
+// TestUnjudged: what changes who gets in, and more than 1 % that was not compared, has to be judged
+// by some requirement, whoever asks for it; a response that changed has not.
 func TestUnjudged(t *testing.T) {
-	counts := &adminpb.Report{RequestCount: 100, NewlyDeniedCount: 1, NewlyAllowedCount: 2, FailedCount: 3, ResponseChangedCount: 4, LiveFailedCount: 5}
+	counts := &adminpb.Report{RequestCount: 100, NewlyDeniedCount: 1, NewlyAllowedCount: 2, FailedCount: 3, ResponseChangedCount: 4, LiveFailedCount: 1}
 	for _, c := range []struct {
 		location, call, want string
 		report               *adminpb.Report
@@ -199,7 +287,9 @@ func TestUnjudged(t *testing.T) {
 		{"", "requests>=1,newly-denied<=1%", "newly-allowed failed", counts},
 		{"newly-allowed<=2", "newly-denied<=1,failed<=100%", "", counts},
 		{"requests>=1", "", "newly-denied newly-allowed failed", counts},
-		{"", "requests>=1", "", &adminpb.Report{RequestCount: 100, ResponseChangedCount: 4, LiveFailedCount: 5, DroppedCount: 9}},
+		{"", "requests>=1", "", &adminpb.Report{RequestCount: 198, ResponseChangedCount: 4, LiveFailedCount: 1, DroppedCount: 1}},
+		{"", "requests>=1", "dropped", &adminpb.Report{RequestCount: 197, LiveFailedCount: 1, DroppedCount: 1}},
+		{"", "requests>=1,dropped<=50", "", &adminpb.Report{RequestCount: 100, LiveFailedCount: 5, DroppedCount: 9}},
 	} {
 		location, err := report.Parse(c.location)
 		if err != nil {

@@ -51,17 +51,23 @@ func Names() []string {
 // Parse reads requirements as commands take them: terms between commas, each once, with
 // spaces around them as one likes. An empty text requires nothing.
 //
-//	requests>=10000       at least so many requests were compared
+//	requests>=10000       at least so many requests were compared that one side allows
+//	callers>=20           they have at least so many distinct callers
+//	endpoints>=5          and at least so many distinct methods and paths
 //	duration>=1h30m       the experiment was ACTIVE for so long; also 7d
 //	newly-denied=0        none of them is newly denied
-//	failed<=0.1%          at most this share of them; without the %, a count
+//	newly-denied<=0.1%    at most this share of those that the live policy allows
+//	newly-allowed<=0.1%   at most this share of those that the live policy denies
+//	response-changed<=1%  at most this share of those with the same verdict
+//	failed<=0.1%          at most this share of those compared
+//	dropped<=1%           at most this share of all requests was not compared
 //	changed-rules>=80%    at least this share of the rules that differ was evaluated
 //	all-nodes             every live node that has the policy reports
 //	different-committer   whoever commits has never set the policy of the experiment
 //	scope=all-pairs       with whatever live policy, instead of present-pair
 //
-// newly-allowed, response-changed and dropped are as newly-denied. The error names the term,
-// the rule and the fix.
+// Without the % each of these limits is on a count. The error names the term, the rule and the
+// fix.
 func Parse(text string) (*adminpb.CommitRequirements, error) {
 	r := &adminpb.CommitRequirements{}
 	if strings.TrimSpace(text) == "" {
@@ -182,7 +188,9 @@ var aliases = map[string]string{
 	"request": "requests", "request-count": "requests", "min-request-count": "requests", "count": "requests",
 	"denied": "newly-denied", "newly_denied": "newly-denied", "allowed": "newly-allowed", "newly_allowed": "newly-allowed",
 	"changed": "response-changed", "failures": "failed", "errors": "failed", "drops": "dropped", "nodes": "all-nodes",
-	"four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
+	"caller": "callers", "principals": "callers", "users": "callers", "min-caller-count": "callers",
+	"endpoint": "endpoints", "paths": "endpoints", "routes": "endpoints", "min-endpoint-count": "endpoints",
+	"lost": dropped, "four-eyes": DifferentCommitter, "committer": DifferentCommitter, "require-different-committer": DifferentCommitter,
 	"coverage": "changed-rules", "rules": "changed-rules", "time": "duration", "min-duration": "duration", "pairs": "scope",
 }
 

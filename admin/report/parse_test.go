@@ -15,7 +15,7 @@ import (
 )
 
 // everything has each field set.
-const everything = "requests>=10000,duration>=1h30m,newly-denied=0,newly-denied<=0.1%,newly-allowed<=3,newly-allowed=0%," +
+const everything = "requests>=10000,callers>=20,endpoints>=5,duration>=1h30m,newly-denied=0,newly-denied<=0.1%,newly-allowed<=3,newly-allowed=0%," +
 	"response-changed<=12,response-changed<=12.5%,failed=0,failed<=100%,dropped<=7,dropped<=1%,changed-rules>=80%,all-nodes," +
 	"scope=all-pairs"
 
@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 		"duration>=87600h":         {MinDuration: durationpb.New(content.MaxRequiredDuration)},
 		"all-nodes , requests>=12": {RequireAllNodes: true, MinRequestCount: 12},
 		everything: {
-			MinRequestCount: 10000, MinDuration: durationpb.New(90 * time.Minute),
+			MinRequestCount: 10000, MinCallerCount: 20, MinEndpointCount: 5, MinDuration: durationpb.New(90 * time.Minute),
 			MaxNewlyDeniedCount: proto.Int64(0), MaxNewlyDeniedRatio: proto.Float64(0.001),
 			MaxNewlyAllowedCount: proto.Int64(3), MaxNewlyAllowedRatio: proto.Float64(0),
 			MaxResponseChangedCount: proto.Int64(12), MaxResponseChangedRatio: proto.Float64(0.125),
@@ -63,9 +63,13 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"newly-deny=0":                   `requirement "newly-deny=0": there is no such requirement; did you mean newly-denied? there are requests, duration,`,
+		"newly-deny=0":                   `requirement "newly-deny=0": there is no such requirement; did you mean newly-denied? there are requests, callers, endpoints, duration,`,
 		"request>=5":                     "did you mean requests?",
 		"Requests>=5":                    "did you mean requests?",
+		"principals>=5":                  "did you mean callers?",
+		"callers<=5":                     "callers is a minimum: write callers>=5",
+		"endpoints>=5%":                  "a count is a whole number",
+		"routes>=5":                      "did you mean endpoints?",
 		"denied=0":                       "did you mean newly-denied?",
 		"min-request-count>=5":           "did you mean requests?",
 		"all_nodes":                      "did you mean all-nodes?",

@@ -7,9 +7,9 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// decisive are the requirements on differences that change who gets in, with how many
-// requests of a report differ so. A response that changed lets nobody in and locks nobody
-// out, and what failed in the live policy is not of the experiment.
+// decisive are the requirements on what decides whether a report can be trusted and who gets in,
+// with how many requests of a report are such. A response that changed lets nobody in and locks
+// nobody out. Of up to a hundredth that was not compared nobody has to say anything.
 var decisive = []struct {
 	name  string
 	count func(*adminpb.Report) int64
@@ -17,16 +17,23 @@ var decisive = []struct {
 	{newlyDenied, (*adminpb.Report).GetNewlyDeniedCount},
 	{newlyAllowed, (*adminpb.Report).GetNewlyAllowedCount},
 	{failed, (*adminpb.Report).GetFailedCount},
+	{dropped, func(r *adminpb.Report) int64 {
+		if !Incomplete(r) {
+			return 0
+		}
+		n, _ := NotCompared(Counts(r))
+		return n
+	}},
 }
 
 // Ready reports whether a report answers "should I commit?" with yes: all that is required is
-// met, and nothing that changes who gets in was left unjudged. A report without requirements
+// met, and nothing that decides was left unjudged. A report without requirements
 // is ready; whether anything changes is for people to read.
 func Ready(r *adminpb.Report) bool { return r.GetRequirementsMet() && len(Unjudged(r)) == 0 }
 
 // Unjudged returns the names of the requirements that a list lacks for its report: there are
-// requests that would be newly denied, be newly allowed or fail, and none of the results is
-// about them. So "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A
+// requests that would be newly denied, be newly allowed or fail, or more than 1 % that were not
+// compared, and none of the results is about them. So "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A
 // report without requirements has none: nothing of it was judged.
 func Unjudged(r *adminpb.Report) (names []string) {
 	if len(r.GetRequirements()) == 0 {

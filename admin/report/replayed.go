@@ -16,11 +16,11 @@ func replayed(e *evidencepb.Evidence, policyEtag string) *adminpb.Report_Replaye
 		return nil
 	}
 	r := &adminpb.Report{}
-	setCounts(r, p)
 	setDifferences(r, p)
 	addOthers(r, make(map[adminpb.Report_Kind]int64), maxReplayedDifferences)
+	counts, _ := countsOf(p)
 	return &adminpb.Report_ReplayedReport{
-		Counts: countsOf(p.GetCounts()), Differences: r.Differences, OtherDifferences: r.OtherDifferences, Drops: r.Drops,
+		Counts: counts, Differences: r.Differences, OtherDifferences: r.OtherDifferences, Drops: drops(p),
 		FirstTime: p.GetFirstTime(), LastTime: p.GetLastTime(),
 	}
 }

@@ -60,57 +60,83 @@ const (
 	newlyDenied  = "newly-denied"
 	newlyAllowed = "newly-allowed"
 	failed       = "failed"
+	dropped      = "dropped"
 )
+
+// nothingCompared is what there is of a share before anything was compared.
+const nothingCompared = "nothing compared"
 
 // requirements are all there are, in the order in which they are written and judged.
 var requirements = slices.Concat(
-	[]requirement{minRequests(), minDuration()},
-	limits(newlyDenied,
-		func(r *adminpb.CommitRequirements) (**int64, **float64) {
-			return &r.MaxNewlyDeniedCount, &r.MaxNewlyDeniedRatio
-		},
-		func(c *adminpb.Report_ReportCounts) (int64, int64) { return c.NewlyDeniedCount, c.RequestCount }),
-	limits(newlyAllowed,
-		func(r *adminpb.CommitRequirements) (**int64, **float64) {
-			return &r.MaxNewlyAllowedCount, &r.MaxNewlyAllowedRatio
-		},
-		func(c *adminpb.Report_ReportCounts) (int64, int64) { return c.NewlyAllowedCount, c.RequestCount }),
-	limits("response-changed",
-		func(r *adminpb.CommitRequirements) (**int64, **float64) {
-			return &r.MaxResponseChangedCount, &r.MaxResponseChangedRatio
-		},
-		func(c *adminpb.Report_ReportCounts) (int64, int64) { return c.ResponseChangedCount, c.RequestCount }),
-	limits(failed,
-		func(r *adminpb.CommitRequirements) (**int64, **float64) { return &r.MaxFailedCount, &r.MaxFailedRatio },
-		func(c *adminpb.Report_ReportCounts) (int64, int64) {
-			return c.FailedCount + c.LiveFailedCount, c.RequestCount
-		}),
-	limits("dropped",
-		func(r *adminpb.CommitRequirements) (**int64, **float64) {
-			return &r.MaxDroppedCount, &r.MaxDroppedRatio
-		},
-		func(c *adminpb.Report_ReportCounts) (int64, int64) {
-			return c.DroppedCount, c.RequestCount + c.DroppedCount
-		}),
-	[]requirement{minCoverage(), allNodes(), differentCommitter(), scope()},
+	[]requirement{minRequests(), minCallers(), minEndpoints(), minDuration()},
+	limits(newlyDenied, adminpb.Report_NEWLY_DENIED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
+		return &r.MaxNewlyDeniedCount, &r.MaxNewlyDeniedRatio
+	}),
+	limits(newlyAllowed, adminpb.Report_NEWLY_ALLOWED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
+		return &r.MaxNewlyAllowedCount, &r.MaxNewlyAllowedRatio
+	}),
+	limits("response-changed", adminpb.Report_RESPONSE_CHANGED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
+		return &r.MaxResponseChangedCount, &r.MaxResponseChangedRatio
+	}),
+	limits(failed, adminpb.Report_FAILED, func(r *adminpb.CommitRequirements) (**int64, **float64) {
+		return &r.MaxFailedCount, &r.MaxFailedRatio
+	}),
+	[]requirement{maxDroppedCount(), maxDroppedShare(), minCoverage(), allNodes(), differentCommitter(), scope()},
 )
 
-// minRequests is the number of requests compared.
-func minRequests() requirement {
+// minimum is a limit on a number from below. More traffic can always meet it.
+func minimum(
+	name string, field func(*adminpb.CommitRequirements) *int64, judge func(m measured) (have int64, text string),
+) requirement {
 	return requirement{
-		name: "requests", operator: atLeast, form: countForm,
+		name: name, operator: atLeast, form: countForm,
 		set: func(r *adminpb.CommitRequirements, value string) (err error) {
-			r.MinRequestCount, err = parseCount(value)
+			*field(r), err = parseCount(value)
 			return err
 		},
 		value: func(r *adminpb.CommitRequirements) (string, bool) {
-			return formatCount(r.GetMinRequestCount()), r.GetMinRequestCount() != 0
+			return formatCount(*field(r)), *field(r) != 0
 		},
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
-			have := m.counts.RequestCount
-			return verdict{have: m.scoped(Number(have)), need: "at least " + Number(r.MinRequestCount), met: have >= r.MinRequestCount}
+			need := *field(r)
+			have, text := judge(m)
+			return verdict{have: m.scoped(text), need: "at least " + Number(need), met: have >= need}
 		},
 	}
+}
+
+// minRequests is the number of requests compared that one side allows.
+func minRequests() requirement {
+	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinRequestCount }
+	return minimum("requests", field, func(m measured) (int64, string) {
+		have := Allowed(m.counts)
+		text := Number(have)
+		if rest := m.counts.GetRequestCount() - have; rest > 0 {
+			text += " (" + Number(rest) + " more that both deny do not count)"
+		}
+		return have, text
+	})
+}
+
+// minCallers is the number of distinct callers of those.
+func minCallers() requirement {
+	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinCallerCount }
+	return minimum("callers", field, func(m measured) (int64, string) { return distinct(m, m.counts.GetCallerCount()) })
+}
+
+// minEndpoints is the number of distinct methods and paths of those.
+func minEndpoints() requirement {
+	field := func(r *adminpb.CommitRequirements) *int64 { return &r.MinEndpointCount }
+	return minimum("endpoints", field, func(m measured) (int64, string) { return distinct(m, m.counts.GetEndpointCount()) })
+}
+
+// distinct writes how many distinct callers or endpoints the requests have that one side allows.
+// If there are such requests, and nobody was told apart, it is not known.
+func distinct(m measured, n int64) (int64, string) {
+	if n == 0 && Allowed(m.counts) > 0 {
+		return 0, "not known"
+	}
+	return n, Number(n)
 }
 
 // minDuration is the time in which the experiment was ACTIVE.
@@ -155,54 +181,106 @@ func optional[T any](
 	return set, value
 }
 
-// limits are the two limits on one count: on itself, and on its share. of returns the
-// count, and what it is a share of.
-func limits(
-	name string, fields func(*adminpb.CommitRequirements) (**int64, **float64),
-	of func(*adminpb.Report_ReportCounts) (count, total int64),
-) []requirement {
+// limits are the two limits on the requests of one kind: on their number, and on their share.
+func limits(name string, kind adminpb.Report_Kind, fields func(*adminpb.CommitRequirements) (**int64, **float64)) []requirement {
 	return []requirement{
-		maxCount(name, func(r *adminpb.CommitRequirements) **int64 { f, _ := fields(r); return f }, of),
-		maxShare(name, func(r *adminpb.CommitRequirements) **float64 { _, f := fields(r); return f }, of),
+		maxCount(name, func(r *adminpb.CommitRequirements) **int64 { f, _ := fields(r); return f }, func(m measured) (int64, string) {
+			have := m.part(kind).Count
+			return have, Number(have) + acceptedText(m, kind)
+		}),
+		maxShare(name, func(r *adminpb.CommitRequirements) **float64 { _, f := fields(r); return f }, func(m measured) (float64, string, bool) {
+			share, have, known := m.share(kind)
+			return share, have + acceptedText(m, kind), known
+		}),
 	}
 }
 
+// share returns the share of a kind and writes it for people, or says why it is not known.
+func (m measured) share(kind adminpb.Report_Kind) (share float64, have string, known bool) {
+	p := m.part(kind)
+	n, all := lost(m.counts, m.estimate)
+	switch {
+	case m.counts.GetRequestCount() == 0:
+		return 0, nothingCompared, false
+	case overHundredth(n, all):
+		return 0, "not known: " + Share(float64(n)/float64(all)) + " was lost, not by chance (" + Number(n) + " of " + Number(all) + ")", false
+	case p.Whole == 0:
+		return 0, "0 of 0 requests " + p.Words, true
+	case p.Estimated:
+		share = p.ShareCount / max(1, p.ShareWhole)
+		return share, Share(share) + " (about " + Number(int64(p.ShareCount)) + " of " + Number(int64(p.ShareWhole)) + " requests " + p.Words +
+			", by " + Number(p.Whole) + " compared)", true
+	default:
+		share = float64(p.Count) / float64(p.Whole)
+		return share, Share(share) + " (" + Number(p.Count) + " of " + Number(p.Whole) + " requests " + p.Words + ")", true
+	}
+}
+
+// acceptedText says how many requests of a kind were left out of a limit; empty if none were.
+func acceptedText(m measured, kind adminpb.Report_Kind) string {
+	if n := accepted(m.report, kind); n > 0 {
+		return ", " + Number(n) + " accepted ones apart"
+	}
+	return ""
+}
+
 // maxCount is a limit on a count. Counts only grow, so one that is exceeded stays so.
-func maxCount(
-	name string, field func(*adminpb.CommitRequirements) **int64,
-	of func(*adminpb.Report_ReportCounts) (count, total int64),
-) requirement {
+func maxCount(name string, field func(*adminpb.CommitRequirements) **int64, of func(measured) (n int64, have string)) requirement {
 	set, value := optional(field, parseCount, formatCount)
 	return requirement{
 		name: name, operator: atMost, form: countForm, set: set, value: value,
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
 			limit := **field(r)
-			have, _ := of(m.counts)
-			return verdict{
-				have: m.scoped(Number(have)), need: "at most " + Number(limit), met: have <= limit, unreachable: have > limit,
-			}
+			n, have := of(m)
+			return verdict{have: m.scoped(have), need: "at most " + Number(limit), met: n <= limit, unreachable: n > limit}
 		},
 	}
 }
 
-// maxShare is a limit on a share.
+// maxShare is a limit on a share, which more traffic can always change.
 func maxShare(
-	name string, field func(*adminpb.CommitRequirements) **float64,
-	of func(*adminpb.Report_ReportCounts) (count, total int64),
+	name string, field func(*adminpb.CommitRequirements) **float64, of func(measured) (share float64, have string, known bool),
 ) requirement {
 	set, value := optional(field, parseShare, formatShare)
 	return requirement{
 		name: name, operator: atMost, form: shareForm, set: set, value: value,
 		judge: func(r *adminpb.CommitRequirements, m measured) verdict {
-			limit, need := **field(r), "at most "+formatShare(**field(r))
-			count, total := of(m.counts)
-			if total == 0 {
-				return verdict{have: m.scoped("no requests"), need: need}
-			}
-			share, have := shareOf(count, total)
-			return verdict{have: m.scoped(have), need: need, met: share <= limit}
+			limit := **field(r)
+			share, have, known := of(m)
+			return verdict{have: m.scoped(have), need: "at most " + formatShare(limit), met: known && share <= limit}
 		},
 	}
+}
+
+// maxDroppedCount is a limit on how many requests were not compared, by chance or not.
+func maxDroppedCount() requirement {
+	field := func(r *adminpb.CommitRequirements) **int64 { return &r.MaxDroppedCount }
+	return maxCount(dropped, field, func(m measured) (int64, string) {
+		n, _ := NotCompared(m.counts)
+		return n, Number(n) + liveFailedText(m)
+	})
+}
+
+// maxDroppedShare is a limit on their share of all requests. Both are counted, and never
+// estimated.
+func maxDroppedShare() requirement {
+	field := func(r *adminpb.CommitRequirements) **float64 { return &r.MaxDroppedRatio }
+	return maxShare(dropped, field, func(m measured) (float64, string, bool) {
+		n, all := NotCompared(m.counts)
+		if all == 0 {
+			return 0, nothingCompared, false
+		}
+		share, have := shareOf(n, all)
+		return share, have + liveFailedText(m), true
+	})
+}
+
+// liveFailedText says how many of those the live policy failed to decide; empty if none.
+func liveFailedText(m measured) string {
+	if n := m.counts.GetLiveFailedCount(); n > 0 {
+		return ", " + Number(n) + " failed in the live policy"
+	}
+	return ""
 }
 
 // shareOf returns a share of what is not 0, and writes it for people.
@@ -234,7 +312,7 @@ func minCoverage() requirement {
 			case m.report.GetRequestCount() > 0:
 				v.have, v.met = "no rule differs", true
 			default:
-				v.have = "nothing compared"
+				v.have = nothingCompared
 			}
 			return v
 		},

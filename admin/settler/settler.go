@@ -23,12 +23,12 @@ const (
 	// attempts is how often a settlement is worked out again in a sweep when the evidence
 	// has changed meanwhile.
 	attempts = 5
-	// silence is the least age of a tally from which on it is over although its node lives:
-	// the node's process before this one was killed. A tally that is alive after all is
-	// refused once, and goes on as another one.
+	// silence is the least age of a tally from which on it is over, if a later process of its node
+	// has reported: the one that counted is gone.
 	silence = time.Minute
-	// silentIntervals is the same, in intervals in which the tally was to be published.
-	silentIntervals = 5
+	// kept is the age from which on any tally is over. A node that was cut off for half of that gives
+	// it up, and publishes another one.
+	kept = authz.TallyKept / 2
 )
 
 // Settler settles the evidence of a project.
@@ -42,11 +42,6 @@ type Settler struct {
 
 	// gone is the evidence without an experiment that the last sweep saw.
 	gone map[admin.EvidenceName]bool
-	// silent :: tally → serial, of those that the last sweep saw and took for over. Only the
-	// next one settles them: when a store was away, all nodes have time to come back.
-	silent map[string]int64
-	// found is what is silent in this sweep.
-	found map[string]int64
 }
 
 // Run sweeps until ctx is done: about every minute, for control planes that start together
@@ -74,11 +69,10 @@ func (s *Settler) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone, nodes := make(map[admin.EvidenceName]bool), make(liveNodes)
-	s.found = make(map[string]int64)
+	gone, starts := make(map[admin.EvidenceName]bool), make(starts)
 	var errs []error
 	for _, name := range names {
-		there, err := s.settle(ctx, name, nodes)
+		there, err := s.settle(ctx, name, starts)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name.Experiment, err))
 			continue
@@ -91,34 +85,35 @@ func (s *Settler) Sweep(ctx context.Context) error {
 			errs = append(errs, s.Store.DropEvidence(ctx, name))
 		}
 	}
-	s.gone, s.silent = gone, s.found
+	s.gone = gone
 	return errors.Join(errs...)
 }
 
-// liveNodes :: location → names of the nodes that are alive, once they were read.
-type liveNodes map[authz.Location]map[string]bool
+// starts :: location → name of a node → when the process started that reported last, once it was
+// read.
+type starts map[authz.Location]map[string]time.Time
 
-// of returns the nodes of a location that are alive.
-func (l liveNodes) of(ctx context.Context, store admin.Store, location authz.Location) (map[string]bool, error) {
-	if known := l[location]; known != nil {
+// of returns those of the nodes of a location.
+func (s starts) of(ctx context.Context, store admin.Store, location authz.Location) (map[string]time.Time, error) {
+	if known := s[location]; known != nil {
 		return known, nil
 	}
 	reports, err := store.Nodes(ctx, location)
 	if err != nil {
 		return nil, err
 	}
-	l[location] = make(map[string]bool)
+	s[location] = make(map[string]time.Time)
 	for _, r := range reports {
-		l[location][r.Node.GetName()] = r.Alive()
+		s[location][r.Node.GetName()] = r.Node.GetCreateTime().AsTime()
 	}
-	return l[location], nil
+	return s[location], nil
 }
 
 // settle settles the evidence of an experiment. It reports false if there is no such
 // experiment.
-func (s *Settler) settle(ctx context.Context, name admin.EvidenceName, nodes liveNodes) (there bool, err error) {
+func (s *Settler) settle(ctx context.Context, name admin.EvidenceName, starts starts) (there bool, err error) {
 	for range attempts {
-		if there, err = s.settleOnce(ctx, name, nodes); !errors.Is(err, admin.ErrChanged) {
+		if there, err = s.settleOnce(ctx, name, starts); !errors.Is(err, admin.ErrChanged) {
 			return there, err
 		}
 	}
@@ -128,8 +123,8 @@ func (s *Settler) settle(ctx context.Context, name admin.EvidenceName, nodes liv
 
 // settleOnce reads first what was published and then the experiment: so no evidence is of a
 // later content than the one that is read.
-func (s *Settler) settleOnce(ctx context.Context, name admin.EvidenceName, nodes liveNodes) (there bool, err error) {
-	read, err := s.Store.Evidence(ctx, name, nil)
+func (s *Settler) settleOnce(ctx context.Context, name admin.EvidenceName, starts starts) (there bool, err error) {
+	read, err := s.Store.Evidence(ctx, name)
 	if err != nil {
 		return true, err
 	}
@@ -145,11 +140,11 @@ func (s *Settler) settleOnce(ctx context.Context, name admin.EvidenceName, nodes
 	if experiment.GetUid() != name.UID {
 		return false, nil
 	}
-	alive, err := nodes.of(ctx, s.Store, authz.ResourceName(name.Experiment).Location())
+	started, err := starts.of(ctx, s.Store, authz.ResourceName(name.Experiment).Location())
 	if err != nil {
 		return true, err
 	}
-	settlement, err := s.workOut(name, experiment.GetEtag(), read, alive)
+	settlement, err := s.workOut(name, experiment.GetEtag(), read, started)
 	if err != nil || len(settlement.Tallies) == 0 {
 		return true, err
 	}
@@ -157,7 +152,7 @@ func (s *Settler) settleOnce(ctx context.Context, name admin.EvidenceName, nodes
 }
 
 // workOut works out a settlement, which is without tallies if none is over.
-func (s *Settler) workOut(name admin.EvidenceName, etag string, read admin.Evidence, alive map[string]bool) (admin.Settlement, error) {
+func (s *Settler) workOut(name admin.EvidenceName, etag string, read admin.Evidence, started map[string]time.Time) (admin.Settlement, error) {
 	out := admin.Settlement{EvidenceName: name, Version: read.Version}
 	var over []*evidencepb.Evidence
 	for _, t := range read.Tallies {
@@ -167,7 +162,7 @@ func (s *Settler) workOut(name admin.EvidenceName, etag string, read admin.Evide
 				"experiment", name.Experiment, "node", t.Node, "tally", t.Tally, "error", err)
 			continue
 		}
-		if !e.GetFinal() && !s.staysSilent(t, e, alive) {
+		if !isOver(t, e, started[t.Node]) {
 			continue
 		}
 		out.Tallies = append(out.Tallies, admin.TallyRecord{Node: t.Node, Tally: t.Tally, Serial: t.Serial})
@@ -179,43 +174,35 @@ func (s *Settler) workOut(name admin.EvidenceName, etag string, read admin.Evide
 		return out, nil
 	}
 	sum := s.settled(name, etag, read)
-	evidence.Merge(sum, over...)
+	for _, e := range over {
+		sum.Add(e)
+	}
+	sum.EndExamining()
+	all := sum.Evidence()
 	// Points are minutes of nodes that run, and nothing is published of a sum.
-	evidence.EndExamining(sum)
-	sum.Points, sum.Final, sum.PublishInterval = nil, false, nil
+	all.Points, all.PublishInterval = nil, nil
 	var err error
-	out.Settled, err = proto.Marshal(sum)
+	out.Settled, err = proto.Marshal(all)
 	return out, err
 }
 
 // settled returns what was settled of a content of the experiment, to be added to.
-func (s *Settler) settled(name admin.EvidenceName, etag string, read admin.Evidence) *evidencepb.Evidence {
-	empty := &evidencepb.Evidence{Experiment: string(name.Experiment), Uid: name.UID, ExperimentEtag: etag}
-	before, err := &evidencepb.Evidence{}, read.Damage
+func (s *Settler) settled(name admin.EvidenceName, etag string, read admin.Evidence) *evidence.Sum {
+	sum, before, err := evidence.NewSum(string(name.Experiment), name.UID, etag, nil), &evidencepb.Evidence{}, read.Damage
 	if err == nil {
 		err = proto.Unmarshal(read.Settled, before)
 	}
 	if err != nil {
 		s.Logger.Error("what was settled of an experiment cannot be read, and is lost", "experiment", name.Experiment, "error", err)
-		return empty
+		return sum
 	}
-	if before.GetExperimentEtag() != etag {
-		return empty
-	}
-	return before
+	sum.Add(before)
+	return sum
 }
 
-// staysSilent reports whether nothing more is to be expected of a tally, for nothing was
-// published of it for long, and neither since the last sweep.
-func (s *Settler) staysSilent(t admin.TallyRecord, e *evidencepb.Evidence, alive map[string]bool) bool {
-	// A node that has just started may not have reported yet.
-	least := authz.NodeLifetime
-	if alive[t.Node] {
-		least = max(silence, silentIntervals*e.GetPublishInterval().AsDuration())
-	}
-	if t.Age < least {
-		return false
-	}
-	s.found[t.Tally] = t.Serial
-	return s.silent[t.Tally] == t.Serial
+// isOver reports whether nothing more is to be expected of a tally: it says so, or a process of its node
+// that started later has reported since, or nothing was published of it for long.
+func isOver(t admin.TallyRecord, e *evidencepb.Evidence, started time.Time) bool {
+	later := e.GetStartTime() != nil && started.After(e.GetStartTime().AsTime())
+	return e.GetFinal() || later && t.Age >= silence || t.Age >= kept
 }

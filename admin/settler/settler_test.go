@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin"
 	"understudy/admin/boltstore"
@@ -85,9 +86,11 @@ func (w *world) sweep(s *settler.Settler) {
 	}
 }
 
-func (w *world) beat(node string) {
+// beat reports a process of a node that started at a time.
+func (w *world) beat(node string, started time.Time) {
 	w.Helper()
-	if _, err := w.store.Heartbeat(w.Context(), &adminpb.Node{Name: location.Node(node)}); err != nil {
+	report := &adminpb.Node{Name: location.Node(node), CreateTime: timestamppb.New(started)}
+	if _, err := w.store.Heartbeat(w.Context(), report); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -124,7 +127,7 @@ func final(e *evidencepb.Evidence) *evidencepb.Evidence {
 
 func (w *world) read() admin.Evidence {
 	w.Helper()
-	read, err := w.store.Evidence(w.Context(), tried, nil)
+	read, err := w.store.Evidence(w.Context(), tried)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -137,14 +140,14 @@ func (w *world) check(etag string, settled, all int64, tallies ...string) {
 	w.Helper()
 	read := w.read()
 	var left []string
-	sum := &evidencepb.Evidence{Uid: tried.UID, ExperimentEtag: etag}
+	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
 	add := func(value []byte) int64 {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {
 			w.Fatal(err)
 		}
-		evidence.Merge(sum, e)
-		return total(sum)
+		sum.Add(e)
+		return total(sum.Evidence())
 	}
 	if n := add(read.Settled); n != settled {
 		w.Errorf("settled are %d, want %d", n, settled)
@@ -153,7 +156,7 @@ func (w *world) check(etag string, settled, all int64, tallies ...string) {
 		left = append(left, t.Tally)
 		add(t.Value)
 	}
-	if n := total(sum); n != all || fmt.Sprint(left) != fmt.Sprint(tallies) {
+	if n := total(sum.Evidence()); n != all || fmt.Sprint(left) != fmt.Sprint(tallies) {
 		w.Errorf("there are %d with %v, want %d with %v", n, left, all, tallies)
 	}
 }
@@ -166,45 +169,49 @@ func total(e *evidencepb.Evidence) (n int64) {
 	return n
 }
 
-// A tally is settled when it says that it is over; when its node has left or died, but not
-// before the node can have reported; and when its node lives without it: the process that
-// counted was killed and another one was started.
+// since says when the process started that has counted evidence.
+func since(started time.Time, e *evidencepb.Evidence) *evidencepb.Evidence {
+	e.StartTime = timestamppb.New(started)
+	return e
+}
+
+// A tally is settled when it says that it is over; when a later process of its node has reported and
+// nothing came for a minute; and when nothing came for a day.
 func TestWhatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		s := w.settler()
-		w.beat("a")
-		w.publish("a", "over", 1, final(counts("etag-1", 1)))
-		w.publish("a", "a", 1, counts("etag-1", 10))
-		w.publish("b", "b", 1, counts("etag-1", 100))
+		s, first := w.settler(), time.Now()
+		w.beat("a", first)
+		w.publish("a", "over", 1, final(since(first, counts("etag-1", 1))))
+		w.publish("a", "a", 1, since(first, counts("etag-1", 10)))
+		w.publish("b", "b", 1, since(first, counts("etag-1", 100)))
 		w.sweep(s)
 		w.check("etag-1", 1, 111, "a", "b")
-		for range 5 {
-			time.Sleep(2 * time.Second)
-			w.beat("a")
-		}
+		time.Sleep(10 * time.Minute)
+		w.beat("a", first)
 		w.sweep(s)
-		w.check("etag-1", 1, 111, "a", "b")
+		w.check("etag-1", 1, 111, "a", "b") // the same process may come back
+		second := time.Now()
+		w.beat("a", second)
+		w.publish("a", "a2", 1, since(second, counts("etag-1", 1000)))
 		w.sweep(s)
-		w.check("etag-1", 101, 111, "a")
-		if w.publish("b", "b", 2, counts("etag-1", 101)) {
+		w.check("etag-1", 11, 1111, "a2", "b")
+		if w.publish("a", "a", 2, counts("etag-1", 11)) {
 			t.Error("what was settled is published again")
 		}
-		for range 30 {
-			time.Sleep(2 * time.Second)
-			w.beat("a")
-			w.publish("a", "a2", 1, counts("etag-1", 1000))
-		}
+		third := time.Now().Add(time.Second)
+		w.beat("a", third)
 		w.sweep(s)
-		w.check("etag-1", 101, 1111, "a", "a2")
+		w.check("etag-1", 11, 1111, "a2", "b") // it has just published
+		time.Sleep(time.Minute)
 		w.sweep(s)
-		w.check("etag-1", 111, 1111, "a2")
-		w.publish("a", "a3", 1, &evidencepb.Evidence{Uid: tried.UID, ExperimentEtag: "etag-1", PublishInterval: durationpb.New(time.Hour)})
-		time.Sleep(2 * time.Minute)
-		w.beat("a")
+		w.check("etag-1", 1011, 1111, "b")
+		time.Sleep(24*time.Hour - 11*time.Minute - time.Second)
 		w.sweep(s)
+		w.check("etag-1", 1011, 1111, "b")
+		time.Sleep(time.Second)
 		w.sweep(s)
-		w.check("etag-1", 1111, 1111, "a3")
+		w.check("etag-1", 1111, 1111)
 	})
 }
 
@@ -329,7 +336,7 @@ func FuzzNeverLostNeverTwice(f *testing.F) {
 			settlers := []*settler.Settler{w.settler(), w.settler()}
 			nodes := make([]node, 4)
 			for i := range nodes {
-				nodes[i].name = fmt.Sprint("n", i)
+				nodes[i] = node{name: fmt.Sprint("n", i), started: time.Now()}
 			}
 			var truth int64
 			for range 300 {
@@ -338,17 +345,16 @@ func FuzzNeverLostNeverTwice(f *testing.F) {
 				case 0, 1, 2, 3:
 					truth += n.publish(w, random.Int64N(5), random.IntN(10) == 0)
 				case 4:
-					w.beat(n.name)
+					w.beat(n.name, n.started)
 				case 5: // killed: what was not published is lost
-					*n = node{name: n.name}
+					*n = node{name: n.name, started: time.Now()}
 				case 6:
 					w.sweep(settlers[random.IntN(len(settlers))])
 				case 7:
 					time.Sleep(time.Duration(random.IntN(30)) * time.Second)
 				}
 			}
-			time.Sleep(2 * time.Minute)
-			w.sweep(settlers[0])
+			time.Sleep(24 * time.Hour)
 			w.sweep(settlers[0])
 			w.check("etag-1", truth, truth)
 		})
@@ -358,6 +364,7 @@ func FuzzNeverLostNeverTwice(f *testing.F) {
 // node is a node that counts.
 type node struct {
 	name, tally                string
+	started                    time.Time
 	serial, counted, published int64
 }
 
@@ -370,17 +377,17 @@ func (n *node) publish(w *world, more int64, last bool) (stored int64) {
 			n.tally = fmt.Sprint("t", w.tallies)
 		}
 		n.serial++
-		e := counts("etag-1", n.counted)
+		e := since(n.started, counts("etag-1", n.counted))
 		e.Final = last
 		if w.publish(n.name, n.tally, n.serial, e) {
 			break
 		}
-		*n = node{name: n.name, counted: n.counted - n.published}
+		*n = node{name: n.name, started: n.started, counted: n.counted - n.published}
 	}
 	stored = n.counted - n.published
 	n.published = n.counted
 	if last {
-		*n = node{name: n.name}
+		*n = node{name: n.name, started: n.started}
 	}
 	return stored
 }

@@ -44,7 +44,7 @@ func testContextDone(s *subject) {
 			_, err := s.Publish(ctx, s.node("n").Name, []authz.PublishedEvidence{published(name, "t", 2, "more")})
 			return err
 		},
-		"Evidence": func() error { _, err := s.Evidence(ctx, name, nil); return err },
+		"Evidence": func() error { _, err := s.Evidence(ctx, name); return err },
 		"Settle": func() error {
 			return s.Settle(ctx, admin.Settlement{EvidenceName: name, Settled: []byte("sum"), Tallies: read.Tallies})
 		},

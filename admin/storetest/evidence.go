@@ -25,7 +25,6 @@ var evidenceTests = []test{
 	{"Serials", testSerials},
 	{"Gone", testPublishGone},
 	{"Nodes", testPublishNodes},
-	{"Known", testKnown},
 	{"Settle", testSettle},
 	{"SettleChanged", testSettleChanged},
 	{"Drop", testDrop},
@@ -68,7 +67,7 @@ func (s *subject) publish(node string, evidence ...authz.PublishedEvidence) auth
 // evidence reads the evidence of an experiment.
 func (s *subject) evidence(name admin.EvidenceName) admin.Evidence {
 	s.Helper()
-	e, err := s.Evidence(s.Context(), name, nil)
+	e, err := s.Evidence(s.Context(), name)
 	if err != nil {
 		s.Fatalf("reading the evidence: %v", err)
 	}
@@ -169,26 +168,6 @@ func testPublishNodes(s *subject) {
 		if got := s.publish(id, published(name, id, 1, "x")).Nodes; got != want {
 			s.Errorf("%s is told of %d nodes, want %d", id, got, want)
 		}
-	}
-}
-
-// testKnown reads again what it has read: only values that have changed come, for there
-// are many and they are long.
-func testKnown(s *subject) {
-	name := s.begin("uid-1")
-	s.publish("n", published(name, "t1", 1, "one"), published(name, "t2", 1, "two"), published(name, "t3", 1, ""))
-	s.publish("n", published(name, "t2", 2, "more"))
-	got, err := s.Evidence(s.Context(), name, map[string]int64{"t1": 1, "t2": 1, "gone": 7})
-	if err != nil {
-		s.Fatal(err)
-	}
-	values := make(map[string]string)
-	for _, r := range got.Tallies {
-		values[r.Tally] = fmt.Sprintf("%d %q %v", r.Serial, r.Value, r.Value == nil)
-	}
-	want := map[string]string{"t1": `1 "" true`, "t2": `2 "more" false`, "t3": `1 "" false`}
-	if diff := cmp.Diff(want, values); diff != "" {
-		s.Error(diff)
 	}
 }
 

@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"understudy/admin/access"
 	"understudy/admin/report"
@@ -106,9 +105,11 @@ func (t *trial) Blocked() bool { return !t.Report.RequirementsMet }
 type numbers struct {
 	Compared int64
 	Cells    []cell
-	// Dropped is how many requests were not compared, with their share of all and why.
-	Dropped           int64
-	DroppedShare, Why string
+	// Split says what shares of newly denied and newly allowed requests are of.
+	Split string
+	// Left is how many requests were not compared, with their share of all and why.
+	Left           int64
+	LeftShare, Why string
 }
 
 // cell is one number.
@@ -128,20 +129,19 @@ var classes = map[adminpb.Report_Kind]string{
 
 // numbersOf are those of a report.
 func numbersOf(r *adminpb.Report) numbers {
-	out := numbers{Compared: r.RequestCount, Dropped: r.DroppedCount, DroppedShare: verdict.Share(r.DroppedCount, r.RequestCount+r.DroppedCount)}
-	var reasons []string
-	for _, d := range r.Drops {
-		reasons = append(reasons, report.Number(d.RequestCount)+" "+strings.ReplaceAll(d.Reason, "_", " "))
+	left, all := report.NotCompared(report.Counts(r))
+	out := numbers{
+		Compared: r.RequestCount, Split: verdict.Split(r), Left: left, LeftShare: verdict.Share(left, all), Why: verdict.WhyDropped(r),
 	}
-	out.Why = strings.Join(reasons, ", ")
-	add := func(name, class string, n int64) {
-		out.Cells = append(out.Cells, cell{Name: name, Class: class, Number: n, Share: verdict.Share(n, r.RequestCount)})
+	add := func(name, class, share string, n int64) {
+		out.Cells = append(out.Cells, cell{Name: name, Class: class, Number: n, Share: share})
 	}
-	add("unchanged", "unchanged", r.UnchangedCount)
-	for _, k := range verdict.Kinds {
-		if n := k.Count(r); n > 0 || k.Value != adminpb.Report_LIVE_FAILED {
-			add(k.Name, classes[k.Value], n)
-		}
+	add("unchanged", "unchanged", verdict.Unchanged(r), r.UnchangedCount)
+	for _, k := range verdict.Changes {
+		add(k.Name, classes[k.Value], verdict.ShareInWords(r, k), k.Count(r))
+	}
+	if left > 0 {
+		add("not compared", "dropped", out.LeftShare+" of "+verdict.Counted(all, "request"), left)
 	}
 	return out
 }
@@ -170,7 +170,7 @@ func knownOf(r *adminpb.Report) known {
 		k.Unseen += verdict.NothingKnown(r)
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
-		k.AllPairs = verdict.Summary(verdict.AsReport(all))
+		k.AllPairs = verdict.Summary(report.WithCounts(all))
 	}
 	for _, d := range verdict.Groups(&adminpb.Report{Differences: r.GetReplayed().GetDifferences()}) {
 		k.Earlier = append(k.Earlier, newGroup(d))

@@ -65,9 +65,9 @@ func plotsOf(r *adminpb.Report) plots {
 	if len(r.Points) == 0 {
 		return out
 	}
-	for _, k := range verdict.Kinds {
+	for _, k := range verdict.Changes {
 		for _, p := range r.Points {
-			if k.Count(verdict.AsReport(p.Counts)) > 0 {
+			if k.Count(report.WithCounts(p.Counts)) > 0 {
 				out.Names = append(out.Names, legend{k.Name, classes[k.Value]})
 				break
 			}
@@ -88,7 +88,7 @@ func plotsOf(r *adminpb.Report) plots {
 
 // add draws a minute.
 func (p *plots) add(point *adminpb.Report_Point, end time.Time) {
-	at, counts := point.StartTime.AsTime(), verdict.AsReport(point.Counts)
+	at, counts := point.StartTime.AsTime(), report.WithCounts(point.Counts)
 	row := minuteRow{Time: at.UTC().Format("15:04"), Compared: counts.RequestCount}
 	x := (minutes - 1 - end.Sub(at).Minutes()) * minuteWidth
 	if x < 0 {
@@ -97,7 +97,7 @@ func (p *plots) add(point *adminpb.Report_Point, end time.Time) {
 	p.Compared.draw(x, 0, counts.RequestCount, "unchanged", row.Time+": "+verdict.Counted(counts.RequestCount, "request")+" compared")
 	var below int64
 	for _, l := range p.Names {
-		for _, k := range verdict.Kinds {
+		for _, k := range verdict.Changes {
 			if k.Name != l.Name {
 				continue
 			}

@@ -98,8 +98,9 @@ const (
 	Report_RESPONSE_CHANGED Report_Kind = 3
 	// The experiment failed to decide.
 	Report_FAILED Report_Kind = 4
-	// The live policy did not decide, whatever the experiment did: it ran
-	// out of time, for example.
+	// The live policy did not decide, whatever the experiment did: it ran out of
+	// time, for example. There is nothing to compare with, so it is no difference
+	// that the experiment makes.
 	Report_LIVE_FAILED Report_Kind = 5
 )
 
@@ -200,7 +201,7 @@ func (x Report_ChangedRule_Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_ChangedRule_Side.Descriptor instead.
 func (Report_ChangedRule_Side) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10, 0}
 }
 
 // Where the requirement comes from.
@@ -253,7 +254,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13, 0}
 }
 
 // Which live policies the experiment must have been compared with.
@@ -742,7 +743,7 @@ type Report struct {
 	// Output only. As of when the report is: when a node last added to it.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. The requests compared: the sum of the five counts that
-	// follow and of `live_failed_count`. Each is counted exactly once.
+	// follow. Each is counted exactly once.
 	RequestCount int64 `protobuf:"varint,6,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
 	// Output only. The requests decided alike.
 	UnchangedCount int64 `protobuf:"varint,7,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
@@ -754,13 +755,15 @@ type Report struct {
 	ResponseChangedCount int64 `protobuf:"varint,10,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,11,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Output only. The requests that were not compared, by `drops`.
+	// Output only. The requests that were not compared, by chance or not, by
+	// `drops`. They are not part of `request_count`.
 	DroppedCount int64 `protobuf:"varint,12,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
 	// Output only. The differences, at most 200: newly denied requests first, then
 	// newly allowed, failed and changed ones, and of each kind the most frequent.
 	Differences []*Report_Difference `protobuf:"bytes,13,rep,name=differences,proto3" json:"differences,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
-	// did not, because it ran out of time, for example.
+	// did not, because it ran out of time, for example. They are not part of
+	// `request_count`.
 	LiveFailedCount int64 `protobuf:"varint,14,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
 	// Output only. How long this pair of etags has been compared: the time in which
 	// the experiment was ACTIVE on at least one node.
@@ -823,8 +826,38 @@ type Report struct {
 	// `changed_rules`: there were too many at a time, or it failed. If there are some,
 	// a rule that was not evaluated may have been.
 	UnexaminedRequestCount int64 `protobuf:"varint,35,opt,name=unexamined_request_count,json=unexaminedRequestCount,proto3" json:"unexamined_request_count,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Output only. The requests compared that the live policy allows: what newly
+	// denied ones are a share of. Absent if there are none.
+	PolicyAllows *Report_VerdictCounts `protobuf:"bytes,36,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
+	// Output only. The requests compared that the live policy denies: what newly
+	// allowed ones are a share of. Absent if there are none.
+	PolicyDenies *Report_VerdictCounts `protobuf:"bytes,37,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
+	// Output only. Those of `dropped_count` that chance did not choose, such as
+	// where a queue was full. If they are more than 1 % of what was to be compared,
+	// what was compared says nothing about shares.
+	LostCount int64 `protobuf:"varint,38,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
+	// Output only. About how many distinct callers have requests that one of the two
+	// policies allows, as the `caller_count` of a difference. 0 if none of them is
+	// known.
+	CallerCount int64 `protobuf:"varint,39,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. The distinct methods and paths, with variable segments folded to
+	// `*`, of requests that one of the two policies allows; where there are too many
+	// to keep them all, those that are kept.
+	EndpointCount int64 `protobuf:"varint,40,opt,name=endpoint_count,json=endpointCount,proto3" json:"endpoint_count,omitempty"`
+	// Output only. What the counts of this report stand for, where chance chose
+	// what was compared: each request that was chosen counts as many as it was chosen
+	// from. All others are counts of what happened, and this is an estimate: shares
+	// are made of it. Its `dropped_count` and `lost_count` are what the lost requests
+	// stand for, and it counts no callers and endpoints. Absent if all were compared
+	// that could be: then the counts stand for themselves.
+	Estimate *Report_ReportCounts `protobuf:"bytes,41,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	// Output only. The same for `all_pairs`.
+	AllPairsEstimate *Report_ReportCounts `protobuf:"bytes,42,opt,name=all_pairs_estimate,json=allPairsEstimate,proto3" json:"all_pairs_estimate,omitempty"`
+	// Output only. The requests of differences that were accepted, by kind.
+	// Limits on newly denied and newly allowed requests leave them out.
+	AcceptedDifferences []*Report_KindCount `protobuf:"bytes,43,rep,name=accepted_differences,json=acceptedDifferences,proto3" json:"accepted_differences,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -1100,6 +1133,62 @@ func (x *Report) GetUnexaminedRequestCount() int64 {
 		return x.UnexaminedRequestCount
 	}
 	return 0
+}
+
+func (x *Report) GetPolicyAllows() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyAllows
+	}
+	return nil
+}
+
+func (x *Report) GetPolicyDenies() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyDenies
+	}
+	return nil
+}
+
+func (x *Report) GetLostCount() int64 {
+	if x != nil {
+		return x.LostCount
+	}
+	return 0
+}
+
+func (x *Report) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+func (x *Report) GetEndpointCount() int64 {
+	if x != nil {
+		return x.EndpointCount
+	}
+	return 0
+}
+
+func (x *Report) GetEstimate() *Report_ReportCounts {
+	if x != nil {
+		return x.Estimate
+	}
+	return nil
+}
+
+func (x *Report) GetAllPairsEstimate() *Report_ReportCounts {
+	if x != nil {
+		return x.AllPairsEstimate
+	}
+	return nil
+}
+
+func (x *Report) GetAcceptedDifferences() []*Report_KindCount {
+	if x != nil {
+		return x.AcceptedDifferences
+	}
+	return nil
 }
 
 // A snapshot of a policy's content, named by the hash of that content.
@@ -3682,12 +3771,15 @@ func (x *ExternalServiceFilter) GetAllowOnError() bool {
 }
 
 // What a preview must have shown before its experiment may be committed. A
-// field that is not set requires nothing. What is not known is not met: a share of
-// no requests, and all of no nodes. A limit on a count is met by a count of 0, so
-// it goes with a `min_request_count`.
+// field that is not set requires nothing. What is not known is not met: a share
+// before anything was compared, or of which more than 1 % was lost and not by
+// chance (`lost_count`), and all of no nodes. Once something was compared, a share
+// of no requests is met. A limit on a count is met by a count of 0, so it goes with
+// a `min_request_count`.
 type CommitRequirements struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. At least this many requests were compared.
+	// Optional. At least this many requests were compared that one of the two
+	// policies allows. What both deny does not count: anybody can send that.
 	MinRequestCount int64 `protobuf:"varint,1,opt,name=min_request_count,json=minRequestCount,proto3" json:"min_request_count,omitempty"`
 	// Optional. The preview was ACTIVE for at least this time; at most ten years.
 	MinDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=min_duration,json=minDuration,proto3" json:"min_duration,omitempty"`
@@ -3697,18 +3789,21 @@ type CommitRequirements struct {
 	MaxNewlyAllowedCount *int64 `protobuf:"varint,4,opt,name=max_newly_allowed_count,json=maxNewlyAllowedCount,proto3,oneof" json:"max_newly_allowed_count,omitempty"`
 	// Optional. At most this many requests get another response.
 	MaxResponseChangedCount *int64 `protobuf:"varint,5,opt,name=max_response_changed_count,json=maxResponseChangedCount,proto3,oneof" json:"max_response_changed_count,omitempty"`
-	// Optional. At most this many requests failed, on either side.
+	// Optional. At most this many requests failed in the experiment.
 	MaxFailedCount *int64 `protobuf:"varint,6,opt,name=max_failed_count,json=maxFailedCount,proto3,oneof" json:"max_failed_count,omitempty"`
-	// Optional. At most this share of the requests is newly denied, from 0 to 1.
+	// Optional. At most this share of the requests that the live policy allows is
+	// newly denied, from 0 to 1.
 	MaxNewlyDeniedRatio *float64 `protobuf:"fixed64,7,opt,name=max_newly_denied_ratio,json=maxNewlyDeniedRatio,proto3,oneof" json:"max_newly_denied_ratio,omitempty"`
-	// Optional. At most this share of the requests is newly allowed.
+	// Optional. At most this share of the requests that the live policy denies is
+	// newly allowed.
 	MaxNewlyAllowedRatio *float64 `protobuf:"fixed64,8,opt,name=max_newly_allowed_ratio,json=maxNewlyAllowedRatio,proto3,oneof" json:"max_newly_allowed_ratio,omitempty"`
-	// Optional. At most this share of the requests gets another response.
+	// Optional. At most this share of the requests with the same verdict gets another
+	// response.
 	MaxResponseChangedRatio *float64 `protobuf:"fixed64,9,opt,name=max_response_changed_ratio,json=maxResponseChangedRatio,proto3,oneof" json:"max_response_changed_ratio,omitempty"`
-	// Optional. At most this share of the requests failed, on either side.
+	// Optional. At most this share of the requests compared failed in the experiment.
 	MaxFailedRatio *float64 `protobuf:"fixed64,10,opt,name=max_failed_ratio,json=maxFailedRatio,proto3,oneof" json:"max_failed_ratio,omitempty"`
-	// Optional. At most this share of all requests, those compared and those not,
-	// was not compared.
+	// Optional. At most this share of all requests was not compared: what was
+	// dropped, by chance or not, and what the live policy failed to decide.
 	MaxDroppedRatio *float64 `protobuf:"fixed64,11,opt,name=max_dropped_ratio,json=maxDroppedRatio,proto3,oneof" json:"max_dropped_ratio,omitempty"`
 	// Optional. At least this share of the rules that differ was evaluated, from 0
 	// to 1.
@@ -3717,15 +3812,22 @@ type CommitRequirements struct {
 	RequireAllNodes bool `protobuf:"varint,13,opt,name=require_all_nodes,json=requireAllNodes,proto3" json:"require_all_nodes,omitempty"`
 	// Optional. Which live policies the experiment must have been compared with.
 	Scope CommitRequirements_Scope `protobuf:"varint,14,opt,name=scope,proto3,enum=understudy.admin.v1.CommitRequirements_Scope" json:"scope,omitempty"`
-	// Optional. At most this many requests were not compared.
+	// Optional. At most this many requests were not compared: what was dropped, by
+	// chance or not, and what the live policy failed to decide.
 	MaxDroppedCount *int64 `protobuf:"varint,15,opt,name=max_dropped_count,json=maxDroppedCount,proto3,oneof" json:"max_dropped_count,omitempty"`
 	// Optional. Whoever commits is not among the `policy_editors` of the experiment
 	// (four eyes). Without authentication it is never met. A report says whether its
 	// reader could commit. Whoever promotes has neither created the revision nor set
 	// the `next_location` that leads here.
 	RequireDifferentCommitter bool `protobuf:"varint,16,opt,name=require_different_committer,json=requireDifferentCommitter,proto3" json:"require_different_committer,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	// Optional. The requests of `min_request_count` have at least this many distinct
+	// callers.
+	MinCallerCount int64 `protobuf:"varint,17,opt,name=min_caller_count,json=minCallerCount,proto3" json:"min_caller_count,omitempty"`
+	// Optional. The requests of `min_request_count` have at least this many distinct
+	// methods and paths.
+	MinEndpointCount int64 `protobuf:"varint,18,opt,name=min_endpoint_count,json=minEndpointCount,proto3" json:"min_endpoint_count,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *CommitRequirements) Reset() {
@@ -3868,6 +3970,20 @@ func (x *CommitRequirements) GetRequireDifferentCommitter() bool {
 		return x.RequireDifferentCommitter
 	}
 	return false
+}
+
+func (x *CommitRequirements) GetMinCallerCount() int64 {
+	if x != nil {
+		return x.MinCallerCount
+	}
+	return 0
+}
+
+func (x *CommitRequirements) GetMinEndpointCount() int64 {
+	if x != nil {
+		return x.MinEndpointCount
+	}
+	return 0
 }
 
 // What is known about previewing a policy experiment.
@@ -4225,10 +4341,93 @@ func (x *CommitPolicyExperimentMetadata) GetReport() *Report {
 	return nil
 }
 
+// The requests compared of which the live policy has one verdict.
+type Report_VerdictCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. All of them: the sum of the four counts that follow.
+	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Output only. Those decided alike.
+	UnchangedCount int64 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
+	// Output only. Those with the same verdict and another response.
+	ResponseChangedCount int64 `protobuf:"varint,3,opt,name=response_changed_count,json=responseChangedCount,proto3" json:"response_changed_count,omitempty"`
+	// Output only. Those of which the experiment has the other verdict: they are
+	// newly denied, or newly allowed.
+	VerdictChangedCount int64 `protobuf:"varint,4,opt,name=verdict_changed_count,json=verdictChangedCount,proto3" json:"verdict_changed_count,omitempty"`
+	// Output only. Those that the experiment failed to decide.
+	FailedCount   int64 `protobuf:"varint,5,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Report_VerdictCounts) Reset() {
+	*x = Report_VerdictCounts{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_VerdictCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_VerdictCounts) ProtoMessage() {}
+
+func (x *Report_VerdictCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_VerdictCounts.ProtoReflect.Descriptor instead.
+func (*Report_VerdictCounts) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+}
+
+func (x *Report_VerdictCounts) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetUnchangedCount() int64 {
+	if x != nil {
+		return x.UnchangedCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetResponseChangedCount() int64 {
+	if x != nil {
+		return x.ResponseChangedCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetVerdictChangedCount() int64 {
+	if x != nil {
+		return x.VerdictChangedCount
+	}
+	return 0
+}
+
+func (x *Report_VerdictCounts) GetFailedCount() int64 {
+	if x != nil {
+		return x.FailedCount
+	}
+	return 0
+}
+
 // How many requests were compared, by what came out.
 type Report_ReportCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. The requests compared: the sum of the six counts that follow.
+	// Output only. The requests compared: the sum of the five counts that follow.
 	// Each is counted exactly once.
 	RequestCount int64 `protobuf:"varint,1,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
 	// Output only. The requests decided alike.
@@ -4242,18 +4441,37 @@ type Report_ReportCounts struct {
 	// Output only. The requests that the experiment failed to decide.
 	FailedCount int64 `protobuf:"varint,6,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Output only. The requests that the experiment decided and the live policy
-	// did not, because it ran out of time, for example.
-	LiveFailedCount int64 `protobuf:"varint,7,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
-	// Output only. The requests that were not compared. They are not part of
+	// did not, because it ran out of time, for example. They are not part of
 	// `request_count`.
-	DroppedCount  int64 `protobuf:"varint,8,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
+	LiveFailedCount int64 `protobuf:"varint,7,opt,name=live_failed_count,json=liveFailedCount,proto3" json:"live_failed_count,omitempty"`
+	// Output only. The requests that were not compared, by chance or not. They are
+	// not part of `request_count`.
+	DroppedCount int64 `protobuf:"varint,8,opt,name=dropped_count,json=droppedCount,proto3" json:"dropped_count,omitempty"`
+	// Output only. The requests compared that the live policy allows: what newly
+	// denied ones are a share of. Absent if there are none.
+	PolicyAllows *Report_VerdictCounts `protobuf:"bytes,9,opt,name=policy_allows,json=policyAllows,proto3" json:"policy_allows,omitempty"`
+	// Output only. The requests compared that the live policy denies: what newly
+	// allowed ones are a share of. Absent if there are none.
+	PolicyDenies *Report_VerdictCounts `protobuf:"bytes,10,opt,name=policy_denies,json=policyDenies,proto3" json:"policy_denies,omitempty"`
+	// Output only. Those of `dropped_count` that chance did not choose, such as
+	// where a queue was full. If they are more than 1 % of what was to be compared,
+	// what was compared says nothing about shares. Not in a `Point`.
+	LostCount int64 `protobuf:"varint,11,opt,name=lost_count,json=lostCount,proto3" json:"lost_count,omitempty"`
+	// Output only. About how many distinct callers have requests that one of the
+	// two policies allows, as the `caller_count` of a difference. 0 if none of them
+	// is known. Not in a `Point`.
+	CallerCount int64 `protobuf:"varint,12,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. The distinct methods and paths, with variable segments folded to
+	// `*`, of requests that one of the two policies allows; where there are too many
+	// to keep them all, those that are kept. Not in a `Point`.
+	EndpointCount int64 `protobuf:"varint,13,opt,name=endpoint_count,json=endpointCount,proto3" json:"endpoint_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report_ReportCounts) Reset() {
 	*x = Report_ReportCounts{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4483,7 @@ func (x *Report_ReportCounts) String() string {
 func (*Report_ReportCounts) ProtoMessage() {}
 
 func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[48]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4278,7 +4496,7 @@ func (x *Report_ReportCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReportCounts.ProtoReflect.Descriptor instead.
 func (*Report_ReportCounts) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 1}
 }
 
 func (x *Report_ReportCounts) GetRequestCount() int64 {
@@ -4337,6 +4555,41 @@ func (x *Report_ReportCounts) GetDroppedCount() int64 {
 	return 0
 }
 
+func (x *Report_ReportCounts) GetPolicyAllows() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyAllows
+	}
+	return nil
+}
+
+func (x *Report_ReportCounts) GetPolicyDenies() *Report_VerdictCounts {
+	if x != nil {
+		return x.PolicyDenies
+	}
+	return nil
+}
+
+func (x *Report_ReportCounts) GetLostCount() int64 {
+	if x != nil {
+		return x.LostCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetCallerCount() int64 {
+	if x != nil {
+		return x.CallerCount
+	}
+	return 0
+}
+
+func (x *Report_ReportCounts) GetEndpointCount() int64 {
+	if x != nil {
+		return x.EndpointCount
+	}
+	return 0
+}
+
 // An expression of a policy that decided.
 type Report_Expression struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4353,7 +4606,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4365,7 +4618,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[49]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4378,7 +4631,7 @@ func (x *Report_Expression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Expression.ProtoReflect.Descriptor instead.
 func (*Report_Expression) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 1}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
 }
 
 func (x *Report_Expression) GetFile() string {
@@ -4427,7 +4680,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4692,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[50]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4705,7 @@ func (x *Report_Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Example.ProtoReflect.Descriptor instead.
 func (*Report_Example) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
 }
 
 func (x *Report_Example) GetMethod() string {
@@ -4518,7 +4771,9 @@ type Report_Difference struct {
 	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
 	// Output only. The HTTP method, or the reservation call.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	// Output only. The path with its variable segments folded to `*`.
+	// Output only. The path with its variable segments folded to `*`. Of requests
+	// that the live policy failed to decide there is one difference: where they have
+	// several methods or paths, it is `*`.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// Output only. The principal of the caller, if all requests have the same.
 	Principal string `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -4561,7 +4816,7 @@ type Report_Difference struct {
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +4828,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[51]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +4841,7 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
 }
 
 func (x *Report_Difference) GetKind() Report_Kind {
@@ -4711,7 +4966,8 @@ func (x *Report_Difference) GetNoise() bool {
 // Comparisons that were not made.
 type Report_Drop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Why, such as `queue_full` or `unavailable`.
+	// Output only. Why, such as `queue_full` or `unavailable`. `sampled` is what
+	// chance left out under load, and all others are in `lost_count`.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Output only. How many.
 	RequestCount  int64 `protobuf:"varint,2,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
@@ -4721,7 +4977,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4733,7 +4989,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[52]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4746,7 +5002,7 @@ func (x *Report_Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Drop.ProtoReflect.Descriptor instead.
 func (*Report_Drop) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
 }
 
 func (x *Report_Drop) GetReason() string {
@@ -4776,7 +5032,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4788,7 +5044,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[53]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4801,7 +5057,7 @@ func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_KindCount.ProtoReflect.Descriptor instead.
 func (*Report_KindCount) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
 }
 
 func (x *Report_KindCount) GetKind() Report_Kind {
@@ -4831,7 +5087,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5099,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[54]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5112,7 @@ func (x *Report_Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Point.ProtoReflect.Descriptor instead.
 func (*Report_Point) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
 }
 
 func (x *Report_Point) GetStartTime() *timestamppb.Timestamp {
@@ -4890,7 +5146,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4902,7 +5158,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[55]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4915,7 +5171,7 @@ func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelSummary.ProtoReflect.Descriptor instead.
 func (*Report_LabelSummary) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
 }
 
 func (x *Report_LabelSummary) GetLabel() string {
@@ -4963,7 +5219,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5231,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5244,7 @@ func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelValue.ProtoReflect.Descriptor instead.
 func (*Report_LabelValue) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
 }
 
 func (x *Report_LabelValue) GetValue() string {
@@ -5033,7 +5289,7 @@ type Report_ChangedRule struct {
 
 func (x *Report_ChangedRule) Reset() {
 	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5301,7 @@ func (x *Report_ChangedRule) String() string {
 func (*Report_ChangedRule) ProtoMessage() {}
 
 func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5058,7 +5314,7 @@ func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ChangedRule.ProtoReflect.Descriptor instead.
 func (*Report_ChangedRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
 }
 
 func (x *Report_ChangedRule) GetSide() Report_ChangedRule_Side {
@@ -5116,7 +5372,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5128,7 +5384,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5141,7 +5397,7 @@ func (x *Report_Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
 func (*Report_Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
 }
 
 func (x *Report_Noise) GetSampledCount() int64 {
@@ -5182,7 +5438,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5450,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5463,7 @@ func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
 func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
 }
 
 func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
@@ -5257,7 +5513,8 @@ type Report_RequirementResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The requirement, as a command takes it: `requests>=10000`.
 	Requirement string `protobuf:"bytes,1,opt,name=requirement,proto3" json:"requirement,omitempty"`
-	// Output only. What there is, for people: `9,120`, or `0.13% (13 of 10,000)`.
+	// Output only. What there is, for people: `9,120`, or
+	// `0.13% (13 of 10,000 requests that the live policy allows)`.
 	Have string `protobuf:"bytes,2,opt,name=have,proto3" json:"have,omitempty"`
 	// Output only. What is needed, for people: `at least 10,000`.
 	Need string `protobuf:"bytes,3,opt,name=need,proto3" json:"need,omitempty"`
@@ -5277,7 +5534,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +5546,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5302,7 +5559,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -5368,7 +5625,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5637,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +5742,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf8-\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xc96\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -5526,7 +5783,22 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x18other_changed_rule_count\x18  \x01(\x05B\x03\xe0A\x03R\x15otherChangedRuleCount\x12K\n" +
 	"\breplayed\x18! \x01(\v2*.understudy.admin.v1.Report.ReplayedReportB\x03\xe0A\x03R\breplayed\x127\n" +
 	"\x15pending_request_count\x18\" \x01(\x03B\x03\xe0A\x03R\x13pendingRequestCount\x12=\n" +
-	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x1a\x8c\x03\n" +
+	"\x18unexamined_request_count\x18# \x01(\x03B\x03\xe0A\x03R\x16unexaminedRequestCount\x12S\n" +
+	"\rpolicy_allows\x18$ \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyAllows\x12S\n" +
+	"\rpolicy_denies\x18% \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
+	"\n" +
+	"lost_count\x18& \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
+	"\fcaller_count\x18' \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
+	"\x0eendpoint_count\x18( \x01(\x03B\x03\xe0A\x03R\rendpointCount\x12I\n" +
+	"\bestimate\x18) \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\bestimate\x12[\n" +
+	"\x12all_pairs_estimate\x18* \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x10allPairsEstimate\x12]\n" +
+	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x1a\x83\x02\n" +
+	"\rVerdictCounts\x12(\n" +
+	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
+	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x129\n" +
+	"\x16response_changed_count\x18\x03 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x127\n" +
+	"\x15verdict_changed_count\x18\x04 \x01(\x03B\x03\xe0A\x03R\x13verdictChangedCount\x12&\n" +
+	"\ffailed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x1a\xae\x05\n" +
 	"\fReportCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
 	"\x0funchanged_count\x18\x02 \x01(\x03B\x03\xe0A\x03R\x0eunchangedCount\x121\n" +
@@ -5535,7 +5807,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16response_changed_count\x18\x05 \x01(\x03B\x03\xe0A\x03R\x14responseChangedCount\x12&\n" +
 	"\ffailed_count\x18\x06 \x01(\x03B\x03\xe0A\x03R\vfailedCount\x12/\n" +
 	"\x11live_failed_count\x18\a \x01(\x03B\x03\xe0A\x03R\x0fliveFailedCount\x12(\n" +
-	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x1aW\n" +
+	"\rdropped_count\x18\b \x01(\x03B\x03\xe0A\x03R\fdroppedCount\x12S\n" +
+	"\rpolicy_allows\x18\t \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyAllows\x12S\n" +
+	"\rpolicy_denies\x18\n" +
+	" \x01(\v2).understudy.admin.v1.Report.VerdictCountsB\x03\xe0A\x03R\fpolicyDenies\x12\"\n" +
+	"\n" +
+	"lost_count\x18\v \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
+	"\fcaller_count\x18\f \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
+	"\x0eendpoint_count\x18\r \x01(\x03B\x03\xe0A\x03R\rendpointCount\x1aW\n" +
 	"\n" +
 	"Expression\x12\x17\n" +
 	"\x04file\x18\x01 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
@@ -5846,8 +6125,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x16reservation_max_length\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x14reservationMaxLength\"j\n" +
 	"\x15ExternalServiceFilter\x12&\n" +
 	"\fendpoint_url\x18\x01 \x01(\tB\x03\xe0A\x01R\vendpointUrl\x12)\n" +
-	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xd0\n" +
-	"\n" +
+	"\x0eallow_on_error\x18\x02 \x01(\bB\x03\xe0A\x01R\fallowOnError\"\xb2\v\n" +
 	"\x12CommitRequirements\x12/\n" +
 	"\x11min_request_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\x0fminRequestCount\x12A\n" +
 	"\fmin_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\vminDuration\x12=\n" +
@@ -5866,7 +6144,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x05scope\x18\x0e \x01(\x0e2-.understudy.admin.v1.CommitRequirements.ScopeB\x03\xe0A\x01R\x05scope\x124\n" +
 	"\x11max_dropped_count\x18\x0f \x01(\x03B\x03\xe0A\x01H\n" +
 	"R\x0fmaxDroppedCount\x88\x01\x01\x12C\n" +
-	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\"?\n" +
+	"\x1brequire_different_committer\x18\x10 \x01(\bB\x03\xe0A\x01R\x19requireDifferentCommitter\x12-\n" +
+	"\x10min_caller_count\x18\x11 \x01(\x03B\x03\xe0A\x01R\x0eminCallerCount\x121\n" +
+	"\x12min_endpoint_count\x18\x12 \x01(\x03B\x03\xe0A\x01R\x10minEndpointCount\"?\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRESENT_PAIR\x10\x01\x12\r\n" +
@@ -5972,7 +6252,7 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
@@ -6028,172 +6308,180 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	nil,                                          // 51: understudy.admin.v1.Policy.ModulesEntry
 	nil,                                          // 52: understudy.admin.v1.Policy.AnnotationsEntry
 	nil,                                          // 53: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	(*Report_ReportCounts)(nil),                  // 54: understudy.admin.v1.Report.ReportCounts
-	(*Report_Expression)(nil),                    // 55: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 56: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 57: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 58: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 59: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 60: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 61: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 62: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 63: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 64: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 65: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 66: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 67: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 68: understudy.admin.v1.PolicyRevision.Activation
-	(*structpb.Struct)(nil),                      // 69: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 70: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 71: google.protobuf.Duration
-	(*status.Status)(nil),                        // 72: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 73: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 74: google.longrunning.Operation
+	(*Report_VerdictCounts)(nil),                 // 54: understudy.admin.v1.Report.VerdictCounts
+	(*Report_ReportCounts)(nil),                  // 55: understudy.admin.v1.Report.ReportCounts
+	(*Report_Expression)(nil),                    // 56: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 57: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 58: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 59: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 60: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 61: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 62: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 63: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 64: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 65: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 66: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 67: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 68: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 69: understudy.admin.v1.PolicyRevision.Activation
+	(*structpb.Struct)(nil),                      // 70: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 71: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 72: google.protobuf.Duration
+	(*status.Status)(nil),                        // 73: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 74: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 75: google.longrunning.Operation
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	41,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
 	51,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	69,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	70,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
 	52,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	70,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	70,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	70,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	71,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	71,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	71,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	71,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
 	6,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
 	46,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
 	53,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	70,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	70,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	57,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	71,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
-	54,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	71,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	58,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	59,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	60,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	61,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	63,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	64,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	71,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	66,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	65,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
-	6,   // 28: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	70,  // 29: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	68,  // 30: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	8,   // 31: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	70,  // 32: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	45,  // 33: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	70,  // 34: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 35: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	72,  // 36: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 37: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	6,   // 38: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	6,   // 39: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	6,   // 40: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	73,  // 41: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	21,  // 42: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	6,   // 43: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 44: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	7,   // 45: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	7,   // 46: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	7,   // 47: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	73,  // 48: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	45,  // 49: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	45,  // 50: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	0,   // 51: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	9,   // 52: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	10,  // 53: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	73,  // 54: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	11,  // 55: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	42,  // 56: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	43,  // 57: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	44,  // 58: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	71,  // 59: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	71,  // 60: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	4,   // 61: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	5,   // 62: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	70,  // 63: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 64: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	70,  // 65: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	70,  // 66: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	47,  // 67: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	47,  // 68: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	47,  // 69: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	8,   // 70: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	67,  // 71: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	70,  // 72: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 73: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	56,  // 74: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	70,  // 75: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	70,  // 76: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	55,  // 77: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 78: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	70,  // 79: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	54,  // 80: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 81: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	62,  // 82: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	2,   // 83: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	54,  // 84: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	57,  // 85: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	59,  // 86: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	58,  // 87: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	70,  // 88: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	70,  // 89: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	3,   // 90: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	70,  // 91: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	12,  // 92: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	13,  // 93: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	15,  // 94: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	16,  // 95: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	17,  // 96: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	18,  // 97: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	19,  // 98: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	20,  // 99: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	23,  // 100: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	24,  // 101: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	26,  // 102: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	27,  // 103: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	28,  // 104: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	29,  // 105: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	30,  // 106: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	31,  // 107: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	32,  // 108: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	33,  // 109: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	34,  // 110: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	36,  // 111: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	37,  // 112: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	38,  // 113: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	39,  // 114: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	6,   // 115: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	14,  // 116: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	74,  // 117: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	74,  // 118: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	74,  // 119: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	74,  // 120: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	74,  // 121: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	74,  // 122: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	7,   // 123: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	25,  // 124: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	74,  // 125: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 126: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 127: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 128: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 129: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	74,  // 130: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	8,   // 131: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	9,   // 132: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	35,  // 133: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	10,  // 134: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	10,  // 135: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	11,  // 136: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	40,  // 137: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	115, // [115:138] is the sub-list for method output_type
-	92,  // [92:115] is the sub-list for method input_type
-	92,  // [92:92] is the sub-list for extension type_name
-	92,  // [92:92] is the sub-list for extension extendee
-	0,   // [0:92] is the sub-list for field type_name
+	71,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	71,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	71,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	71,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	58,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	72,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	55,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
+	72,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	59,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	60,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	61,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	62,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	64,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	65,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	72,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	67,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	66,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	54,  // 28: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	54,  // 29: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	55,  // 30: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	55,  // 31: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
+	60,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	6,   // 33: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	71,  // 34: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	69,  // 35: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	8,   // 36: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	71,  // 37: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	45,  // 38: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	71,  // 39: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	71,  // 40: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	73,  // 41: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 42: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	6,   // 43: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	6,   // 44: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	6,   // 45: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	74,  // 46: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	21,  // 47: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	6,   // 48: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 49: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	7,   // 50: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	7,   // 51: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	7,   // 52: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	74,  // 53: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	45,  // 54: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	45,  // 55: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	0,   // 56: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	9,   // 57: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	10,  // 58: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	74,  // 59: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	11,  // 60: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	42,  // 61: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	43,  // 62: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	44,  // 63: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	72,  // 64: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	72,  // 65: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	4,   // 66: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	5,   // 67: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	71,  // 68: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	71,  // 69: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	71,  // 70: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	71,  // 71: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	47,  // 72: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	47,  // 73: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	47,  // 74: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	8,   // 75: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	54,  // 76: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	54,  // 77: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	68,  // 78: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	71,  // 79: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 80: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	57,  // 81: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	71,  // 82: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	71,  // 83: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	56,  // 84: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 85: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	71,  // 86: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	55,  // 87: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 88: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	63,  // 89: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	2,   // 90: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	55,  // 91: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	58,  // 92: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	60,  // 93: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	59,  // 94: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	71,  // 95: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	71,  // 96: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	3,   // 97: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	71,  // 98: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	12,  // 99: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	13,  // 100: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	15,  // 101: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	16,  // 102: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	17,  // 103: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	18,  // 104: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	19,  // 105: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	20,  // 106: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	23,  // 107: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	24,  // 108: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	26,  // 109: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	27,  // 110: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	28,  // 111: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	29,  // 112: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	30,  // 113: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	31,  // 114: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	32,  // 115: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	33,  // 116: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	34,  // 117: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	36,  // 118: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	37,  // 119: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	38,  // 120: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	39,  // 121: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	6,   // 122: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	14,  // 123: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	75,  // 124: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	75,  // 125: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	75,  // 126: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	75,  // 127: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	75,  // 128: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	75,  // 129: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	7,   // 130: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	25,  // 131: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	75,  // 132: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	75,  // 133: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	75,  // 134: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	75,  // 135: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	75,  // 136: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	75,  // 137: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	8,   // 138: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	9,   // 139: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	35,  // 140: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	10,  // 141: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	10,  // 142: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	11,  // 143: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	40,  // 144: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	122, // [122:145] is the sub-list for method output_type
+	99,  // [99:122] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -6213,7 +6501,7 @@ func file_understudy_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -58,7 +58,7 @@ func BenchmarkMerge(b *testing.B) {
 	all := records(1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		evidence.Merge(&evidencepb.Evidence{}, all...)
+		merge(&evidencepb.Evidence{}, all...)
 	}
 }
 

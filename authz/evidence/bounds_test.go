@@ -69,7 +69,7 @@ func TestHostileTrafficIsBounded(t *testing.T) {
 		t.Errorf("a tally has %d bytes, want at most 20 MB", grown)
 	}
 	sum := &evidencepb.Evidence{}
-	evidence.Merge(sum, all...)
+	merge(sum, all...)
 	checkSums(t, sum)
 	checkSize(t, sum, evidence.MaxSum)
 	got := totalsOf(sum)

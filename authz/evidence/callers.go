@@ -18,6 +18,8 @@ import (
 // A set is stored as the list of hashes behind a zero byte, or as the sketch in the library's
 // form, which begins with its version; the empty set is stored as nothing.
 type callers struct {
+	// fine says that the sketch has 256 registers in place of 64, which halves the error.
+	fine bool
 	// listed are the hashes, sorted, as long as there is no sketch.
 	listed []uint32
 	// sketch is of all callers; nil as long as they are listed.
@@ -28,21 +30,42 @@ const (
 	maxListed = 32
 	hashBytes = 4
 	// precision is the number of registers as a power of two, and with 64 of them the standard
-	// error is 13 %. All sketches have the same, for others could not be merged.
-	precision   = 6
-	sketchBytes = 8 + 1<<precision
+	// error is 13 %; finePrecision is that of a fine set, with 6.5 %. Sketches of two precisions
+	// cannot be merged.
+	precision     = 6
+	finePrecision = 8
+	headerBytes   = 8
+	sketchBytes   = headerBytes + 1<<precision
 )
 
-// sketchHeader is how each stored sketch begins: the library's version, the precision, no bias,
-// not sparse, and the number of registers. The library reads other forms, too: none of those
-// was written here, and some take much memory.
-var sketchHeader = []byte{2, precision, 0, 0, 0, 0, 0, 1 << precision}
+// precision is that of the sketch.
+func (c *callers) precision() uint8 {
+	if c.fine {
+		return finePrecision
+	}
+	return precision
+}
 
-// Callers returns the number of distinct callers in a stored set: exactly up to 32, more with a
-// standard error of 13 %. One that is not readable has none.
-func Callers(stored []byte) int64 {
+// isSketch reports whether a stored set is a sketch of the precision of this one. Each begins with
+// the library's version, the precision, no bias, not sparse, and the number of registers. The
+// library reads other forms, too: none of those was written here, and some take much memory.
+func (c *callers) isSketch(stored []byte) bool {
+	p := c.precision()
+	header := binary.BigEndian.AppendUint32([]byte{2, p, 0, 0}, 1<<p)
+	return len(stored) == headerBytes+1<<p && bytes.HasPrefix(stored, header)
+}
+
+// Callers returns the number of distinct callers in stored sets together: exactly up to 32, more
+// with a standard error of 13 % for those of groups, and of 6.5 % for those of pairs. The sets are
+// of one of the two; one that is not readable has none.
+func Callers(stored ...[]byte) int64 {
 	var c callers
-	c.addStored(stored)
+	for _, set := range stored {
+		c.fine = c.fine || len(set) > 1+maxListed*hashBytes
+	}
+	for _, set := range stored {
+		c.addStored(set)
+	}
 	return c.count()
 }
 
@@ -90,7 +113,7 @@ func (c *callers) estimate() {
 	if c.sketch != nil {
 		return
 	}
-	sketch, err := hyperloglog.NewSketch(precision, false)
+	sketch, err := hyperloglog.NewSketch(c.precision(), false)
 	if err != nil {
 		panic(err) // of another precision
 	}
@@ -122,12 +145,12 @@ func (c *callers) addStored(stored []byte) {
 		}
 		return
 	}
-	if len(stored) != sketchBytes || !bytes.HasPrefix(stored, sketchHeader) {
+	if !c.isSketch(stored) {
 		return
 	}
 	sketch := new(hyperloglog.Sketch)
 	if sketch.UnmarshalBinary(stored) == nil { // an error is a register that cannot be
-		c.addAll(callers{sketch: sketch})
+		c.addAll(callers{fine: c.fine, sketch: sketch})
 	}
 }
 

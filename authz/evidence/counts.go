@@ -72,3 +72,47 @@ func countsOf(m *evidencepb.Counts) counts {
 		m.GetLiveFailed(), m.GetDropped(),
 	}
 }
+
+// allowed reports whether one of the two policies allows the requests of a cell.
+func (c cell) allowed() bool { return c <= allowedFailed || c == newlyAllowed }
+
+func (n *counts) add(more counts) {
+	for i := range more {
+		n[i] += more[i]
+	}
+}
+
+// weighted are requests with what they stand for: counts are those that there were, and weights and
+// squares the sums of their weights and of the squares of these.
+type weighted struct{ counts, weights, squares counts }
+
+// one counts a request of a weight; 0 stands for 1.
+func (w *weighted) one(in cell, weight int64) {
+	weight = max(1, weight)
+	w.counts[in]++
+	w.weights[in] += weight
+	w.squares[in] += weight * weight
+}
+
+func (w *weighted) add(more weighted) {
+	w.counts.add(more.counts)
+	w.weights.add(more.weights)
+	w.squares.add(more.squares)
+}
+
+// weightedOf returns the counts of a pair of evidence.
+func weightedOf(m *evidencepb.Pair) weighted {
+	n := countsOf(m.GetCounts())
+	if m.GetWeights() == nil {
+		return weighted{n, n, n}
+	}
+	return weighted{n, countsOf(m.GetWeights()), countsOf(m.GetSquares())}
+}
+
+// set writes the counts into a pair of evidence.
+func (w weighted) set(m *evidencepb.Pair) {
+	m.Counts = countsMessage(w.counts)
+	if w.weights != w.counts {
+		m.Weights, m.Squares = countsMessage(w.weights), countsMessage(w.squares)
+	}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of differences are counted of a pair.
+	// maxGroups is how many groups of differences are kept of a pair.
 	maxGroups = 200
 	// maxReasons is how many reasons of otherwise equal groups are told apart: a policy may write
 	// one for each caller. The others are one group, with manyReasons in their place.
@@ -25,11 +25,14 @@ const (
 	maxCauses   = 3
 )
 
-// groupKey is what the requests of a group have in common.
-type groupKey struct {
-	pattern *Pattern
+// groupID is what the requests of a group have in common.
+type groupID struct {
+	endpoint
 	outcomeKey
 }
+
+// endpoint is a method and a path pattern.
+type endpoint struct{ method, pattern string }
 
 // outcomeKey is an outcome without its labels.
 type outcomeKey struct {
@@ -47,37 +50,61 @@ func (o *Outcome) key() outcomeKey {
 	return outcomeKey{o.kind, o.policyStatus, o.experimentStatus, o.rule, o.reason, o.changes}
 }
 
-// group counts requests that are decided differently. What is no sum stays when the counts
-// were taken: to take it twice changes nothing.
-type group struct {
-	// count is what was not taken yet, total all.
-	count, total int64
-	first, last  int64
-	callers      callers
-	examples     []*evidencepb.Example
-	causes       []*evidencepb.Cause
-	// explained says that the causes are newer than what was taken.
-	explained bool
+// group returns the ID of the group that a comparison is one of.
+func (c Comparison) group() groupID {
+	p := c.groupPattern()
+	return groupID{endpoint{p.Method(), p.Path()}, c.Outcome.key()}
 }
 
-// add counts a request. It reports whether somebody should find out the causes: they are not
+func idOf(g *evidencepb.Group) groupID {
+	return groupID{
+		endpoint{g.GetMethod(), g.GetPattern()},
+		outcomeKey{
+			kind: kind(g.GetKind()), policyStatus: g.GetPolicyStatus(), experimentStatus: g.GetExperimentStatus(),
+			rule: g.GetRule(), reason: g.GetReason(), changes: strings.Join(g.GetChanges(), "\n"),
+		},
+	}
+}
+
+func (a endpoint) compare(b endpoint) int {
+	return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
+}
+
+func (a groupID) compare(b groupID) int {
+	return cmp.Or(
+		cmp.Compare(a.kind, b.kind), a.endpoint.compare(b.endpoint),
+		cmp.Compare(a.rule, b.rule), cmp.Compare(a.reason, b.reason), cmp.Compare(a.policyStatus, b.policyStatus),
+		cmp.Compare(a.experimentStatus, b.experimentStatus), cmp.Compare(a.changes, b.changes),
+	)
+}
+
+// group is what the requests of a difference come to. Examples and causes are never modified, and may
+// be shared.
+type group struct {
+	count       int64
+	first, last int64
+	callers     callers
+	examples    []*evidencepb.Example
+	causes      []*evidencepb.Cause
+}
+
+// request counts a request. It reports whether somebody should find out the causes: they are not
 // known, and the request is an example, or so many were counted since the last time as before
 // it: whoever was asked may have been too busy.
-func (g *group) add(r *authz.Request, o *Outcome, at int64) (explain bool) {
+func (g *group) request(r *authz.Request, o *Outcome, at int64) (explain bool) {
 	g.count++
-	g.total++
 	g.first, g.last = earlier(g.first, at), max(g.last, at)
 	if hash, ok := callerOf(r.Principal, o.labels); ok {
 		g.callers.add(hash)
 	}
 	example := g.exemplify(r, o, at)
-	return len(g.causes) == 0 && (example || g.total&(g.total-1) == 0)
+	return len(g.causes) == 0 && (example || g.count&(g.count-1) == 0)
 }
 
 // exemplify makes a request an example, if there is room and none is of the same caller and
 // path.
 func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
-	if len(g.examples) == maxExamples {
+	if len(g.examples) >= maxExamples {
 		return false
 	}
 	path, _, _ := strings.Cut(r.Path, "?")
@@ -94,10 +121,10 @@ func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
 		PolicyStatus: o.policyStatus, ExperimentStatus: o.experimentStatus,
 		DecisionId: strings.Clone(clip(r.ID, maxID)), DecideTime: timeMessage(at),
 	}
+	if len(labels) > 0 {
+		e.Labels = make(map[string]string, len(labels))
+	}
 	for _, l := range labels {
-		if e.Labels == nil {
-			e.Labels = make(map[string]string, len(labels))
-		}
 		e.Labels[l.Name] = l.Value
 	}
 	g.examples = append(g.examples, e)
@@ -123,119 +150,70 @@ func alikeExamples(a, b *evidencepb.Example) bool {
 		maps.Equal(a.GetLabels(), b.GetLabels())
 }
 
-// message returns the group as evidence has it.
-func (g *group) message(key groupKey) *evidencepb.Group {
-	m := &evidencepb.Group{
-		Kind: int32(key.kind), Method: key.pattern.method, Pattern: key.pattern.path, Rule: key.rule, Reason: key.reason,
-		PolicyStatus: key.policyStatus, ExperimentStatus: key.experimentStatus,
-		Count: g.count, Callers: g.callers.stored(), FirstTime: timeMessage(g.first), LastTime: timeMessage(g.last),
-		Examples: g.examples, Causes: g.causes,
+// groupOf returns a group as evidence has it.
+func groupOf(m *evidencepb.Group) *group {
+	g := &group{
+		count: m.GetCount(), first: milliseconds(m.GetFirstTime()), last: milliseconds(m.GetLastTime()),
+		examples: slices.Clone(m.GetExamples()), causes: slices.Clone(m.GetCauses()),
 	}
-	if key.changes != "" {
-		m.Changes = strings.Split(key.changes, "\n")
-	}
-	return m
+	g.callers.addStored(m.GetCallers())
+	return g
 }
 
-// groupID is what tells a group of evidence from others.
-type groupID struct {
-	endpoint
-	kind                           int32
-	policyStatus, experimentStatus int32
-	rule, reason, changes          string
-}
-
-// endpoint is a method and a path pattern.
-type endpoint struct{ method, pattern string }
-
-func idOf(g *evidencepb.Group) groupID {
-	return groupID{
-		endpoint: endpoint{g.GetMethod(), g.GetPattern()}, kind: g.GetKind(),
-		policyStatus: g.GetPolicyStatus(), experimentStatus: g.GetExperimentStatus(),
-		rule: g.GetRule(), reason: g.GetReason(), changes: strings.Join(g.GetChanges(), "\n"),
-	}
-}
-
-func (a groupID) compare(b groupID) int {
-	return cmp.Or(
-		cmp.Compare(a.kind, b.kind), cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method),
-		cmp.Compare(a.rule, b.rule), cmp.Compare(a.reason, b.reason), cmp.Compare(a.policyStatus, b.policyStatus),
-		cmp.Compare(a.experimentStatus, b.experimentStatus), cmp.Compare(a.changes, b.changes),
-	)
-}
-
-// groupSum adds up groups of one ID. Its callers are not in the message: they are added to often.
-type groupSum struct {
-	*evidencepb.Group
-	callers callers
-}
-
-// newGroupSum returns a sum with one group.
-func newGroupSum(g *evidencepb.Group) *groupSum {
-	sum := &groupSum{Group: copyGroup(g)}
-	sum.callers.addStored(g.GetCallers())
-	return sum
-}
-
-// message returns the sum, which may be added to later.
-func (g *groupSum) message() *evidencepb.Group {
-	m := copyGroup(g.Group)
-	m.Callers = g.callers.stored()
-	return m
-}
-
-// copyGroup returns a group without its callers whose parts may be replaced. The parts
-// themselves are shared and never modified.
-func copyGroup(g *evidencepb.Group) *evidencepb.Group {
-	return &evidencepb.Group{
-		Kind: g.GetKind(), Method: g.GetMethod(), Pattern: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
-		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: g.GetChanges(),
-		Count: g.GetCount(), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
-		Examples: slices.Clone(g.GetExamples()), Causes: slices.Clone(g.GetCauses()),
-	}
-}
-
-// add adds a group of the same ID.
-func (g *groupSum) add(from *evidencepb.Group) {
-	g.addButCallers(from)
-	g.callers.addStored(from.GetCallers())
-}
-
-// addSum adds another sum of the same ID.
-func (g *groupSum) addSum(from *groupSum) {
-	g.addButCallers(from.Group)
+// add adds another group of the same ID.
+func (g *group) add(from *group) {
+	g.count += from.count
+	g.first, g.last = earlier(g.first, from.first), max(g.last, from.last)
 	g.callers.addAll(from.callers)
-}
-
-func (g *groupSum) addButCallers(from *evidencepb.Group) {
-	g.Count += from.GetCount()
-	g.FirstTime, g.LastTime = earlierTime(g.FirstTime, from.GetFirstTime()), laterTime(g.LastTime, from.GetLastTime())
-	if n := len(g.Examples); n < maxExamples || slices.ContainsFunc(from.GetExamples(), func(e *evidencepb.Example) bool {
-		return compareTimes(e.GetDecideTime(), g.Examples[n-1].GetDecideTime()) <= 0
-	}) {
-		g.Examples = firstExamples(append(slices.Clone(g.Examples), from.GetExamples()...))
-	}
-	for _, c := range from.GetCauses() {
-		if len(g.Causes) < maxCauses && !slices.ContainsFunc(g.Causes, func(known *evidencepb.Cause) bool {
+	g.addExamples(from.examples)
+	for _, c := range from.causes {
+		if len(g.causes) < maxCauses && !slices.ContainsFunc(g.causes, func(known *evidencepb.Cause) bool {
 			return known.GetFile() == c.GetFile() && known.GetLine() == c.GetLine() && known.GetText() == c.GetText()
 		}) {
-			g.Causes = append(g.Causes[:len(g.Causes):len(g.Causes)], c)
+			g.causes = append(g.causes, c)
 		}
 	}
 }
 
-// firstExamples keeps the first ones of different callers or paths.
-func firstExamples(of []*evidencepb.Example) []*evidencepb.Example {
-	slices.SortStableFunc(of, func(a, b *evidencepb.Example) int {
+// addExamples keeps the first ones of different callers or paths.
+func (g *group) addExamples(from []*evidencepb.Example) {
+	if n := len(g.examples); n >= maxExamples && !slices.ContainsFunc(from, func(e *evidencepb.Example) bool {
+		return compareTimes(e.GetDecideTime(), g.examples[n-1].GetDecideTime()) <= 0
+	}) {
+		return
+	}
+	all := append(g.examples, from...)
+	slices.SortStableFunc(all, func(a, b *evidencepb.Example) int {
 		return cmp.Or(compareTimes(a.GetDecideTime(), b.GetDecideTime()), cmp.Compare(a.GetDecisionId(), b.GetDecisionId()))
 	})
-	out := of[:0]
-	for _, e := range of {
-		if len(out) < maxExamples && !slices.ContainsFunc(out, func(known *evidencepb.Example) bool { return alikeExamples(known, e) }) {
-			out = append(out, e)
+	g.examples = all[:0]
+	for _, e := range all {
+		if len(g.examples) < maxExamples && !slices.ContainsFunc(g.examples, func(known *evidencepb.Example) bool { return alikeExamples(known, e) }) {
+			g.examples = append(g.examples, e)
 		}
 	}
-	return out
+}
+
+// explain sets the causes.
+func (g *group) explain(causes []*evidencepb.Cause) {
+	g.causes = nil
+	for _, c := range causes[:min(maxCauses, len(causes))] {
+		g.causes = append(g.causes, &evidencepb.Cause{File: clip(c.GetFile(), maxFile), Line: c.GetLine(), Text: clip(c.GetText(), maxCause)})
+	}
+}
+
+// message returns the group as evidence has it.
+func (g *group) message(id groupID) *evidencepb.Group {
+	m := &evidencepb.Group{
+		Kind: int32(id.kind), Method: id.method, Pattern: id.pattern, Rule: id.rule, Reason: id.reason,
+		PolicyStatus: id.policyStatus, ExperimentStatus: id.experimentStatus,
+		Count: g.count, Callers: g.callers.stored(), FirstTime: timeMessage(g.first), LastTime: timeMessage(g.last),
+		Examples: slices.Clone(g.examples), Causes: slices.Clone(g.causes),
+	}
+	if id.changes != "" {
+		m.Changes = strings.Split(id.changes, "\n")
+	}
+	return m
 }
 
 // timeMessage returns a time of Unix milliseconds; nil for 0.
@@ -244,6 +222,14 @@ func timeMessage(ms int64) *timestamppb.Timestamp {
 		return nil
 	}
 	return &timestamppb.Timestamp{Seconds: ms / 1000, Nanos: int32(ms%1000) * 1e6}
+}
+
+// milliseconds returns a time in Unix milliseconds; 0 for nil.
+func milliseconds(t *timestamppb.Timestamp) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.AsTime().UnixMilli()
 }
 
 // earlier returns the earlier of two times, of which 0 is none.
@@ -256,13 +242,6 @@ func earlier(a, b int64) int64 {
 
 func compareTimes(a, b *timestamppb.Timestamp) int {
 	return cmp.Or(cmp.Compare(a.GetSeconds(), b.GetSeconds()), cmp.Compare(a.GetNanos(), b.GetNanos()))
-}
-
-func earlierTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
-	if a == nil || b != nil && compareTimes(b, a) < 0 {
-		return b
-	}
-	return a
 }
 
 func laterTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {

@@ -105,7 +105,7 @@ func TestStrangersHideNothing(t *testing.T) {
 				all = append(all, e)
 			}
 			sum := &evidencepb.Evidence{}
-			evidence.Merge(sum, all...)
+			merge(sum, all...)
 			checkSums(t, sum)
 			checkNamed(t, sum, "/orders/list", 1500, 12, 7)
 			checkNamed(t, sum, "/payroll/export", 30, 12, 4)

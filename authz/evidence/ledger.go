@@ -12,10 +12,9 @@ import (
 // for before its tally is final.
 const lateTime = 2 * time.Second
 
-// staleTime is for how long a tally that could not be published is taken for one that was not
-// settled meanwhile. A store knows for longer that it was. After that time, what the last
-// publication had beside the ones before is lost if it was not stored, and nothing else.
-const staleTime = authz.TallyKept / 2
+// staleTime is for how long the store may be away before what it was not told is given up. It knows
+// for longer that a tally is over, and takes none for over that was published within that time.
+const staleTime = authz.TallyKept / 4
 
 // Ledger has the tallies of a sidecar: those of experiments that are ACTIVE, and those of which
 // the last counts are not published yet. It is safe for concurrent use.
@@ -25,13 +24,15 @@ type Ledger struct {
 	active   []Active
 	ended    []*Tally
 	closed   bool
-	// clock is time.Now, but in tests.
+	started  time.Time
+	// clock is that of the wall, but in tests: a machine that was suspended was away.
 	clock func() time.Time
 }
 
-// NewLedger returns an empty ledger.
-func NewLedger() *Ledger {
-	return &Ledger{patterns: make(map[string]*Patterns), clock: time.Now}
+// NewLedger returns an empty ledger of a process, with the time at which that started: of two
+// processes of one node, the one that started first is over.
+func NewLedger(started time.Time) *Ledger {
+	return &Ledger{patterns: make(map[string]*Patterns), started: started, clock: func() time.Time { return time.Now().Round(0) }}
 }
 
 // Tally returns a new tally of an experiment: its resource name, its unique ID, and the etag of
@@ -44,7 +45,9 @@ func (l *Ledger) Tally(experiment, uid, etag string) *Tally {
 	if l.patterns[policy] == nil {
 		l.patterns[policy] = NewPatterns()
 	}
-	return NewTally(experiment, uid, etag, l.patterns[policy])
+	t := NewTally(experiment, uid, etag, l.patterns[policy])
+	t.started, t.answered = l.started, l.clock()
+	return t
 }
 
 // Active is an experiment that is compared.
@@ -100,24 +103,20 @@ func (l *Ledger) Close() {
 }
 
 // Due returns what is to be published now: what each tally has counted since it began, also if
-// nothing was, for that says that the node reports. Until Published or Refused says what became
-// of it, it is the same each time. interval is the time within which Due will be called again.
+// nothing was, for that says that the node reports. A final publication is the same each time until
+// Published or Refused says what became of it; any other is replaced by the next one. interval is the
+// time within which Due will be called again.
 func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
-	for _, t := range l.tallies() {
-		t.startRefresh()
-	}
 	for _, a := range l.active {
 		a.refresh()
 	}
 	var out []authz.PublishedEvidence
 	for _, t := range l.tallies() {
-		t.expire(now)
-		if e, ok := t.publication(now, interval, t.over(now, l.closed)); ok {
-			out = append(out, e)
-		}
+		out = append(out, t.due(now, interval, l.closed)...)
+		l.forget(t)
 	}
 	return out
 }
@@ -128,31 +127,30 @@ func (l *Ledger) Published(tally string, serial int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.tallies() {
-		if t.acknowledge(tally, serial, l.clock()) {
-			l.drop(t)
-		}
+		t.acknowledge(tally, serial, l.clock())
+		l.forget(t)
 	}
 }
 
-// Refused says that the store took nothing of a tally, for it was settled at a serial. What was
-// counted since that publication is published as another tally, unless the experiment is no
-// longer compared and nothing was. Nothing is counted twice, and nothing is lost.
+// Refused says that the store took nothing of a tally, for it took it for over at a serial. What was
+// counted since that publication is lost, and counted as such. A store does that to a tally that
+// was not published for a day, or by an earlier process.
 //
-// With serial 0 it was not settled, but the experiment is gone: the tally goes on until the
+// With serial 0 it is not over, but the experiment is gone: the tally goes on until the
 // experiment is no longer compared, for a store that has lost it may get it back.
 func (l *Ledger) Refused(tally string, serial int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.tallies() {
-		if serial == 0 && t.answered(tally, l.clock()) || serial > 0 && t.settle(tally, serial, l.clock()) && !t.counting() {
+		t.refuse(tally, serial, l.clock())
+		if l.forget(t); serial == 0 && t.is(tally) {
 			l.drop(t)
 		}
 	}
 }
 
 // Fresh reports whether there are comparisons of a tally of which none was ever due: whoever
-// has just started an experiment waits for the first of them. So it does after an outage, whose
-// comparisons only this process has.
+// has just started an experiment waits for the first of them.
 func (l *Ledger) Fresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,6 +179,13 @@ func (l *Ledger) tallies() []*Tally {
 		out = append(out, a.Tally)
 	}
 	return append(out, l.ended...)
+}
+
+// forget drops a tally of which nothing is left to be published.
+func (l *Ledger) forget(t *Tally) {
+	if t.finished(l.clock(), l.closed) {
+		l.drop(t)
+	}
 }
 
 func (l *Ledger) drop(t *Tally) {

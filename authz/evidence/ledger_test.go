@@ -17,20 +17,33 @@ import (
 
 // store keeps what is published, as the stores do.
 type store struct {
-	t       *testing.T
-	tallies map[string]authz.PublishedEvidence
-	// over :: tally → serial that was settled.
+	t   *testing.T
+	now func() time.Time
+	// started is when the process started that reported last.
+	started time.Time
+	tallies map[string]published
+	// over :: tally → serial at which it was over, and when that was seen.
 	over    map[string]int64
+	overAt  map[string]time.Time
 	settled *evidencepb.Evidence
 	// gone says that the experiment is.
 	gone bool
 }
 
-func newStore(t *testing.T) *store {
-	return &store{t: t, tallies: map[string]authz.PublishedEvidence{}, over: map[string]int64{}, settled: &evidencepb.Evidence{}}
+// published is what the store has of a tally, since when.
+type published struct {
+	authz.PublishedEvidence
+	at time.Time
 }
 
-// publish returns the tallies that are refused, each with the serial that was settled.
+func newStore(t *testing.T, now func() time.Time) *store {
+	return &store{
+		t: t, now: now, tallies: map[string]published{}, over: map[string]int64{}, overAt: map[string]time.Time{},
+		settled: &evidencepb.Evidence{},
+	}
+}
+
+// publish returns the tallies that are refused, each with the serial at which it was over.
 func (s *store) publish(of []authz.PublishedEvidence) map[string]int64 {
 	refused := make(map[string]int64)
 	for _, e := range of {
@@ -39,18 +52,28 @@ func (s *store) publish(of []authz.PublishedEvidence) map[string]int64 {
 		} else if s.gone {
 			refused[e.Tally] = 0
 		} else if e.Serial > s.tallies[e.Tally].Serial {
-			s.tallies[e.Tally] = e
+			s.tallies[e.Tally] = published{e, s.now()}
 		}
 	}
 	return refused
 }
 
-// settle ends the tallies of a node.
+// settle adds up the tallies that are over, as the control plane does.
 func (s *store) settle() {
-	for tally, e := range s.tallies {
-		evidence.Merge(s.settled, s.decode(e))
-		s.over[tally] = e.Serial
-		delete(s.tallies, tally)
+	for tally, at := range s.overAt {
+		if s.now().Sub(at) >= authz.TallyKept {
+			delete(s.over, tally)
+			delete(s.overAt, tally)
+		}
+	}
+	for tally, p := range s.tallies {
+		e, age := s.decode(p.PublishedEvidence), s.now().Sub(p.at)
+		later := s.started.After(e.GetStartTime().AsTime())
+		if e.GetFinal() || later && age >= time.Minute || age >= authz.TallyKept/2 {
+			merge(s.settled, e)
+			s.over[tally], s.overAt[tally] = p.Serial, s.now()
+			delete(s.tallies, tally)
+		}
 	}
 }
 
@@ -69,7 +92,7 @@ func (s *store) decode(e authz.PublishedEvidence) *evidencepb.Evidence {
 func (s *store) sum() *evidencepb.Evidence {
 	out := proto.CloneOf(s.settled)
 	for _, e := range s.tallies {
-		evidence.Merge(out, s.decode(e))
+		merge(out, s.decode(e.PublishedEvidence))
 	}
 	return out
 }
@@ -93,13 +116,14 @@ type counting struct {
 }
 
 func newCounting(t *testing.T, seed uint64) *counting {
-	c := &counting{store: newStore(t), random: rand.New(rand.NewPCG(seed, 11)), now: begun, truth: newTally()}
+	c := &counting{random: rand.New(rand.NewPCG(seed, 11)), now: begun, truth: newTally()}
+	c.store = newStore(t, func() time.Time { return c.now })
 	c.start()
 	return c
 }
 
 func (c *counting) start() {
-	c.ledger, c.dueAt = evidence.NewLedger(), make(map[string]int64)
+	c.ledger, c.dueAt, c.started = evidence.NewLedger(c.now), make(map[string]int64), c.now
 	c.ledger.SetClock(func() time.Time { return c.now })
 	c.tally = c.ledger.Tally(experiment, "uid", "etag")
 	c.follow()
@@ -162,7 +186,7 @@ func (c *counting) due() []authz.PublishedEvidence {
 func (c *counting) step() {
 	c.now = c.now.Add(time.Second)
 	switch c.random.IntN(16) {
-	case 0: // the node is taken for dead
+	case 0:
 		c.settle()
 	case 1: // the store is away
 		c.due()
@@ -185,7 +209,7 @@ func (c *counting) step() {
 		}
 		c.follow()
 	case 8: // it is cut off for long
-		c.now = c.now.Add(time.Hour)
+		c.now = c.now.Add(30 * time.Minute)
 	case 9, 10, 11:
 		c.publish()
 	default:
@@ -252,76 +276,93 @@ func TestADeathLosesTheLastInterval(t *testing.T) {
 	}
 }
 
-// TestCutOffForLong: after twelve hours it is not known whether a tally was settled. What the
-// last publication had beside the one before is lost then, and not what was counted since.
+// TestCutOffForLong: what the store was not told for twelve hours is given up and counted as lost. It
+// must not be published any more: a day later the store takes the tally for over, and after two
+// more it does not know that.
 func TestCutOffForLong(t *testing.T) {
+	for _, hours := range []int{11, 13, 49, 100} {
+		c := newCounting(t, 1)
+		one, n := request{path: "/", live: allowed, experiment: denied}, int64(0)
+		counted := func() {
+			count(c.tally, "live0", one)
+			n++
+		}
+		for range 3 {
+			counted()
+			c.publish()
+		}
+		counted() // due once, and lost on the way
+		c.ledger.Due(time.Second)
+		for range hours {
+			c.now = c.now.Add(time.Hour)
+			counted()
+			c.ledger.Due(time.Second)
+			c.settle()
+		}
+		c.publish()
+		c.now = c.now.Add(time.Hour)
+		c.settle()
+		c.drain()
+		c.settle()
+		sum := totalsOf(c.sum())
+		got, lost := requests(sum.Counts), sum.Drops["lost"]
+		if got+lost != n || hours < 12 && lost != 0 || hours > 12 && got < 3 {
+			t.Errorf("after %d hours %d requests of %d are stored, and %d lost", hours, got, n, lost)
+		}
+	}
+}
+
+// TestAFinalPublicationWhoseAnswerIsLost: it may be over in the store by the time that it is published
+// again, and a start that goes on counts under another ID.
+func TestAFinalPublicationWhoseAnswerIsLost(t *testing.T) {
+	for _, folded := range []bool{false, true} {
+		c := newCounting(t, 1)
+		one := request{path: "/", live: allowed, experiment: denied}
+		count(c.tally, "live0", one)
+		c.publish()
+		c.ledger.Follow(nil)
+		c.now = c.now.Add(3 * time.Second)
+		count(c.tally, "live0", one)
+		c.store.publish(c.due()) // the answer is lost
+		if folded {
+			c.settle()
+		}
+		count(c.tally, "live0", one) // it was under way all the time
+		c.follow()
+		count(c.tally, "live0", one)
+		c.publish()
+		c.settle()
+		c.drain()
+		if sum := totalsOf(c.sum()); requests(sum.Counts) != 4 || sum.Counts.GetDropped() != 0 {
+			t.Errorf("there are %v, want 4 requests", sum.Counts)
+		}
+	}
+}
+
+// TestATallyThatTheStoreTookForOver: another process took the name of the node. What was counted since
+// the last publication is lost, and said to be.
+func TestATallyThatTheStoreTookForOver(t *testing.T) {
 	c := newCounting(t, 1)
 	one := request{path: "/", live: allowed, experiment: denied}
 	for range 3 {
 		count(c.tally, "live0", one)
-		c.publish()
 	}
-	count(c.tally, "live0", one) // due once, and lost
-	c.ledger.Due(time.Second)
-	for range 13 {
-		c.now = c.now.Add(time.Hour)
-		count(c.tally, "live0", one)
-	}
+	c.publish()
+	c.now = c.now.Add(2 * time.Minute)
+	c.started = c.now
 	c.settle()
-	c.over = map[string]int64{}
+	count(c.tally, "live0", one)
+	c.publish()
+	count(c.tally, "live0", one)
 	c.drain()
-	if got := requests(totalsOf(c.sum()).Counts); got != 3+13 {
-		t.Errorf("%d requests are stored, want 16", got)
-	}
-}
-
-// TestAnOutageIsNotLost has the store away for long, and the tally settled meanwhile.
-func TestAnOutageIsNotLost(t *testing.T) {
-	now, ledger, s := begun, evidence.NewLedger(), newStore(t)
-	ledger.SetClock(func() time.Time { return now })
-	tally := ledger.Tally(experiment, "uid", "etag")
-	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
-	one := request{path: "/", live: allowed, experiment: denied}
-	answered := func() {
-		for _, e := range ledger.Due(time.Second) {
-			if serial, refused := s.publish([]authz.PublishedEvidence{e})[e.Tally]; refused {
-				ledger.Refused(e.Tally, serial)
-			} else {
-				ledger.Published(e.Tally, e.Serial)
-			}
-		}
-	}
-	count(tally, "live", one)
-	answered()
-	for range 100 { // seconds in which the store is away
-		count(tally, "live", one)
-		ledger.Due(time.Second)
-		now = now.Add(time.Second)
-	}
-	s.settle()
-	answered()
-	answered()
-	if got := requests(totalsOf(s.sum()).Counts); got != 101 {
-		t.Errorf("the store has %d requests of 101", got)
-	}
-
-	for range 10 {
-		count(tally, "live", one)
-		ledger.Due(time.Second)
-	}
-	answered()
-	if !ledger.Fresh() {
-		t.Error("what was counted in an outage is not fresh when it is over")
-	}
-	answered()
-	if got := requests(totalsOf(s.sum()).Counts); got != 111 || ledger.Fresh() {
-		t.Errorf("the store has %d requests and more is fresh: %v; want 111, and no more", got, ledger.Fresh())
+	if sum := totalsOf(c.sum()); requests(sum.Counts) != 4 || sum.Drops["lost"] != 1 {
+		t.Errorf("there are %v, %v; want 4 requests, and one lost", sum.Counts, sum.Drops)
 	}
 }
 
 // TestATallyThatIsOverIsPublishedOnceMore: with late comparisons, then it is final.
 func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
-	now, ledger := begun, evidence.NewLedger()
+	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
 	tally := ledger.Tally(experiment, "uid", "etag")
 	if got := ledger.Due(time.Second); len(got) != 0 {
@@ -336,7 +377,7 @@ func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
 	now = now.Add(10 * time.Second)
 	ledger.Follow([]evidence.Active{{Tally: next, PolicyEtag: "live"}})
 	count(tally, "live", request{path: "/", live: allowed, experiment: denied}) // it was under way
-	s := newStore(t)
+	s := newStore(t, func() time.Time { return now })
 	publish := func() []*evidencepb.Evidence {
 		due := ledger.Due(time.Second)
 		s.publish(due)
@@ -372,7 +413,7 @@ func TestATallyThatIsOverIsPublishedOnceMore(t *testing.T) {
 
 // TestActiveTimeIsThatOfEachPair: another live policy begins a pair.
 func TestActiveTimeIsThatOfEachPair(t *testing.T) {
-	now, ledger := begun, evidence.NewLedger()
+	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
 	tally := ledger.Tally(experiment, "uid", "etag")
 	for _, etag := range []string{"one", "two"} {
@@ -395,14 +436,14 @@ func TestActiveTimeIsThatOfEachPair(t *testing.T) {
 // TestWhatIsExaminedIsAsOfNow: requests that are to be examined are no sum, and those that never
 // will be stay in what is final. Causes and coverage do not wait for the next interval.
 func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
-	now, ledger := begun, evidence.NewLedger()
+	now, ledger := begun, evidence.NewLedger(begun)
 	ledger.SetClock(func() time.Time { return now })
 	tally := ledger.Tally(experiment, "uid", "etag")
 	pending, unexamined := int64(7), int64(2)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func() {
 		tally.SetExamined("live", pending, unexamined)
 	}}})
-	s := newStore(t)
+	s := newStore(t, func() time.Time { return now })
 	publish := func() *evidencepb.Evidence {
 		due := ledger.Due(time.Second)
 		s.publish(due)
@@ -437,7 +478,7 @@ func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
 		t.Errorf("got the causes %v, changed %v; want one, and that it has not changed since", causes, ledger.Changed())
 	}
 	sum := &evidencepb.Evidence{}
-	evidence.Merge(sum, e, e)
+	merge(sum, e, e)
 	check(sum, 2, 4)
 	ledger.Close()
 	check(publish(), 0, 3)

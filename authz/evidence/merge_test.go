@@ -36,6 +36,16 @@ func randomRequest(r *rand.Rand) request {
 	return one
 }
 
+// merge adds evidence to other evidence of these tests.
+func merge(into *evidencepb.Evidence, from ...*evidencepb.Evidence) {
+	sum := evidence.NewSum(experiment, "uid", "etag", nil)
+	for _, e := range append([]*evidencepb.Evidence{proto.CloneOf(into)}, from...) {
+		sum.Add(e)
+	}
+	proto.Reset(into)
+	proto.Merge(into, sum.Evidence())
+}
+
 // totals are what must not depend on the order of merges: the sums over all pairs.
 type totals struct {
 	Counts *evidencepb.Counts
@@ -117,7 +127,7 @@ func TestMergesInAnyOrderAreEqual(t *testing.T) {
 		}
 		truth := whole.Snapshot(begun)
 		inOrder := &evidencepb.Evidence{}
-		evidence.Merge(inOrder, all...)
+		merge(inOrder, all...)
 		want, groups := totalsOf(inOrder), groupsOf(inOrder, "live0")
 		if !proto.Equal(want.Counts, totalsOf(truth).Counts) {
 			t.Fatalf("seed %d: got counts %v, want %v", seed, want.Counts, totalsOf(truth).Counts)
@@ -148,7 +158,7 @@ func mergeRandomly(r *rand.Rand, of []*evidencepb.Evidence) *evidencepb.Evidence
 	for len(left) > 1 {
 		i := r.IntN(len(left) - 1)
 		n := 1 + r.IntN(len(left)-i-1)
-		evidence.Merge(left[i], left[i+1:i+1+n]...)
+		merge(left[i], left[i+1:i+1+n]...)
 		left = append(left[:i+1], left[i+1+n:]...)
 	}
 	return left[0]
@@ -160,7 +170,7 @@ func TestEvidenceOfAnotherContentIsNotMerged(t *testing.T) {
 	count(one, "live", request{path: "/", live: allowed, experiment: denied})
 	count(other, "live", request{path: "/", live: allowed, experiment: denied})
 	sum := &evidencepb.Evidence{}
-	evidence.Merge(sum, one.Snapshot(begun), other.Snapshot(begun))
+	merge(sum, one.Snapshot(begun), other.Snapshot(begun))
 	if got := totalsOf(sum).Counts.GetNewlyDenied(); got != 1 || sum.GetExperimentEtag() != "etag" {
 		t.Errorf("%d requests of %q are merged, want 1 of etag", got, sum.GetExperimentEtag())
 	}
@@ -204,7 +214,7 @@ func TestLabelsAreWithinTheirErrors(t *testing.T) {
 		all = append(all, tally.Snapshot(begun))
 	}
 	sum := &evidencepb.Evidence{}
-	evidence.Merge(sum, all...)
+	merge(sum, all...)
 	l := sum.GetPairs()[0].GetLabels()[0]
 	if l.GetTotal() != 8000 || len(l.GetValues()) < 10 {
 		t.Fatalf("%d requests have the label, with %d values; want 8000 with at least 10", l.GetTotal(), len(l.GetValues()))
@@ -231,7 +241,7 @@ func TestCallersAreEstimated(t *testing.T) {
 			all = append(all, tally.Snapshot(begun))
 		}
 		sum := &evidencepb.Evidence{}
-		evidence.Merge(sum, all...)
+		merge(sum, all...)
 		got := float64(evidence.Callers(sum.GetPairs()[0].GetGroups()[0].GetCallers()))
 		// Four standard errors; a list is exact.
 		if off := got/float64(n) - 1; off > 0.26 || off < -0.26 || n <= 32 && off != 0 {

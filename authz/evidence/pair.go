@@ -5,31 +5,61 @@ import (
 	"maps"
 	"slices"
 
+	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
 )
 
-// pair sums up what was compared with one live policy.
+const (
+	// maxEndpoints, maxRules, maxDrops and maxChangedData are bounds of a pair.
+	maxEndpoints   = 1024
+	maxRules       = 512
+	maxDrops       = 32
+	maxChangedData = 20
+	// slack is how many times as many groups and endpoints there may be between two times at which
+	// a pair is bounded.
+	slack = 2
+)
+
+// pair is what was compared with one live policy: comparisons that are counted one by one, and
+// evidence that is added. Of groups and endpoints it has twice as many as it should, at most, until
+// it is bounded.
 type pair struct {
-	counts         counts
-	drops          map[string]int64
-	active         []span
-	first, last    int64
-	endpoints      map[endpoint]int64
+	requests    weighted
+	drops       map[string]int64
+	active      []span
+	first, last int64
+	endpoints   map[endpoint]*passes
+	// found are the endpoints of patterns, until the pair is bounded: a pointer is found faster.
+	found          map[*Pattern]*passes
 	otherEndpoints int64
-	groups         map[groupID]*groupSum
-	other          map[int32]int64
+	groups         map[groupID]*group
+	other          map[kind]int64
 	labels         map[labelID]*label
-	rules          map[ruleID]*evidencepb.Rule
-	moreRules      int64
-	noise          *evidencepb.Noise
-	changed        map[string]bool
-	// since :: endpoint → since when it has its name, of those that have it late; folded is when a
-	// name was taken here.
-	since      map[endpoint]int64
-	folded     int64
-	pending    int64
+	// callers are those of requests that one of the policies allows.
+	callers   callers
+	rules     map[ruleID]*evidencepb.Rule
+	moreRules int64
+	noise     *evidencepb.Noise
+	changed   map[string]bool
+	// folded is when requests of a name were last added to those of `*`, in Unix milliseconds.
+	folded int64
+	// unexamined is of evidence that was added, and of earlier times; now is as of now.
 	unexamined int64
+	now        examining
 }
+
+// passes are the requests of an endpoint, and those of them that one of the policies allows; since is
+// since when it has its name, if it has it late.
+type passes struct{ count, allowed, since int64 }
+
+func (n *passes) add(more passes) {
+	n.count += more.count
+	n.allowed += more.allowed
+	n.since = max(n.since, more.since)
+}
+
+// examining is how many requests are still to be evaluated for coverage, and how many could not be.
+type examining struct{ pending, unexamined int64 }
 
 // ruleID is what tells a rule from others.
 type ruleID struct {
@@ -40,9 +70,9 @@ type ruleID struct {
 
 func newPair() *pair {
 	return &pair{
-		drops: make(map[string]int64), endpoints: make(map[endpoint]int64), groups: make(map[groupID]*groupSum),
-		other: make(map[int32]int64), labels: make(map[labelID]*label), rules: make(map[ruleID]*evidencepb.Rule),
-		changed: make(map[string]bool), since: make(map[endpoint]int64),
+		drops: make(map[string]int64), endpoints: make(map[endpoint]*passes), found: make(map[*Pattern]*passes), groups: make(map[groupID]*group),
+		other: make(map[kind]int64), labels: make(map[labelID]*label), callers: callers{fine: true}, rules: make(map[ruleID]*evidencepb.Rule),
+		changed: make(map[string]bool),
 	}
 }
 
@@ -55,13 +85,145 @@ func (p *pair) latest() int64 {
 	return latest
 }
 
-func (p *pair) merge(other *pair) { p.add(other.message("")) }
+// compared counts a comparison, and reports what [Sum.Count] does.
+func (p *pair) compared(c Comparison, at int64) (explain bool) {
+	o := c.Outcome
+	p.requests.one(o.cell, c.Weight)
+	p.first, p.last = earlier(p.first, at), max(p.last, at)
+	c.Pattern.counted(at)
+	e := p.endpoint(c.Pattern)
+	e.since = max(e.since, c.Pattern.lateSince(p.first))
+	if e.count++; o.cell.allowed() {
+		e.allowed++
+		if hash, ok := callerOf(c.Request.Principal, o.labels); ok {
+			p.callers.add(hash)
+		}
+	}
+	if o.kind == unchanged {
+		return false
+	}
+	for _, l := range o.labels {
+		p.labelled(labelID{l.Name, int32(o.kind)}, l.Value)
+	}
+	return p.differing(c.group()).request(c.Request, o, at)
+}
+
+// endpoint returns what is counted of a pattern.
+func (p *pair) endpoint(of *Pattern) *passes {
+	if e := p.found[of]; e != nil {
+		return e
+	}
+	id := endpoint{of.Method(), of.Path()}
+	e := p.endpoints[id]
+	if e == nil {
+		if len(p.endpoints) >= slack*maxEndpoints {
+			p.bound(nil)
+		}
+		e = &passes{}
+		p.endpoints[id] = e
+	}
+	p.found[of] = e
+	return e
+}
+
+// labelled counts the value of a label, unless there are too many names.
+func (p *pair) labelled(id labelID, value string) {
+	l := p.labels[id]
+	if l == nil {
+		if len(p.labels) >= maxLabelNames*(kinds-1) {
+			return
+		}
+		l = newLabel()
+		p.labels[id] = l
+	}
+	l.add(value)
+}
+
+// differing returns the group of an ID, made if there is none.
+func (p *pair) differing(id groupID) *group {
+	if g := p.known(id); g != nil {
+		return g
+	}
+	if len(p.groups) >= slack*maxGroups {
+		p.boundGroups(maxGroups)
+	}
+	if id.reason != "" && p.reasons(id) >= maxReasons {
+		id.reason = manyReasons
+	}
+	g := &group{}
+	p.groups[id] = g
+	return g
+}
+
+// known returns the group of an ID, or that of many reasons; nil if there is neither.
+func (p *pair) known(id groupID) *group {
+	g := p.groups[id]
+	if g == nil && id.reason != "" {
+		id.reason = manyReasons
+		g = p.groups[id]
+	}
+	return g
+}
+
+// reasons is how many groups differ from an ID in nothing but the reason.
+func (p *pair) reasons(id groupID) (n int) {
+	for other := range p.groups {
+		if other.endpoint == id.endpoint {
+			if other.reason = id.reason; other == id {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// dropped counts requests that were not compared.
+func (p *pair) dropped(reason string, n int64) {
+	p.requests.add(weighted{counts{dropped: n}, counts{dropped: n}, counts{dropped: n}})
+	p.dropFor(reason, n)
+}
+
+// dropFor counts why requests were not compared.
+func (p *pair) dropFor(reason string, n int64) {
+	if _, known := p.drops[reason]; !known && len(p.drops) >= maxDrops {
+		reason = "other"
+	}
+	p.drops[reason] += n
+}
+
+// decidedTwice counts a request that the live policy decided twice, with the difference between the two.
+func (p *pair) decidedTwice(d authz.Difference) {
+	m := &evidencepb.Noise{Sampled: 1}
+	if k := kindOf(d); k != unchanged {
+		m.Differed, m.Kinds = 1, map[int32]int64{int32(k): 1}
+	}
+	p.addNoise(m)
+}
+
+// covered sets what is known of the rules and the data in which the policies differ.
+func (p *pair) covered(rules []*evidencepb.Rule, more int64, changedData []string) {
+	p.rules, p.moreRules = make(map[ruleID]*evidencepb.Rule), more+int64(max(0, len(rules)-maxRules))
+	for _, r := range rules[:min(maxRules, len(rules))] {
+		p.rule(&evidencepb.Rule{
+			Side: r.GetSide(), File: clip(r.GetFile(), maxFile), Line: r.GetLine(), Name: clip(r.GetName(), maxRule),
+			EvaluatedTrue: r.GetEvaluatedTrue(), EvaluatedFalse: r.GetEvaluatedFalse(),
+		})
+	}
+	clear(p.changed)
+	for _, path := range changedData[:min(maxChangedData, len(changedData))] {
+		p.changed[clip(path, maxDataRef)] = true
+	}
+}
+
+// endExamining says that no request is evaluated for coverage any more.
+func (p *pair) endExamining() {
+	p.unexamined += p.now.pending + p.now.unexamined
+	p.now = examining{}
+}
 
 // add adds what was compared.
 func (p *pair) add(m *evidencepb.Pair) {
-	for i, n := range countsOf(m.GetCounts()) {
-		p.counts[i] += n
-	}
+	p.requests.add(weightedOf(m))
 	for reason, n := range m.GetDrops() {
 		p.drops[reason] += n
 	}
@@ -70,16 +232,20 @@ func (p *pair) add(m *evidencepb.Pair) {
 	p.addEndpoints(m)
 	p.otherEndpoints += m.GetOtherEndpoints()
 	for _, g := range m.GetGroups() {
-		p.group(g)
+		p.addGroup(idOf(g), groupOf(g))
 	}
-	for kind, n := range m.GetOther() {
-		p.other[kind] += n
+	for k, n := range m.GetOther() {
+		p.other[kind(k)] += n
 	}
 	for _, l := range m.GetLabels() {
-		p.label(l)
+		p.addLabel(labelID{l.GetLabel(), l.GetKind()}, labelOf(l))
 	}
-	p.addRules(m)
-	p.pending += m.GetPending()
+	p.callers.addStored(m.GetCallers())
+	for _, r := range m.GetRules() {
+		p.rule(r)
+	}
+	p.moreRules = max(p.moreRules, m.GetMoreRules())
+	p.now.pending += m.GetPending()
 	p.unexamined += m.GetUnexamined()
 	p.addNoise(m.GetNoise())
 	for _, path := range m.GetChangedData() {
@@ -89,16 +255,16 @@ func (p *pair) add(m *evidencepb.Pair) {
 
 // addEndpoints adds endpoints. Of one that only one side has, the other may have taken the name.
 func (p *pair) addEndpoints(m *evidencepb.Pair) {
-	for _, e := range m.GetEndpoints() {
-		id := endpoint{e.GetMethod(), e.GetPattern()}
-		if _, known := p.endpoints[id]; !known {
-			p.named(id, p.folded)
-		}
-		p.endpoints[id] += e.GetCount()
-		p.named(id, e.GetSince())
-	}
+	before := p.folded
 	if m.GetFolded() > 0 {
 		p.namedElsewhere(m)
+	}
+	for _, e := range m.GetEndpoints() {
+		id, n := endpoint{e.GetMethod(), e.GetPattern()}, passes{e.GetCount(), e.GetAllowed(), e.GetSince()}
+		if p.endpoints[id] == nil {
+			n.since = max(n.since, before)
+		}
+		p.addEndpoint(id, n)
 	}
 }
 
@@ -110,50 +276,46 @@ func (p *pair) namedElsewhere(m *evidencepb.Pair) {
 	for _, e := range m.GetEndpoints() {
 		there[endpoint{e.GetMethod(), e.GetPattern()}] = true
 	}
-	for id := range p.endpoints {
+	for id, e := range p.endpoints {
 		if !there[id] {
-			p.named(id, m.GetFolded())
+			e.since = max(e.since, m.GetFolded())
 		}
 	}
 }
 
-// named notes that an endpoint has its name since then; 0 if it always had.
-func (p *pair) named(id endpoint, since int64) {
-	if since > p.since[id] {
-		p.since[id] = since
-	}
-}
-
-func (p *pair) group(g *evidencepb.Group) {
-	id := idOf(g)
-	switch known := p.groups[id]; {
-	case known != nil:
-		known.add(g)
-	case g.GetCount() > 0: // otherwise it is counted as other by now
-		p.groups[id] = newGroupSum(g)
-	}
-}
-
-func (p *pair) label(m *evidencepb.Label) {
-	id := labelID{m.GetLabel(), m.GetKind()}
-	if known := p.labels[id]; known != nil {
-		known.merge(labelOf(m))
+func (p *pair) addEndpoint(id endpoint, n passes) {
+	if e := p.endpoints[id]; e != nil {
+		e.add(n)
 	} else {
-		p.labels[id] = labelOf(m)
+		p.endpoints[id] = &n
 	}
 }
 
-func (p *pair) addRules(m *evidencepb.Pair) {
-	for _, r := range m.GetRules() {
-		id := ruleID{r.GetSide(), r.GetFile(), r.GetName(), r.GetLine()}
-		known := p.rules[id]
-		p.rules[id] = &evidencepb.Rule{
-			Side: r.GetSide(), File: r.GetFile(), Line: r.GetLine(), Name: r.GetName(),
-			EvaluatedTrue:  r.GetEvaluatedTrue() || known.GetEvaluatedTrue(),
-			EvaluatedFalse: r.GetEvaluatedFalse() || known.GetEvaluatedFalse(),
-		}
+func (p *pair) addGroup(id groupID, g *group) {
+	if known := p.groups[id]; known != nil {
+		known.add(g)
+	} else {
+		p.groups[id] = g
 	}
-	p.moreRules = max(p.moreRules, m.GetMoreRules())
+}
+
+func (p *pair) addLabel(id labelID, l *label) {
+	if known := p.labels[id]; known != nil {
+		known.merge(l)
+	} else {
+		p.labels[id] = l
+	}
+}
+
+// rule adds what is known of a rule: what was ever evaluated stays so.
+func (p *pair) rule(r *evidencepb.Rule) {
+	id := ruleID{r.GetSide(), r.GetFile(), r.GetName(), r.GetLine()}
+	known := p.rules[id]
+	p.rules[id] = &evidencepb.Rule{
+		Side: r.GetSide(), File: r.GetFile(), Line: r.GetLine(), Name: r.GetName(),
+		EvaluatedTrue:  r.GetEvaluatedTrue() || known.GetEvaluatedTrue(),
+		EvaluatedFalse: r.GetEvaluatedFalse() || known.GetEvaluatedFalse(),
+	}
 }
 
 func (p *pair) addNoise(m *evidencepb.Noise) {
@@ -172,8 +334,9 @@ func (p *pair) addNoise(m *evidencepb.Noise) {
 	p.noise = sum
 }
 
-// bound moves what there is no room for to where it is counted as other.
+// bound folds the excess into the "other" counts.
 func (p *pair) bound(crowds map[string]crowd) {
+	clear(p.found)
 	p.fold(crowds)
 	p.boundGroups(maxGroups)
 	p.boundEndpoints()
@@ -200,10 +363,10 @@ func (a ruleID) compare(b ruleID) int {
 func (p *pair) patterns() map[string]int64 {
 	out := make(map[string]int64, len(p.endpoints))
 	for e, n := range p.endpoints {
-		out[e.pattern] += n
+		out[e.pattern] += n.count
 	}
 	for id, g := range p.groups {
-		out[id.pattern] += g.Count
+		out[id.pattern] += g.count
 	}
 	return out
 }
@@ -227,19 +390,14 @@ func (p *pair) fold(crowds map[string]crowd) {
 	for e, n := range maps.Clone(p.endpoints) {
 		if to, ok := to[e.pattern]; ok {
 			delete(p.endpoints, e)
-			delete(p.since, e)
-			p.endpoints[endpoint{e.method, to}] += n
+			p.addEndpoint(endpoint{e.method, to}, passes{n.count, n.allowed, 0})
 		}
 	}
 	for id, g := range maps.Clone(p.groups) {
 		if to, ok := to[id.pattern]; ok {
 			delete(p.groups, id)
-			g.Pattern = to
-			if known := p.groups[idOf(g.Group)]; known != nil {
-				known.addSum(g)
-			} else {
-				p.groups[idOf(g.Group)] = g
-			}
+			id.pattern = to
+			p.addGroup(id, g)
 		}
 	}
 }
@@ -250,7 +408,7 @@ func (p *pair) boundGroups(n int) {
 		return
 	}
 	for _, id := range p.groupIDs()[n:] {
-		p.other[id.kind] += p.groups[id].Count
+		p.other[id.kind] += p.groups[id].count
 		delete(p.groups, id)
 	}
 }
@@ -259,7 +417,7 @@ func (p *pair) boundGroups(n int) {
 func (p *pair) groupIDs() []groupID {
 	return rank(slices.Collect(maps.Keys(p.groups)), func(id groupID) ranked {
 		g := p.groups[id]
-		return ranked{kind(id.kind), &g.callers, g.Count}
+		return ranked{id.kind, &g.callers, g.count}
 	}, groupID.compare)
 }
 
@@ -274,31 +432,33 @@ func (p *pair) boundEndpoints() {
 		grouped[id.endpoint] = 1
 	}
 	ids := slices.SortedFunc(maps.Keys(p.endpoints), func(a, b endpoint) int {
-		return cmp.Or(cmp.Compare(grouped[b], grouped[a]), cmp.Compare(p.endpoints[b], p.endpoints[a]), a.compare(b))
+		return cmp.Or(cmp.Compare(grouped[b], grouped[a]), cmp.Compare(p.endpoints[b].count, p.endpoints[a].count), a.compare(b))
 	})
 	for _, id := range ids[maxEndpoints:] {
-		p.otherEndpoints += p.endpoints[id]
+		p.otherEndpoints += p.endpoints[id].count
 		delete(p.endpoints, id)
 	}
 }
 
-func (a endpoint) compare(b endpoint) int {
-	return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
-}
-
-// message returns the sum, in an order that depends on nothing else.
+// message returns the pair, in an order that depends on nothing else.
 func (p *pair) message(policyEtag string) *evidencepb.Pair {
 	m := &evidencepb.Pair{
-		PolicyEtag: policyEtag, Counts: countsMessage(p.counts), Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
-		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: maps.Clone(p.other), OtherEndpoints: p.otherEndpoints,
-		MoreRules: p.moreRules, Noise: p.noise, Pending: p.pending, Unexamined: p.unexamined,
+		PolicyEtag: policyEtag, Drops: maps.Clone(p.drops), Active: spanMessages(p.active),
+		FirstTime: timeMessage(p.first), LastTime: timeMessage(p.last), Other: make(map[int32]int64), OtherEndpoints: p.otherEndpoints,
+		Callers: p.callers.stored(), MoreRules: p.moreRules, Noise: p.noise,
+		Pending: p.now.pending, Unexamined: p.unexamined + p.now.unexamined,
 		ChangedData: slices.Sorted(maps.Keys(p.changed)), Folded: p.folded,
 	}
+	p.requests.set(m)
+	for k, n := range p.other {
+		m.Other[int32(k)] = n
+	}
 	for _, e := range slices.SortedFunc(maps.Keys(p.endpoints), endpoint.compare) {
-		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: p.endpoints[e], Since: p.since[e]})
+		n := p.endpoints[e]
+		m.Endpoints = append(m.Endpoints, &evidencepb.Endpoint{Method: e.method, Pattern: e.pattern, Count: n.count, Allowed: n.allowed, Since: n.since})
 	}
 	for _, id := range p.groupIDs() {
-		m.Groups = append(m.Groups, p.groups[id].message())
+		m.Groups = append(m.Groups, p.groups[id].message(id))
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.labels), func(a, b labelID) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))

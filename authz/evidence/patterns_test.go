@@ -162,8 +162,8 @@ func TestFirstSegmentsOfASum(t *testing.T) {
 		parts = append(parts, tally.Snapshot(begun))
 	}
 	one, other := &evidencepb.Evidence{}, &evidencepb.Evidence{}
-	evidence.Merge(one, parts[0], parts[1])
-	evidence.Merge(other, parts[1], parts[0])
+	merge(one, parts[0], parts[1])
+	merge(other, parts[1], parts[0])
 	if diff := cmp.Diff(one.GetPairs(), other.GetPairs(), protocmp.Transform()); diff != "" {
 		t.Errorf("the order matters: %s", diff)
 	}

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,150 +8,178 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"understudy/authz"
-	evidencepb "understudy/authz/evidence/v1"
 )
 
-// publication returns what is to be published now, and false if there is nothing that can be.
-// As long as it is not known whether the store has the last one, that is it: so there is never
-// more than one of which that is not known, and whatever the store has settled, what came
-// after is known. interval is the time within which there will be another one.
-func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (authz.PublishedEvidence, bool) {
+// lost is the reason of comparisons that were made and counted, but could not be published.
+const lost = "lost"
+
+// publishing is what is known of the publications of a tally, under its present ID.
+type publishing struct {
+	// id is the tally's name in the store, where it is published under ever higher serials; 0 is
+	// that of none.
+	id     string
+	serial int64
+	// answered is when the store last took a publication, or when the ID began.
+	answered time.Time
+	// requests were counted, sent are those of them in the last publication, and stored those of
+	// which the store said that it has them.
+	requests, sent, stored int64
+	// final is the last publication under an earlier ID, made again until the store has it.
+	final *finalPublication
+}
+
+// finalPublication is the last one under an ID.
+type finalPublication struct {
+	authz.PublishedEvidence
+	// made is when, and unstored how many of its requests the store is not known to have.
+	made     time.Time
+	unstored int64
+}
+
+// due returns what is to be published now: the final publication under an earlier ID, and what was
+// counted under this one. interval is the time within which there will be another one; closed says
+// that nothing is counted any more of an experiment that is not ACTIVE.
+func (t *Tally) due(now time.Time, interval time.Duration, closed bool) (out []authz.PublishedEvidence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.shown = t.shown || t.counted()
-	if t.unknown != nil {
-		t.behind = true
-		return *t.unknown, true
+	over := t.isOver(now, closed)
+	t.changed, t.replayEnded = false, false
+	t.giveUp(now)
+	if t.final != nil {
+		out = append(out, t.final.PublishedEvidence)
 	}
-	t.behind, t.replayEnded = false, false
+	if over && (t.final != nil || t.unused()) {
+		return out // one at a time, and of nothing there is no end
+	}
+	p, ok := t.publication(now, interval, over)
+	if ok {
+		out = append(out, p)
+	}
+	return out
+}
+
+// unused reports whether nothing was counted under the present ID, and nothing published.
+func (t *Tally) unused() bool { return t.serial == 0 && t.requests == 0 && len(t.sum.replayed) == 0 }
+
+// publication makes the next one. If it is final, another ID begins.
+func (t *Tally) publication(now time.Time, interval time.Duration, final bool) (authz.PublishedEvidence, bool) {
+	if final {
+		t.sum.EndExamining()
+	}
 	e := t.snapshot(now)
 	e.PublishInterval, e.Final = durationpb.New(interval), final
-	if final {
-		EndExamining(e)
-	}
 	value, err := proto.Marshal(e)
 	if err != nil {
 		return authz.PublishedEvidence{}, false // of valid UTF-8 there is none
 	}
 	t.serial++
-	if final && t.final == 0 {
-		t.final = t.serial
+	t.sent = t.requests
+	out := authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: t.id, Serial: t.serial, Value: value}
+	if final {
+		t.renew(now)
+		t.final = &finalPublication{out, now, t.sent - t.stored}
 	}
-	t.unknown = &authz.PublishedEvidence{Experiment: t.experiment, UID: t.uid, Tally: t.id, Serial: t.serial, Value: value}
-	return *t.unknown, true
+	return out, true
 }
 
-// EndExamining says of evidence that nothing is evaluated for coverage any more: requests that
-// were to be could not be.
-func EndExamining(e *evidencepb.Evidence) {
-	for _, p := range allPairs(e) {
-		p.Pending, p.Unexamined = 0, p.GetPending()+p.GetUnexamined()
+// renew begins another ID, with nothing counted.
+func (t *Tally) renew(now time.Time) {
+	t.sum = NewSum(t.experiment, t.uid, t.etag, t.patterns)
+	t.publishing = publishing{id: uuid.NewString(), answered: now, final: t.final}
+	t.since = max(t.since, now.UnixMilli())
+}
+
+// giveUp ends what the store could not be told for so long that it may have folded it into a sum: it is
+// never published again, so that nothing counts twice, and its requests are counted as lost.
+func (t *Tally) giveUp(now time.Time) {
+	if t.final != nil && now.Sub(t.final.made) > staleTime {
+		t.lose(t.final.unstored, now)
+		t.final = nil
+	}
+	if now.Sub(t.answered) > staleTime {
+		missing := t.requests - t.stored
+		t.renew(now)
+		t.lose(missing, now)
 	}
 }
 
-// startRefresh notes that whatever there is to set is set now, and taken then, unless the last
-// publication has to be made again.
-func (t *Tally) startRefresh() {
+// lose counts requests as lost.
+func (t *Tally) lose(n int64, now time.Time) {
+	if n > 0 {
+		t.requests += n
+		t.sum.Drop(t.policyEtag, lost, n, now)
+	}
+}
+
+// acknowledge notes that the store has a publication.
+func (t *Tally) acknowledge(id string, serial int64, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.changed = t.changed && t.unknown != nil
+	switch {
+	case t.final != nil && t.final.Tally == id:
+		t.final = nil
+	case t.id == id && serial == t.serial:
+		t.answered, t.stored = now, t.sent
+	}
 }
 
-// hasNews reports whether there is something beside counts that was not taken, of a tally of
-// which comparisons were published.
-func (t *Tally) hasNews() bool {
+// is reports whether a publication is one of the tally.
+func (t *Tally) is(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.shown && t.changed && t.unknown == nil
+	return t.id == id || t.final != nil && t.final.Tally == id
 }
 
-// acknowledge notes that the store has the tally up to a serial. It reports whether that was
-// all.
-func (t *Tally) acknowledge(id string, serial int64, now time.Time) bool {
+// refuse notes that the store has ended an ID at a serial, or, with 0, that it knows no such
+// experiment.
+func (t *Tally) refuse(id string, serial int64, now time.Time) {
+	if !t.is(id) {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.id != id {
-		return false
-	}
-	t.published = now
-	if t.unknown != nil && serial >= t.unknown.Serial {
-		t.unknown, t.unsaved = nil, t.later
-		t.taken.gainSum(t.later)
-		t.later = newTaken(t.patterns)
-	}
-	return t.final != 0 && serial >= t.final && !t.counted()
-}
-
-// settle notes that the store has settled the tally at a serial: what came after is counted as
-// another tally. It reports whether it is this one.
-func (t *Tally) settle(id string, serial int64, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.id != id {
-		return false
-	}
-	if t.unknown != nil && serial >= t.unknown.Serial {
-		t.unsaved = newTaken(t.patterns)
-	}
-	t.renew(now)
-	return true
-}
-
-// expire is settle for a tally of which the store may not know any more whether it was. What
-// may have been stored is taken for stored, so that nothing is counted twice.
-func (t *Tally) expire(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Sub(t.published) > staleTime {
-		if t.unknown != nil {
-			t.unsaved = newTaken(t.patterns)
+	switch {
+	case serial == 0:
+		t.answered = now
+	case t.final != nil && t.final.Tally == id:
+		if serial < t.final.Serial {
+			t.lose(t.final.unstored, now)
+		}
+		t.final = nil
+	default:
+		missing := t.requests - t.stored
+		if serial >= t.serial {
+			missing = t.requests - t.sent
 		}
 		t.renew(now)
+		t.lose(missing, now)
 	}
 }
 
-// renew begins a new tally in the store, with what is not stored of the one before.
-func (t *Tally) renew(now time.Time) {
-	t.unsaved.gainSum(t.later)
-	t.taken, t.later = newTaken(t.patterns), newTaken(t.patterns)
-	t.taken.gainSum(t.unsaved)
-	t.id, t.serial, t.unknown, t.final, t.published, t.behind = uuid.NewString(), 0, nil, 0, now, true
-}
-
-// answered notes that the store answered, and knows nothing of the tally's end.
-func (t *Tally) answered(id string, now time.Time) bool {
+// finished reports whether nothing is counted any more, and nothing left to be published.
+func (t *Tally) finished(now time.Time, closed bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.id != id {
-		return false
-	}
-	t.published = now
-	return true
+	return t.isOver(now, closed) && t.final == nil && t.unused()
 }
 
-// counting reports whether something was counted that no publication has.
-func (t *Tally) counting() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.counted()
-}
-
-// fresh reports whether something was counted and nothing was published yet, or nothing that
-// was counted in an outage which is over, or nothing since a replay has ended.
+// fresh reports whether something was counted and nothing was published yet, or nothing since a replay
+// has ended.
 func (t *Tally) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.replayEnded && t.unknown == nil || (!t.shown || t.behind && t.unknown == nil) && t.counted()
+	return t.replayEnded || t.serial == 0 && t.requests > 0
 }
 
-func (t *Tally) counted() bool {
-	return t.later.counted() || t.unknown == nil && t.unsaved.counted() ||
-		slices.ContainsFunc(t.counters, func(c *counter) bool { return !c.counts.none() })
-}
-
-// over reports whether nothing is counted any more.
-func (t *Tally) over(now time.Time, closed bool) bool {
+// hasNews reports whether there is something beside counts that was not published, of a tally of which
+// comparisons were.
+func (t *Tally) hasNews() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.changed && t.sent > 0
+}
+
+// isOver reports whether nothing is counted any more.
+func (t *Tally) isOver(now time.Time, closed bool) bool {
 	return !t.ended.IsZero() && (closed || now.Sub(t.ended) >= lateTime)
 }

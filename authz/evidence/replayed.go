@@ -24,21 +24,23 @@ func (t *Tally) Replayed(policyEtag string) *Replayed { return &Replayed{t, poli
 func (r *Replayed) Count(c Comparison) (explain bool) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	return r.counter().add(c, millis(c.Request.Time))
+	return r.pair().compared(c, millis(c.Request.Time))
 }
 
 // Drop is as that of a Tally.
 func (r *Replayed) Drop(reason string) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	r.counter().drop(reason)
+	r.pair().dropped(reason, 1)
 }
 
 // Explain is as that of a Tally.
-func (r *Replayed) Explain(compared Comparison, causes []*evidencepb.Cause) {
+func (r *Replayed) Explain(c Comparison, causes []*evidencepb.Cause) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	r.counter().explain(compared, causes)
+	if g := r.pair().known(c.group()); g != nil && len(causes) > 0 {
+		g.explain(causes)
+	}
 }
 
 // End says that the replay is over: what it came to is published at once.
@@ -48,31 +50,5 @@ func (r *Replayed) End() {
 	r.tally.replayEnded = true
 }
 
-// counter returns the counter of the replay. The lock of the tally is held.
-func (r *Replayed) counter() *counter {
-	t := r.tally
-	c := known(t.replayed, r.policyEtag)
-	if c == nil {
-		c = newCounter(r.policyEtag)
-		t.replayed = append(t.replayed, c)
-	}
-	return c
-}
-
-// takeReplayed returns what was replayed since the last time. A counter that had nothing to
-// count goes: there is one replay of a pair in a process.
-func (t *Tally) takeReplayed() []*evidencepb.Pair {
-	var out []*evidencepb.Pair
-	kept := t.replayed[:0]
-	for _, c := range t.replayed {
-		counted := !c.counts.none()
-		p := c.flush()
-		out = append(out, p)
-		if counted {
-			kept = append(kept, c)
-		}
-	}
-	clear(t.replayed[len(kept):])
-	t.replayed = kept
-	return out
-}
+// pair returns what the replay comes to. The lock of the tally is held.
+func (r *Replayed) pair() *pair { return pairIn(r.tally.sum.replayed, r.policyEtag) }

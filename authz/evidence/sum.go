@@ -4,100 +4,163 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	evidencepb "understudy/authz/evidence/v1"
 )
 
 const (
+	// MaxRecord is how large what a tally publishes may be, in bytes as a message. With what
+	// Redis keeps beside it that is within 32 KiB: the next size that Redis allocates is 40. It
+	// has 100 to 150 groups, and with twice of it the first report of 1,000 nodes, all of which
+	// have as many, would take more than 0.3 s.
+	MaxRecord = 32_000
+	// MaxSum is how large a sum may be, in bytes as a message.
+	MaxSum = 256 << 10
 	// maxPairs is how many live policies are told apart.
 	maxPairs = 4
-	// maxEndpoints, maxRules, maxDrops and maxChangedData are bounds of a pair.
-	maxEndpoints   = 1024
-	maxRules       = 512
-	maxDrops       = 32
-	maxChangedData = 20
 	// maxPoints is how many minutes are kept.
-	maxPoints = 60
+	maxPoints    = 60
+	minuteMillis = 60_000
 )
 
-// sum adds up evidence of one content of an experiment. What goes in is never modified.
-type sum struct {
-	// head is the evidence without pairs and points; nil of an empty sum.
-	head *evidencepb.Evidence
+// Sum is what the comparisons with one content of an experiment come to, in bounded memory: those
+// that are counted one by one, and evidence of others. Each request that was compared is in one
+// count of a live policy; groups and other are all that differ, endpoints and other endpoints all
+// that were compared, in whichever order and in how many steps they were added. It is not safe
+// for concurrent use.
+type Sum struct {
+	experiment, uid, etag string
+	// published is the time of the latest evidence that was added, and interval the longest.
+	published *timestamppb.Timestamp
+	interval  *durationpb.Duration
 	// pairs :: etag of the live policy → what was compared with it.
 	pairs   map[string]*pair
 	earlier *pair
-	// points :: beginning of a minute → counts.
+	// points :: beginning of a minute, in Unix seconds → counts.
 	points map[int64]*counts
+	// minute is the beginning of that of the last comparison, and now its counts; nil if they are not
+	// among the points any more.
+	minute int64
+	now    *counts
 	// replayed :: etag of the live policy → what was replayed for it.
 	replayed map[string]*pair
 	// patterns are those of the node that counts; nil of a sum of several.
 	patterns *Patterns
 }
 
-func newSum() *sum {
-	return &sum{pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair)}
+// NewSum returns an empty sum of a content of an experiment: its resource name, its unique ID, and the
+// etag of its content. Patterns are those of the comparisons that are counted; nil if evidence alone is
+// added.
+func NewSum(experiment, uid, etag string, patterns *Patterns) *Sum {
+	return &Sum{
+		experiment: experiment, uid: uid, etag: etag, patterns: patterns,
+		pairs: make(map[string]*pair), points: make(map[int64]*counts), replayed: make(map[string]*pair),
+	}
 }
 
-// newTaken returns a sum of what was counted by patterns.
-func newTaken(patterns *Patterns) *sum {
-	s := newSum()
-	s.patterns = patterns
-	return s
+// Count counts a comparison with a live policy. It reports whether somebody should find out the
+// causes of the difference: none are known, and the request is an example of its group, or the
+// group has doubled since somebody was asked.
+func (s *Sum) Count(policyEtag string, c Comparison) (explain bool) {
+	at := millis(c.Request.Time)
+	s.point(at)[c.Outcome.cell]++
+	return s.pair(policyEtag).compared(c, at)
 }
 
-// add adds evidence, unless it is of another content of the experiment than what is there.
-func (s *sum) add(e *evidencepb.Evidence) {
-	if s.head == nil {
-		s.head = &evidencepb.Evidence{Experiment: e.GetExperiment(), Uid: e.GetUid(), ExperimentEtag: e.GetExperimentEtag(), Final: e.GetFinal()}
+// Drop counts requests that were not compared, at the time of the last one.
+func (s *Sum) Drop(policyEtag, reason string, n int64, at time.Time) {
+	s.point(millis(at))[dropped] += n
+	s.pair(policyEtag).dropped(reason, n)
+}
+
+// Explain sets the causes of the difference that a comparison is one of.
+func (s *Sum) Explain(policyEtag string, c Comparison, causes []*evidencepb.Cause) {
+	if g := s.pair(policyEtag).known(c.group()); g != nil && len(causes) > 0 {
+		g.explain(causes)
 	}
-	if e.GetUid() != s.head.Uid || e.GetExperimentEtag() != s.head.ExperimentEtag {
-		return
+}
+
+// SetCoverage replaces what is known of the rules in which the experiment and a live policy
+// differ, and of the paths of data in which they do; more says how many rules there are beside
+// those given.
+func (s *Sum) SetCoverage(policyEtag string, rules []*evidencepb.Rule, more int64, changedData []string) {
+	s.pair(policyEtag).covered(rules, more, changedData)
+}
+
+// Add adds evidence, which may not be modified any more. It is left out, and false returned, if it
+// is of another content of the experiment.
+func (s *Sum) Add(e *evidencepb.Evidence) bool {
+	if e.GetUid() != s.uid || e.GetExperimentEtag() != s.etag {
+		return false
 	}
-	s.head.PublishTime = laterTime(s.head.PublishTime, e.GetPublishTime())
-	if e.GetPublishInterval().AsDuration() > s.head.PublishInterval.AsDuration() {
-		s.head.PublishInterval = e.GetPublishInterval()
+	s.published = laterTime(s.published, e.GetPublishTime())
+	if e.GetPublishInterval().AsDuration() > s.interval.AsDuration() {
+		s.interval = e.GetPublishInterval()
 	}
 	for _, p := range e.GetPairs() {
-		s.pair(p.GetPolicyEtag()).add(p)
+		pairIn(s.pairs, p.GetPolicyEtag()).add(p)
 	}
 	if e.GetEarlier() != nil {
 		s.early().add(e.GetEarlier())
 	}
 	for _, p := range e.GetPoints() {
-		s.point(p.GetStart(), countsOf(p.GetCounts()))
+		s.point(p.GetStart() * 1000).add(countsOf(p.GetCounts()))
 	}
 	for _, p := range e.GetReplayed() {
 		pairIn(s.replayed, p.GetPolicyEtag()).add(p)
 	}
+	return true
 }
 
-// gain adds evidence and stays within its bounds.
-func (s *sum) gain(e *evidencepb.Evidence) {
-	s.add(e)
+// AddSum adds another sum of the same content, which is not used any more.
+func (s *Sum) AddSum(other *Sum) { s.Add(other.message()) }
+
+// Evidence returns the sum within its bounds; it is at most MaxSum large.
+func (s *Sum) Evidence() *evidencepb.Evidence {
 	s.bound()
+	e := s.message()
+	fit(e, MaxSum)
+	return e
 }
 
-// gainSum adds another sum and stays within its bounds.
-func (s *sum) gainSum(other *sum) {
-	if other.head != nil {
-		s.gain(other.evidence())
+// EndExamining says that nothing is evaluated for coverage any more: requests that were to be could
+// not be.
+func (s *Sum) EndExamining() {
+	for _, p := range s.all() {
+		p.endExamining()
 	}
 }
 
-// counted reports whether there is a request in the sum.
-func (s *sum) counted() bool {
-	for _, p := range s.pairs {
-		if !p.counts.none() {
-			return true
+// compared is the number of requests that were compared.
+func (s *Sum) compared() (n int64) {
+	for _, p := range s.all() {
+		for _, in := range p.requests.counts[:dropped] {
+			n += in
 		}
 	}
-	return s.earlier != nil && !s.earlier.counts.none()
+	return n
 }
 
-func (s *sum) pair(policyEtag string) *pair { return pairIn(s.pairs, policyEtag) }
+// all returns all pairs.
+func (s *Sum) all() []*pair {
+	out := slices.AppendSeq(slices.Collect(maps.Values(s.pairs)), maps.Values(s.replayed))
+	if s.earlier != nil {
+		out = append(out, s.earlier)
+	}
+	return out
+}
+
+// pair returns that of a live policy, and makes room for it.
+func (s *Sum) pair(policyEtag string) *pair {
+	if s.pairs[policyEtag] == nil && len(s.pairs) >= slack*maxPairs {
+		s.bound()
+	}
+	return pairIn(s.pairs, policyEtag)
+}
 
 // pairIn returns the pair of a live policy, made if there is none.
 func pairIn(pairs map[string]*pair, policyEtag string) *pair {
@@ -107,25 +170,34 @@ func pairIn(pairs map[string]*pair, policyEtag string) *pair {
 	return pairs[policyEtag]
 }
 
-func (s *sum) early() *pair {
+func (s *Sum) early() *pair {
 	if s.earlier == nil {
 		s.earlier = newPair()
 	}
 	return s.earlier
 }
 
-func (s *sum) point(start int64, n counts) {
-	if s.points[start] == nil {
-		s.points[start] = new(counts)
+// point returns the counts of the minute of a time in Unix milliseconds.
+func (s *Sum) point(at int64) *counts {
+	start := at / minuteMillis * minuteMillis / 1000
+	if s.now != nil && s.minute == start {
+		return s.now
 	}
-	for kind, requests := range n {
-		s.points[start][kind] += requests
+	n := s.points[start]
+	if n == nil {
+		if len(s.points) >= slack*maxPoints {
+			s.boundPoints()
+		}
+		n = &counts{}
+		s.points[start] = n
 	}
+	s.minute, s.now = start, n
+	return n
 }
 
 // bound moves what there is no room for to where it is counted as other. The result is the
 // same in whichever order evidence was added, unless something had to go before.
-func (s *sum) bound() {
+func (s *Sum) bound() {
 	var crowds map[string]crowd
 	if s.patterns != nil {
 		crowds = s.patterns.crowds()
@@ -138,7 +210,7 @@ func (s *sum) bound() {
 		p.boundGroups(maxReplayedGroups)
 	}
 	for _, etag := range etags(s.pairs)[min(maxPairs, len(s.pairs)):] {
-		s.early().merge(s.pairs[etag])
+		s.early().add(s.pairs[etag].message(""))
 		delete(s.pairs, etag)
 	}
 	for _, p := range s.pairs {
@@ -147,6 +219,18 @@ func (s *sum) bound() {
 	if s.earlier != nil {
 		s.earlier.bound(crowds)
 	}
+	s.boundPoints()
+}
+
+// forgetPoints forgets the minutes that began before a time.
+func (s *Sum) forgetPoints(before time.Time) {
+	s.now = nil
+	maps.DeleteFunc(s.points, func(start int64, _ *counts) bool { return start <= before.Unix()-60 })
+}
+
+// boundPoints keeps the last minutes.
+func (s *Sum) boundPoints() {
+	s.now = nil
 	if len(s.points) > maxPoints {
 		for _, start := range slices.Sorted(maps.Keys(s.points))[:len(s.points)-maxPoints] {
 			delete(s.points, start)
@@ -161,12 +245,10 @@ func etags(pairs map[string]*pair) []string {
 	})
 }
 
-// evidence returns the sum. Its parts are shared: what is changed has to be replaced.
-func (s *sum) evidence() *evidencepb.Evidence {
-	e := &evidencepb.Evidence{}
-	if s.head != nil {
-		e.Experiment, e.Uid, e.ExperimentEtag, e.Final = s.head.Experiment, s.head.Uid, s.head.ExperimentEtag, s.head.Final
-		e.PublishTime, e.PublishInterval = s.head.PublishTime, s.head.PublishInterval
+// message returns the sum. Examples and causes are shared: what is changed has to be replaced.
+func (s *Sum) message() *evidencepb.Evidence {
+	e := &evidencepb.Evidence{
+		Experiment: s.experiment, Uid: s.uid, ExperimentEtag: s.etag, PublishTime: s.published, PublishInterval: s.interval,
 	}
 	for _, etag := range etags(s.pairs) {
 		e.Pairs = append(e.Pairs, s.pairs[etag].message(etag))
@@ -183,10 +265,10 @@ func (s *sum) evidence() *evidencepb.Evidence {
 	return e
 }
 
-// milliseconds returns a time in Unix milliseconds; 0 for nil.
-func milliseconds(t *timestamppb.Timestamp) int64 {
-	if t == nil {
+// millis returns a time in Unix milliseconds; 0 for none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
 		return 0
 	}
-	return t.AsTime().UnixMilli()
+	return t.UnixMilli()
 }

@@ -271,7 +271,7 @@ func (r *rehearsed) offer(t *testing.T, document map[string]any) {
 // something new in it, and returns it.
 func (r *rehearsed) published(t *testing.T, is func(*evidencepb.Pair) bool) *evidencepb.Pair {
 	t.Helper()
-	ledger := evidence.NewLedger()
+	ledger := evidence.NewLedger(time.Now())
 	ledger.Follow([]evidence.Active{r.experiment.Active(r.live.Etag)})
 	for t.Context().Err() == nil {
 		e := &evidencepb.Evidence{}

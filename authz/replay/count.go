@@ -17,9 +17,6 @@ const (
 	maxBroken = 20
 	// maxGroups bounds the groups of drift, of causes, and of witnesses.
 	maxGroups = 200
-	// tallied is how many entries one tally counts before it is merged: a tally is small, and
-	// the sum is not.
-	tallied = 8192
 )
 
 // groupKey names a group of differences.
@@ -34,9 +31,7 @@ type counting struct {
 	*replay
 	out      Result
 	patterns *evidence.Patterns
-	tally    *evidence.Tally
-	inTally  int
-	sum      *evidencepb.Evidence
+	sum      *evidence.Sum
 	skipped  map[string]int64
 	missing  map[missingKey]*lacking
 	drift    map[DriftGroup]*DriftGroup
@@ -57,17 +52,13 @@ type lacking struct {
 }
 
 func newCounting(r *replay) *counting {
+	patterns := evidence.NewPatterns()
 	c := &counting{
-		replay: r, patterns: evidence.NewPatterns(), sum: &evidencepb.Evidence{}, skipped: make(map[string]int64),
+		replay: r, patterns: patterns, sum: evidence.NewSum("", "", r.CandidateEtag, patterns), skipped: make(map[string]int64),
 		missing: make(map[missingKey]*lacking), drift: make(map[DriftGroup]*DriftGroup),
 		causes: make(map[groupKey][]*evidencepb.Cause), witness: newWitnesses(),
 	}
-	c.renew()
 	return c
-}
-
-func (c *counting) renew() {
-	c.tally, c.inTally = evidence.NewTally("", "", c.CandidateEtag, c.patterns), 0
 }
 
 // add counts a batch. The error is that of its file, or of a record that is broken.
@@ -111,27 +102,18 @@ func (c *counting) judgement(ctx context.Context, j *judgement) {
 	}
 	pattern := c.patterns.Of(j.request.Method, j.request.Path)
 	compared := evidence.Comparison{Request: j.request, Pattern: pattern, Outcome: j.outcome}
-	explain := c.tally.Count(c.LiveEtag, compared)
+	explain := c.sum.Count(c.LiveEtag, compared)
 	if j.difference != authz.Unchanged {
 		by := evidence.Explaining(j.difference, j.live, j.candidate)
 		key := groupKey{j.difference, pattern.Method(), pattern.Path(), by.Rule, by.Reason}
 		if explain {
-			c.tally.Explain(c.LiveEtag, compared, c.explained(ctx, key, j))
+			c.sum.Explain(c.LiveEtag, compared, c.explained(ctx, key, j))
 		}
 		if c.Witnesses {
 			c.witness.keep(key, j)
 		}
 	}
 	c.drifted(pattern, j)
-	if c.inTally++; c.inTally >= tallied {
-		c.merge()
-	}
-}
-
-// merge adds what the tally has to the sum.
-func (c *counting) merge() {
-	evidence.Merge(c.sum, c.tally.Snapshot(c.out.Last))
-	c.renew()
 }
 
 // skip counts an entry that was not compared. One that is about something else is none that
@@ -145,7 +127,7 @@ func (c *counting) skip(j *judgement) {
 	case skipRule, skipPolicy, skipQuery, skipReservation:
 		return
 	}
-	c.tally.Drop(c.LiveEtag, j.skipped, j.entry.Time)
+	c.sum.Drop(c.LiveEtag, j.skipped, 1, j.entry.Time)
 }
 
 // maxMissing bounds the fields that are listed: a log names as many as it likes.
@@ -226,10 +208,9 @@ func (c *counting) result() *Result {
 	if c.coverage.changes.Truncated {
 		more = 1 // at least
 	}
-	c.tally.SetCoverage(c.LiveEtag, c.coverage.rules(), more, c.coverage.changes.Data)
-	c.merge()
+	c.sum.SetCoverage(c.LiveEtag, c.coverage.rules(), more, c.coverage.changes.Data)
 	out := &c.out
-	out.Evidence, out.Witnesses, out.Unwitnessed = c.sum, c.witness.kept, c.witness.left()
+	out.Evidence, out.Witnesses, out.Unwitnessed = c.sum.Evidence(), c.witness.kept, c.witness.left()
 	for _, p := range out.Evidence.Pairs {
 		if !out.First.IsZero() {
 			// The time that the recording covers is the time of the comparison.

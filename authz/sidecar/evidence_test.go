@@ -55,16 +55,22 @@ func (f *publishedFeed) merged(t testing.TB, each func(tally string, e *evidence
 	t.Helper()
 	f.publishing.Lock()
 	defer f.publishing.Unlock()
-	out := &evidencepb.Evidence{}
+	var sum *evidence.Sum
 	for _, p := range f.tallies {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(p.Value, e); err != nil {
 			t.Fatal(err)
 		}
 		each(p.Tally, e)
-		evidence.Merge(out, e)
+		if sum == nil {
+			sum = evidence.NewSum(e.GetExperiment(), e.GetUid(), e.GetExperimentEtag(), nil)
+		}
+		sum.Add(e)
 	}
-	return out
+	if sum == nil {
+		return &evidencepb.Evidence{}
+	}
+	return sum.Evidence()
 }
 
 // The rules decide by what the request says that they are to make of it.

@@ -89,9 +89,9 @@ func New(config Config) (*Sidecar, error) {
 		beat:            make(chan struct{}, 1),
 		missingPolicies: newMissingPolicyLog(),
 		turns:           newTurns(runtime.GOMAXPROCS(0)),
-		ledger:          evidence.NewLedger(),
 		replays:         newReplays(config.RecentRequests),
 	}
+	s.ledger = evidence.NewLedger(s.started)
 	s.publisher = &publisher.Publisher{Feed: config.Feed, Node: s.nodeName(), Ledger: s.ledger, Pace: &s.pace, Logger: s.log}
 	if s.metrics, err = newMetrics(config.Meters, s); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)

@@ -38,11 +38,8 @@ type evidenceReport struct {
 	Redis time.Duration `json:"redis_cpu_ns_per_second"`
 	// Memory is what Redis took for an experiment, in bytes.
 	Memory int64 `json:"memory_per_experiment"`
-	// First is how long it took to make reports of what was never read before, and Reads of
-	// what was read so long before, while nodes publish.
-	First []time.Duration `json:"first_reads_ns"`
+	// Reads is how long it took to make a report, while nodes publish.
 	Reads []time.Duration `json:"reads_ns"`
-	Again time.Duration   `json:"read_again_after_ns"`
 }
 
 // The size of the simulated location, and of what its nodes publish.
@@ -270,24 +267,14 @@ func (f *evidenceFleet) read(ctx context.Context, duration time.Duration, r *evi
 		_, err := f.run(ctx)
 		writing <- err
 	}()
-	first, again := evidencereport.NewCache(), evidencereport.NewCache()
-	r.Again = time.Duration(len(f.names)) * evidencePause
 	ticker := time.NewTicker(evidencePause)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
-		for _, measured := range []struct {
-			cache *evidencereport.Cache
-			took  *[]time.Duration
-		}{{first, &r.First}, {again, &r.Reads}} {
-			begin := time.Now()
-			if err := f.readOne(context.WithoutCancel(ctx), measured.cache, f.names[i%len(f.names)]); err != nil {
-				return err
-			}
-			first.Drop(f.names[i%len(f.names)].UID)
-			if measured.cache != again || i >= len(f.names) {
-				*measured.took = append(*measured.took, time.Since(begin))
-			}
+		begin := time.Now()
+		if err := f.readOne(context.WithoutCancel(ctx), f.names[i%len(f.names)]); err != nil {
+			return err
 		}
+		r.Reads = append(r.Reads, time.Since(begin))
 		select {
 		case err := <-writing:
 			return err
@@ -297,18 +284,16 @@ func (f *evidenceFleet) read(ctx context.Context, duration time.Duration, r *evi
 }
 
 // readOne makes one report.
-func (f *evidenceFleet) readOne(ctx context.Context, cache *evidencereport.Cache, name admin.EvidenceName) error {
-	kept := cache.Of(name.UID)
-	read, err := f.stores[0].Evidence(ctx, name, kept.Serials)
+func (f *evidenceFleet) readOne(ctx context.Context, name admin.EvidenceName) error {
+	read, err := f.stores[0].Evidence(ctx, name)
 	if err != nil {
 		return err
 	}
 	published := make([]evidencereport.Published, len(read.Tallies))
 	for i, t := range read.Tallies {
-		published[i] = evidencereport.Published{Node: t.Node, Tally: t.Tally, Serial: t.Serial, Value: t.Value, Age: t.Age}
+		published[i] = evidencereport.Published{Node: t.Node, Value: t.Value, Age: t.Age}
 	}
-	cache.Fill(name.UID, kept, published)
-	collected, err := evidencereport.Collect(f.etag, read.Settled, published)
+	collected, err := evidencereport.Collect("", f.etag, read.Settled, published)
 	if err != nil {
 		return err
 	}
@@ -324,12 +309,9 @@ func (r *evidenceReport) write(w io.Writer) {
 	if r == nil {
 		return
 	}
-	first, reads := slices.Sorted(slices.Values(r.First)), slices.Sorted(slices.Values(r.Reads))
-	if len(reads) == 0 {
-		reads = first
-	}
+	reads := slices.Sorted(slices.Values(r.Reads))
 	fmt.Fprintf(w, "\n%d simulated sidecars publish %s of each of %d experiments: %.0f writes a second, **%.1f %%** of a processor for Redis, "+
-		"**%.1f MB** of its memory for an experiment. Reading a report: median **%s**, least %s; again after %v: median **%s**, least %s; %d reads.\n",
+		"**%.1f MB** of its memory for an experiment. Reading a report: median **%s**, least %s; %d reads.\n",
 		r.Nodes, inBytes(r.Value), r.Experiments, r.Writes, 100*r.Redis.Seconds(), float64(r.Memory)/1e6,
-		inMillis(first[len(first)/2]), inMillis(first[0]), r.Again, inMillis(reads[len(reads)/2]), inMillis(reads[0]), len(first))
+		inMillis(reads[len(reads)/2]), inMillis(reads[0]), len(reads))
 }

@@ -201,7 +201,7 @@ func TestAReportIsUseful(t *testing.T) {
 	screen := p.screen(t, "report", "default/tighter")
 	t.Log("\n" + screen)
 	for _, want := range []string{
-		"Look first: of 5,000 requests, 25 would be newly denied (0.5%).", "25 of 25  newly denied  GET /health/orders/*", "      3  ",
+		"Look first: 25 of 5,000 requests that the live policy allows would be newly\ndenied (0.5%).", "3 callers at 2 endpoints", "25 of 25  newly denied  GET /health/orders/*", "      3  ",
 		"health.rego:9  startswith(", "Unseen   1 of 3 changed rules was never exercised: nothing is known of it", "health.rego:12",
 	} {
 		if !strings.Contains(screen, want) {

@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"understudy/rego/opaque"
@@ -12,14 +14,16 @@ type function struct {
 	rules    []alternatives
 	fallback expr
 	// once says that the first body that holds is enough.
-	once  bool
-	arity int
+	once bool
+	// ordered says that a rule has else branches or a default, which count if others do not hold.
+	ordered bool
+	arity   int
 	// args are where its arguments come from.
 	args []*union
 }
 
 func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
-	d := &function{definition: def, once: earlyExit(node.Values), arity: len(node.Values[0].Head.Args)}
+	d := &function{definition: def, once: earlyExit(node.Values), ordered: slices.ContainsFunc(node.Values, ordered), arity: len(node.Values[0].Head.Args)}
 	c.documents[node] = d
 	for _, a := range node.Values[0].Head.Args {
 		d.args = append(d.args, &union{name: c.written(a)})
@@ -30,6 +34,9 @@ func (c *Compiler) newFunction(def *definition, node *ast.TreeNode) *function {
 	})
 	return d
 }
+
+// ordered reports whether a rule is a default, or has an else.
+func ordered(r *ast.Rule) bool { return r.Default || r.Else != nil }
 
 // written returns a term as the author of the policy has written it.
 func (c *Compiler) written(t *ast.Term) string {
@@ -77,9 +84,10 @@ func (s scope) callFunction(ref ast.Ref, terms []*ast.Term, next then) step {
 		return s.holding(source{expr: e, from: d.outcome.origin()}, next)
 	}
 	output := terms[d.arity]
-	if v, isVar := output.Value.(ast.Var); d.fallback != nil && (!isVar || s.bound[v]) {
-		// OPA takes the default then if the value of the others is not the expected one.
-		s.unsupported("a function with a default that is called with an expected value")
+	if v, isVar := output.Value.(ast.Var); d.ordered && (!isVar || s.bound[v]) {
+		// OPA goes on to the else or the default then if the value before it is not the expected one, and
+		// takes what it finds there for the value of all later calls.
+		s.unsupported("a function with an else or a default that is called with an expected value")
 	}
 	return s.match(output, source{expr: e, from: d.outcome.origin()}, next)
 }

@@ -20,6 +20,8 @@ type facts struct {
 	// opaque says that it may be a request's, of which nothing is known before it is asked for, and computed that
 	// it may have been made of what is known.
 	opaque, computed bool
+	// position says that it may be a position in an array, which is known without having been computed.
+	position bool
 	// root says that it may be the whole input, about which there are no questions.
 	root bool
 	// table says that it is looked up in what belongs to the program.
@@ -65,7 +67,7 @@ func made(f *opaque.Function, of []origin) origin {
 			if out.raw = out.raw || operand.raw; !f.Part || operand.raw {
 				out.clock += operand.clock
 			}
-			known = known || operand.computed && !operand.opaque && !operand.raw
+			known = known || operand.computed && !operand.opaque && !operand.raw && !operand.position
 		}
 		if f.Clock {
 			out.clock, out.raw = f.Name, len(of) == 0
@@ -85,7 +87,7 @@ func (o origin) part() origin { return made(opaque.GetKey, []origin{o, constant(
 func (o origin) key() origin {
 	return func(r resolver) facts {
 		if of := r.of(o); of.opaque || of.computed {
-			return facts{computed: !of.table}
+			return facts{computed: !of.table, position: true}
 		}
 		return facts{}
 	}
@@ -131,7 +133,7 @@ func (r resolver) union(u *union) facts {
 			}
 		}
 		out.opaque, out.computed, out.table = out.opaque || one.opaque, out.computed || one.computed, out.table && one.table
-		out.raw, out.root = out.raw || one.raw, out.root || one.root
+		out.raw, out.root, out.position = out.raw || one.raw, out.root || one.root, out.position || one.position
 		if !strings.Contains(out.clock, one.clock) {
 			out.clock = one.clock
 		}

@@ -2,15 +2,17 @@ package verdict
 
 import (
 	"fmt"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
 )
 
 // Labels are the labels of kinds that differ, the gravest kind first.
 func Labels(r *adminpb.Report) (labels []*adminpb.Report_LabelSummary) {
-	for _, k := range Kinds {
+	for _, k := range Changes {
 		for _, l := range r.Labels {
 			if l.Kind == k.Value && len(l.Values) > 0 {
 				labels = append(labels, l)
@@ -36,32 +38,77 @@ func them(n int) string {
 	return "them"
 }
 
-// Noise says in a sentence how far the live policy differs from itself; empty if nothing was sampled.
+// Noise says in a sentence what of the live policy is not due to the experiment: how far it differs
+// from itself, and what it failed to decide. It is empty if there is nothing to say.
 func Noise(r *adminpb.Report) string {
+	var parts []string
 	n := r.Noise
 	switch {
 	case n.GetSampledCount() == 0:
-		return ""
 	case n.DifferedCount == 0:
-		return "none: the live policy decided " + Counted(n.SampledCount, "request") + " twice, each time alike"
+		parts = append(parts, "none: the live policy decided "+Counted(n.SampledCount, "request")+" twice, each time alike")
 	default:
-		return "the live policy differs from itself on " + report.Number(n.DifferedCount) + " of " +
-			Counted(n.SampledCount, "request") + " (" + Share(n.DifferedCount, n.SampledCount) + ")"
+		parts = append(parts, "the live policy differs from itself on "+report.Number(n.DifferedCount)+" of "+
+			Counted(n.SampledCount, "request")+" ("+Share(n.DifferedCount, n.SampledCount)+")")
 	}
+	if failed := r.LiveFailedCount; failed > 0 {
+		all := r.RequestCount + failed
+		parts = append(parts, "the live policy failed to decide "+report.Number(failed)+" of "+Counted(all, "request")+" ("+Share(failed, all)+")")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Split says of how many requests newly denied and newly allowed ones are shares, and how many
+// callers and endpoints have those that one side allows. It is empty if nothing was compared.
+func Split(r *adminpb.Report) string {
+	if r.PolicyAllows == nil && r.PolicyDenies == nil {
+		return ""
+	}
+	text := "newly denied is a share of " + report.Number(r.PolicyAllows.GetRequestCount()) + " that the live policy allows, newly allowed of " +
+		report.Number(r.PolicyDenies.GetRequestCount()) + " that it denies"
+	if report.Allowed(report.Counts(r)) > 0 {
+		text += "; one side or both allow " + from(r)
+	}
+	return text
+}
+
+// from says how many callers and endpoints requests have that one side allows.
+func from(r *adminpb.Report) string {
+	who := "unknown callers"
+	if r.CallerCount > 0 {
+		who = Counted(r.CallerCount, "caller")
+	}
+	if r.EndpointCount > 0 {
+		who += " at " + Counted(r.EndpointCount, "endpoint")
+	}
+	return who
+}
+
+// notCompared says in a clause that more than 1 % of the requests was not compared; empty if it was
+// not more.
+func notCompared(r *adminpb.Report) string {
+	if !report.Incomplete(r) {
+		return ""
+	}
+	n, all := report.NotCompared(report.Counts(r))
+	return report.Number(n) + " of " + Counted(all, "request") + " (" + Share(n, all) + ")" + wereOf(n) + " not compared"
 }
 
 // NotKnown are sentences on what was not compared, who is silent, and what may be lost.
 func NotKnown(r *adminpb.Report) (texts []string) {
-	if r.DroppedCount > 0 {
-		var why []string
-		for _, d := range r.Drops {
-			why = append(why, strings.ReplaceAll(d.Reason, "_", " ")+" "+report.Number(d.RequestCount))
-		}
-		text := report.Number(r.DroppedCount) + " more were not compared (" + Share(r.DroppedCount, r.DroppedCount+r.RequestCount) + ")"
-		if len(why) > 0 {
-			text += ": " + strings.Join(why, ", ")
+	n, all := report.NotCompared(report.Counts(r))
+	if n > 0 {
+		text := report.Number(n) + " more" + wereOf(n) + " not compared (" + Share(n, all) + ")"
+		if why := WhyDropped(r); why != "" {
+			text += ": " + why
 		}
 		texts = append(texts, text)
+	}
+	switch {
+	case report.Lossy(r):
+		texts = append(texts, "more than 1% was lost, and not by chance: shares are not known")
+	case r.Estimate != nil:
+		texts = append(texts, "chance chose what was compared: shares are estimates for about "+Counted(r.Estimate.RequestCount, "request"))
 	}
 	if silent := r.NodeCount - r.ReportingNodeCount; silent > 0 {
 		text := Counted(int64(silent), "sidecar") + " did not report"
@@ -72,12 +119,28 @@ func NotKnown(r *adminpb.Report) (texts []string) {
 	}
 	if r.PublishInterval.AsDuration() > 0 {
 		text := "if a sidecar dies, its last " + Period(r.PublishInterval) + " are not counted"
-		if r.DroppedCount == 0 {
+		if n == 0 {
 			text = "nothing left out; " + text
 		}
 		texts = append(texts, text)
 	}
 	return texts
+}
+
+// WhyDropped says why how many requests were not compared; empty if nobody knows.
+func WhyDropped(r *adminpb.Report) string {
+	var why []string
+	for _, d := range r.Drops {
+		reason := strings.ReplaceAll(d.Reason, "_", " ")
+		if d.Reason == report.Sampled {
+			reason = "left out by chance"
+		}
+		why = append(why, reason+" "+report.Number(d.RequestCount))
+	}
+	if r.LiveFailedCount > 0 {
+		why = append(why, "failed in the live policy "+report.Number(r.LiveFailedCount))
+	}
+	return strings.Join(why, ", ")
 }
 
 // nodesOf names silent nodes, of which there may be more than their names.
@@ -106,22 +169,14 @@ func Requirements(r *adminpb.Report) (rows []*adminpb.Report_RequirementResult) 
 	return rows
 }
 
-// AsReport is counts as a report has them.
-func AsReport(c *adminpb.Report_ReportCounts) *adminpb.Report {
-	return &adminpb.Report{
-		RequestCount: c.RequestCount, UnchangedCount: c.UnchangedCount, NewlyDeniedCount: c.NewlyDeniedCount,
-		NewlyAllowedCount: c.NewlyAllowedCount, ResponseChangedCount: c.ResponseChangedCount,
-		FailedCount: c.FailedCount, LiveFailedCount: c.LiveFailedCount, DroppedCount: c.DroppedCount,
-	}
-}
-
 // Replayed is what was replayed in a sentence; empty if nothing was.
 func Replayed(r *adminpb.Report) string {
 	if r.Replayed.GetCounts() == nil {
 		return ""
 	}
-	counts := AsReport(r.Replayed.Counts)
-	if counts.RequestCount == 0 && counts.DroppedCount == 0 {
+	counts := report.WithCounts(r.Replayed.Counts)
+	left, all := report.NotCompared(r.Replayed.Counts)
+	if all == 0 {
 		return ""
 	}
 	text := Counted(counts.RequestCount, "earlier request")
@@ -130,7 +185,7 @@ func Replayed(r *adminpb.Report) string {
 	}
 	text += ", from memory, not counted above or for requirements"
 	var parts []string
-	for _, k := range Kinds {
+	for _, k := range Changes {
 		if n := k.Count(counts); n > 0 {
 			parts = append(parts, report.Number(n)+" "+k.Name)
 		}
@@ -141,8 +196,8 @@ func Replayed(r *adminpb.Report) string {
 	case counts.RequestCount > 0:
 		text += ": all unchanged"
 	}
-	if counts.DroppedCount > 0 {
-		text += "; " + report.Number(counts.DroppedCount) + " more could not be compared"
+	if left > 0 {
+		text += "; " + report.Number(left) + " more could not be compared"
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
 	adminpb "understudy/admin/v1"
 )
 
@@ -17,7 +18,8 @@ type Kind struct {
 }
 
 // Kinds has all kinds, the gravest first: who is locked out, who is let in, and what is
-// not decided at all come before what is answered in another way.
+// not decided at all come before what is answered in another way. What the live policy failed to
+// decide is last: groups have it, and it is no difference that the experiment makes.
 var Kinds = []Kind{
 	{adminpb.Report_NEWLY_DENIED, "newly denied", "would be newly denied", (*adminpb.Report).GetNewlyDeniedCount},
 	{adminpb.Report_NEWLY_ALLOWED, "newly allowed", "would be newly allowed", (*adminpb.Report).GetNewlyAllowedCount},
@@ -25,6 +27,9 @@ var Kinds = []Kind{
 	{adminpb.Report_RESPONSE_CHANGED, "response changed", "would be answered differently", (*adminpb.Report).GetResponseChangedCount},
 	{adminpb.Report_LIVE_FAILED, "live failed", "failed in the live policy", (*adminpb.Report).GetLiveFailedCount},
 }
+
+// Changes are the kinds of difference that an experiment makes.
+var Changes = Kinds[:len(Kinds)-1]
 
 // rankOf is the place of a kind in Kinds.
 func rankOf(value adminpb.Report_Kind) int {

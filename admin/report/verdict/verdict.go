@@ -41,7 +41,7 @@ const (
 func (v Verdict) String() string { return v.Word + ": " + v.Why + "." }
 
 // Of judges a report: by its requirements if there are any, else by whether
-// anything changes.
+// there is any difference.
 func Of(r *adminpb.Report) Verdict {
 	var unmet, unreachable int64
 	for _, q := range r.Requirements {
@@ -65,7 +65,7 @@ func Of(r *adminpb.Report) Verdict {
 	case unmet > 0:
 		return Verdict{"Not yet", numberOf(unmet, of) + areOf(unmet) + " not met; " + changeOf(r), Bad}
 	case r.RequestCount == 0:
-		return Verdict{"Not known yet", "no request has been compared", Unknown}
+		return Verdict{"Not known yet", changeOf(r), Unknown}
 	case of > 0 && Unjudged(r) != "":
 		return Verdict{"Look first", allMet(of) + ", but " + Unjudged(r) + "; " + changeOf(r), Look}
 	case of > 0:
@@ -74,8 +74,10 @@ func Of(r *adminpb.Report) Verdict {
 		return Verdict{"Look first", changeOf(r), Look}
 	case Unseen(r) != "":
 		return Verdict{"Look first", changeOf(r) + ", but " + Unseen(r), Look}
+	case report.Incomplete(r):
+		return Verdict{"Look first", changeOf(r), Look}
 	default:
-		return Verdict{"Nothing changes", changeOf(r), Good}
+		return Verdict{"No difference", changeOf(r), Good}
 	}
 }
 
@@ -91,8 +93,8 @@ func allMet(of int64) string {
 	}
 }
 
-// Unjudged says which differences that change who gets in no requirement is about; it is empty
-// if each of them has one.
+// Unjudged says about what no requirement is that decides ([report.Unjudged]); it is empty if
+// there is one about each.
 func Unjudged(r *adminpb.Report) string {
 	names := report.Unjudged(r)
 	if len(names) == 0 {
@@ -112,32 +114,97 @@ func numberOf(n, of int64) string {
 // differing is the number of requests that are not decided alike.
 func differing(r *adminpb.Report) int64 { return r.RequestCount - r.UnchangedCount }
 
-// changeOf says in one clause what the experiment changes.
+// changeOf says in one clause what the experiment changes, of which requests, and what is left out.
 func changeOf(r *adminpb.Report) string {
-	if r.RequestCount == 0 {
-		return "no request has been compared"
+	text := differences(r)
+	if left := notCompared(r); left != "" {
+		text += "; " + left
 	}
-	if differing(r) <= 0 {
-		if r.RequestCount == 1 {
-			return "the one request compared is decided alike"
-		}
-		return "all " + report.Number(r.RequestCount) + " requests compared are decided alike"
+	return text
+}
+
+// differences says how the requests compared are decided.
+func differences(r *adminpb.Report) string {
+	switch {
+	case r.RequestCount == 0:
+		return "no request has been compared"
+	case differing(r) <= 0 && r.RequestCount == 1:
+		return "the one request compared is decided alike"
+	case differing(r) <= 0:
+		return "all " + report.Number(r.RequestCount) + " requests compared are decided alike" + whose(r)
 	}
 	var parts []string
-	for _, k := range Kinds {
-		if n := k.Count(r); n > 0 {
-			clause := k.Clause
-			if len(parts) > 0 {
-				clause = strings.TrimPrefix(clause, "would be ")
-			}
-			parts = append(parts, report.Number(n)+" "+clause)
+	for _, k := range Changes {
+		p := report.PartOf(r, k.Value)
+		if p.Count == 0 {
+			continue
 		}
+		whole, clause := Counted(p.Whole, "request"), k.Clause
+		if len(parts) > 0 {
+			whole, clause = report.Number(p.Whole), strings.TrimPrefix(clause, "would be ")
+		}
+		share := ShareOf(r, k)
+		if share == unknown {
+			share = "share " + unknown
+		}
+		parts = append(parts, report.Number(p.Count)+" of "+whole+" "+p.Words+" "+clause+" ("+share+")")
 	}
 	last := parts[len(parts)-1]
 	if len(parts) > 1 {
 		last = strings.Join(parts[:len(parts)-1], ", ") + " and " + last
 	}
-	return "of " + Counted(r.RequestCount, "request") + ", " + last + " (" + Share(differing(r), r.RequestCount) + ")"
+	return last
+}
+
+// whose says of requests that are all decided alike how many are allowed, and whose those are: what
+// both policies deny shows little.
+func whose(r *adminpb.Report) string {
+	allowed := report.Allowed(report.Counts(r))
+	switch {
+	case allowed == r.RequestCount:
+		return ", of " + from(r)
+	case allowed > 0:
+		return ", " + report.Number(allowed) + " of them allowed, of " + from(r)
+	case r.PolicyDenies.GetRequestCount() > 0:
+		return ", and both policies deny"
+	default:
+		return ""
+	}
+}
+
+// unknown stands for a share of what leans.
+const unknown = "unknown"
+
+// ShareOf writes the share that requests of a kind are of what they are a part of. Where it is
+// made of what chance chose, it says so; it is "unknown" if too much was lost.
+func ShareOf(r *adminpb.Report, k Kind) string {
+	p := report.PartOf(r, k.Value)
+	switch {
+	case report.Lossy(r):
+		return unknown
+	case p.Estimated:
+		return "about " + Share(int64(p.ShareCount), int64(p.ShareWhole))
+	default:
+		return Share(p.Count, p.Whole)
+	}
+}
+
+// Unchanged writes the share of the requests compared that are decided alike, as [ShareOf] does.
+func Unchanged(r *adminpb.Report) string { return ShareOf(r, Kind{}) }
+
+// ShareInWords is that with what it is a share of: "1.4% of 6,212 requests that the live policy
+// allows".
+func ShareInWords(r *adminpb.Report, k Kind) string {
+	p := report.PartOf(r, k.Value)
+	of := "of " + Counted(int64(p.ShareWhole), "request") + " " + p.Words
+	switch {
+	case p.Whole == 0:
+		return of
+	case report.Lossy(r):
+		return unknown + " share " + of
+	default:
+		return ShareOf(r, k) + " " + of
+	}
 }
 
 // Unseen says how much of the change was never exercised, or is not known to have been; it is
@@ -146,11 +213,7 @@ func Unseen(r *adminpb.Report) string {
 	rules := int64(len(r.ChangedRules))
 	pending, left := r.PendingRequestCount, r.UnexaminedRequestCount
 	n := int64(len(NeverExercised(r)))
-	verb := " were"
-	if n == 1 {
-		verb = " was"
-	}
-	some := report.Number(n) + " of " + Counted(rules, "changed rule") + verb
+	some := report.Number(n) + " of " + Counted(rules, "changed rule") + wereOf(n)
 	switch {
 	case rules == 0 && pending > 0:
 		return "which rules differ is still being examined"
@@ -175,6 +238,14 @@ func areOf(n int64) string {
 	return " are"
 }
 
+// wereOf is that in the past.
+func wereOf(n int64) string {
+	if n == 1 {
+		return " was"
+	}
+	return " were"
+}
+
 // NeverExercised are the rules that differ and were not evaluated for any request.
 func NeverExercised(r *adminpb.Report) (rules []*adminpb.Report_ChangedRule) {
 	for _, c := range r.ChangedRules {
@@ -191,13 +262,16 @@ func Summary(r *adminpb.Report) string {
 		return "no request compared"
 	}
 	text := Counted(r.RequestCount, "request") + " compared"
-	for _, k := range Kinds {
+	for _, k := range Changes {
 		if n := k.Count(r); n > 0 {
 			text += ", " + report.Number(n) + " " + k.Name
 		}
 	}
 	if differing(r) <= 0 {
 		text += ", none differs"
+	}
+	if n, all := report.NotCompared(report.Counts(r)); report.Incomplete(r) {
+		text += ", " + report.Number(n) + " not compared (" + Share(n, all) + ")"
 	}
 	return text
 }
@@ -206,7 +280,7 @@ func Summary(r *adminpb.Report) string {
 // gravest kind: "25 newly denied", "31 (25 newly denied)", or "0".
 func Differing(r *adminpb.Report) string {
 	all := differing(r)
-	for _, k := range Kinds {
+	for _, k := range Changes {
 		switch n := k.Count(r); n {
 		case 0:
 		case all:

@@ -12,11 +12,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/admin"
 	"understudy/admin/settler"
 	"understudy/admin/storetest"
+	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/evidence"
 	"understudy/authz/evidence/publisher"
+	evidencepb "understudy/authz/evidence/v1"
 )
 
 // What becomes of a call to a lossy store.
@@ -44,57 +50,241 @@ func (s *lossy) Publish(ctx context.Context, node string, due []authz.PublishedE
 	return s.Both.Publish(ctx, node, due)
 }
 
-// TestCutOff: a node that is cut off from the store for minutes, each time at any moment, is
-// taken for dead and settled, and counts on. Each of its requests counts once.
+// place is a store with a control plane that settles what is over.
+type place struct {
+	*testing.T
+	stored storetest.Both
+	store  *lossy
+	*settler.Settler
+	// want is what was counted.
+	want counts
+}
+
+// simulate has something happen at a place, in simulated time.
+func simulate(t *testing.T, happens func(p *place)) {
+	synctest.Test(t, func(t *testing.T) {
+		stored, closeStore, err := openStore(filepath.Join(t.TempDir(), "understudy.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = closeStore() }()
+		newExperiment(t, stored)
+		happens(&place{
+			T: t, stored: stored, store: &lossy{Both: stored},
+			Settler: &settler.Settler{Store: stored, Project: "p1", Logger: slog.New(slog.DiscardHandler)},
+		})
+	})
+}
+
+func (p *place) sweep() {
+	p.Helper()
+	if err := p.Sweep(p.Context()); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// check checks that all that was counted is stored but for what was lost, and returns how many
+// tallies are left.
+func (p *place) check(lost int64) int {
+	p.Helper()
+	stored, err := p.stored.Evidence(p.Context(), tried)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if got := read(p.T, p.stored); got.sum() != p.want.sum()-lost || lost == 0 && got != p.want {
+		p.Errorf("there are %v, counted were %v, and %d are lost", got, p.want, lost)
+	}
+	return len(stored.Tallies)
+}
+
+// process is one that counts.
+type process struct {
+	*place
+	ledger *evidence.Ledger
+	tally  *evidence.Tally
+	end    func() *publisher.Publisher
+}
+
+// start starts a process of a node.
+func (p *place) start(node string) *process {
+	p.Helper()
+	started := time.Now()
+	if _, err := p.stored.Heartbeat(p.Context(), &adminpb.Node{Name: location.Node(node), CreateTime: timestamppb.New(started)}); err != nil {
+		p.Fatal(err)
+	}
+	r := &process{place: p, ledger: evidence.NewLedger(started)}
+	r.tally = r.ledger.Tally(string(tried.Experiment), tried.UID, etag)
+	r.follow()
+	publishing := &publisher.Publisher{
+		Feed: p.store, Node: location.Node(node), Ledger: r.ledger, Pace: &publisher.Pace{}, Logger: slog.New(slog.DiscardHandler),
+	}
+	ctx, cancel := context.WithCancel(p.Context())
+	running := make(chan struct{})
+	go func() {
+		publishing.Run(ctx)
+		close(running)
+	}()
+	r.end = func() *publisher.Publisher {
+		cancel()
+		<-running
+		return publishing
+	}
+	return r
+}
+
+func (r *process) follow() {
+	r.ledger.Follow([]evidence.Active{{Tally: r.tally, PolicyEtag: "live"}})
+}
+
+// count counts some requests.
+func (r *process) count(random *rand.Rand, n int) {
+	for _, kind := range requests(random, n) {
+		countOne(r.tally, kind, random.IntN(1000))
+		r.want[kind]++
+	}
+}
+
+// kill ends the process as a signal does that it does not see, finish as one that it does.
+func (r *process) kill()   { r.end() }
+func (r *process) finish() { r.end().Finish(context.WithoutCancel(r.Context())) }
+
+// TestCutOff: a node is cut off from the store for minutes and hours, each time at any moment, while its
+// experiment is stopped and started, and counts on. Each of its requests counts once.
 func TestCutOff(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { cutOff(t, rand.New(rand.NewPCG(seed, 7))) })
+			simulate(t, func(p *place) { cutOff(p, rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
 }
 
-func cutOff(t *testing.T, random *rand.Rand) {
-	stored, closeStore, err := openStore(filepath.Join(t.TempDir(), "understudy.db"))
+func cutOff(p *place, random *rand.Rand) {
+	r := p.start("n")
+	for range 60 {
+		r.count(random, random.IntN(20))
+		time.Sleep(time.Duration(random.IntN(20)) * time.Second)
+		switch random.IntN(8) {
+		case 0, 1:
+			p.store.now.Store(random.Int32N(3))
+		case 2:
+			time.Sleep(time.Duration(random.IntN(15)) * time.Minute)
+			p.store.now.Store(arrives)
+			time.Sleep(3 * time.Second)
+		case 3:
+			r.ledger.Follow(nil)
+			time.Sleep(time.Duration(random.IntN(10)) * time.Second)
+			r.follow()
+		}
+		p.sweep()
+	}
+	p.store.now.Store(arrives)
+	r.finish()
+	p.check(0)
+	p.sweep()
+	if left := p.check(0); left != 0 {
+		p.Errorf("%d tallies are left of a process that has ended", left)
+	}
+}
+
+// TestCutOffForDays: a node that is cut off for 49 hours and counts on. By then its tally was taken for
+// over, and it does not publish that any more.
+func TestCutOffForDays(t *testing.T) {
+	simulate(t, func(p *place) {
+		random := rand.New(rand.NewPCG(1, 7))
+		r := p.start("n")
+		r.count(random, 100)
+		time.Sleep(time.Minute)
+		p.store.now.Store(requestLost)
+		for range 49 {
+			r.count(random, 10)
+			time.Sleep(time.Hour)
+			p.sweep()
+		}
+		p.store.now.Store(arrives)
+		time.Sleep(time.Minute)
+		p.sweep()
+		lost := 0
+		for _, n := range drops(p.T, p.stored) {
+			lost += int(n)
+		}
+		// It gives up after each twelve hours, the fourth time an hour before it is back.
+		if lost < 480 || lost > 490 {
+			t.Errorf("%d requests are said to be lost, want the 480 of two days, and 10 more at most", lost)
+		}
+		p.check(int64(lost))
+		r.finish()
+		p.sweep()
+		if left := p.check(int64(lost)); left != 0 {
+			t.Errorf("%d tallies are left", left)
+		}
+	})
+}
+
+// drops :: reason → requests.
+func drops(t *testing.T, store admin.Store) map[string]int64 {
+	stored, err := store.Evidence(t.Context(), tried)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = closeStore() }()
-	newExperiment(t, stored)
-	store, ledger := &lossy{Both: stored}, evidence.NewLedger()
-	tally := ledger.Tally(string(tried.Experiment), tried.UID, etag)
-	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
-	discard := slog.New(slog.DiscardHandler)
-	p := &publisher.Publisher{Feed: store, Node: location.Node("n"), Ledger: ledger, Pace: &publisher.Pace{}, Logger: discard}
-	ctx, cancel := context.WithCancel(t.Context())
-	running := make(chan struct{})
-	go func() {
-		p.Run(ctx)
-		close(running)
-	}()
-	var want counts
-	sweeper := &settler.Settler{Store: stored, Project: "p1", Logger: discard}
-	for range 60 {
-		for _, kind := range requests(random, random.IntN(20)) {
-			countOne(tally, kind, random.IntN(1000))
-			want[kind]++
-		}
-		time.Sleep(time.Duration(random.IntN(20)) * time.Second)
-		if random.IntN(4) == 0 {
-			store.now.Store(random.Int32N(3))
-		}
-		if err := sweeper.Sweep(ctx); err != nil {
+	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
+	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
+		e := &evidencepb.Evidence{}
+		if err := proto.Unmarshal(value, e); err != nil {
 			t.Fatal(err)
 		}
+		sum.Add(e)
 	}
-	store.now.Store(arrives)
-	cancel()
-	<-running
-	p.Finish(context.WithoutCancel(ctx))
-	if got := read(t, stored); got != want {
-		t.Errorf("there are %v, counted were %v", got, want)
-	}
-	if settled, err := stored.Evidence(t.Context(), tried, nil); err != nil || settled.Version == 0 {
-		t.Errorf("there were %d settlements, %v; want some", settled.Version, err)
-	}
+	return sum.Evidence().GetPairs()[0].GetDrops()
+}
+
+// TestTheAnswerToAFinalPublicationIsLost, and the experiment is started again.
+func TestTheAnswerToAFinalPublicationIsLost(t *testing.T) {
+	simulate(t, func(p *place) {
+		random := rand.New(rand.NewPCG(1, 7))
+		r := p.start("n")
+		for range 5 {
+			r.count(random, 100)
+			time.Sleep(time.Minute)
+			r.ledger.Follow(nil)
+			p.store.now.Store(answerLost)
+			time.Sleep(5 * time.Second)
+			p.sweep()
+			p.check(0)
+			r.follow()
+			r.count(random, 10)
+			time.Sleep(5 * time.Second)
+			p.store.now.Store(arrives)
+			time.Sleep(5 * time.Second)
+			p.sweep()
+			p.check(0)
+		}
+		r.finish()
+		p.sweep()
+		if left := p.check(0); left != 0 {
+			t.Errorf("%d tallies are left", left)
+		}
+	})
+}
+
+// TestAPodThatIsKilled every five minutes: what its processes have counted is added up, and
+// their tallies do not pile up.
+func TestAPodThatIsKilled(t *testing.T) {
+	simulate(t, func(p *place) {
+		random := rand.New(rand.NewPCG(1, 7))
+		for range 12 {
+			r := p.start("n")
+			r.count(random, 20)
+			time.Sleep(5 * time.Minute)
+			r.kill()
+			p.sweep()
+			if left := p.check(0); left > 2 {
+				t.Fatalf("%d tallies are left", left)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		p.sweep()
+		if left := p.check(0); left != 0 {
+			t.Errorf("%d tallies are left of a pod that is gone", left)
+		}
+	})
 }

@@ -126,7 +126,7 @@ func count(at, node string) error {
 	if _, err := store.Heartbeat(ctx, &adminpb.Node{Name: location.Node(node)}); err != nil {
 		return err
 	}
-	ledger := evidence.NewLedger()
+	ledger := evidence.NewLedger(time.Now())
 	tally := ledger.Tally(string(tried.Experiment), tried.UID, etag)
 	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live"}})
 	p := &publisher.Publisher{
@@ -266,11 +266,11 @@ func requests(random *rand.Rand, n int) []int {
 // read returns all that is counted, settled or not.
 func read(t *testing.T, store admin.Store) counts {
 	t.Helper()
-	stored, err := store.Evidence(t.Context(), tried, nil)
+	stored, err := store.Evidence(t.Context(), tried)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := evidence.NewTotal()
+	all := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
 	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {
@@ -410,7 +410,7 @@ func settled(t *testing.T, store storetest.Both, acknowledged, published counts)
 	if err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stored, err := store.Evidence(t.Context(), tried, nil)
+	stored, err := store.Evidence(t.Context(), tried)
 	if err != nil || stored.Version == 0 {
 		t.Errorf("nothing was settled: %+v, %v", stored, err)
 	}

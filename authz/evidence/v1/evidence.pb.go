@@ -49,7 +49,9 @@ type Evidence struct {
 	PublishInterval *durationpb.Duration `protobuf:"bytes,9,opt,name=publish_interval,json=publishInterval,proto3" json:"publish_interval,omitempty"`
 	// Requests from before the experiment was ACTIVE, which sidecars had kept and replayed: by
 	// live policy, at most 2. They are in no other pair, and in no point.
-	Replayed      []*Pair `protobuf:"bytes,10,rep,name=replayed,proto3" json:"replayed,omitempty"`
+	Replayed []*Pair `protobuf:"bytes,10,rep,name=replayed,proto3" json:"replayed,omitempty"`
+	// When the process started that counts.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +156,13 @@ func (x *Evidence) GetReplayed() []*Pair {
 	return nil
 }
 
+func (x *Evidence) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
 // What was compared with one live policy.
 type Pair struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -189,7 +198,8 @@ type Pair struct {
 	// How many could not be evaluated for that.
 	Unexamined int64 `protobuf:"varint,18,opt,name=unexamined,proto3" json:"unexamined,omitempty"`
 	// What the counts stand for, if only some requests were compared, drawn by chance: each
-	// counts as many as it was drawn from. Absent if every one counts once.
+	// counts as many as it was drawn from. What was left out by chance counts once, in dropped.
+	// Absent if every one counts once.
 	Weights *Counts `protobuf:"bytes,19,opt,name=weights,proto3" json:"weights,omitempty"`
 	// The sums of the squares of the weights. Absent if the weights are.
 	Squares *Counts `protobuf:"bytes,20,opt,name=squares,proto3" json:"squares,omitempty"`
@@ -1286,7 +1296,7 @@ var File_understudy_authz_evidence_v1_evidence_proto protoreflect.FileDescriptor
 
 const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\n" +
-	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x03\n" +
+	"+understudy/authz/evidence/v1/evidence.proto\x12\x16understudy.evidence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
 	"\bEvidence\x12\x1e\n" +
 	"\n" +
 	"experiment\x18\x01 \x01(\tR\n" +
@@ -1300,7 +1310,9 @@ const file_understudy_authz_evidence_v1_evidence_proto_rawDesc = "" +
 	"\fpublish_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12D\n" +
 	"\x10publish_interval\x18\t \x01(\v2\x19.google.protobuf.DurationR\x0fpublishInterval\x128\n" +
 	"\breplayed\x18\n" +
-	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\"\xe3\b\n" +
+	" \x03(\v2\x1c.understudy.evidence.v1.PairR\breplayed\x129\n" +
+	"\n" +
+	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\xe3\b\n" +
 	"\x04Pair\x12\x1f\n" +
 	"\vpolicy_etag\x18\x01 \x01(\tR\n" +
 	"policyEtag\x126\n" +
@@ -1464,33 +1476,34 @@ var file_understudy_authz_evidence_v1_evidence_proto_depIdxs = []int32{
 	17, // 3: understudy.evidence.v1.Evidence.publish_time:type_name -> google.protobuf.Timestamp
 	18, // 4: understudy.evidence.v1.Evidence.publish_interval:type_name -> google.protobuf.Duration
 	1,  // 5: understudy.evidence.v1.Evidence.replayed:type_name -> understudy.evidence.v1.Pair
-	2,  // 6: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
-	12, // 7: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
-	3,  // 8: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
-	17, // 9: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
-	17, // 10: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
-	4,  // 11: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
-	5,  // 12: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
-	13, // 13: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
-	8,  // 14: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
-	9,  // 15: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
-	10, // 16: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
-	2,  // 17: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
-	2,  // 18: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
-	17, // 19: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
-	17, // 20: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
-	6,  // 21: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
-	7,  // 22: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
-	14, // 23: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
-	17, // 24: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
-	15, // 25: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
-	16, // 26: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
-	2,  // 27: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	17, // 6: understudy.evidence.v1.Evidence.start_time:type_name -> google.protobuf.Timestamp
+	2,  // 7: understudy.evidence.v1.Pair.counts:type_name -> understudy.evidence.v1.Counts
+	12, // 8: understudy.evidence.v1.Pair.drops:type_name -> understudy.evidence.v1.Pair.DropsEntry
+	3,  // 9: understudy.evidence.v1.Pair.active:type_name -> understudy.evidence.v1.Span
+	17, // 10: understudy.evidence.v1.Pair.first_time:type_name -> google.protobuf.Timestamp
+	17, // 11: understudy.evidence.v1.Pair.last_time:type_name -> google.protobuf.Timestamp
+	4,  // 12: understudy.evidence.v1.Pair.endpoints:type_name -> understudy.evidence.v1.Endpoint
+	5,  // 13: understudy.evidence.v1.Pair.groups:type_name -> understudy.evidence.v1.Group
+	13, // 14: understudy.evidence.v1.Pair.other:type_name -> understudy.evidence.v1.Pair.OtherEntry
+	8,  // 15: understudy.evidence.v1.Pair.labels:type_name -> understudy.evidence.v1.Label
+	9,  // 16: understudy.evidence.v1.Pair.rules:type_name -> understudy.evidence.v1.Rule
+	10, // 17: understudy.evidence.v1.Pair.noise:type_name -> understudy.evidence.v1.Noise
+	2,  // 18: understudy.evidence.v1.Pair.weights:type_name -> understudy.evidence.v1.Counts
+	2,  // 19: understudy.evidence.v1.Pair.squares:type_name -> understudy.evidence.v1.Counts
+	17, // 20: understudy.evidence.v1.Group.first_time:type_name -> google.protobuf.Timestamp
+	17, // 21: understudy.evidence.v1.Group.last_time:type_name -> google.protobuf.Timestamp
+	6,  // 22: understudy.evidence.v1.Group.examples:type_name -> understudy.evidence.v1.Example
+	7,  // 23: understudy.evidence.v1.Group.causes:type_name -> understudy.evidence.v1.Cause
+	14, // 24: understudy.evidence.v1.Example.labels:type_name -> understudy.evidence.v1.Example.LabelsEntry
+	17, // 25: understudy.evidence.v1.Example.decide_time:type_name -> google.protobuf.Timestamp
+	15, // 26: understudy.evidence.v1.Label.values:type_name -> understudy.evidence.v1.Label.Value
+	16, // 27: understudy.evidence.v1.Noise.kinds:type_name -> understudy.evidence.v1.Noise.KindsEntry
+	2,  // 28: understudy.evidence.v1.Point.counts:type_name -> understudy.evidence.v1.Counts
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_understudy_authz_evidence_v1_evidence_proto_init() }

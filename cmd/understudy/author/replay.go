@@ -72,8 +72,9 @@ counted, by field. Where a log has what was decided then, the live policy is hel
 that.
 
 The exit code is 0 if the report fulfils --require, 1 if it does not, if requests would
-be newly denied, newly allowed or fail and --require is not about those, or if nothing
-could be compared, and 2 if a flag or a file makes no sense.`,
+be newly denied, newly allowed or fail, or more than 1% were not compared, and --require
+is not about those, or if nothing could be compared, and 2 if a flag or a file makes no
+sense.`,
 		Example: `  understudy replay --live ./policy --candidate ./policy-next opa-*.log.gz
   understudy replay --live shop --candidate shop/tighter --require '` + cli.ExampleRequire + `' decisions.jsonl
   understudy replay --live live.yaml --candidate next.yaml --tests replay_test.rego decisions.jsonl

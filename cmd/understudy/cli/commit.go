@@ -42,7 +42,8 @@ If either has changed since, nothing is committed, and you are told what changed
 In a script nobody can be asked, so there it takes --yes with --require, by which
 the report is judged once more as it is committed. What the location requires of
 every commit is always judged. With --yes nothing is committed by which requests
-would be newly denied, newly allowed or fail, if no requirement is about those.
+would be newly denied, newly allowed or fail, or of which more than 1% were not
+compared, if no requirement is about those.
 
 With --etag the version that has this etag is committed, without showing the report;
 `+"`understudy list POLICY`"+` and every preview record name it. A live policy that has

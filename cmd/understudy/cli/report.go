@@ -28,18 +28,28 @@ const ExampleRequire = "requests>=10000,newly-denied=0,newly-allowed=0,failed=0,
 
 // requireHelp is in the help of all commands that take --require.
 const requireHelp = `LIST is what the report has to show, with commas between:
-  requests>=10000       at least so many requests were compared
+  requests>=10000       at least so many requests were compared that one of the two
+                        policies allows: what both deny, anybody can send
+  callers>=20           they have at least so many distinct callers
+  endpoints>=5          and at least so many distinct methods and paths
   duration>=1h30m       the preview was ACTIVE for so long; also 7d
   newly-denied=0        none of the requests would be newly denied
-  failed<=0.1%          at most this share of them; without the %, a number
+  newly-denied<=0.1%    at most this share of those that the live policy allows
+  newly-allowed<=0.1%   at most this share of those that the live policy denies
+  response-changed<=1%  at most this share of those with the same verdict
+  failed<=0.1%          at most this share of those compared failed in the experiment
+  dropped<=1%           at most this share of all was not compared, by chance or not,
+                        or because the live policy failed
   changed-rules>=80%    at least this share of the changed rules was exercised
   all-nodes             every live sidecar with the policy reports
   different-committer   whoever commits has never set the experiment's policy
   scope=all-pairs       count what was compared with earlier live policies, too
-newly-allowed, response-changed and dropped are written as newly-denied. What the
+Without the %, each of these limits is on a number. A share is not known, and so not
+met, if more than 1% of what was to be compared was lost and not by chance. What the
 location requires of every commit counts as well. A list that says nothing about
-newly-denied, newly-allowed or failed is no answer once there are such requests: the
-verdict is then "Look first", and not "Ready".`
+newly-denied, newly-allowed or failed is no answer once there are such requests, nor
+one that says nothing about dropped once more than 1% was not compared: the verdict
+is then "Look first", and not "Ready".`
 
 // reportFlags are the flags of `report`.
 type reportFlags struct {
@@ -60,8 +70,9 @@ Of an experiment that was committed it shows what was known then, as its revisio
 keeps it; POLICY@REVISION names one (see `+"`understudy revisions`"+`).
 
 The exit code is 0 if all requirements are met, those of the location and those of
---require, and 1 if not, or if requests would be newly denied, newly allowed or fail
-and none of the requirements is about those. Without any it is 0.
+--require, and 1 if not, or if requests would be newly denied, newly allowed or fail,
+or more than 1% were not compared, and none of the requirements is about those.
+Without any it is 0.
 
 `+requireHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {

@@ -25,9 +25,11 @@ The exit code is 0 if all requirements are met, 1 if one of them can no longer b
 met, such as newly-denied=0 after the first request that would be denied, 3 if the
 time is over, and 4 if there is no answer: the server cannot be reached, or refuses,
 or there is no such experiment. It is 1 as well if all are met, but requests would
-be newly denied, newly allowed or fail, and no requirement is about those. It does
-not wait for different-committer: if that alone is not met, there is nothing more to
-wait for, and the verdict says that somebody else has to commit.
+be newly denied, newly allowed or fail, or more than 1% were not compared, and no
+requirement is about those. A count that is over its limit stays so; for a share, and
+for requests, callers and endpoints, more traffic can always help. It does not wait
+for different-committer: if that alone is not met, there is nothing more to wait for,
+and the verdict says that somebody else has to commit.
 
 `+requireHelp,
 		cobra.ExactArgs(1), func(c *Client, ctx context.Context, args []string) error {

@@ -78,18 +78,21 @@ func broken(line string) (begin, end string) {
 	return line[:at], line[at+1:]
 }
 
-// changed reads from the report how many requests the experiment newly denies and allows.
-func (d *demo) changed(ctx context.Context) (denied, allowed int64, err error) {
+// reportCounts is what of a report the demo reads.
+type reportCounts struct {
+	RequestCount      int64 `json:"requestCount,string"`
+	NewlyDeniedCount  int64 `json:"newlyDeniedCount,string"`
+	NewlyAllowedCount int64 `json:"newlyAllowedCount,string"`
+}
+
+// counts reads from the report how many requests were compared, newly denied and newly allowed.
+func (d *demo) counts(ctx context.Context) (r reportCounts, err error) {
 	var out bytes.Buffer
 	if err := d.call(ctx, &out, io.Discard, "report", experiment, "-o", "json"); err != nil {
-		return 0, 0, err
+		return r, err
 	}
-	var report struct {
-		NewlyDeniedCount  int64 `json:"newlyDeniedCount,string"`
-		NewlyAllowedCount int64 `json:"newlyAllowedCount,string"`
-	}
-	err = json.Unmarshal(out.Bytes(), &report)
-	return report.NewlyDeniedCount, report.NewlyAllowedCount, err
+	err = json.Unmarshal(out.Bytes(), &r)
+	return r, err
 }
 
 // unmet reports whether an error is the exit code of a report whose requirements are not

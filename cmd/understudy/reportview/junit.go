@@ -44,8 +44,8 @@ type (
 
 // JUnit writes a report as the result of tests: one test for each requirement, which
 // fails if it is not met, one that fails for each that is missing ([report.Unjudged]), and one
-// for each kind of difference, which has its numbers and groups, and is skipped if nothing was
-// compared. What fails is what ends `report` with exit code 1.
+// for each kind of difference that the experiment makes, which has its numbers and groups, and is
+// skipped if nothing was compared. What fails is what ends `report` with exit code 1.
 func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	s := junitSuite{Name: o.nameOf(r), Properties: []junitProperty{
 		{"verdict", verdict.Of(r).String()}, {"requests", verdict.Summary(r)},
@@ -59,8 +59,10 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 	for _, text := range o.Notes {
 		s.Properties = append(s.Properties, junitProperty{o.NotesOf, terminal.Line(text)})
 	}
-	if text := verdict.Replayed(r); text != "" {
-		s.Properties = append(s.Properties, junitProperty{"replayed", text})
+	for _, p := range []junitProperty{{"shares", verdict.Split(r)}, {"replayed", verdict.Replayed(r)}, {"noise", verdict.Noise(r)}} {
+		if p.Value != "" {
+			s.Properties = append(s.Properties, p)
+		}
 	}
 	if r.UpdateTime != nil {
 		s.Timestamp = r.UpdateTime.AsTime().UTC().Format("2006-01-02T15:04:05")
@@ -79,7 +81,7 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 			Class: s.Name + ".requirements", Name: name, Failure: &junitMessage{"no requirement is about it, and there are such requests"},
 		})
 	}
-	for _, k := range verdict.Kinds {
+	for _, k := range verdict.Changes {
 		c := junitCase{Class: s.Name + ".differences", Name: k.Name, Output: outputOf(r, k)}
 		if r.RequestCount == 0 {
 			c.Skipped, c.Output = &junitMessage{"no request has been compared"}, ""
@@ -97,8 +99,7 @@ func JUnit(w io.Writer, r *adminpb.Report, o Options) error {
 
 // outputOf is what the test of a kind says: its number, and its groups.
 func outputOf(r *adminpb.Report, k verdict.Kind) string {
-	n := k.Count(r)
-	lines := []string{report.Number(n) + " of " + verdict.Counted(r.RequestCount, "request") + " (" + verdict.Share(n, r.RequestCount) + ")"}
+	lines := []string{report.Number(k.Count(r)) + ", " + verdict.ShareInWords(r, k)}
 	for _, d := range verdict.Groups(r) {
 		if d.Kind != k.Value {
 			continue

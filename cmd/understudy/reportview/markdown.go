@@ -98,16 +98,23 @@ func (m *markdown) counts() {
 	m.line("| | requests | share |")
 	m.line("|---|---:|---:|")
 	m.line("| compared | %s | |", report.Number(m.r.RequestCount))
-	m.line("| unchanged | %s | %s |", report.Number(m.r.UnchangedCount), verdict.Share(m.r.UnchangedCount, m.r.RequestCount))
-	for _, k := range verdict.Kinds {
+	m.line("| unchanged | %s | %s |", report.Number(m.r.UnchangedCount), prose(verdict.Unchanged(m.r)))
+	for _, k := range verdict.Changes {
 		n := k.Count(m.r)
 		mark := ""
 		if n > 0 {
 			mark = "**"
 		}
-		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.Name, report.Number(n), prose(verdict.Share(n, m.r.RequestCount)))
+		m.line("| %[1]s%[2]s%[1]s | %[1]s%[3]s%[1]s | %[4]s |", mark, k.Name, report.Number(n), prose(verdict.ShareInWords(m.r, k)))
+	}
+	if n, all := report.NotCompared(report.Counts(m.r)); n > 0 {
+		m.line("| **not compared** | **%s** | %s of %s |", report.Number(n), prose(verdict.Share(n, all)), verdict.Counted(all, "request"))
 	}
 	m.line("")
+	if text := verdict.Split(m.r); text != "" {
+		m.line("%s", prose(sentence(text)))
+		m.line("")
+	}
 }
 
 // requirements is the table of what a commit needs.

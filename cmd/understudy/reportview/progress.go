@@ -14,7 +14,7 @@ import (
 func Progress(r *adminpb.Report, o Options) []string {
 	p := &page{r: r, o: o, d: details[0]}
 	p.verdict()
-	p.d.examples = false
+	p.d.gaps = false
 	p.requirements()
 	return p.lines
 }
@@ -26,7 +26,7 @@ func Unjudged(r *adminpb.Report) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return verdict.Unjudged(r) + ": say how many there may be, such as " + names[0] + "=0 or " + names[0] + "<=5"
+	return verdict.Unjudged(r) + ": say how many there may be, such as " + names[0] + "=0 or " + names[0] + "<=1%"
 }
 
 // Unmet names the requirements that are not met, each with what there is and what is

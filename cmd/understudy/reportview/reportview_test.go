@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"understudy/admin/report"
 	"understudy/admin/report/verdict"
 	adminpb "understudy/admin/v1"
 	"understudy/cmd/understudy/reportview"
@@ -38,9 +39,11 @@ func tightened() *adminpb.Report {
 		Name:       "projects/default/locations/local/policies/shop/experiments/tighter/report",
 		PolicyEtag: `W/"5ddc0e7b1a2f94c83e6d7a90b1c2d3e4"`, ExperimentEtag: `W/"0a93ab142f0ab7e4c8a050fb25187cdc"`,
 		StartTime: at, UpdateTime: at, ActiveDuration: durationpb.New(12*time.Minute + 30*time.Second),
-		RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25,
-		AllPairs:    &adminpb.Report_ReportCounts{RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25},
-		Differences: []*adminpb.Report_Difference{ordersDenied()},
+		RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25, CallerCount: 12, EndpointCount: 4,
+		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 4000, UnchangedCount: 3975, VerdictChangedCount: 25},
+		PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 1000, UnchangedCount: 1000},
+		AllPairs:     &adminpb.Report_ReportCounts{RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25},
+		Differences:  []*adminpb.Report_Difference{ordersDenied()},
 		Labels: []*adminpb.Report_LabelSummary{{
 			Label: "user", Kind: adminpb.Report_NEWLY_DENIED, Values: []*adminpb.Report_LabelValue{
 				{Value: "alice", RequestCount: 12}, {Value: "bob", RequestCount: 8}, {Value: "carol", RequestCount: 5},
@@ -76,9 +79,11 @@ func ordersDenied() *adminpb.Report_Difference {
 func varied() *adminpb.Report {
 	r := tightened()
 	r.NewlyAllowedCount, r.ResponseChangedCount, r.FailedCount, r.LiveFailedCount = 3, 40, 2, 1
-	r.RequestCount += 46
+	r.RequestCount += 45
+	r.PolicyAllows.ResponseChangedCount, r.PolicyAllows.FailedCount, r.PolicyAllows.RequestCount = 30, 2, 4032
+	r.PolicyDenies.ResponseChangedCount, r.PolicyDenies.VerdictChangedCount, r.PolicyDenies.RequestCount = 10, 3, 1013
 	r.AllPairs = &adminpb.Report_ReportCounts{RequestCount: 19000, UnchangedCount: 18900, NewlyDeniedCount: 60, ResponseChangedCount: 40}
-	r.DroppedCount = 12
+	r.DroppedCount, r.LostCount = 12, 12
 	r.Drops = []*adminpb.Report_Drop{{Reason: "queue_full", RequestCount: 10}, {Reason: "unavailable", RequestCount: 2}}
 	r.NodeCount, r.SilentNodes = 4, []string{"projects/default/locations/local/nodes/web-7c9", "projects/default/locations/local/nodes/web-7d1"}
 	r.Noise.DifferedCount = 5
@@ -96,7 +101,38 @@ func varied() *adminpb.Report {
 	}, &adminpb.Report_Difference{
 		Kind: adminpb.Report_FAILED, Method: "GET", Path: "/internal/prices", RequestCount: 2, EndpointRequestCount: 61, CallerCount: 1, Reason: "deadline exceeded",
 	})
-	r.OtherDifferences = []*adminpb.Report_KindCount{{Kind: adminpb.Report_LIVE_FAILED, RequestCount: 1}}
+	r.Differences = append(r.Differences, &adminpb.Report_Difference{
+		Kind: adminpb.Report_LIVE_FAILED, Method: "GET", Path: "/internal/prices", RequestCount: 1, CallerCount: 1, Reason: "deadline exceeded",
+	})
+	r.OtherDifferences = []*adminpb.Report_KindCount{{Kind: adminpb.Report_RESPONSE_CHANGED, RequestCount: 2}}
+	return r
+}
+
+// alike are so many requests that both policies allow.
+func alike(n int64) *adminpb.Report_ReportCounts {
+	return &adminpb.Report_ReportCounts{
+		RequestCount: n, UnchangedCount: n, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: n, UnchangedCount: n},
+	}
+}
+
+// lossy is a report of what a queue was too short for: 64 % of the requests.
+func lossy() *adminpb.Report {
+	r := tightened()
+	r.DroppedCount, r.LostCount, r.Drops = 8889, 8889, []*adminpb.Report_Drop{{Reason: "queue_full", RequestCount: 8889}}
+	r.Requirements = []*adminpb.Report_RequirementResult{{
+		Requirement: "newly-denied<=1%", Have: "not known: 64% was lost, not by chance (8,889 of 13,889)", Need: "at most 1%",
+	}}
+	return r
+}
+
+// sampled is a report of one request of eight.
+func sampled() *adminpb.Report {
+	r := tightened()
+	r.Estimate = &adminpb.Report_ReportCounts{
+		RequestCount: 40000, UnchangedCount: 39600, NewlyDeniedCount: 400, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 20000},
+	}
+	r.DroppedCount, r.Drops = 35000, []*adminpb.Report_Drop{{Reason: "sampled", RequestCount: 35000}}
+	r.Requirements = nil
 	return r
 }
 
@@ -121,7 +157,8 @@ func golden(t *testing.T, name string, got []byte) {
 // TestGolden: what the forms look like.
 func TestGolden(t *testing.T) {
 	empty := &adminpb.Report{Name: tightened().Name, NodeCount: 1, ReportingNodeCount: 1}
-	same := &adminpb.Report{Name: tightened().Name, RequestCount: 300, UnchangedCount: 300}
+	same := report.WithCounts(alike(300))
+	same.Name, same.CallerCount, same.EndpointCount = tightened().Name, 6, 3
 	for _, c := range []struct {
 		file, format string
 		report       *adminpb.Report
@@ -133,6 +170,8 @@ func TestGolden(t *testing.T) {
 		{"varied_40.txt", "text", varied(), reportview.Options{Width: 40}},
 		{"varied_wide.txt", "text", varied(), reportview.Options{}},
 		{"empty.txt", "text", empty, reportview.Options{Width: 80, Height: 24}},
+		{"lossy.txt", "text", lossy(), reportview.Options{Width: 80, Height: 30}},
+		{"sampled.txt", "text", sampled(), reportview.Options{Width: 80, Height: 30}},
 		{"same.txt", "text", same, reportview.Options{Width: 80, Height: 24, Name: "replay of access.log"}},
 		{"varied.md", "markdown", varied(), reportview.Options{}},
 		{"varied.xml", "junit", varied(), reportview.Options{}},
@@ -157,7 +196,7 @@ func TestOneScreen(t *testing.T) {
 	}
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{
-		"newly denied", "GET /health/orders/*", "25 of 25", "      3  ", "allowed → 403", `health.rego:24  "orders.read" in claims.scopes`, "(0.5%)",
+		"newly denied", "GET /health/orders/*", "25 of 25", "      3  ", "allowed → 403", `health.rego:24  "orders.read" in claims.scopes`, "25 of 4,000 requests", "(0.6%)", "4 endpoints",
 		"the scope orders.read is missing", "health.rego:31  data.envoy.authz.break_glass", "alice 12, bob 8, carol 5", "newly-denied=0", "25, needs at most 0",
 		"219da814-8e0f-4e1b-ac11-274b1a12e14e",
 	} {
@@ -195,7 +234,7 @@ func TestFits(t *testing.T) {
 		}
 	}
 	text := strings.Join(reportview.Lines(large, reportview.Options{Width: 80}), "\n")
-	if want := "and 195 more"; !strings.Contains(text, want) {
+	if want := "and 196 more"; !strings.Contains(text, want) {
 		t.Errorf("got\n%s\nwant %q", text, want)
 	}
 }
@@ -263,6 +302,16 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// differing is a report of 200 requests that the live policy allows and 100 that it denies.
+func differing(newlyDenied, newlyAllowed, failed, changed int64, requirements ...*adminpb.Report_RequirementResult) *adminpb.Report {
+	return &adminpb.Report{
+		RequestCount: 300, UnchangedCount: 300 - newlyDenied - newlyAllowed - failed - changed, NewlyDeniedCount: newlyDenied,
+		NewlyAllowedCount: newlyAllowed, FailedCount: failed, ResponseChangedCount: changed,
+		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 200}, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 100},
+		Requirements: requirements,
+	}
+}
+
 // TestVerdicts: one sentence for each state of a report.
 func TestVerdicts(t *testing.T) {
 	requirement := func(met, unreachable bool) *adminpb.Report_RequirementResult {
@@ -274,6 +323,18 @@ func TestVerdicts(t *testing.T) {
 		}
 		return met
 	}
+	refused := report.WithCounts(&adminpb.Report_ReportCounts{
+		RequestCount: 10000, UnchangedCount: 10000, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 10000},
+	})
+	// Seven requests ran out of time in the live policy: the experiment has nothing to do with it.
+	noisy := report.WithCounts(&adminpb.Report_ReportCounts{
+		RequestCount: 29788, UnchangedCount: 29788, LiveFailedCount: 7, CallerCount: 6, EndpointCount: 1,
+		PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 29000}, PolicyDenies: &adminpb.Report_VerdictCounts{RequestCount: 788},
+	})
+	overloaded := report.WithCounts(alike(40))
+	overloaded.DroppedCount = 60
+	judgedOverload := proto.CloneOf(overloaded)
+	judgedOverload.Requirements, judgedOverload.RequirementsMet = judgedBy("requests>=1"), true
 	for _, c := range []struct {
 		report *adminpb.Report
 		want   string
@@ -281,7 +342,14 @@ func TestVerdicts(t *testing.T) {
 		{&adminpb.Report{}, "Not known yet: no request has been compared."},
 		{&adminpb.Report{Requirements: []*adminpb.Report_RequirementResult{requirement(false, false)}},
 			"Not yet: the requirement is not met; no request has been compared."},
-		{&adminpb.Report{RequestCount: 1, UnchangedCount: 1}, "Nothing changes: the one request compared is decided alike."},
+		{&adminpb.Report{LiveFailedCount: 7}, "Not known yet: no request has been compared; 7 of 7 requests (100%) were not compared."},
+		{&adminpb.Report{RequestCount: 1, UnchangedCount: 1}, "No difference: the one request compared is decided alike."},
+		{report.WithCounts(alike(40)), "No difference: all 40 requests compared are decided alike, of unknown callers."},
+		{refused, "No difference: all 10,000 requests compared are decided alike, and both policies deny."},
+		{noisy, "No difference: all 29,788 requests compared are decided alike, 29,000 of them allowed, of 6 callers at 1 endpoint."},
+		{overloaded, "Look first: all 40 requests compared are decided alike, of unknown callers; 60 of 100 requests (60%) were not compared."},
+		{judgedOverload, "Look first: the requirement is met, but no requirement is about dropped; all 40 requests compared are decided alike, " +
+			"of unknown callers; 60 of 100 requests (60%) were not compared."},
 		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, ChangedRules: []*adminpb.Report_ChangedRule{{}, {EvaluatedFalse: true}}},
 			"Look first: all 10 requests compared are decided alike, but 1 of 2 changed rules was never exercised."},
 		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 2, UnexaminedRequestCount: 1, ChangedRules: []*adminpb.Report_ChangedRule{{}, {EvaluatedFalse: true}}},
@@ -291,24 +359,25 @@ func TestVerdicts(t *testing.T) {
 		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 1},
 			"Look first: all 10 requests compared are decided alike, but which rules differ is still being examined."},
 		{&adminpb.Report{RequestCount: 10, UnchangedCount: 10, PendingRequestCount: 1, ChangedRules: []*adminpb.Report_ChangedRule{{EvaluatedTrue: true}}},
-			"Nothing changes: all 10 requests compared are decided alike."},
-		{&adminpb.Report{RequestCount: 5000, UnchangedCount: 4975, NewlyDeniedCount: 25},
-			"Look first: of 5,000 requests, 25 would be newly denied (0.5%)."},
-		{&adminpb.Report{RequestCount: 300, UnchangedCount: 270, NewlyDeniedCount: 19, NewlyAllowedCount: 5, ResponseChangedCount: 6,
-			Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(false, false)}},
-			"Not yet: 1 of 2 requirements is not met; of 300 requests, 19 would be newly denied, 5 newly allowed and 6 answered differently (10%)."},
+			"No difference: all 10 requests compared are decided alike."},
+		{differing(25, 0, 0, 0), "Look first: 25 of 200 requests that the live policy allows would be newly denied (12%)."},
+		{differing(19, 5, 0, 6, requirement(true, false), requirement(false, false)),
+			"Not yet: 1 of 2 requirements is not met; 19 of 200 requests that the live policy allows would be newly denied (9.5%), " +
+				"5 of 100 that the live policy denies newly allowed (5%) and 6 of 276 with the same verdict answered differently (2.2%)."},
 		{&adminpb.Report{Requirements: []*adminpb.Report_RequirementResult{requirement(false, false), requirement(false, false)}},
 			"Not yet: neither of the requirements is met; no request has been compared."},
-		{&adminpb.Report{RequestCount: 300, UnchangedCount: 299, FailedCount: 1, Requirements: []*adminpb.Report_RequirementResult{requirement(false, true), requirement(false, false)}},
-			"Do not commit: 1 of 2 requirements can no longer be met; of 300 requests, 1 would fail (0.3%)."},
+		{differing(0, 0, 1, 0, requirement(false, true), requirement(false, false)),
+			"Do not commit: 1 of 2 requirements can no longer be met; 1 of 300 requests compared would fail (0.3%)."},
 		{&adminpb.Report{RequestCount: 300, UnchangedCount: 300, Requirements: []*adminpb.Report_RequirementResult{requirement(true, false), requirement(true, false)}},
 			"Ready: both requirements are met; all 300 requests compared are decided alike."},
-		{&adminpb.Report{RequestCount: 60000, UnchangedCount: 59978, NewlyAllowedCount: 22, RequirementsMet: true, Requirements: judgedBy("requests>=1", "newly-denied=0")},
-			"Look first: both requirements are met, but no requirement is about newly-allowed; of 60,000 requests, 22 would be newly allowed (0.04%)."},
-		{&adminpb.Report{RequestCount: 10, UnchangedCount: 4, NewlyDeniedCount: 3, FailedCount: 3, RequirementsMet: true, Requirements: judgedBy("requests>=1")},
-			"Look first: the requirement is met, but no requirement is about newly-denied or failed; of 10 requests, 3 would be newly denied and 3 would fail (60%)."},
-		{&adminpb.Report{RequestCount: 60000, UnchangedCount: 59978, NewlyAllowedCount: 22, RequirementsMet: true, Requirements: judgedBy("newly-denied=0", "newly-allowed<=0.1%")},
-			"Ready: both requirements are met; of 60,000 requests, 22 would be newly allowed (0.04%)."},
+		{differing(0, 22, 0, 0, judgedBy("requests>=1", "newly-denied=0")...),
+			"Look first: both requirements are met, but no requirement is about newly-allowed; " +
+				"22 of 100 requests that the live policy denies would be newly allowed (22%)."},
+		{differing(3, 0, 3, 0, judgedBy("requests>=1")...),
+			"Look first: the requirement is met, but no requirement is about newly-denied or failed; " +
+				"3 of 200 requests that the live policy allows would be newly denied (1.5%) and 3 of 300 compared would fail (1%)."},
+		{differing(0, 22, 0, 0, judgedBy("newly-denied=0", "newly-allowed<=30%")...),
+			"Ready: both requirements are met; 22 of 100 requests that the live policy denies would be newly allowed (22%)."},
 	} {
 		if got := verdict.Of(c.report).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

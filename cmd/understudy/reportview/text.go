@@ -16,13 +16,14 @@ type detail struct {
 	groups, causes, rules, labels, values, requirements int
 	// explained is how many groups are shown with why; of the others there is a row.
 	explained int
-	// examples shows a request of each group, and empty lines between the parts.
-	examples bool
+	// examples shows a request of each group, and gaps empty lines between the parts.
+	examples, gaps bool
 }
 
 // details are what is tried, one after the other, until a page is low enough.
 var details = []detail{
-	{groups: 10, explained: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true},
+	{groups: 10, explained: 10, causes: 3, rules: 5, labels: 6, values: 6, requirements: 20, examples: true, gaps: true},
+	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true, gaps: true},
 	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20, examples: true},
 	{groups: 10, explained: 10, causes: 1, rules: 3, labels: 4, values: 4, requirements: 20},
 	{groups: 10, explained: 3, causes: 1, rules: 2, labels: 2, values: 3, requirements: 8},
@@ -35,7 +36,7 @@ var details = []detail{
 // everything is a page that leaves nothing out.
 var everything = detail{
 	groups: math.MaxInt, explained: math.MaxInt, causes: math.MaxInt, rules: math.MaxInt, labels: math.MaxInt, values: math.MaxInt,
-	requirements: math.MaxInt, examples: true,
+	requirements: math.MaxInt, examples: true, gaps: true,
 }
 
 // Text writes a report for people, within the width of their terminal, and within its
@@ -111,7 +112,7 @@ func (p *page) add(lines ...string) { p.lines = append(p.lines, lines...) }
 
 // gap appends an empty line where there is room for it.
 func (p *page) gap() {
-	if p.d.examples {
+	if p.d.gaps {
 		p.add("")
 	}
 }
@@ -199,7 +200,7 @@ func (p *page) scope() {
 		p.add(wrap(strings.Join(where, ", "), p.o.columns())...)
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
-		p.add(wrap("With the live policies before it: "+verdict.Summary(verdict.AsReport(all))+".", p.o.columns())...)
+		p.add(wrap("With the live policies before it: "+verdict.Summary(report.WithCounts(all))+".", p.o.columns())...)
 	}
 }
 
@@ -232,6 +233,7 @@ func (p *page) counts() {
 		return
 	}
 	cells := countsOf(p.r)
+	defer p.split()
 	width := 0
 	for _, c := range cells {
 		width += c.width() + 2
@@ -265,6 +267,16 @@ func (p *page) countList(cells []countCell) {
 	}
 }
 
+// split says what the shares of newly denied and newly allowed requests are of.
+func (p *page) split() {
+	if text := verdict.Split(p.r); text != "" {
+		p.add(wrap(sentence(text), p.o.columns())...)
+	}
+}
+
+// sentence writes a clause as a sentence.
+func sentence(clause string) string { return strings.ToUpper(clause[:1]) + clause[1:] + "." }
+
 // weigh colours a number that somebody should look at.
 func (p *page) weigh(c countCell, text string) string {
 	if !c.some || c.kind == adminpb.Report_KIND_UNSPECIFIED {
@@ -285,23 +297,23 @@ type countCell struct {
 // width is the columns of a cell.
 func (c countCell) width() int { return max(len(c.head), len(c.number), len(c.share)) }
 
-// countsOf returns the numbers in their order; that of failures of the live policy only
-// if there are some.
+// countsOf returns the numbers in their order; that of what was not compared only if there is
+// something.
 func countsOf(r *adminpb.Report) []countCell {
 	cells := []countCell{
 		{head: "COMPARED", number: report.Number(r.RequestCount)},
-		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: verdict.Share(r.UnchangedCount, r.RequestCount), some: r.UnchangedCount > 0},
+		{head: "UNCHANGED", number: report.Number(r.UnchangedCount), share: verdict.Unchanged(r), some: r.UnchangedCount > 0},
 	}
-	for _, k := range verdict.Kinds {
+	for _, k := range verdict.Changes {
 		n := k.Count(r)
 		head := strings.ToUpper(k.Name)
-		switch {
-		case k.Value == adminpb.Report_LIVE_FAILED && n == 0:
-			continue
-		case k.Value == adminpb.Report_RESPONSE_CHANGED:
+		if k.Value == adminpb.Report_RESPONSE_CHANGED {
 			head = "CHANGED" // so that all of them fit into 80 columns
 		}
-		cells = append(cells, countCell{head: head, number: report.Number(n), share: verdict.Share(n, r.RequestCount), some: n > 0, kind: k.Value})
+		cells = append(cells, countCell{head: head, number: report.Number(n), share: verdict.ShareOf(r, k), some: n > 0, kind: k.Value})
+	}
+	if n, all := report.NotCompared(report.Counts(r)); n > 0 {
+		cells = append(cells, countCell{head: "NOT COMPARED", number: report.Number(n), share: verdict.Share(n, all), some: true})
 	}
 	return cells
 }

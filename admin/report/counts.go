@@ -1,0 +1,166 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
+)
+
+// Sampled is the reason of drops that chance chose: what was compared stands for them.
+const Sampled = "sampled"
+
+// reportCounts turns counts as they are kept into those of a report.
+func reportCounts(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
+	allows := &adminpb.Report_VerdictCounts{
+		UnchangedCount: c.GetBothAllow(), ResponseChangedCount: c.GetAllowedChanged(),
+		VerdictChangedCount: c.GetNewlyDenied(), FailedCount: c.GetAllowedFailed(),
+	}
+	denies := &adminpb.Report_VerdictCounts{
+		UnchangedCount: c.GetBothDeny(), ResponseChangedCount: c.GetDeniedChanged(),
+		VerdictChangedCount: c.GetNewlyAllowed(), FailedCount: c.GetDeniedFailed(),
+	}
+	for _, v := range []*adminpb.Report_VerdictCounts{allows, denies} {
+		v.RequestCount = v.UnchangedCount + v.ResponseChangedCount + v.VerdictChangedCount + v.FailedCount
+	}
+	out := &adminpb.Report_ReportCounts{
+		RequestCount:     allows.RequestCount + denies.RequestCount,
+		UnchangedCount:   allows.UnchangedCount + denies.UnchangedCount,
+		NewlyDeniedCount: allows.VerdictChangedCount, NewlyAllowedCount: denies.VerdictChangedCount,
+		ResponseChangedCount: allows.ResponseChangedCount + denies.ResponseChangedCount,
+		FailedCount:          allows.FailedCount + denies.FailedCount,
+		LiveFailedCount:      c.GetLiveFailed(), DroppedCount: c.GetDropped(),
+	}
+	if allows.RequestCount > 0 {
+		out.PolicyAllows = allows
+	}
+	if denies.RequestCount > 0 {
+		out.PolicyDenies = denies
+	}
+	return out
+}
+
+// countsOf sums up pairs: what was counted, and what that stands for, which is nil if every
+// request compared stands for itself.
+func countsOf(pairs ...*evidencepb.Pair) (counts, estimate *adminpb.Report_ReportCounts) {
+	counted, weights := &evidencepb.Counts{}, &evidencepb.Counts{}
+	var lost int64
+	weighted := false
+	for _, p := range pairs {
+		addCounts(counted, p.GetCounts())
+		addCounts(weights, weightsOf(p))
+		lost += lostOf(p)
+		weighted = weighted || p.GetWeights() != nil
+	}
+	counts = reportCounts(counted)
+	counts.LostCount, counts.CallerCount, counts.EndpointCount = lost, callers(counts, pairs), endpoints(pairs)
+	if weighted {
+		estimate = reportCounts(weights)
+		estimate.LostCount = estimate.DroppedCount
+	}
+	return counts, estimate
+}
+
+// weightsOf returns what the counts of a pair stand for. What chance left out is none of it.
+func weightsOf(p *evidencepb.Pair) *evidencepb.Counts {
+	of := p.GetWeights()
+	if of == nil {
+		of = p.GetCounts()
+	}
+	weights := &evidencepb.Counts{}
+	addCounts(weights, of)
+	weights.Dropped = max(lostOf(p), p.GetWeights().GetDropped()-p.GetDrops()[Sampled]) // what is lost stands for itself at least
+	return weights
+}
+
+// lostOf returns how many requests of a pair were not compared, and not by chance.
+func lostOf(p *evidencepb.Pair) int64 {
+	return max(0, p.GetCounts().GetDropped()-p.GetDrops()[Sampled])
+}
+
+// addCounts adds to counts.
+func addCounts(to, from *evidencepb.Counts) {
+	to.BothAllow += from.GetBothAllow()
+	to.AllowedChanged += from.GetAllowedChanged()
+	to.NewlyDenied += from.GetNewlyDenied()
+	to.AllowedFailed += from.GetAllowedFailed()
+	to.BothDeny += from.GetBothDeny()
+	to.DeniedChanged += from.GetDeniedChanged()
+	to.NewlyAllowed += from.GetNewlyAllowed()
+	to.DeniedFailed += from.GetDeniedFailed()
+	to.LiveFailed += from.GetLiveFailed()
+	to.Dropped += from.GetDropped()
+}
+
+// callers returns how many distinct callers the requests of pairs have that one side allows. A
+// sketch may be off by a fifth and more; each caller has asked at least once.
+func callers(counts *adminpb.Report_ReportCounts, pairs []*evidencepb.Pair) int64 {
+	var stored [][]byte
+	for _, p := range pairs {
+		stored = append(stored, p.GetCallers())
+	}
+	return min(evidence.Callers(stored...), Allowed(counts))
+}
+
+// endpoints returns how many distinct methods and patterns such requests have.
+func endpoints(pairs []*evidencepb.Pair) int64 {
+	distinct := make(map[endpoint]bool)
+	for _, p := range pairs {
+		for _, e := range p.GetEndpoints() {
+			if e.GetAllowed() > 0 {
+				distinct[endpoint{e.GetMethod(), e.GetPattern()}] = true
+			}
+		}
+	}
+	return int64(len(distinct))
+}
+
+// setCounts writes the counts of the present pair.
+func setCounts(r *adminpb.Report, p *evidencepb.Pair) {
+	r.StartTime = p.GetFirstTime()
+	var c *adminpb.Report_ReportCounts
+	c, r.Estimate = countsOf(p)
+	r.RequestCount, r.UnchangedCount, r.NewlyDeniedCount = c.RequestCount, c.UnchangedCount, c.NewlyDeniedCount
+	r.NewlyAllowedCount, r.ResponseChangedCount = c.NewlyAllowedCount, c.ResponseChangedCount
+	r.FailedCount, r.LiveFailedCount, r.DroppedCount = c.FailedCount, c.LiveFailedCount, c.DroppedCount
+	r.PolicyAllows, r.PolicyDenies, r.LostCount = c.PolicyAllows, c.PolicyDenies, c.LostCount
+	r.CallerCount, r.EndpointCount = c.CallerCount, c.EndpointCount
+}
+
+// Counts returns the counts of a report's present pair in the form that those of all pairs
+// have.
+func Counts(r *adminpb.Report) *adminpb.Report_ReportCounts {
+	return &adminpb.Report_ReportCounts{
+		RequestCount: r.GetRequestCount(), UnchangedCount: r.GetUnchangedCount(),
+		NewlyDeniedCount: r.GetNewlyDeniedCount(), NewlyAllowedCount: r.GetNewlyAllowedCount(),
+		ResponseChangedCount: r.GetResponseChangedCount(), FailedCount: r.GetFailedCount(),
+		LiveFailedCount: r.GetLiveFailedCount(), DroppedCount: r.GetDroppedCount(),
+		PolicyAllows: r.GetPolicyAllows(), PolicyDenies: r.GetPolicyDenies(), LostCount: r.GetLostCount(),
+		CallerCount: r.GetCallerCount(), EndpointCount: r.GetEndpointCount(),
+	}
+}
+
+// WithCounts returns a report that has counts alone: the reverse of [Counts].
+func WithCounts(c *adminpb.Report_ReportCounts) *adminpb.Report {
+	return &adminpb.Report{
+		RequestCount: c.GetRequestCount(), UnchangedCount: c.GetUnchangedCount(),
+		NewlyDeniedCount: c.GetNewlyDeniedCount(), NewlyAllowedCount: c.GetNewlyAllowedCount(),
+		ResponseChangedCount: c.GetResponseChangedCount(), FailedCount: c.GetFailedCount(),
+		LiveFailedCount: c.GetLiveFailedCount(), DroppedCount: c.GetDroppedCount(),
+		PolicyAllows: c.GetPolicyAllows(), PolicyDenies: c.GetPolicyDenies(), LostCount: c.GetLostCount(),
+		CallerCount: c.GetCallerCount(), EndpointCount: c.GetEndpointCount(),
+	}
+}
+
+// drops are why requests of a pair were not compared, the most frequent reason first.
+func drops(p *evidencepb.Pair) (out []*adminpb.Report_Drop) {
+	for reason, n := range p.GetDrops() {
+		out = append(out, &adminpb.Report_Drop{Reason: reason, RequestCount: n})
+	}
+	slices.SortFunc(out, func(a, b *adminpb.Report_Drop) int {
+		return cmp.Or(cmp.Compare(b.RequestCount, a.RequestCount), cmp.Compare(a.Reason, b.Reason))
+	})
+	return out
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	adminpb "understudy/admin/v1"
+)
+
+// Part is how many requests of a kind there are, and what they are a share of. A stranger cannot
+// choose what: who is only ever denied adds nothing to what newly denied requests are a part of.
+type Part struct {
+	// Count and Whole were counted.
+	Count, Whole int64
+	// Words says behind "requests" which ones Whole are: "that the live policy allows".
+	Words string
+	// ShareCount and ShareWhole are what the share is made of. They are the same as Count and
+	// Whole, unless those stand for more: see Estimated.
+	ShareCount, ShareWhole float64
+	// Estimated says that chance chose what was compared, so that the share is an estimate.
+	Estimated bool
+}
+
+// whole is what the requests of a kind are a part of.
+type whole struct {
+	words string
+	count func(*adminpb.Report_ReportCounts) int64
+}
+
+// wholes :: kind → what its requests are a part of.
+var wholes = map[adminpb.Report_Kind]whole{
+	adminpb.Report_NEWLY_DENIED: {
+		"that the live policy allows", func(c *adminpb.Report_ReportCounts) int64 { return c.GetPolicyAllows().GetRequestCount() },
+	},
+	adminpb.Report_NEWLY_ALLOWED: {
+		"that the live policy denies", func(c *adminpb.Report_ReportCounts) int64 { return c.GetPolicyDenies().GetRequestCount() },
+	},
+	adminpb.Report_RESPONSE_CHANGED: {
+		"with the same verdict", func(c *adminpb.Report_ReportCounts) int64 { return c.GetUnchangedCount() + c.GetResponseChangedCount() },
+	},
+	adminpb.Report_FAILED: {"compared", (*adminpb.Report_ReportCounts).GetRequestCount},
+}
+
+// countOf returns the requests of a kind; KIND_UNSPECIFIED is those that are decided alike.
+func countOf(c *adminpb.Report_ReportCounts, kind adminpb.Report_Kind) int64 {
+	switch kind {
+	case adminpb.Report_NEWLY_DENIED:
+		return c.GetNewlyDeniedCount()
+	case adminpb.Report_NEWLY_ALLOWED:
+		return c.GetNewlyAllowedCount()
+	case adminpb.Report_RESPONSE_CHANGED:
+		return c.GetResponseChangedCount()
+	case adminpb.Report_FAILED:
+		return c.GetFailedCount()
+	case adminpb.Report_LIVE_FAILED:
+		return c.GetLiveFailedCount()
+	default:
+		return c.GetUnchangedCount()
+	}
+}
+
+// PartOf returns the requests of a kind among those of a report's present pair.
+func PartOf(r *adminpb.Report, kind adminpb.Report_Kind) Part {
+	return partOf(Counts(r), r.GetEstimate(), kind)
+}
+
+// partOf returns the requests of a kind among counts. estimate is what they stand for; nil if
+// they stand for themselves.
+func partOf(counts, estimate *adminpb.Report_ReportCounts, kind adminpb.Report_Kind) Part {
+	of, known := wholes[kind]
+	if !known {
+		of = wholes[adminpb.Report_FAILED]
+	}
+	p := Part{Count: countOf(counts, kind), Whole: of.count(counts), Words: of.words, Estimated: estimate != nil}
+	p.ShareCount, p.ShareWhole = float64(p.Count), float64(p.Whole)
+	if p.Estimated {
+		p.ShareCount, p.ShareWhole = float64(countOf(estimate, kind)), float64(of.count(estimate))
+	}
+	return p
+}
+
+// without returns a part that leaves out requests that were accepted.
+func (p Part) without(accepted int64) Part {
+	left := max(0, p.Count-accepted)
+	if p.Count > 0 {
+		p.ShareCount *= float64(left) / float64(p.Count)
+	}
+	p.Count = left
+	return p
+}
+
+// accepted returns how many requests of a kind were accepted, which only those can be that
+// change who gets in.
+func accepted(r *adminpb.Report, kind adminpb.Report_Kind) (n int64) {
+	if kind != adminpb.Report_NEWLY_DENIED && kind != adminpb.Report_NEWLY_ALLOWED {
+		return 0
+	}
+	for _, a := range r.GetAcceptedDifferences() {
+		if a.GetKind() == kind {
+			n += a.GetRequestCount()
+		}
+	}
+	return n
+}
+
+// Allowed returns how many requests were compared that one of the two policies allows. Those that
+// both deny are evidence of nothing: anybody can send them.
+func Allowed(c *adminpb.Report_ReportCounts) int64 {
+	return c.GetPolicyAllows().GetRequestCount() + c.GetNewlyAllowedCount()
+}
+
+// NotCompared returns how many requests were not compared, by chance or not, or because the live
+// policy failed to decide them, and how many there were in all.
+func NotCompared(c *adminpb.Report_ReportCounts) (n, all int64) {
+	n = c.GetDroppedCount() + c.GetLiveFailedCount()
+	return n, c.GetRequestCount() + n
+}
+
+// Incomplete reports whether more than a hundredth of the requests of a report was not compared.
+func Incomplete(r *adminpb.Report) bool {
+	n, all := NotCompared(Counts(r))
+	return overHundredth(n, all)
+}
+
+// Lossy reports whether so much of a report was lost, and not by chance, that its shares are not
+// known.
+func Lossy(r *adminpb.Report) bool { return lossy(Counts(r), r.GetEstimate()) }
+
+func lossy(counts, estimate *adminpb.Report_ReportCounts) bool {
+	n, all := lost(counts, estimate)
+	return overHundredth(n, all)
+}
+
+// lost returns how many requests were lost that were to be compared, and how many those were.
+func lost(counts, estimate *adminpb.Report_ReportCounts) (n, all int64) {
+	if estimate != nil {
+		counts = estimate
+	}
+	return counts.GetLostCount(), counts.GetRequestCount() + counts.GetLiveFailedCount() + counts.GetLostCount()
+}
+
+// overHundredth reports whether a part is more than 1 % of a whole.
+func overHundredth(part, whole int64) bool { return float64(part) > float64(whole)/100 }

@@ -1,0 +1,75 @@
+package evidence
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/axiomhq/hyperloglog"
+)
+
+// TestStoredCallers reads sets as they are stored, and takes what cannot be read for empty.
+func TestStoredCallers(t *testing.T) {
+	list, sketch, fine := callers{}, callers{}, callers{fine: true}
+	for i := range uint32(maxListed + 1) {
+		if i < maxListed {
+			list.add(i * 0x9E3779B9)
+		}
+		sketch.add(i * 0x9E3779B9)
+		fine.add(i * 0x9E3779B9)
+	}
+	changed := func(at int, to byte) []byte {
+		out := sketch.stored()
+		out[at] = to
+		return out
+	}
+	full := append(sketch.stored()[:headerBytes], bytes.Repeat([]byte{64 - precision + 1}, 1<<precision)...)
+	finer, err := hyperloglog.New().MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		stored      []byte
+		least, most int64
+	}{
+		"nothing": {nil, 0, 0}, "an empty list": {[]byte{0}, 0, 0}, "a list": {list.stored(), 32, 32},
+		"a sketch": {sketch.stored(), 20, 50}, "a list as a sketch": {shortCallers(list.stored()), 20, 50},
+		"a list that is not sorted":  {[]byte{0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 9}, 2, 2},
+		"full registers":             {full, 1 << 30, 1 << 32},
+		"registers more than full":   {changed(20, 64), 0, 0},
+		"half a hash":                {[]byte{0, 1, 2}, 0, 0},
+		"a list that is too long":    {make([]byte, 1+33*hashBytes), 0, 0},
+		"half a sketch":              {sketch.stored()[:40], 0, 0},
+		"more behind a sketch":       {append(sketch.stored(), 0), 0, 0},
+		"an older sketch":            {changed(0, 1), 0, 0},
+		"another number of them":     {changed(1, 18), 0, 0},
+		"a sparse sketch":            {changed(3, 1), 0, 0},
+		"a sketch of many registers": {finer, 0, 0},
+		"a fine sketch":              {fine.stored(), 25, 42},
+	} {
+		if n := Callers(c.stored); n < c.least || n > c.most {
+			t.Errorf("%s has %d callers, want %d to %d", name, n, c.least, c.most)
+		}
+	}
+}
+
+// FuzzStoredCallers: bytes that are no set are an empty one and no panic, and to add a set
+// twice changes nothing.
+func FuzzStoredCallers(f *testing.F) {
+	for _, n := range []int{0, 3, maxListed, maxListed + 1, 1000} {
+		var c callers
+		for i := range n {
+			c.add(uint32(i) * 0x9E3779B9)
+		}
+		f.Add(c.stored())
+	}
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		var c callers
+		c.addStored(stored)
+		n, once := c.count(), c.stored()
+		c.addStored(stored)
+		c.addStored(once)
+		if n < 0 || n > 1<<32 || c.count() != n || !bytes.Equal(c.stored(), once) || Callers(shortCallers(once)) < 0 {
+			t.Errorf("%d callers %v are, added again, %d callers %v", n, once, c.count(), c.stored())
+		}
+	})
+}
