@@ -321,3 +321,36 @@ func TestStrangersTakeNoLabels(t *testing.T) {
 		t.Errorf("%d requests have the label, want 5205", l.GetTotal())
 	}
 }
+
+// TestANameThatATallyTookComesBackLate: a tally has fewer first segments than patterns have, and one
+// that it has folded says since when it has its name again.
+func TestANameThatATallyTookComesBackLate(t *testing.T) {
+	tally := newTally()
+	ask := func(word string, n int, at time.Duration) {
+		for range n {
+			count(tally, "live", request{method: "GET", path: "/" + word, live: allowed, experiment: allowed, at: at})
+		}
+	}
+	for i := range 64 {
+		ask(wordOf('p', i), 10, time.Minute)
+	}
+	ask("orders", 3, time.Minute)
+	tally.Snapshot(begun)
+	ask("orders", 20, time.Hour)
+	got := tally.Snapshot(begun)
+	checkSums(t, got)
+	for _, e := range got.GetPairs()[0].GetEndpoints() {
+		switch late := e.GetSince() == begun.Add(time.Hour).UnixMilli(); {
+		case e.GetPattern() == "/orders":
+			if e.GetCount() != 20 || !late {
+				t.Errorf("/orders has %d requests since %d, want 20 since an hour", e.GetCount(), e.GetSince())
+			}
+		case e.GetPattern() == "/*":
+			if e.GetCount() != 13 {
+				t.Errorf("/* has %d requests, want the 3 of /orders and the 10 of another one", e.GetCount())
+			}
+		case e.GetSince() != 0 || e.GetCount() != 10:
+			t.Errorf("%s has %d requests since %d, want all 10", e.GetPattern(), e.GetCount(), e.GetSince())
+		}
+	}
+}
