@@ -128,10 +128,16 @@ var graph = map[string][]string{
 	"authz/evidence/v1":                        {},                                                              // what sidecars count, as the store keeps it
 	"authz/extservice":                         {"authz/diagnostics"},
 	"authz/rehearsal": {
-		"admin/v1", "authz", "authz/background", "authz/cache", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/recent",
-		"authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", // the input that the rehearsal process is sent, and what it saw
+		"admin/v1", "authz", "authz/background", "authz/diagnostics", "authz/evidence", "authz/evidence/v1", "authz/rehearsal/examine",
+		"authz/rehearsal/question", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "authz/rehearsal/wire",
+		"rego/coverage", "rego/explain", // what the rehearsal process saw
 	},
-	"authz/recorded": {}, // files of others, whatever is made of them
+	"authz/rehearsal/examine": {
+		"admin/v1", "authz", "authz/diagnostics", "authz/rehearsal/question", "authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego/coverage", "rego/explain",
+	},
+	"authz/rehearsal/question": {"authz", "authz/cache", "authz/rehearsal/supervisor", "authz/rehearsal/wire", "rego"}, // the input that the rehearsal process is sent
+	"authz/rehearsal/verify":   {"authz", "authz/background", "authz/diagnostics", "authz/rehearsal/question", "authz/rehearsal/supervisor", "authz/rehearsal/wire"},
+	"authz/recorded":           {}, // files of others, whatever is made of them
 	"authz/replay": { // it decides as a sidecar does, and counts as it
 		"admin/v1", "authz", "authz/cache", "authz/evidence", "authz/evidence/v1", "authz/extauthz/input", "authz/recorded",
 		"rego", "rego/coverage", "rego/explain",
@@ -139,7 +145,8 @@ var graph = map[string][]string{
 	"authz/reservation": {"authz", "authz/diagnostics", "rego"},
 	"authz/sidecar": { // where the rooms of the data plane meet
 		"admin/v1", "authz", "authz/background", "authz/cache", "authz/decisionlog", "authz/diagnostics", "authz/evidence", "authz/evidence/publisher", "authz/extservice",
-		"authz/rehearsal", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "rego", // rego to hold an evaluation that lasts long
+		"authz/rehearsal", "authz/rehearsal/question", "authz/rehearsal/recent", "authz/rehearsal/supervisor", "authz/rehearsal/verify",
+		"rego", // to hold an evaluation that lasts long
 	},
 	"authz/rehearsal/child":                     {"admin/v1", "authz", "authz/background", "authz/cache", "authz/extauthz/body", "authz/extauthz/input", "authz/rehearsal/sandbox", "authz/rehearsal/wire", "rego", "rego/coverage", "rego/explain", "rego/regotest"}, // it reads the bytes of Envoy's requests; the parent never imports it
 	"authz/rehearsal/process":                   {},

@@ -16,6 +16,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/extauthz/checktest"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
@@ -73,10 +74,10 @@ func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
 			t.Errorf("%d values: a comparison fails with %q, a verification with %q; want %q and %q", values, got.Failure, again.Failure, most, want)
 		}
 		q.Plain = false
-		prepare, examined := func() (wire.Question, bool) { return q, true }, make(chan error, 2)
+		prepare, examined := supervisor.Examination{Prepare: func() (wire.Question, bool) { return q, true }}, make(chan error, 2)
 		err := errors.Join(
 			c.remote.Trace("envoy/authz/allow", prepare, func(_ explain.Trace, err error) { examined <- err }),
-			c.remote.Cover(supervisor.Targets(nil), prepare, func(_ []coverage.Seen, err error) { examined <- err }),
+			c.remote.Cover(func() []byte { return supervisor.Targets(nil) }, prepare, func(_ []coverage.Seen, err error) { examined <- err }),
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -142,16 +143,14 @@ func TestServicesAreAskedTheSame(t *testing.T) {
 		r, here := c.read(t, string(sent)), &calling{}
 		want := c.live.Decide(t.Context(), r, authz.Conditions{Shadow: true, Services: here})
 		there, answers := &calling{}, make(chan authz.Decision, 1)
-		q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}, r, c.live.MayReadBody())
+		q, err := question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}.Of(r, c.live.MayReadBody())
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = c.remote.Decide(supervisor.Question{
 			Prepare: func() (wire.Question, bool) { return q, true },
-			Call: func(call wire.Call) wire.Answer {
-				return answerCall(call, func(to *url.URL) authz.ServiceReply { return there.Call(t.Context(), to, call.Body, false) })
-			},
-			Done: func(d authz.Decision, _ error) { answers <- d },
+			Call:    question.Answers(func(to *url.URL, body []byte) authz.ServiceReply { return there.Call(t.Context(), to, body, false) }),
+			Done:    func(d authz.Decision, _ error) { answers <- d },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -165,44 +164,6 @@ func TestServicesAreAskedTheSame(t *testing.T) {
 	}
 }
 
-// TestBytesAreExamined: causes, coverage and noise come of the bytes, and a body that neither
-// policy reads prevents none of them, however bad it is.
-func TestBytesAreExamined(t *testing.T) {
-	for name, content := range map[string]string{"small": "{", "large": strings.Repeat("{", 5000), "too many values": strings.Repeat("[1,", 60_000)} {
-		t.Run(name, func(t *testing.T) {
-			method := func(is string) *adminpb.Policy {
-				return allowing(`input.attributes.request.http.method == "` + is + `"`)
-			}
-			r := rehearse(t, supervisortest.New(t), method("POST"), method("GET"))
-			r.shadow.coverPause = func(time.Duration, bool) time.Duration { return 0 }
-			r.shadow.dice = func() uint64 { return 0 }
-			r.know(t)
-			request := newCrossing(t, r.shadow.config.Process, method("GET")).read(t, posting(t, content))
-			c := r.comparing(t, request)
-			if request.Sent == nil || c.job.decision.Verdict != authz.Allow {
-				t.Fatalf("the live policy decides %+v", c.job.decision)
-			}
-			want := []explain.Expression{{File: "a.rego", Line: 2, Text: `input.attributes.request.http.method == "GET"`}}
-			if got := r.explained(t, c, denied(authz.FailureUndefined)); !slices.Equal(got, want) {
-				t.Errorf("got the causes %v, want %v", got, want)
-			}
-			r.shadow.sample(&c.job)
-			r.shadow.cover(&c.job, r.experiment, authz.Leaf{1})
-			r.shadow.underWay.Wait()
-			if got := r.experiment.Noise(); got.Sampled != 1 || got.Differed != 0 {
-				t.Errorf("got the noise %+v, want that both decisions are the same", got)
-			}
-			covered := r.experiment.Coverage()
-			if !slices.ContainsFunc(covered.Rules, func(rule coverage.Rule) bool { return rule.SeenTrue }) {
-				t.Errorf("got the coverage %+v, want that the rule of the live policy was true", covered)
-			}
-			if request.Held() != request.Size {
-				t.Errorf("the request holds %d bytes and has %d: something of it was parsed here", request.Held(), request.Size)
-			}
-		})
-	}
-}
-
 // TestNothingIsParsedHere: a comparison of a policy that reads the body takes none of the memory
 // for bodies in this process, and what waits holds what was sent alone.
 func TestNothingIsParsedHere(t *testing.T) {
@@ -210,7 +171,7 @@ func TestNothingIsParsedHere(t *testing.T) {
 	sent := posting(t, `{"a": [1, 2, 3]}`)
 	r := c.read(t, sent)
 	full := authz.NewBodyMemory(1) // no body can be read
-	q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: full}, r, c.live.MayReadBody())
+	q, err := question.Maker{Timeout: time.Hour, Bodies: full}.Of(r, c.live.MayReadBody())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +203,7 @@ func TestABlameByBytes(t *testing.T) {
 		blamed := make(map[string]int)
 		for i := range 60 {
 			content := []string{"{}", "{", "[" + strings.Repeat("1,", 60_000) + "1]"}[i%3]
-			q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}}, c.read(t, posting(t, content)), true)
+			q, err := question.Maker{Timeout: time.Hour}.Of(c.read(t, posting(t, content)), true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,29 +222,6 @@ func TestABlameByBytes(t *testing.T) {
 		}
 		if len(blamed) > 2 || tt.want != "" && blamed[tt.want] == 0 || blamed["main"] != 0 || tt.want == "" && blamed[""] != 60 {
 			t.Errorf("%s: blamed are %v, want %q alone", tt.second, blamed, tt.want)
-		}
-	}
-}
-
-// TestTheWholeOfBytesIsVerified: a live decision is made again of the whole input that the bytes
-// have, by a policy that can tell; and of a large body that it does not read nothing crosses.
-func TestTheWholeOfBytesIsVerified(t *testing.T) {
-	v, live, _ := verifying(t, pathOnly)
-	for name, tt := range map[string]struct {
-		s     sent
-		whole bool
-	}{
-		"a small body": {sent{method: "POST", path: "/pub/1", body: "{}"}, true},
-		"a large body": {sent{method: "POST", path: "/pub/1", body: strings.Repeat("x", 5<<20)}, false},
-	} {
-		r := tt.s.request(t)
-		q, err := v.question(verification{live: live, request: r, decision: decide(t, live, r)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		check, ok := q.Asked.(wire.Check)
-		if !ok || !q.Plain || (len(check) == r.Size) != tt.whole || len(check) > r.Size {
-			t.Errorf("%s: %d bytes of %d cross as %T, plainly %v", name, len(check), r.Size, q.Asked, q.Plain)
 		}
 	}
 }

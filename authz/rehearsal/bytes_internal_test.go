@@ -17,6 +17,7 @@ import (
 	parser "understudy/authz/extauthz/body"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/input"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
@@ -210,7 +211,7 @@ func (c crossing) here(ctx context.Context, r *authz.Request) authz.Decision {
 // there decides it by what crosses, and returns that too.
 func (c crossing) there(t testing.TB, r *authz.Request) (authz.Decision, wire.Question) {
 	t.Helper()
-	q, err := questionOf(Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}, r, c.live.MayReadBody())
+	q, err := question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}.Of(r, c.live.MayReadBody())
 	if err != nil {
 		t.Fatal(err)
 	}

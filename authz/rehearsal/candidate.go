@@ -6,6 +6,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/rehearsal/examine"
 	"understudy/authz/rehearsal/supervisor"
 )
 
@@ -13,37 +14,35 @@ import (
 // evaluates. It is safe for concurrent use; Close ends it.
 type Candidate struct {
 	// name is the resource name of the experiment.
-	name     string
-	source   *adminpb.Policy
-	exempted authz.Exemptions
-	remote   *supervisor.Candidate
+	name string
+	side examine.Candidate
 	// shadow has the tally in its metrics until the candidate is closed.
 	shadow *Shadow
 	tally  *tally
 	// bytes is the memory of the requests that wait for the candidate.
 	bytes  atomic.Int64
 	closed atomic.Bool
-	// unexamined is set when an examination ended the rehearsal process: there are no more.
-	unexamined atomic.Bool
-	// pair is the coverage of the pair that the candidate is in; nil before the first request.
-	pair atomic.Pointer[pairCoverage]
+	coin   coin
 }
 
 // NewCandidate begins to compile the policy of an experiment. name is its resource name.
 func (s *Shadow) NewCandidate(name string, source *adminpb.Policy) *Candidate {
-	c := &Candidate{name: name, source: source, exempted: authz.NewExemptions(source), shadow: s, tally: s.metrics.open(name)}
+	c := &Candidate{name: name, shadow: s, tally: s.metrics.open(name)}
+	c.side.Source, c.side.Exempted = source, authz.NewExemptions(source)
 	if s.config.Process != nil {
-		c.remote = s.config.Process.NewCandidate(source, supervisor.Options{Name: name, Keeps: true, Queue: s.config.Limits.Queue})
+		c.side.Remote = s.config.Process.NewCandidate(source, supervisor.Options{
+			Name: name, Keeps: true, Queue: s.config.Limits.Queue, ExaminationBytes: s.config.Limits.ExaminationBytes(),
+		})
 	}
 	return c
 }
 
 // Ready is closed when it is known whether the policy compiles.
 func (c *Candidate) Ready() <-chan struct{} {
-	if c.remote == nil {
+	if c.side.Remote == nil {
 		return closed
 	}
-	return c.remote.Ready()
+	return c.side.Remote.Ready()
 }
 
 // closed is a channel that is closed.
@@ -55,15 +54,15 @@ var closed = func() <-chan struct{} {
 
 // Err returns why the policy does not compile, once it is ready.
 func (c *Candidate) Err() error {
-	if c.remote == nil {
+	if c.side.Remote == nil {
 		return nil
 	}
-	_, err := c.remote.Facts()
+	_, err := c.side.Remote.Facts()
 	return err
 }
 
 // Source is the policy.
-func (c *Candidate) Source() *adminpb.Policy { return c.source }
+func (c *Candidate) Source() *adminpb.Policy { return c.side.Source }
 
 // Close ends the candidate, and the series of its experiment if that has no other one. What
 // waits for it is dropped and counted before Close returns.
@@ -71,8 +70,8 @@ func (c *Candidate) Close() {
 	if c.closed.Swap(true) {
 		return
 	}
-	if c.remote != nil {
-		c.remote.Close()
+	if c.side.Remote != nil {
+		c.side.Remote.Close()
 	}
 	if c.shadow.work.Err() == nil { // at the end of the process, the last export has all counts
 		c.shadow.metrics.close(c.name)
@@ -86,24 +85,10 @@ var noRules = &authz.Policy{}
 // find returns the decision on a request if nobody need be asked for it.
 func (c *Candidate) find(ctx context.Context, r *authz.Request, byDefault authz.Verdict) (authz.Decision, bool) {
 	switch {
-	case r.Operation == authz.OperationOnEnd, len(c.source.GetRules()) == 0:
+	case r.Operation == authz.OperationOnEnd, len(c.side.Source.GetRules()) == 0:
 		return noRules.Decide(ctx, r, authz.Conditions{Shadow: true, Default: byDefault}), true
-	case c.exempted.Cover(r):
-		return c.exempted.Decision(), true
+	case c.side.Exempted.Cover(r):
+		return c.side.Exempted.Decision(), true
 	}
 	return authz.Decision{}, false
-}
-
-// readsBody reports whether the policy may read the body of a request. As long as that is not known it may.
-func (c *Candidate) readsBody() bool {
-	if c.remote == nil {
-		return true
-	}
-	select {
-	case <-c.Ready():
-	default:
-		return true
-	}
-	facts, err := c.remote.Facts()
-	return err != nil || facts.ReadsBody
 }

@@ -11,6 +11,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
+	"understudy/authz/rehearsal/question"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -20,8 +21,8 @@ import (
 // what a preview record says of it. It is the same for every request on which the
 // two decide so. It is safe for concurrent use.
 type comparison struct {
-	live         *Version
-	experiment   *Version
+	live         *question.Live
+	experiment   *Experiment
 	liveDecision authz.Decision
 	decision     authz.Decision
 	difference   authz.Difference
@@ -40,7 +41,7 @@ type recordText struct {
 	attributes []attribute.KeyValue
 }
 
-func newComparison(r *authz.Request, live, experiment *Version, liveDecision, decision authz.Decision) *comparison {
+func newComparison(r *authz.Request, live *question.Live, experiment *Experiment, liveDecision, decision authz.Decision) *comparison {
 	c := &comparison{
 		live: live, experiment: experiment, liveDecision: liveDecision, decision: decision,
 		difference: r.Compare(liveDecision, decision),
@@ -195,7 +196,7 @@ type pairKey struct {
 const maxComparisons = 1024
 
 // of returns the comparison of two decisions on a request.
-func (k *comparisons) of(r *authz.Request, live, experiment *Version, liveDecision, decision authz.Decision) *comparison {
+func (k *comparisons) of(r *authz.Request, live *question.Live, experiment *Experiment, liveDecision, decision authz.Decision) *comparison {
 	key := pairKey{liveDecision.Rendering(), decision.Rendering(), r.Reservation != nil}
 	if key.live == nil || key.experiment == nil {
 		return newComparison(r, live, experiment, liveDecision, decision)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"understudy/authz"
+	"understudy/authz/rehearsal/question"
 )
 
 // interned is a decision that no other shares.
@@ -15,8 +16,7 @@ func interned() authz.Decision { return authz.Decision{}.WithRendering(&authz.Re
 func TestComparisonsAreBounded(t *testing.T) {
 	k := &comparisons{}
 	fresh := func() *comparison {
-		side := &Version{}
-		return k.of(&authz.Request{}, side, side, interned(), interned())
+		return k.of(&authz.Request{}, &question.Live{}, &Experiment{}, interned(), interned())
 	}
 	for range maxComparisons + 10 {
 		fresh()
@@ -35,13 +35,13 @@ func TestComparisonsAreBounded(t *testing.T) {
 // TestEqualDecisionsShareAComparison: it is made once for all requests on which both
 // sides decide so.
 func TestEqualDecisionsShareAComparison(t *testing.T) {
-	k, side := &comparisons{}, &Version{}
+	k, policy, experiment := &comparisons{}, &question.Live{}, &Experiment{}
 	live, other := interned(), interned()
-	first := k.of(&authz.Request{}, side, side, live, other)
-	if k.of(&authz.Request{}, side, side, live, other) != first {
+	first := k.of(&authz.Request{}, policy, experiment, live, other)
+	if k.of(&authz.Request{}, policy, experiment, live, other) != first {
 		t.Error("it was made twice")
 	}
-	if k.of(&authz.Request{}, side, side, other, live) == first {
+	if k.of(&authz.Request{}, policy, experiment, other, live) == first {
 		t.Error("two pairs share one")
 	}
 }

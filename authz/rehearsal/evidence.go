@@ -6,6 +6,7 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/authz/rehearsal/examine"
 	"understudy/rego/coverage"
 	"understudy/rego/explain"
 )
@@ -27,12 +28,12 @@ func (j *job) compared(t *evidence.Tally, c *comparison) evidence.Comparison {
 	if t.Patterns() != j.patterns {
 		p = t.Patterns().Of(j.request.Method, j.request.Path)
 	}
-	return evidence.Comparison{Request: j.request, Pattern: p, Outcome: c.outcome}
+	return evidence.Comparison{Request: j.request, Pattern: p, Outcome: c.outcome, Weight: j.weight}
 }
 
 // count counts a comparison. Every one comes by here exactly once, recorded or not. The causes
-// of the first ones of their group are looked for. The leaf is that of the request by the experiment.
-func (c *comparing) count(compared *comparison, leaf authz.Leaf) {
+// of the first ones of their group are looked for.
+func (c *comparing) count(compared *comparison) {
 	c.job.counted = true
 	if c.job.replay != nil {
 		c.countReplayed(compared)
@@ -44,12 +45,47 @@ func (c *comparing) count(compared *comparison, leaf authz.Leaf) {
 		return
 	}
 	one := c.job.compared(t, compared)
-	if !t.Count(compared.live.Etag, one) {
+	if t.Count(compared.live.Etag, one) {
+		c.explain(compared, func(causes []*evidencepb.Cause) { t.Explain(compared.live.Etag, one, causes) })
+	}
+}
+
+// explain finds the causes of a difference.
+func (c *comparing) explain(compared *comparison, done func([]*evidencepb.Cause)) {
+	of := c.job.subject(c.experiment, authz.Leaf{})
+	c.shadow.examiner.Explain(&of, compared.difference, compared.decision, func(causes []explain.Expression) { done(causesOf(causes)) })
+}
+
+// subject is the request of a job as it is examined. The leaf is that of the request by the experiment.
+func (j *job) subject(e *Experiment, leaf authz.Leaf) examine.Subject {
+	return examine.Subject{
+		Request: j.request, Bytes: j.bytes, Live: j.live, Decision: j.decision, Leaf: leaf, Candidate: &e.Candidate.side, Experiment: e.Name,
+	}
+}
+
+// group is what a comparison is an example of.
+func (j *job) group(c *comparison) (g examine.Group) {
+	if c.difference == authz.Unchanged || j.pattern == nil {
+		return g
+	}
+	side := evidence.Explaining(c.difference, c.liveDecision, c.decision)
+	return examine.Group{Difference: c.difference, Method: j.request.Method, Path: j.pattern.Path(), Rule: side.Rule}
+}
+
+// sample has the live policy decide the request once more, now and then: for all experiments.
+func (s *Shadow) sample(j *job) {
+	first := j.experiments[0]
+	if !s.examiner.Draw(&first.sampled) {
 		return
 	}
-	if c.shadow.explain(c, compared, func(causes []explain.Expression) { t.Explain(compared.live.Etag, one, causesOf(causes)) }) {
-		c.shadow.coverDifference(&c.job, c.experiment, leaf)
-	}
+	of, live, experiments := j.subject(first, authz.Leaf{}), j.live.Etag, j.experiments
+	s.examiner.Sample(&of, &first.sampled, func(d authz.Difference) {
+		for _, e := range experiments {
+			if e.Evidence != nil {
+				e.Evidence.AddNoise(live, d)
+			}
+		}
+	})
 }
 
 // drop counts a comparison that is not made.
@@ -80,8 +116,7 @@ func causesOf(causes []explain.Expression) []*evidencepb.Cause {
 // there is beside counts when that is asked for.
 func (e *Experiment) Active(policyEtag string) evidence.Active {
 	return evidence.Active{Tally: e.Evidence, PolicyEtag: policyEtag, Refresh: func() {
-		covered := e.Coverage()
-		e.coverage.told.Store(covered.Pending > 0)
+		covered := e.pair.Coverage()
 		e.Evidence.SetExamined(policyEtag, covered.Pending, covered.Unexamined)
 		if !covered.Known {
 			return

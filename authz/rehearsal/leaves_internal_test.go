@@ -7,7 +7,6 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
-	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
@@ -21,59 +20,6 @@ func field(name, is string) *adminpb.Policy {
 	p := allowing(`input.attributes.request.http.` + name + ` == "` + is + `"`)
 	p.Modules["b.rego"] = "package envoy.authz\nallow if input.attributes.request.http.host == \"of " + name + "\""
 	return p
-}
-
-// compareAll compares requests, each of them twice, by what crosses.
-func (r *rehearsed) compareAll(t *testing.T, all ...sent) {
-	t.Helper()
-	for _, s := range append(all, all...) {
-		c := r.comparing(t, newCrossing(t, r.shadow.config.Process, r.experiment.Candidate.source).read(t, s.wire(t)))
-		r.shadow.one(&c.job, r.experiment)
-		r.shadow.underWay.Wait()
-		r.settle(t)
-	}
-}
-
-// methodsAndPaths are requests of two methods, two paths and two bodies.
-func methodsAndPaths() (out []sent) {
-	for _, method := range []string{"GET", "PUT"} {
-		for _, path := range []string{"/a", "/b"} {
-			for _, body := range []string{"", "unread"} {
-				out = append(out, sent{method: method, path: path, body: body})
-			}
-		}
-	}
-	return out
-}
-
-// TestOneRequestOfAPairOfLeavesIsCovered compares requests that differ in what each policy asks and in what
-// none asks. A side that has no rules asks nothing; of one whose decisions are not cached it is not known.
-func TestOneRequestOfAPairOfLeavesIsCovered(t *testing.T) {
-	none := &adminpb.Policy{}
-	for name, tt := range map[string]struct {
-		live, candidate *adminpb.Policy
-		uncached        bool
-		want            int
-	}{
-		"both ask":                  {live: pathOf("/a"), candidate: method("GET"), want: 4},
-		"the live one has no rules": {live: none, candidate: method("GET"), want: 2},
-		"the experiment has none":   {live: pathOf("/a"), candidate: none, want: 2},
-		"the live one has no cache": {live: pathOf("/a"), candidate: method("GET"), uncached: true, want: 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := covered(t, tt.live, tt.candidate)
-			if tt.uncached {
-				r.live.Policy = cache.NewPolicy(r.live.Policy.Compiled())
-			}
-			r.compareAll(t, methodsAndPaths()...)
-			if got := r.experiment.Coverage(); !got.Known || got.Pending != 0 || got.Unexamined != 0 {
-				t.Errorf("got %+v; want all to be examined", got)
-			}
-			if n := len(r.experiment.coverage.covered); n != tt.want {
-				t.Errorf("%d requests are known to be covered, want %d", n, tt.want)
-			}
-		})
-	}
 }
 
 // TestARepeatedRequestHasOneLeaf by the tree of the process, whatever of it the policy does not ask, and shares
@@ -99,7 +45,7 @@ func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
 	}
 	alone := s.NewCandidate("a", method("GET"))
 	defer alone.Close()
-	if !alone.readsBody() {
+	if !alone.side.Remote.ReadsBody() {
 		t.Error("without a process it is known not to read the body")
 	}
 	for want, policies := range map[bool][]*adminpb.Policy{
@@ -111,7 +57,7 @@ func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
 			c := s.NewCandidate("b", p)
 			defer c.Close()
 			<-c.Ready()
-			if got := c.readsBody(); got != want {
+			if got := c.side.Remote.ReadsBody(); got != want {
 				t.Errorf("%v: it may read the body: %v, want %v", p.GetModules(), got, want)
 			}
 		}

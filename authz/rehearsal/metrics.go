@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
-
-	"understudy/authz/diagnostics"
 )
 
 // metrics report the comparisons that were made, and those that were not, of the
@@ -20,18 +18,13 @@ type metrics struct {
 	// tallies :: the resource name of an experiment → its tally, while a candidate of that
 	// name is open.
 	tallies map[string]*tally
-
-	// explanations are of differences.
-	explanations metric.Int64Counter
-	// options are the labels of explanations, made once.
-	options diagnostics.Options
 }
 
 // newMetrics registers the metrics, of no experiment yet.
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter("understudy/authz")
 	m := &metrics{tallies: map[string]*tally{}}
-	var errs [4]error
+	var errs [3]error
 	var comparisons, drops, ignored metric.Int64ObservableCounter
 	comparisons, errs[0] = meter.Int64ObservableCounter("understudy.preview.comparisons", metric.WithUnit("{comparison}"),
 		metric.WithDescription("Requests decided by an experiment too, by policy, experiment, difference, the failure of the side that failed, and the result of the live policy."))
@@ -39,13 +32,8 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithDescription("Comparisons that were not made, by policy, experiment and reason."))
 	ignored, errs[2] = meter.Int64ObservableCounter("understudy.preview.labels.ignored", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions of experiments of which labels were ignored, because they are none or too many, by policy and experiment."))
-	m.explanations, errs[3] = meter.Int64Counter("understudy.preview.explanations",
-		metric.WithDescription("Differences that were to be explained by the expressions that decided, by outcome: explained, none, shed or failed."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
-	}
-	for _, outcome := range []explained{explainDone, explainNone, explainShed, explainFailed} {
-		m.explanations.Add(context.Background(), 0, diagnostics.Option(&m.options, outcome)) // an alert on a rise needs the zero
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for _, t := range m.all() {
@@ -54,11 +42,6 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return nil
 	}, comparisons, drops, ignored)
 	return m, err
-}
-
-// explained counts an explanation.
-func (m *metrics) explained(outcome explained) {
-	m.explanations.Add(context.Background(), 1, diagnostics.Option(&m.options, outcome))
 }
 
 // all returns the tallies that there are.

@@ -9,10 +9,12 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/background"
+	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/examine"
 	"understudy/authz/rehearsal/process"
 	"understudy/authz/rehearsal/supervisor"
-	"understudy/rego/explain"
 )
 
 // TestMain is the rehearsal process as well: a test starts this binary again.
@@ -44,21 +46,17 @@ func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process)
 func TestExaminationsInAnotherProcess(t *testing.T) {
 	s, last := real(t)
 	r := rehearse(t, s, coveredLive, coveredCandidate)
-	r.shadow.coverPause = func(time.Duration, bool) time.Duration { return 0 }
-	r.shadow.dice = func() uint64 { return 0 }
-	r.know(t)
+	r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
 	for i, x := range []string{"a", "c"} {
-		r.send(t, map[string]any{"x": x, "method": "GET"})
 		c := r.comparing(t, readAs(map[string]any{"x": x, "method": "GET"}, time.Unix(1_700_000_000, 0)))
-		c.job.request.ID = x
+		r.cover(c, authz.Leaf{uint64(i), 1})
 		r.shadow.sample(&c.job)
-		r.shadow.underWay.Wait()
-		if got := r.experiment.Noise(); got.Sampled != int64(i+1) || got.Differed != 0 {
-			t.Errorf("got the noise %+v; want %d that are the same", got, i+1)
+		r.shadow.examiner.Wait()
+		if got := r.noise(); got.GetSampled() != int64(i+1) || got.GetDiffered() != 0 {
+			t.Errorf("got the noise %v; want %d that are the same", got, i+1)
 		}
 		if x == "a" {
-			want := []explain.Expression{{File: "a.rego", Line: 7, Text: `input.x == "b"`}}
-			if got := r.explained(t, c, denied("")); !slices.Equal(got, want) {
+			if got, want := r.explained(t, c, denied("")), []string{`a.rego:7 input.x == "b"`}; !slices.Equal(got, want) {
 				t.Errorf("got the causes %v, want %v", got, want)
 			}
 			if d := c.job.decision; d.Verdict != authz.Allow {
@@ -67,7 +65,7 @@ func TestExaminationsInAnotherProcess(t *testing.T) {
 			last().Kill()
 		}
 	}
-	if got := r.experiment.Coverage().Rules[0]; !got.SeenTrue || !got.SeenFalse {
+	if got := r.experiment.pair.Coverage().Rules[0]; !got.SeenTrue || !got.SeenFalse {
 		t.Errorf("got %+v; want what was seen before and after", got)
 	}
 }
@@ -82,19 +80,19 @@ func BenchmarkCold(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			s, _ := real(b)
 			r := rehearse(b, s, coveredLive, coveredCandidate)
-			r.know(b)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c := r.comparing(b, readAs(map[string]any{"x": strconv.Itoa(i), "method": "GET"}, time.Unix(1_700_000_000, 0)))
 				r.shadow.one(&c.job, r.experiment)
 				if bench.cover {
-					r.shadow.cover(&c.job, r.experiment, authz.Leaf{uint64(i), 1})
+					r.shadow.examiner.Cover(c.job.subject(r.experiment, authz.Leaf{uint64(i), 1}), &r.experiment.pair, examine.Group{})
 				}
 				if bench.explain {
-					r.shadow.explain(c, newComparison(c.job.request, r.live, &r.experiment.Version, authz.Decision{Verdict: authz.Allow}, denied("")), func([]explain.Expression) {})
+					c.explain(newComparison(c.job.request, r.live, r.experiment, authz.Decision{Verdict: authz.Allow}, denied("")), func([]*evidencepb.Cause) {})
 				}
 				if i%32 == 31 {
 					r.shadow.underWay.Wait()
+					r.shadow.examiner.Wait()
 				}
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/extauthz/checktest"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/wire"
 )
 
@@ -75,10 +76,10 @@ func inTwoWays(b *testing.B, run func(b *testing.B, c crossing, request func() *
 // BenchmarkQuestion is what it costs this process to make the question of one comparison.
 func BenchmarkQuestion(b *testing.B) {
 	inTwoWays(b, func(b *testing.B, c crossing, request func() *authz.Request) {
-		config := Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}
+		questions := question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}
 		b.ReportAllocs()
 		for b.Loop() {
-			q, err := questionOf(config, request(), c.live.MayReadBody())
+			q, err := questions.Of(request(), c.live.MayReadBody())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -95,7 +96,7 @@ func BenchmarkQuestion(b *testing.B) {
 // a time: live-ns is the processor time of this one, sockets and garbage included.
 func BenchmarkComparison(b *testing.B) {
 	inTwoWays(b, func(b *testing.B, c crossing, request func() *authz.Request) {
-		config := Config{Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0)}
+		questions := question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)}
 		slots := make(slots, 32)
 		b.ReportAllocs()
 		begun := background.ProcessorTime()
@@ -103,7 +104,7 @@ func BenchmarkComparison(b *testing.B) {
 			slots <- struct{}{}
 			r := request()
 			c.ask(b, func() (wire.Question, bool) {
-				q, err := questionOf(config, r, c.live.MayReadBody())
+				q, err := questions.Of(r, c.live.MayReadBody())
 				return q, err == nil
 			}, func(authz.Decision, error) { slots.release() })
 		}

@@ -7,8 +7,9 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
+	evidencepb "understudy/authz/evidence/v1"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/recent"
-	"understudy/rego/explain"
 )
 
 // maxReplaying is how many requests of a replay wait for the rehearsal process at a time: so
@@ -20,7 +21,7 @@ const maxReplaying = 32
 // comparisons, no coverage, and satisfies no requirement.
 type replay struct {
 	shadow     *Shadow
-	live       *Version
+	live       *question.Live
 	experiment *Experiment
 	counts     *evidence.Replayed
 	slots      slots
@@ -43,7 +44,7 @@ func (s slots) release() { <-s }
 
 // Replay has an experiment decide requests that its live policy has decided before, by the
 // same version. It returns when that is done, or when the experiment or the shadow ends.
-func (s *Shadow) Replay(live *Version, e *Experiment, requests []*recent.Request) {
+func (s *Shadow) Replay(live *question.Live, e *Experiment, requests []*recent.Request) {
 	if len(requests) == 0 || e.Evidence == nil || !s.enter() {
 		return
 	}
@@ -106,7 +107,7 @@ func (r *replay) one(kept *recent.Request) {
 func (c *comparing) countReplayed(compared *comparison) {
 	counts, one := c.job.replay.counts, c.job.compared(c.experiment.Evidence, compared)
 	if counts.Count(one) {
-		c.shadow.explain(c, compared, func(causes []explain.Expression) { counts.Explain(one, causesOf(causes)) })
+		c.explain(compared, func(causes []*evidencepb.Cause) { counts.Explain(one, causes) })
 	}
 }
 

@@ -13,26 +13,26 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/background"
-	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
 	"understudy/authz/evidence"
+	"understudy/authz/rehearsal/examine"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 )
 
 // Config is what a [Shadow] needs.
 type Config struct {
 	Limits Limits
-	// Process evaluates experiments, and live decisions again. If it is nil, none is.
+	// Process evaluates experiments. If it is nil, none is.
 	Process *supervisor.Supervisor
-	// Live are the live policies in it, which a Shadow and a Verifier share. Nil means that
-	// each has its own.
-	Live *LivePolicies
+	// Live are the live policies in it, which may be shared. Nil means that the Shadow has its own.
+	Live *question.LivePolicies
 	// Node is the sidecar whose requests are rehearsed.
 	Node authz.Node
 	// Differing is called once for each request on which an experiment decides otherwise than
 	// the live policy, with the span of its check: off the request path, by several goroutines.
 	// Nil is called never. What is replayed is not reported.
-	Differing func(trace.SpanContext, *Version, *authz.Request, authz.Decision)
+	Differing func(trace.SpanContext, *question.Live, *authz.Request, authz.Decision)
 	// Recorder gets each comparison. Nil means that there are no records.
 	Recorder *Recorder
 	// Bodies bounds what reading requests again may cost.
@@ -44,21 +44,14 @@ type Config struct {
 	Output   diagnostics.Output
 }
 
-// live returns the live policies in the rehearsal process.
-func (c Config) live() *LivePolicies {
-	if c.Live != nil {
-		return c.Live
-	}
-	return NewLivePolicies(c.Process)
-}
-
 // Limits bounds what previews may cost. The zero value has defaults.
 type Limits struct {
 	// Queue is the number of requests that may wait for one experiment; more are dropped.
 	// Zero means 4096.
 	Queue int
 	// QueueBytes bounds the memory of the requests that wait or are worked at, in bytes; one
-	// experiment may hold half of it. Zero means 64 MiB.
+	// experiment may hold half of it. Those that wait to be examined have an eighth of it beside. Zero means
+	// 64 MiB.
 	QueueBytes int
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
 	Timeout time.Duration
@@ -71,35 +64,35 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Version is a compiled policy under the name and etag that records name it by: the live
-// one, or that of an experiment. It is immutable.
-type Version struct {
-	// Name is the resource name of the policy or of the experiment.
-	Name string
-	Etag string
-	// Policy is nil if it did not compile, and for an experiment: this process compiles live
-	// policies alone.
-	Policy *cache.Policy
-	// Source is what was compiled, of a live policy. That of an experiment is its candidate's.
-	Source *authz.Packed
-}
+// ExaminationBytes is how much memory the requests may hold that wait to be examined, in bytes.
+func (l Limits) ExaminationBytes() int { return l.withDefaults().QueueBytes / 8 }
 
 // Experiment is an ACTIVE experiment of a live policy. It is safe for concurrent use.
 type Experiment struct {
-	Version
+	// Name is the resource name of the experiment.
+	Name      string
+	Etag      string
 	Candidate *Candidate
 	// Evidence counts the comparisons, with the tallies of other versions of the live policy.
 	// Nil means that there is none. It is set before the first use.
 	Evidence *evidence.Tally
 	// comparisons are those with one live policy.
 	comparisons comparisons
-	coverage    pairCoverage
-	noise       noise
+	pair        examine.Pair
+	sampled     examine.Sampled
 }
 
 // NewExperiment returns an experiment of a live policy. Another version of either needs
 // another one.
-func NewExperiment(v Version, c *Candidate) *Experiment { return &Experiment{Version: v, Candidate: c} }
+func NewExperiment(name, etag string, c *Candidate) *Experiment {
+	e := &Experiment{Name: name, Etag: etag, Candidate: c}
+	e.pair.Changed = func() {
+		if e.Evidence != nil {
+			e.Evidence.MarkChanged()
+		}
+	}
+	return e
+}
 
 // Shadow decides requests by experiments, off the request path, and records how that
 // compares with the live decisions. The rehearsal process decides; here decisions are
@@ -116,21 +109,15 @@ type Shadow struct {
 	underWay sync.WaitGroup
 	// bytes is the memory of the requests that they are about.
 	bytes atomic.Int64
-	// policies are the live policies in the rehearsal process.
-	policies *LivePolicies
-	// uncovered is the part of bytes of requests that wait to be covered, or are.
-	uncovered atomic.Int64
-	// ended says that nothing is begun any more that was not asked for by a request: at
-	// shutdown there is time for what is live alone. ending is held while something begins, so
-	// that nothing does when underWay is waited for.
+	// questions makes what is asked, and examiner asks for more than decisions.
+	questions question.Maker
+	examiner  *examine.Examiner
+	// ended says that no replay is begun any more: at shutdown there is time for what is live alone. ending is
+	// held while one begins, so that none does when underWay is waited for.
 	ending sync.Mutex
 	ended  bool
-	// coverPause is how long to wait after an evaluation for coverage that took so long.
-	coverPause func(took time.Duration, idle bool) time.Duration
-	// explaining is how many differences are being explained, sampling how many live
-	// decisions are made twice, and dice draws those.
-	explaining, sampling atomic.Int32
-	dice                 func() uint64
+	// dice draws the requests that are compared when not all can be.
+	dice func() uint64
 }
 
 // job is one request that its live policy has decided.
@@ -138,7 +125,7 @@ type job struct {
 	// ctx has the span of the request, if records are written; it is set by the worker.
 	ctx         context.Context
 	trace       trace.SpanContext
-	live        *Version
+	live        *question.Live
 	experiments []*Experiment
 	request     *authz.Request
 	decision    authz.Decision
@@ -149,8 +136,14 @@ type job struct {
 	patterns *evidence.Patterns
 	// differs says that Config.Differing was called; nil if there is no need to.
 	differs *atomic.Bool
-	// counted says that the comparison was made; it is set in a copy for one experiment.
+	// drawn is when the experiments were asked about the request, and draw by which number each decides whether it
+	// is among those that are compared: nobody can foresee it.
+	drawn time.Time
+	draw  uint64
+	// counted says that the comparison was made, and weight for how many it stands; they are set in a copy for one
+	// experiment.
 	counted bool
+	weight  int64
 	// held is the part of a job that waits for the rehearsal process; nil while none does.
 	held *held
 	// replay is what the request is replayed by; nil for one that has just been decided.
@@ -173,11 +166,17 @@ const handedOver = 4096
 // is that of the meters.
 func New(config Config) (*Shadow, error) {
 	config.Limits = config.Limits.withDefaults()
-	metrics, err := newMetrics(config.Output.Meters)
-	if err != nil {
+	if config.Live == nil {
+		config.Live = question.NewLivePolicies(config.Process, config.Limits.ExaminationBytes())
+	}
+	s := &Shadow{config: config, dice: rand.Uint64, questions: question.Maker{Timeout: config.Limits.Timeout, Bodies: config.Bodies}}
+	var err error
+	if s.metrics, err = newMetrics(config.Output.Meters); err != nil {
 		return nil, err
 	}
-	s := &Shadow{config: config, metrics: metrics, policies: config.live(), coverPause: pauseAfter, dice: rand.Uint64}
+	if s.examiner, err = examine.New(examine.Config{Live: config.Live, Questions: s.questions, Output: config.Output}); err != nil {
+		return nil, err
+	}
 	s.work, s.endWork = context.WithCancel(context.Background())
 	s.pool = background.NewPool(background.Jobs[job]{
 		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes,
@@ -194,7 +193,7 @@ func New(config Config) (*Shadow, error) {
 
 // Offer hands over a request that the live policy has decided, to be decided by the
 // experiments, which must not be modified. It never waits.
-func (s *Shadow) Offer(ctx context.Context, live *Version, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
+func (s *Shadow) Offer(ctx context.Context, live *question.Live, experiments []*Experiment, request *authz.Request, decision authz.Decision) {
 	j := job{
 		trace: trace.SpanContextFromContext(ctx), live: live, experiments: experiments, request: request, decision: decision,
 		bytes: request.Held(),
@@ -219,13 +218,15 @@ const drainTime = 2 * time.Second
 // once.
 func (s *Shadow) Run(ctx context.Context) {
 	defer s.endWork()
-	defer s.policies.close()
+	defer s.config.Live.Close()
 	s.pool.Run(ctx)
 	s.end()
+	s.examiner.End()
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
 		s.underWay.Wait()
+		s.examiner.Wait()
 	}()
 	timer := time.NewTimer(drainTime)
 	defer timer.Stop()
@@ -235,7 +236,7 @@ func (s *Shadow) Run(ctx context.Context) {
 	}
 }
 
-// enter reports whether something may be begun that Run waits for. It is not when Run waits
+// enter reports whether a replay may be begun, which Run waits for. It is not when Run waits
 // already.
 func (s *Shadow) enter() bool {
 	s.ending.Lock()
@@ -278,6 +279,7 @@ func (s *Shadow) rehearse(_ context.Context, y *background.Yielder, j job) {
 	if s.config.Recorder.writes() { // it takes a while to find the span of a request
 		j.ctx = trace.ContextWithRemoteSpanContext(j.ctx, j.request.SpanContext(j.trace))
 	}
+	j.drawn, j.draw = time.Now(), s.dice()
 	for _, e := range j.experiments {
 		begun++
 		s.one(&j, e)
@@ -295,6 +297,11 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		known.know(d)
 		return
 	}
+	weight, drawn := e.Candidate.coin.toss(j.drawn, j.draw, func() float64 { return s.filled(e.Candidate) })
+	if !drawn {
+		j.drop(e, DropSampled)
+		return
+	}
 	if j.held == nil {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
@@ -303,7 +310,9 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		return
 	}
 	s.underWay.Add(1)
-	(&comparing{s, *j, e}).ask()
+	c := &comparing{s, *j, e}
+	c.job.weight = weight
+	c.ask()
 }
 
 // know makes a comparison with a decision that is known.

@@ -53,7 +53,7 @@ func newTally(name string) *tally {
 	t.compared[comparisonLabels{authz.LiveFailed, "", authz.Decision{Failure: authz.FailureDeadline}.Result()}] = 0
 	for _, r := range []background.DropReason{
 		background.DropQueueFull, background.DropQueueBytes, background.DropShutdown, background.DropPanic, DropBodyMemory,
-		DropChanged, DropUnavailable,
+		DropChanged, DropSampled, DropUnavailable,
 	} {
 		t.dropped[r] = 0
 	}

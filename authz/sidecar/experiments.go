@@ -72,14 +72,18 @@ func (c *candidates) closeExcept(snap *snapshot) {
 }
 
 // addExperiment adds an experiment to an entry. One that was there before, and was not
-// started again since, stays what it is if its content does.
+// started again since, stays what it is if its content does; if nothing else of the pair has changed either,
+// with all that is known of it.
 func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperiment, sequence int64) {
-	v := rehearsal.Version{Name: experiment.Name, Etag: experiment.Etag}
+	name := experiment.Name
 	if i := slices.IndexFunc(old.experiments, func(before *rehearsal.Experiment) bool {
-		return before.Name == v.Name && sameContent(before.Candidate.Source(), experiment.Policy) && proto.Equal(old.started(v.Name), e.started(v.Name))
+		return before.Name == name && sameContent(before.Candidate.Source(), experiment.Policy) && proto.Equal(old.started(name), e.started(name))
 	}); i >= 0 {
-		next := rehearsal.NewExperiment(v, old.experiments[i].Candidate)
-		next.Evidence = s.tally(experiment, old.experiments[i])
+		next := old.experiments[i]
+		if tally := s.tally(experiment, next); tally != next.Evidence || e.live.Etag != old.live.Etag || e.live.Policy != old.live.Policy {
+			next = rehearsal.NewExperiment(name, experiment.Etag, next.Candidate)
+			next.Evidence = tally
+		}
 		e.experiments = append(e.experiments, next)
 		for _, p := range old.pending {
 			if p.experiment == old.experiments[i] {
@@ -88,9 +92,9 @@ func (s *Sidecar) addExperiment(e, old *entry, experiment *adminpb.PolicyExperim
 		}
 		return
 	}
-	c := s.shadow.NewCandidate(v.Name, experiment.Policy)
+	c := s.shadow.NewCandidate(name, experiment.Policy)
 	s.candidates.add(c)
-	next := rehearsal.NewExperiment(v, c)
+	next := rehearsal.NewExperiment(name, experiment.Etag, c)
 	next.Evidence = s.tally(experiment, nil)
 	e.experiments = append(e.experiments, next)
 	e.pending = append(e.pending, pending{next, sequence, time.Now()})

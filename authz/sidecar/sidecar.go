@@ -18,6 +18,8 @@ import (
 	"understudy/authz/evidence/publisher"
 	"understudy/authz/extservice"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/verify"
 )
 
 // Sidecar decides requests by the policies of its location. It is safe for
@@ -29,7 +31,7 @@ type Sidecar struct {
 	panics  *diagnostics.Panics
 	// shadow and verifier work off the request path.
 	shadow   *rehearsal.Shadow
-	verifier *rehearsal.Verifier
+	verifier *verify.Verifier
 	// replays is nil if no requests are kept.
 	replays *replays
 	// decisions is nil if the decision log is off.
@@ -115,8 +117,9 @@ func New(config Config) (*Sidecar, error) {
 func (s *Sidecar) prepare() (err error) {
 	c := s.config
 	output := diagnostics.Output{Logger: c.Logger, Meters: c.Meters, Panics: s.panics}
+	live := question.NewLivePolicies(c.Rehearsal, c.Preview.ExaminationBytes())
 	config := rehearsal.Config{
-		Process: c.Rehearsal, Live: rehearsal.NewLivePolicies(c.Rehearsal), Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
+		Process: c.Rehearsal, Live: live, Limits: c.Preview, Node: c.node(), Recorder: c.Recorder, Bodies: s.bodies, Default: c.Default, Services: s.services, Output: output,
 	}
 	if s.decisions, err = decisionlog.New(c.DecisionLog, c.node(), s.bodies, output); err != nil {
 		return fmt.Errorf("making the decision log: %w", err)
@@ -127,14 +130,17 @@ func (s *Sidecar) prepare() (err error) {
 	if s.shadow, err = rehearsal.New(config); err != nil {
 		return fmt.Errorf("making the shadow: %w", err)
 	}
-	if s.verifier, err = rehearsal.NewVerifier(config); err != nil {
+	verifying := verify.Config{
+		Live: live, Questions: question.Maker{Timeout: c.Preview.Timeout, Bodies: s.bodies}, QueueBytes: c.Preview.QueueBytes, Output: output,
+	}
+	if s.verifier, err = verify.New(verifying); err != nil {
 		return fmt.Errorf("making the verifier: %w", err)
 	}
 	return nil
 }
 
 // logDiffering has the decision log, which is a sample, take a decision that it may have left out.
-func (s *Sidecar) logDiffering(span trace.SpanContext, live *rehearsal.Version, r *authz.Request, d authz.Decision) {
+func (s *Sidecar) logDiffering(span trace.SpanContext, live *question.Live, r *authz.Request, d authz.Decision) {
 	s.decisions.Differing(span, decisionlog.Decided{
 		Policy: authz.PolicyName(live.Name), Etag: live.Etag, Compiled: live.Policy.Compiled(), Request: r, Decision: d,
 	})

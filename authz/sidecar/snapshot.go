@@ -12,6 +12,7 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/cache"
 	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/question"
 )
 
 // snapshot is all that a sidecar decides by, compiled. It is immutable: a change
@@ -26,7 +27,7 @@ type snapshot struct {
 // entry is a live policy with its ACTIVE experiments.
 type entry struct {
 	name authz.PolicyName
-	live rehearsal.Version
+	live question.Live
 	// broken says that the policy never compiled here: it denies.
 	broken bool
 	// missing says that the store has lost the policy.
@@ -128,7 +129,7 @@ func (e *entry) compileLive(ctx context.Context, old *entry, policy *adminpb.Pol
 
 // compile compiles a live policy, or if that is nil the last one. What the entry has compiled
 // already, under whichever etag, is not compiled again.
-func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy) (v rehearsal.Version, err error) {
+func (e *entry) compile(ctx context.Context, name string, source *adminpb.Policy) (v question.Live, err error) {
 	v.Name = name
 	if source == nil {
 		if source, err = e.live.Source.Policy(); err != nil {

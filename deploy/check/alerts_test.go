@@ -25,7 +25,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"understudy/authz/diagnostics"
-	"understudy/authz/rehearsal"
+	"understudy/authz/rehearsal/verify"
 )
 
 // series :: name and labels, as Prometheus writes them → by how much the counter has risen in
@@ -94,7 +94,7 @@ func exported(t *testing.T) (out []string) {
 		t.Fatal(err)
 	}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	if _, err := rehearsal.NewVerifier(rehearsal.Config{Output: diagnostics.Output{Meters: meters}}); err != nil {
+	if _, err := verify.New(verify.Config{Output: diagnostics.Output{Meters: meters}}); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()

@@ -89,6 +89,10 @@ func (l *lane) run() {
 // do does what a frame asks and answers it.
 func (l *lane) do(f wire.Frame) {
 	w := &work{frame: f, ctx: l.ctx}
+	if f.Kind.Examines() {
+		// The parent reckons how long it takes from the answer before it on.
+		_ = l.child.conn.Flush()
+	}
 	switch f.Kind {
 	case wire.KindCompile:
 		l.begin(w)
@@ -124,7 +128,7 @@ const answerDelay = 200 * time.Microsecond
 func (l *lane) answer(f wire.Frame, kind wire.Kind, payload []byte) {
 	answer := wire.Frame{Kind: kind, Lane: f.Lane, Job: f.Job, Payload: payload}
 	l.child.conn.SendLater(answer)
-	if len(l.frames) == 0 || l.child.conn.Waiting() > answerDelay {
+	if len(l.frames) == 0 || f.Kind.Examines() || l.child.conn.Waiting() > answerDelay {
 		// An error ends the stream, and with it the process.
 		_ = l.child.conn.Flush()
 	}

@@ -66,7 +66,7 @@ func BenchmarkTrace(b *testing.B) {
 	s, _, _ := start(b)
 	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
 	inFlight(b, func(done func()) error {
-		return c.Trace("envoy/authz/allow", aboutX("alice", time.Hour), func(explain.Trace, error) { done() })
+		return c.Trace("envoy/authz/allow", supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func(explain.Trace, error) { done() })
 	})
 }
 
@@ -76,7 +76,7 @@ func BenchmarkCover(b *testing.B) {
 	c := ready(b, s.NewCandidate(policy(`input.x == "alice"`), supervisor.Options{Name: "a", Queue: 1 << 30}))
 	about := supervisor.Targets([]coverage.Target{{File: "p.rego", Line: 4, Column: 1, Name: "data.envoy.authz.allow"}})
 	inFlight(b, func(done func()) error {
-		return c.Cover(about, aboutX("alice", time.Hour), func([]coverage.Seen, error) { done() })
+		return c.Cover(func() []byte { return about }, supervisor.Examination{Prepare: aboutX("alice", time.Hour)}, func([]coverage.Seen, error) { done() })
 	})
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	Suspension time.Duration
 	// Queue is the number of questions that may wait. Zero means 4096.
 	Queue int
+	// ExaminationBytes bounds the memory of the requests that wait to be examined, by all candidates. One that
+	// comes then has those of its candidate make room. Zero means 8 MiB.
+	ExaminationBytes int
 }
 
 // NewCandidate begins to compile a policy.
@@ -47,7 +50,7 @@ func (s *Supervisor) NewCandidate(p *adminpb.Policy, options Options) *Candidate
 	}
 	l, err := s.newLane(&lane{
 		name: options.Name, source: source, compiled: c.compiled, keeps: options.Keeps, suspension: options.Suspension,
-		room: cmp.Or(options.Queue, defaultQueue),
+		room: cmp.Or(options.Queue, defaultQueue), examinationBytes: int64(cmp.Or(options.ExaminationBytes, defaultExaminationBytes)),
 	})
 	if err != nil {
 		c.resolve(authz.Facts{}, err)
@@ -63,6 +66,29 @@ func (c *Candidate) Ready() <-chan struct{} { return c.ready }
 // Facts returns what is known of the policy, once it is ready. The error is that of a policy
 // that does not compile.
 func (c *Candidate) Facts() (authz.Facts, error) { return c.facts, c.err }
+
+// ReadsBody reports whether the policy may read the body of a request. As long as that is not known it may.
+func (c *Candidate) ReadsBody() bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c.ready:
+		return c.err != nil || c.facts.ReadsBody
+	default:
+		return true
+	}
+}
+
+// Waiting is how many questions wait. A nil Candidate has none.
+func (c *Candidate) Waiting() int {
+	if c == nil || c.lane == nil {
+		return 0
+	}
+	c.lane.s.mu.Lock()
+	defer c.lane.s.mu.Unlock()
+	return len(c.lane.queue)
+}
 
 // Compiled waits until it is known whether the policy compiles, and returns why it does not.
 func (c *Candidate) Compiled() error {
@@ -121,8 +147,11 @@ func (c *Candidate) offer(t *task) error {
 
 // Decide asks the candidate for a decision, without waiting. The error says why it is not
 // asked; Done is not called then.
-func (c *Candidate) Decide(q Question) error {
-	return c.offer(&task{
+func (c *Candidate) Decide(q Question) error { return c.offer(c.deciding(q)) }
+
+// deciding is the task to decide.
+func (c *Candidate) deciding(q Question) *task {
+	return &task{
 		kind: wire.KindEvaluate, call: q.Call,
 		prepare: func() ([]byte, bool) { return encode(nil, q.Prepare, func(err error) { q.Done(unsent(err), nil) }) },
 		done: func(answer []byte, err error) {
@@ -132,7 +161,7 @@ func (c *Candidate) Decide(q Question) error {
 			}
 			q.Done(d, err)
 		},
-	})
+	}
 }
 
 // Blame asks the candidate which rule decides otherwise by shortcut than without, without
@@ -159,14 +188,14 @@ func unsent(err error) authz.Decision {
 
 // encode makes the payload of a question, and of what it is about, which is nil for a
 // decision. What cannot be sent is the end of it.
-func encode(about []byte, prepare func() (wire.Question, bool), failed func(error)) ([]byte, bool) {
+func encode(about func() []byte, prepare func() (wire.Question, bool), failed func(error)) ([]byte, bool) {
 	question, ok := prepare()
 	if !ok {
 		return nil, false
 	}
-	payload, err := make([]byte, 0, 512+len(about)+size(question.Asked)), error(nil)
+	payload, err := make([]byte, 0, 512+size(question.Asked)), error(nil)
 	if about != nil {
-		payload, err = wire.AppendAbout(payload, about, question)
+		payload, err = wire.AppendAbout(payload, about(), question)
 	} else {
 		payload, err = wire.AppendQuestion(payload, question)
 	}
@@ -192,8 +221,11 @@ func size(asked wire.Asked) int {
 }
 
 // Close ends the candidate: what waits for it is ended with ErrChanged before Close returns,
-// and what is under way is cancelled.
+// and what is under way is cancelled. A nil Candidate is closed already.
 func (c *Candidate) Close() {
+	if c == nil {
+		return
+	}
 	if c.lane != nil {
 		c.lane.end(ErrChanged)
 	}

@@ -36,7 +36,7 @@ func TestCoverageOfAnotherProcess(t *testing.T) {
 	}
 	cover := func(x string) []coverage.Seen {
 		out := make(chan []coverage.Seen, 1)
-		err := c.Cover(supervisor.Targets(got.changes.Candidate), aboutX(x, time.Minute), func(seen []coverage.Seen, err error) {
+		err := c.Cover(func() []byte { return supervisor.Targets(got.changes.Candidate) }, supervisor.Examination{Prepare: aboutX(x, time.Minute)}, func(seen []coverage.Seen, err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -70,7 +70,7 @@ func TestCoverageOfAFailure(t *testing.T) {
 		err  error
 	}
 	covered := make(chan outcome, 1)
-	err = c.Cover(supervisor.Targets(changes.Candidate), aboutX("both", time.Minute), func(seen []coverage.Seen, err error) { covered <- outcome{seen, err} })
+	err = c.Cover(func() []byte { return supervisor.Targets(changes.Candidate) }, supervisor.Examination{Prepare: aboutX("both", time.Minute)}, func(seen []coverage.Seen, err error) { covered <- outcome{seen, err} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,17 +84,18 @@ func TestCoverageEndsInTime(t *testing.T) {
 	s, _, _ := start(t)
 	c := ready(t, s.NewCandidate(policy(`count([1 | some a in numbers.range(1, 50000); some b in numbers.range(1, 50000); a == b]) == 1`), supervisor.Options{Name: "endless", Keeps: true}))
 	failed := make(chan error, 1)
-	err := c.Cover(supervisor.Targets(nil), aboutX("x", 10*time.Millisecond), func(_ []coverage.Seen, err error) { failed <- err })
+	err := c.Cover(func() []byte { return supervisor.Targets(nil) }, supervisor.Examination{Prepare: aboutX("x", 10*time.Millisecond)}, func(_ []coverage.Seen, err error) { failed <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := <-failed; err == nil {
 		t.Error("an evaluation without an end was covered")
 	}
-	err = c.Cover(supervisor.Targets(nil), func() (wire.Question, bool) {
+	large := func() (wire.Question, bool) {
 		return wire.Question{Asked: wire.Document{Input: make([]byte, wire.MaxQuestion)}, Timeout: time.Minute}, true
-	},
-		func(_ []coverage.Seen, err error) { failed <- err })
+	}
+	none := func() []byte { return supervisor.Targets(nil) }
+	err = c.Cover(none, supervisor.Examination{Prepare: large}, func(_ []coverage.Seen, err error) { failed <- err })
 	if err != nil {
 		t.Fatal(err)
 	}

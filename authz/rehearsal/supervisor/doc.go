@@ -12,6 +12,9 @@
 // if there are several, each is tried alone in the next child. A lane that ends the child
 // three times within ten minutes is suspended.
 //
+// Examinations, which are about a decision and none themselves, have a room of their own in
+// each lane. While the child has decisions to make, they have a fifth of its time at most.
+//
 // Of the decisions that a candidate has sent, equal ones are read once.
 //
 // Nothing here is on the request path.

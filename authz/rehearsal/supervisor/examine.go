@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	adminpb "understudy/admin/v1"
@@ -13,49 +12,25 @@ import (
 	"understudy/rego/explain"
 )
 
-// What is asked here is about decisions, and none itself: it waits behind all decisions of
-// its lane.
-
-// Idle reports whether the process has nothing to do but what is asked here, and may use more
-// of the processors for that.
-func (s *Supervisor) Idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session == nil || s.session.paused || s.session.scarce {
-		return false
-	}
-	for _, l := range s.lanes {
-		if hasDecisions(l.underWay) || hasDecisions(l.queue) {
-			return false
-		}
-	}
-	return true
-}
-
-// hasDecisions reports whether there is more in a part of a lane than what waits behind all
-// decisions.
-func hasDecisions(tasks []*task) bool {
-	return slices.ContainsFunc(tasks[:min(len(tasks), window)], func(t *task) bool { return !t.last })
-}
+// What is asked here are examinations.
 
 // Trace asks the candidate what happens to its rules when it evaluates the one at a path,
-// without waiting and behind all decisions. done is called as that of a Question, but also
-// with the error of an evaluation.
-func (c *Candidate) Trace(path string, prepare func() (wire.Question, bool), done func(explain.Trace, error)) error {
-	about := wire.Marshal(wire.TraceRequest{Path: path})
-	return c.ask(wire.KindTrace, about, prepare, func(answer []byte, err error) {
+// without waiting. done is called as that of a Question, but also with the error of an evaluation.
+func (c *Candidate) Trace(path string, x Examination, done func(explain.Trace, error)) error {
+	about := func() []byte { return wire.Marshal(wire.TraceRequest{Path: path}) }
+	return c.examine(wire.KindTrace, about, x, func(answer []byte, err error) {
 		var traced wire.Traced
 		err = readAnswer(answer, err, &traced, &traced.Failed)
 		done(traced.Trace, err)
 	})
 }
 
-// ask asks the candidate about a request for something else than a decision, behind all
-// decisions.
-func (c *Candidate) ask(kind wire.Kind, about []byte, prepare func() (wire.Question, bool), done func([]byte, error)) error {
+// examine asks the candidate about a request for something else than a decision. about is called when the
+// question was prepared.
+func (c *Candidate) examine(kind wire.Kind, about func() []byte, x Examination, done func([]byte, error)) error {
 	return c.offer(&task{
-		kind: kind, last: true, done: done,
-		prepare: func() ([]byte, bool) { return encode(about, prepare, func(err error) { done(nil, err) }) },
+		kind: kind, examination: &x, done: done,
+		prepare: func() ([]byte, bool) { return encode(about, x.Prepare, func(err error) { done(nil, err) }) },
 	})
 }
 
@@ -71,11 +46,19 @@ func readAnswer(answer []byte, err error, into any, failed *string) error {
 	return err
 }
 
-// Cover asks the candidate what happens to targets when it evaluates a request, without
-// waiting and behind all decisions. about is that of [Targets]. done is called as that of a
+// Again asks the candidate for a decision that is not compared, without waiting. done is called as that of a
+// Question.
+func (c *Candidate) Again(x Examination, call func(wire.Call) wire.Answer, done func(authz.Decision, error)) error {
+	t := c.deciding(Question{Prepare: x.Prepare, Call: call, Done: done})
+	t.examination = &x
+	return c.offer(t)
+}
+
+// Cover asks the candidate what happens to targets when it evaluates a request, without waiting. about is
+// asked for them, in the form of [Targets], when the question was prepared. done is called as that of a
 // Question, but also with the error of an evaluation; seen has what happened to each target.
-func (c *Candidate) Cover(about []byte, prepare func() (wire.Question, bool), done func(seen []coverage.Seen, err error)) error {
-	return c.ask(wire.KindCover, about, prepare, func(answer []byte, err error) {
+func (c *Candidate) Cover(about func() []byte, x Examination, done func(seen []coverage.Seen, err error)) error {
+	return c.examine(wire.KindCover, about, x, func(answer []byte, err error) {
 		var covered wire.Covered
 		err = readAnswer(answer, err, &covered, &covered.Failed)
 		done(covered.Seen, err)
@@ -91,7 +74,7 @@ func Targets(targets []coverage.Target) []byte {
 const diffTime = 10 * time.Second
 
 // Changes asks which rules only one of the policies has, of which the candidate's is the
-// second, without waiting and behind all decisions. done is called as that of a Question.
+// second, without waiting. It is an examination that is kept. done is called as that of a Question.
 func (c *Candidate) Changes(live *authz.Packed, candidate *adminpb.Policy, done func(coverage.Changes, error)) error {
 	prepare := func() ([]byte, bool) {
 		request, err := diffOf(live, candidate)
@@ -101,7 +84,8 @@ func (c *Candidate) Changes(live *authz.Packed, candidate *adminpb.Policy, done 
 		}
 		return wire.Marshal(request), true
 	}
-	return c.offer(&task{kind: wire.KindDiff, last: true, prepare: prepare, done: func(answer []byte, err error) {
+	kept := &Examination{Kept: func() bool { return true }}
+	return c.offer(&task{kind: wire.KindDiff, examination: kept, prepare: prepare, done: func(answer []byte, err error) {
 		var diffed wire.Diffed
 		err = readAnswer(answer, err, &diffed, &diffed.Failed)
 		done(diffed.Changes, err)

@@ -38,9 +38,15 @@ type lane struct {
 	// changed is signalled when the lane may go on.
 	changed *sync.Cond
 
-	// room is how many tasks may wait in queue.
+	// room is how many decisions may wait in queue.
 	room  int
 	queue []*task
+	// examinations wait behind decisions. One at a time is under way.
+	examinations []*task
+	// examinationBytes bounds the memory of the requests of all lanes that wait to be examined, in bytes.
+	examinationBytes int64
+	// lastAnswer is when the last one came: since then the child does what is under way.
+	lastAnswer time.Time
 	// underWay are the tasks that the session is asked, in order.
 	underWay []*task
 	sent     int64
@@ -79,29 +85,39 @@ func (s *Supervisor) newLane(l *lane) (*lane, error) {
 // offer adds a task without waiting. The error says why there is no room.
 func (l *lane) offer(t *task) error {
 	t.lane = l
+	shed, err := l.put(t)
+	for _, one := range shed {
+		one.finish(nil, ErrQueueFull)
+	}
+	return err
+}
+
+// put adds a task, and returns those that made room for it.
+func (l *lane) put(t *task) (shed []*task, err error) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ended:
-		return ErrShutdown
+		return nil, ErrShutdown
 	case l.closed:
-		return ErrChanged
+		return nil, ErrChanged
 	case l.isSuspended():
-		return l.suspended
+		return nil, l.suspended
+	case isExamination(t):
+		if shed, err = l.putExamination(t); err != nil {
+			return shed, err
+		}
 	case len(l.queue) >= l.room:
-		return ErrQueueFull
+		return nil, ErrQueueFull
+	default:
+		l.queue = append(l.queue, t)
 	}
-	at := len(l.queue)
-	for at > 0 && l.queue[at-1].last && !t.last {
-		at--
-	}
-	l.queue = slices.Insert(l.queue, at, t)
 	if s.session == nil {
 		s.need()
 	}
 	l.changed.Signal()
-	return nil
+	return shed, nil
 }
 
 // isSuspended reports whether the lane is suspended, still. The mutex is held.
@@ -132,14 +148,15 @@ func (l *lane) close() []*task {
 	delete(l.s.lanes, l.number)
 	l.s.acquit(func(suspect suspect) bool { return suspect.lane == l })
 	l.changed.Signal()
+	l.s.wakeExaminations()
 	return l.takeAll()
 }
 
 // takeAll takes all tasks from the lane. The mutex is held.
 func (l *lane) takeAll() []*task {
-	all := slices.Concat(l.underWay, l.queue)
+	all := slices.Concat(l.underWay, l.queue, l.examinations)
 	all = slices.DeleteFunc(all, func(t *task) bool { return t.internal })
-	l.queue, l.underWay, l.sent = nil, nil, 0
+	l.queue, l.examinations, l.underWay, l.sent = nil, nil, nil, 0
 	return all
 }
 
@@ -170,7 +187,7 @@ func (l *lane) next() (*task, *session) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !l.closed && (!l.maySend() || !l.gathered()) {
+	for !l.closed && !l.maySend() {
 		if n := l.unflushed; n != nil {
 			l.unflushed = nil
 			s.mu.Unlock()
@@ -186,11 +203,19 @@ func (l *lane) next() (*task, *session) {
 	if l.source != nil && l.at != s.session {
 		return l.compilation(), s.session
 	}
-	t := l.queue[0]
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
+	if l.mayExamine() {
+		return takeFirst(&l.examinations), s.session
+	}
+	t := takeFirst(&l.queue)
 	l.sending = len(l.queue) > 0
 	return t, s.session
+}
+
+func takeFirst(from *[]*task) *task {
+	t := (*from)[0]
+	(*from)[0] = nil
+	*from = (*from)[1:]
+	return t
 }
 
 // gathered reports whether what waits is to be sent now: nobody waits for the answers, and to wake up another
@@ -202,6 +227,7 @@ func (l *lane) gathered() bool {
 		return true
 	case !l.gathers:
 		l.gathers = true
+		l.s.wakeExaminations() // the child may have nothing to do meanwhile
 		time.AfterFunc(l.s.config.Gathering, func() {
 			l.s.mu.Lock()
 			defer l.s.mu.Unlock()
@@ -212,10 +238,10 @@ func (l *lane) gathered() bool {
 	return false
 }
 
-// maySend reports whether there is something to send, and it is the lane's turn. The mutex
+// maySend reports whether there is something to send now, and it is the lane's turn. The mutex
 // is held.
 func (l *lane) maySend() bool {
-	return (len(l.queue) > 0 || l.wanted && l.at != l.s.session) && l.hasTurn()
+	return l.hasTurn() && (l.mayExamine() || l.wanted && l.at != l.s.session || len(l.queue) > 0 && l.gathered())
 }
 
 // hasTurn reports whether a task of the lane may be under way. The mutex is held.
@@ -262,9 +288,7 @@ func (l *lane) send(session *session, t *task) {
 		}
 		return
 	case s.session != session || !l.hasTurn():
-		if !t.internal {
-			l.queue = slices.Insert(l.queue, 0, t)
-		}
+		l.putFirst(t)
 		if s.session == nil {
 			// The child ended while the task was in nobody's queue.
 			s.need()
@@ -276,7 +300,7 @@ func (l *lane) send(session *session, t *task) {
 		l.at = session
 	}
 	s.lastJob++
-	t.job = s.lastJob
+	t.job, t.sent = s.lastJob, time.Now()
 	l.underWay = append(l.underWay, t)
 	l.sent += int64(len(t.payload))
 	session.given++
@@ -293,7 +317,9 @@ func (l *lane) send(session *session, t *task) {
 func (l *lane) leave(t *task) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
+	t.finished.Do(t.release)
 	l.s.acquit(func(suspect suspect) bool { return suspect.task == t })
+	l.s.wakeExaminations()
 }
 
 // answered takes the task that an answer is for from those under way. It is nil if there is
@@ -309,6 +335,7 @@ func (l *lane) answered(job uint64) *task {
 	if t.internal {
 		l.wanted = false
 	}
+	l.spend(t)
 	l.s.acquit(func(suspect suspect) bool {
 		return suspect.task == t || suspect.task == nil && suspect.lane == l && t.internal
 	})
@@ -330,9 +357,21 @@ func (l *lane) putBack() (first *task) {
 		return nil
 	}
 	first = l.underWay[0]
-	rest := slices.DeleteFunc(slices.Clone(l.underWay), func(t *task) bool { return t.internal })
-	l.queue = slices.Concat(rest, l.queue)
+	for _, t := range slices.Backward(l.underWay) {
+		l.putFirst(t)
+	}
 	l.wanted = l.wanted || first.internal
 	l.underWay, l.sent = nil, 0
 	return first
+}
+
+// putFirst puts a task back to where it was taken from; not one of the lane itself. The mutex is held.
+func (l *lane) putFirst(t *task) {
+	switch {
+	case t.internal:
+	case isExamination(t):
+		l.examinations = slices.Insert(l.examinations, 0, t)
+	default:
+		l.queue = slices.Insert(l.queue, 0, t)
+	}
 }

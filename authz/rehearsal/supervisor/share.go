@@ -46,5 +46,5 @@ func (sh *share) spent(used time.Duration) bool {
 	return sh.saved < 0
 }
 
-// debt reports whether the child has used too much.
-func (sh *share) debt() bool { return sh.rate > 0 && sh.saved < 0 }
+// scarce reports whether the child has used too much, or soon will have.
+func (sh *share) scarce() bool { return sh.rate > 0 && sh.saved < mostSaved/2 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -52,6 +53,9 @@ type Config struct {
 
 // defaultQueue is how many tasks of a lane may wait unless it is said otherwise.
 const defaultQueue = 4096
+
+// defaultExaminationBytes is how much memory requests that wait to be examined may hold unless it is said otherwise.
+const defaultExaminationBytes = 8 << 20
 
 // DefaultMemory is how much memory the child may use unless it is said otherwise.
 const DefaultMemory = 256 << 20
@@ -117,6 +121,10 @@ type Supervisor struct {
 	suspects []suspect
 	// several says that there was more than one of them.
 	several bool
+	// held is the memory of requests that wait to be examined, or are.
+	held atomic.Int64
+	// earned is the time that examinations may have while decisions wait.
+	earned earned
 	// serial is until when one task at a time is under way.
 	serial time.Time
 	// innocent is how many deaths in a row were nobody's alone, the last one at lastInnocent.
@@ -262,7 +270,7 @@ func (s *Supervisor) wakeIfNeeded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
-		if len(l.queue) > 0 || l.wanted {
+		if l.waits() {
 			s.need()
 			return
 		}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"sync"
+	"time"
 
 	"understudy/authz/rehearsal/wire"
 )
@@ -22,8 +23,10 @@ type task struct {
 	// payload is kept until there is an answer, since the task may have to be sent again.
 	payload []byte
 	job     uint64
-	// last says that the task waits until nothing else does in its lane.
-	last bool
+	// examination is what the task is if it is asked about a decision; nil for a decision itself, and content.
+	examination *Examination
+	// sent is when it was.
+	sent time.Time
 	// internal says that the lane itself asks: for its policy to be compiled.
 	internal bool
 	finished sync.Once
@@ -31,5 +34,17 @@ type task struct {
 
 // finish ends the task.
 func (t *task) finish(payload []byte, err error) {
-	t.finished.Do(func() { t.done(payload, err) })
+	t.finished.Do(func() {
+		t.release()
+		t.done(payload, err)
+	})
 }
+
+// release gives back the room for the request of an examination.
+func (t *task) release() {
+	if isExamination(t) {
+		t.lane.s.held.Add(-int64(t.examination.Bytes))
+	}
+}
+
+func isExamination(t *task) bool { return t.examination != nil }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +41,7 @@ func aboutX(x string, timeout time.Duration) func() (wire.Question, bool) {
 // trace asks a candidate for a trace of its rule.
 func trace(c *supervisor.Candidate, x string, timeout time.Duration) <-chan traced {
 	out := make(chan traced, 1)
-	err := c.Trace("envoy/authz/allow", aboutX(x, timeout), func(t explain.Trace, err error) { out <- traced{t, err} })
+	err := c.Trace("envoy/authz/allow", supervisor.Examination{Prepare: aboutX(x, timeout)}, func(t explain.Trace, err error) { out <- traced{t, err} })
 	if err != nil {
 		out <- traced{err: err}
 	}
@@ -82,7 +82,7 @@ func TestATraceEndsInTime(t *testing.T) {
 		t.Error("an evaluation without an end has a trace")
 	}
 	out := make(chan traced, 1)
-	err := endless.Trace("no/such/rule", aboutX("x", time.Minute), func(t explain.Trace, err error) { out <- traced{t, err} })
+	err := endless.Trace("no/such/rule", supervisor.Examination{Prepare: aboutX("x", time.Minute)}, func(t explain.Trace, err error) { out <- traced{t, err} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,51 +91,35 @@ func TestATraceEndsInTime(t *testing.T) {
 	}
 }
 
-// TestDecisionsGoBeforeTraces fills a lane: what is offered after a trace is done before it.
-func TestDecisionsGoBeforeTraces(t *testing.T) {
-	hold := make(chan struct{})
+// TestATraceWaitsForADecision has one be made in another lane: the trace is not even asked for before it is.
+func TestATraceWaitsForADecision(t *testing.T) {
+	hold, held := make(chan struct{}), make(chan struct{})
+	var released atomic.Bool
 	s, err := supervisor.New(supervisor.Config{
 		Memory: 1 << 40, StuckTime: time.Hour,
-		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.Question) { <-hold }}),
+		Start: supervisortest.StartWith(child.Options{Before: func(context.Context, wire.Question) { close(held); <-hold }}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
-	var mu sync.Mutex
-	var order []string
-	var running sync.WaitGroup
-	decide := func(name string) {
-		running.Add(1)
-		err := c.Decide(supervisor.Question{Prepare: aboutX("yes", time.Minute), Done: func(authz.Decision, error) {
-			defer running.Done()
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, name)
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+	a := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
+	b := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
+	decided := ask(a, "yes", time.Minute)
+	<-held
+	traced := make(chan bool, 1)
+	prepare := func() (wire.Question, bool) {
+		traced <- released.Load()
+		return aboutX("yes", time.Minute)()
 	}
-	for range 40 { // more than are under way at a time
-		decide("before")
-	}
-	running.Add(1)
-	err = c.Trace("envoy/authz/allow", aboutX("yes", time.Minute), func(explain.Trace, error) {
-		defer running.Done()
-		mu.Lock()
-		defer mu.Unlock()
-		order = append(order, "trace")
-	})
-	if err != nil {
+	if err := b.Trace("envoy/authz/allow", supervisor.Examination{Prepare: prepare}, func(explain.Trace, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	decide("after")
+	released.Store(true)
 	close(hold)
-	running.Wait()
-	if got := order[len(order)-2:]; !slices.Equal(got, []string{"after", "trace"}) {
-		t.Errorf("the last are %q; want the trace behind all decisions", got)
+	<-decided
+	if !<-traced {
+		t.Error("the trace was asked for while a decision was made")
 	}
 }
 

@@ -182,7 +182,8 @@ func (s *Supervisor) charge(guilty suspect, e end) verdict {
 	if v.task == nil {
 		v.compiled, l.wanted = l.compiled, false
 	} else {
-		l.queue = slices.DeleteFunc(l.queue, func(t *task) bool { return t == v.task })
+		over := func(t *task) bool { return t == v.task }
+		l.queue, l.examinations = slices.DeleteFunc(l.queue, over), slices.DeleteFunc(l.examinations, over)
 	}
 	if len(l.charges) >= chargesToSuspend && l.suspended == nil {
 		l.suspended, v.suspended = v.guilt, true

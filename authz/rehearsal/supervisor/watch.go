@@ -144,13 +144,13 @@ func (w *watch) look() bool {
 	if working {
 		w.lookAtAnswers()
 	}
-	return working || w.share.debt()
+	return working || w.share.scarce()
 }
 
 // neededLocked reports whether there is an experiment or anything to do. The mutex is held.
 func (s *Supervisor) neededLocked() bool {
 	for _, l := range s.lanes {
-		if l.keeps || len(l.queue) > 0 || len(l.underWay) > 0 || l.wanted {
+		if l.keeps || len(l.underWay) > 0 || l.waits() {
 			return true
 		}
 	}
@@ -206,9 +206,8 @@ func (w *watch) lookAtShare() {
 	s := w.session.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.session.scarce = w.share.saved < mostSaved/2
-	if w.session.paused != pause {
-		w.session.paused = pause
+	if scarce := w.share.scarce(); w.session.paused != pause || w.session.scarce != scarce {
+		w.session.paused, w.session.scarce = pause, scarce
 		s.wakeAll()
 	}
 }

@@ -45,6 +45,9 @@ const (
 	KindCover
 )
 
+// Examines reports whether a frame asks for what is not compared, and may take much longer than a decision.
+func (k Kind) Examines() bool { return k == KindTrace || k == KindDiff || k == KindCover }
+
 // The frames from the child to the parent.
 const (
 	// KindReady answers KindHello. It has a Ready.

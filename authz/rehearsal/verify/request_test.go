@@ -1,4 +1,4 @@
-package rehearsal
+package verify
 
 import (
 	"context"
@@ -9,15 +9,13 @@ import (
 	"testing"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/extauthz/input"
 	"understudy/authz/rehearsal/child"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
@@ -35,28 +33,6 @@ func (m mistaken) At(path *rego.Path) (rego.Value, error) {
 }
 
 func (mistaken) Seal(_ *rego.Path, b []byte) []byte { return b }
-
-// sent is a request as a sender may make it.
-type sent struct {
-	method, path string
-	headers      map[string]string
-	body, raw    string
-}
-
-// wire returns the request as Envoy sends it.
-func (s sent) wire(t testing.TB) string {
-	t.Helper()
-	wire, err := proto.Marshal(&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
-		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "10.0.0.1"}}}},
-		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
-			Method: s.method, Path: s.path, Headers: s.headers, Body: s.body, RawBody: []byte(s.raw),
-		}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(wire)
-}
 
 // request returns the request, of which evaluations and look-ups learn nothing that is true.
 func (s sent) request(t testing.TB) *authz.Request {
@@ -118,7 +94,7 @@ func strange() map[string]sent {
 
 // uncaught verifies what a policy with a wrong cache decides on a request that it denies,
 // after one that it allows. It returns why the mismatch was not found; empty if it was.
-func uncaught(t *testing.T, v *Verifier, live *Version, reader *sdkmetric.ManualReader, allowed, denied *authz.Request) string {
+func uncaught(t *testing.T, v *Verifier, live *question.Live, reader *sdkmetric.ManualReader, allowed, denied *authz.Request) string {
 	t.Helper()
 	if d := decide(t, live, allowed); d.Verdict != authz.Allow {
 		t.Fatalf("the first request gets %+v", d)
@@ -160,7 +136,7 @@ func TestABodyThatIsReadPreventsNothing(t *testing.T) {
 	for name, s := range strange() {
 		t.Run(name, func(t *testing.T) {
 			v, live, reader := verifying(t, withBody)
-			others := v.config.Bodies.Read(t.Context(), &authz.Request{})
+			others := v.config.Questions.Bodies.Read(t.Context(), &authz.Request{})
 			if err := others.Take(64 << 20); err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +201,7 @@ func TestAnErrorIsAMismatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(process.Close)
-			v.config.Process, v.policies = process, NewLivePolicies(process)
+			v.config.Live = question.NewLivePolicies(process, 0)
 			now := time.Unix(1_700_000_000, 0)
 			first, second := readAs(map[string]any{"x": "a"}, now), readAs(map[string]any{"x": "a", "y": true}, now)
 			second.Parts = first.Parts
@@ -307,5 +283,28 @@ func TestNewDecisionsReplaceThoseThatWait(t *testing.T) {
 	v.Run(ended)
 	if n := counted(t, reader, "understudy.verifications", "done"); n != 1 {
 		t.Errorf("%d are verified, want the large one", n)
+	}
+}
+
+// TestTheWholeOfBytesIsVerified: a live decision is made again of the whole input that the bytes
+// have, by a policy that can tell; and of a large body that it does not read nothing crosses.
+func TestTheWholeOfBytesIsVerified(t *testing.T) {
+	v, live, _ := verifying(t, pathOnly)
+	for name, tt := range map[string]struct {
+		s     sent
+		whole bool
+	}{
+		"a small body": {sent{method: "POST", path: "/pub/1", body: "{}"}, true},
+		"a large body": {sent{method: "POST", path: "/pub/1", body: strings.Repeat("x", 5<<20)}, false},
+	} {
+		r := tt.s.request(t)
+		q, err := v.question(verification{live: live, request: r, decision: decide(t, live, r)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check, ok := q.Asked.(wire.Check)
+		if !ok || !q.Plain || (len(check) == r.Size) != tt.whole || len(check) > r.Size {
+			t.Errorf("%s: %d bytes of %d cross as %T, plainly %v", name, len(check), r.Size, q.Asked, q.Plain)
+		}
 	}
 }

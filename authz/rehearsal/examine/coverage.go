@@ -1,9 +1,8 @@
-package rehearsal
+package examine
 
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"understudy/authz"
 	"understudy/authz/rehearsal/supervisor"
@@ -30,43 +29,39 @@ type Coverage struct {
 	Unexamined int64
 }
 
-// pairCoverage is the coverage of one live policy and one experiment, from the first request
-// that was compared. Decisions are cached, and what is cached is not evaluated: so requests
-// are evaluated for it by themselves, one of all those of which both policies learned the same,
-// as long as anything of the change was not seen to be both true and false. What cannot be
-// evaluated at once waits, so that no later request is needed for it. The zero value has begun
-// with nothing. It is safe for concurrent use.
-type pairCoverage struct {
+// maxCovered is how many distinct requests are known to be covered, or not. Beyond, all are
+// forgotten, and some evaluated again.
+const maxCovered = 4096
+
+// Pair is a live policy and an experiment, from the first request that was compared. Decisions are
+// cached, and what is cached is not evaluated: so requests are evaluated for coverage by themselves,
+// one of all those of which both policies learned the same, as long as anything of the change was not
+// seen to be both true and false. The zero value has begun with nothing. It is safe for concurrent use.
+type Pair struct {
+	// Changed is called when there is more to tell than before, by any goroutine. It is set before
+	// the first use; nil is called never.
+	Changed func()
+
 	// over says that there is nothing more to learn.
 	over  atomic.Bool
 	begun atomic.Bool
-	// told says that evidence was given while requests waited.
+	// told says that requests were pending when Coverage was asked for last.
 	told atomic.Bool
 
 	mu        sync.Mutex
 	changes   *coverage.Changes
 	live      sideCoverage
 	candidate sideCoverage
-	// covered are the requests that wait, are being evaluated, or were; forgotten says that
-	// there were too many.
-	covered   map[coveredKey]bool
-	forgotten bool
-	waiting   []*covering
-	// underWay is how many requests are being evaluated. Unless one is the first of a group of
-	// differences, none is before the others are done and it is next.
-	underWay int
-	next     time.Time
-	// timed says that a timer will go on at next.
-	timed bool
+	// covered :: what was learned of a request → that request while it waits; nil if it was evaluated, lost if it was not.
+	covered map[coveredKey]*covering
+	// pending and unexamined are those that wait, and that were not evaluated.
+	pending, unexamined int64
 	// ended says that nothing is evaluated any more, though there would be more to learn.
 	ended bool
-	// missed are the requests that were not evaluated, and missedMore is how many there are
-	// beside those.
-	missed     map[coveredKey]bool
-	missedMore int64
-	diffs      int
-	// failures is how many evaluations in a row failed.
-	failures int
+	// diffs is how often it could not be found out what the change is.
+	diffs int
+	// firsts :: group of differences → how many requests of it were examples.
+	firsts map[Group]int
 }
 
 // coveredKey is what both policies have learned of a request.
@@ -127,59 +122,45 @@ func (s *sideCoverage) rules(side coverage.Side, out []coverage.Rule) []coverage
 
 // Coverage returns how much of the change between the experiment and its live policy was
 // exercised so far. A new version of either begins anew.
-func (e *Experiment) Coverage() Coverage {
-	c := &e.coverage
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := Coverage{
-		Known: c.changes != nil, Pending: int64(len(c.waiting) + c.underWay), Unexamined: int64(len(c.missed)) + c.missedMore,
+func (p *Pair) Coverage() Coverage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := Coverage{Known: p.changes != nil, Pending: p.pending, Unexamined: p.unexamined}
+	if out.Known {
+		out.Rules = p.candidate.rules(coverage.Candidate, p.live.rules(coverage.Live, nil))
+		out.Data, out.Truncated = p.changes.Data, p.changes.Truncated
 	}
 	switch {
-	case out.Known:
-		out.Rules = c.candidate.rules(coverage.Candidate, c.live.rules(coverage.Live, nil))
-		out.Data, out.Truncated = c.changes.Data, c.changes.Truncated
-	case c.ended || e.Candidate.remote == nil:
-		// Whatever was compared, nothing is known of the change.
-		out.Unexamined = max(1, out.Unexamined)
-	case c.begun.Load(): // with the first request that both decide: until then there is nothing to examine
+	case p.complete():
+		out.Pending, out.Unexamined = 0, 0
+	case p.ended: // what waits will not be evaluated
+		out.Pending, out.Unexamined = 0, max(1, out.Unexamined+out.Pending)
+	case !out.Known && p.begun.Load(): // with the first request that both decide: until then there is nothing to examine
 		out.Pending = max(1, out.Pending)
 	}
+	p.told.Store(out.Pending > 0)
 	return out
 }
 
-// learn takes what the change is.
-func (c *pairCoverage) learn(changes coverage.Changes) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changes = &changes
-	c.live.begin(changes.Live)
-	c.candidate.begin(changes.Candidate)
-	c.over.Store(c.complete())
+// learn takes what the change is. The lock is held.
+func (p *Pair) learn(changes coverage.Changes) {
+	p.changes = &changes
+	p.live.begin(changes.Live)
+	p.candidate.begin(changes.Candidate)
+	p.over.Store(p.complete())
 }
 
 // see takes what happened to the targets of a side that were pending, and reports whether
 // that is anything new.
-func (c *pairCoverage) see(side *sideCoverage, pending []int, seen []coverage.Seen) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (p *Pair) see(side *sideCoverage, pending []int, seen []coverage.Seen) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	news := side.add(pending, seen)
-	c.over.Store(c.complete())
+	p.over.Store(p.complete())
 	return news
 }
 
 // complete reports whether there is nothing more to learn. The lock is held.
-func (c *pairCoverage) complete() bool {
-	return c.changes != nil && len(c.live.pending) == 0 && len(c.candidate.pending) == 0
-}
-
-// miss notes that a request is not evaluated. The lock is held.
-func (c *pairCoverage) miss(key coveredKey, keyed bool) {
-	if !keyed || !c.missed[key] && len(c.missed) >= maxCovered {
-		c.missedMore++
-		return
-	}
-	if c.missed == nil {
-		c.missed = make(map[coveredKey]bool)
-	}
-	c.missed[key] = true
+func (p *Pair) complete() bool {
+	return p.changes != nil && len(p.live.pending) == 0 && len(p.candidate.pending) == 0
 }

@@ -1,4 +1,4 @@
-package rehearsal
+package verify
 
 import (
 	"bytes"
@@ -9,54 +9,28 @@ import (
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
-	"understudy/rego"
 )
-
-// readAs is a request of which policies read one document, by shortcut as well as
-// whole.
-func readAs(document map[string]any, now time.Time) *authz.Request {
-	return &authz.Request{
-		ID: "id", Operation: authz.OperationCheck, Time: now, Parts: partsOf(document),
-		Source: func(*authz.Reading) (rego.Input, error) { return rego.NewInput(document) },
-	}
-}
-
-// partsOf makes the parts of a request of a document.
-func partsOf(document map[string]any) func(*authz.Reading) (rego.Request, error) {
-	return func(*authz.Reading) (rego.Request, error) {
-		input, err := rego.NewInput(document)
-		return rego.RequestOf(input), err
-	}
-}
-
-// allowing returns a policy of one module.
-func allowing(condition string) *adminpb.Policy {
-	return &adminpb.Policy{
-		Rules:   []*adminpb.PolicyRule{{RuleId: "main", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{}}}},
-		Modules: map[string]string{"a.rego": "package envoy.authz\nallow if " + condition},
-	}
-}
 
 // verifying is a verifier for which every decision is drawn, with a policy that has a
 // cache.
-func verifying(t *testing.T, condition string) (*Verifier, *Version, *sdkmetric.ManualReader) {
+func verifying(t *testing.T, condition string) (*Verifier, *question.Live, *sdkmetric.ManualReader) {
 	t.Helper()
 	return verifyingPolicy(t, allowing(condition), slog.New(slog.DiscardHandler))
 }
 
-func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *Version, *sdkmetric.ManualReader) {
+func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *question.Live, *sdkmetric.ManualReader) {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
-	v, err := NewVerifier(Config{
+	v, err := New(Config{
 		// Nothing here is decided by the time that it takes; see TestVerifyingEndsInTime.
-		Limits: Limits{Timeout: time.Hour}, Bodies: authz.NewBodyMemory(0), Process: supervisortest.New(t),
+		Live: question.NewLivePolicies(supervisortest.New(t), 0), Questions: question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)},
 		Output: diagnostics.Output{Logger: logger, Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))},
 	})
 	if err != nil {
@@ -67,7 +41,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := &Version{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: packed(t, policy)}
+	live := &question.Live{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: packed(t, policy)}
 	if err := live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +49,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 }
 
 // decide is a live decision.
-func decide(t *testing.T, live *Version, r *authz.Request) authz.Decision {
+func decide(t *testing.T, live *question.Live, r *authz.Request) authz.Decision {
 	t.Helper()
 	return live.Policy.Decide(t.Context(), r, authz.Conditions{})
 }
@@ -84,41 +58,6 @@ func decide(t *testing.T, live *Version, r *authz.Request) authz.Decision {
 func mismatches(t *testing.T, reader *sdkmetric.ManualReader) (n int64) {
 	t.Helper()
 	return counted(t, reader, "understudy.verification.mismatches", "")
-}
-
-// counted returns the value of a counter or gauge over the series that have a label of
-// this value; of all if that is empty.
-func counted(t *testing.T, reader *sdkmetric.ManualReader, name, value string) (n int64) {
-	t.Helper()
-	var all metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if m.Name != name {
-				continue
-			}
-			points := []metricdata.DataPoint[int64]{}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				points = data.DataPoints
-			case metricdata.Gauge[int64]:
-				points = data.DataPoints
-			}
-			for _, p := range points {
-				for _, label := range p.Attributes.ToSlice() {
-					if value != "" && label.Value.String() == value {
-						n += p.Value
-					}
-				}
-				if value == "" {
-					n += p.Value
-				}
-			}
-		}
-	}
-	return n
 }
 
 // TestAWrongShortcutEndsAllOfItsPolicy caches a decision that is wrong: it is found out,
@@ -228,7 +167,7 @@ func TestVerifyingEndsInTime(t *testing.T) {
 // TestTrafficThatRepeatsItselfHidesNothing: of two requests that come by turns, both are
 // verified now and then. A counter, of whatever even period, would choose one for good.
 func TestTrafficThatRepeatsItselfHidesNothing(t *testing.T) {
-	v, err := NewVerifier(Config{Output: diagnostics.Output{Meters: sdkmetric.NewMeterProvider()}})
+	v, err := New(Config{Output: diagnostics.Output{Meters: sdkmetric.NewMeterProvider()}})
 	if err != nil {
 		t.Fatal(err)
 	}

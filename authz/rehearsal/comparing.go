@@ -9,9 +9,9 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
-	"understudy/rego"
 )
 
 // comparing is one comparison that is being made.
@@ -24,12 +24,8 @@ type comparing struct {
 // ask asks the rehearsal process for the decision of the experiment.
 func (c *comparing) ask() {
 	err := supervisor.ErrUnavailable // of a process that was never there
-	if c.experiment.Candidate.remote != nil {
-		call := c.call
-		if c.job.replay != nil {
-			call = c.callAgain // no service is asked about what is over
-		}
-		err = c.experiment.Candidate.remote.Decide(supervisor.Question{Prepare: c.prepare, Call: call, Done: c.answered})
+	if remote := c.experiment.Candidate.side.Remote; remote != nil {
+		err = remote.Decide(supervisor.Question{Prepare: c.prepare, Call: c.call(), Done: c.answered})
 	}
 	if err != nil {
 		c.done(authz.Decision{}, err)
@@ -45,12 +41,12 @@ func (c *comparing) prepare() (q wire.Question, ok bool) {
 			q, ok = wire.Question{}, false
 		}
 	}()
-	candidate, request, config := c.experiment.Candidate, c.job.request, c.shadow.config
-	if candidate.remote.Compiled() != nil {
+	remote := c.experiment.Candidate.side.Remote
+	if remote.Compiled() != nil {
 		c.done(authz.Decision{}, supervisor.ErrChanged)
 		return q, false
 	}
-	q, err := questionOf(config, request, candidate.readsBody())
+	q, err := c.shadow.questions.Of(c.job.request, remote.ReadsBody())
 	if err != nil {
 		c.done(authz.Unreadable(err), nil)
 		return q, false
@@ -58,67 +54,15 @@ func (c *comparing) prepare() (q wire.Question, ok bool) {
 	return q, true
 }
 
-// questionOf makes the question about a request, for who reads its body or does not: of the bytes that Envoy
-// sent, as they are, or of the input document if there are none. The error is why there is no
-// document now, as that of a Source.
-func questionOf(config Config, r *authz.Request, body bool) (q wire.Question, err error) {
-	q = wire.Question{ID: r.ID, Time: r.Time, Timeout: config.Limits.Timeout}
-	if sent := sentBytes(r, body); sent != "" {
-		q.Asked = wire.Check(sent)
-		return q, nil
+// call answers calls of external services: as the live policy was answered, if it asked the same. No service is
+// asked about what is over.
+func (c *comparing) call() func(wire.Call) wire.Answer {
+	if c.job.replay != nil {
+		return question.KnownAnswers(c.job.request)
 	}
-	q.Asked, err = documentOf(config, r)
-	return q, err
-}
-
-// sentBytes is the CheckRequest of which a request was made, for who reads its body or does not; empty if
-// there is none.
-func sentBytes(r *authz.Request, body bool) string {
-	if r.Sent == nil {
-		return ""
-	}
-	return r.Sent.CheckRequest(body)
-}
-
-// documentOf makes the input document of a request, within the bounds of reading off the request
-// path. A request that can have none crosses as such.
-func documentOf(config Config, r *authz.Request) (wire.Document, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), config.Limits.Timeout)
-	defer cancel()
-	reading := config.Bodies.ReadOffPath(ctx, r)
-	defer reading.End()
-	out := wire.Document{Facts: wire.FactsOf(r)}
-	input, err := r.Input(reading)
-	switch {
-	case err == nil:
-		out.Input, err = rego.AppendInput(make([]byte, 0, 1024), input)
-	case authz.Unreadable(err).Failure == authz.FailureRequest:
-		out.InputError, err = authz.Unreadable(err).Reason, nil
-	}
-	return out, err
-}
-
-// call answers a call of an external service: as the live policy was answered, if it asked
-// the same.
-func (c *comparing) call(call wire.Call) wire.Answer {
-	return answerCall(call, func(to *url.URL) authz.ServiceReply {
-		return authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, call.Body)
+	return question.Answers(func(to *url.URL, body []byte) authz.ServiceReply {
+		return authz.AskForExperiment(c.shadow.work, c.shadow.config.Services, c.job.request, to, body)
 	})
-}
-
-// callAgain answers a call about a request that is decided once more: as the live policy was
-// answered the first time.
-func (c *comparing) callAgain(call wire.Call) wire.Answer {
-	return answerCall(call, func(to *url.URL) authz.ServiceReply { return authz.KnownReply(c.job.request, to, call.Body) })
-}
-
-func answerCall(call wire.Call, ask func(to *url.URL) authz.ServiceReply) wire.Answer {
-	to, err := url.Parse(call.URL)
-	if err != nil {
-		return wire.Answer{Outcome: uint8(authz.ServiceFailed)}
-	}
-	reply := ask(to)
-	return wire.Answer{Outcome: uint8(reply.Outcome), Message: reply.Message}
 }
 
 // answered ends the comparison with what the rehearsal process has answered.
@@ -169,20 +113,23 @@ func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
 
 // compare counts and records how a decision of the experiment differs from the live one.
 func (c *comparing) compare(d authz.Decision) {
-	compared := c.experiment.comparisons.of(c.job.request, c.job.live, &c.experiment.Version, c.job.decision, d)
-	c.count(compared, d.Leaf())
+	compared := c.experiment.comparisons.of(c.job.request, c.job.live, c.experiment, c.job.decision, d)
+	c.count(compared)
 	if c.job.replay != nil {
 		return // records are of requests as they happen
 	}
 	c.job.report(&c.shadow.config, compared)
 	c.shadow.record(c.job.ctx, &c.job, compared)
-	c.shadow.cover(&c.job, c.experiment, d.Leaf())
+	c.shadow.examiner.Cover(c.job.subject(c.experiment, d.Leaf()), &c.experiment.pair, c.job.group(compared))
 }
 
 // The reasons for which a comparison is not made, beside those of a pool.
 const (
 	// DropBodyMemory: there was no memory to read the body.
 	DropBodyMemory background.DropReason = "body_memory"
+	// DropSampled: the experiment cannot decide all requests, and chance has drawn others, which stand for this one.
+	// All other reasons are not by chance.
+	DropSampled background.DropReason = "sampled"
 	// DropChanged: the experiment was stopped, changed or deleted in the meantime.
 	DropChanged background.DropReason = "changed"
 	// DropUnavailable: the rehearsal process cannot be started.

@@ -1,6 +1,7 @@
-package rehearsal
+package verify
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/background"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
 )
@@ -17,6 +19,17 @@ import (
 // decided again from the whole input. Which one it is is chance: a counter would meet
 // the same ones again and again in traffic that repeats itself, and never the others.
 const verifyEvery = 1024
+
+// Config is what a [Verifier] needs.
+type Config struct {
+	// Live are the live policies in the rehearsal process.
+	Live *question.LivePolicies
+	// Questions makes the questions about requests whose bytes are not known. Zero means a second for one.
+	Questions question.Maker
+	// QueueBytes bounds the memory of the requests that wait to be verified, in bytes. Zero means 64 MiB.
+	QueueBytes int
+	Output     diagnostics.Output
+}
 
 // Verifier decides some live requests again, by OPA from the whole input, without a
 // cache. If that gives another decision, or none, a shortcut is
@@ -28,8 +41,6 @@ type Verifier struct {
 	// dice draws the decisions that are verified.
 	dice func() uint64
 	pool *background.Pool[verification]
-	// policies are the live policies in the rehearsal process.
-	policies *LivePolicies
 
 	// timeout bounds a second decision.
 	timeout time.Duration
@@ -48,21 +59,19 @@ const (
 
 // verification is one live decision that is to be decided again.
 type verification struct {
-	live     *Version
+	live     *question.Live
 	request  *authz.Request
 	decision authz.Decision
 	// bytes is about the memory that the request holds.
 	bytes int
 }
 
-// NewVerifier returns a verifier that does nothing until Run. It has one worker. The error is
+// New returns a verifier that does nothing until Run. It has one worker. The error is
 // that of the meters.
-func NewVerifier(config Config) (*Verifier, error) {
-	config.Limits = config.Limits.withDefaults()
-	v := &Verifier{
-		config: config, dice: rand.Uint64, policies: config.live(), timeout: max(verifyTime, config.Limits.Timeout),
-	}
-	most := config.Limits.QueueBytes
+func New(config Config) (*Verifier, error) {
+	config.Questions.Timeout = cmp.Or(config.Questions.Timeout, time.Second)
+	v := &Verifier{config: config, dice: rand.Uint64, timeout: max(verifyTime, config.Questions.Timeout)}
+	most := cmp.Or(config.QueueBytes, 64<<20)
 	v.pool = background.NewPool(background.Jobs[verification]{
 		Workers: 1, Queue: verifyQueue, Bytes: most, ShedOldest: true,
 		// One always fits, however much its sender made of it.
@@ -77,8 +86,8 @@ func NewVerifier(config Config) (*Verifier, error) {
 
 // Offer hands over a live decision; one in verifyEvery is verified, unless a second one
 // may be another by right. It never waits.
-func (v *Verifier) Offer(live *Version, r *authz.Request, d authz.Decision) {
-	if v.drawn() && verifiable(live, r, d) && v.config.Process != nil {
+func (v *Verifier) Offer(live *question.Live, r *authz.Request, d authz.Decision) {
+	if v.drawn() && verifiable(live, r, d) && v.config.Live.Available() {
 		v.pool.Offer(verification{live, r, d, r.Held()})
 	}
 }
@@ -88,14 +97,14 @@ func (v *Verifier) drawn() bool { return v.dice()%verifyEvery == 0 }
 
 // verifiable reports whether a second decision has to be the same. An evaluation that
 // failed says nothing, for it may not fail again.
-func verifiable(live *Version, r *authz.Request, d authz.Decision) bool {
+func verifiable(live *question.Live, r *authz.Request, d authz.Decision) bool {
 	return !d.Exempt() && r.Reservation == nil && d.Failure.Lasting() && live.Policy.Compiled().Unverified() == ""
 }
 
 // Run works until ctx is done, then finishes what waits, for a bounded time. It is called
 // once.
 func (v *Verifier) Run(ctx context.Context) {
-	defer v.policies.close()
+	defer v.config.Live.Close()
 	v.pool.Run(ctx)
 }
 
@@ -118,8 +127,8 @@ func (v *Verifier) verify(ctx context.Context, _ *background.Yielder, j verifica
 
 // again returns the decision of the rehearsal process on the whole input.
 func (v *Verifier) again(ctx context.Context, j verification) (authz.Decision, error) {
-	candidate := v.policies.of(j.live)
-	question := func() (wire.Question, error) {
+	candidate := v.config.Live.Of(j.live)
+	asking := func() (wire.Question, error) {
 		if err := candidate.Compiled(); err != nil {
 			return wire.Question{}, err
 		}
@@ -128,12 +137,12 @@ func (v *Verifier) again(ctx context.Context, j verification) (authz.Decision, e
 	ask := func(prepare func() (wire.Question, bool), done func(authz.Decision, error)) error {
 		return candidate.Decide(supervisor.Question{Prepare: prepare, Done: done})
 	}
-	return await(ctx, question, ask)
+	return await(ctx, asking, ask)
 }
 
 // await asks the rehearsal process a question and waits for the answer, until ctx is done.
 func await[T any](
-	ctx context.Context, question func() (wire.Question, error), ask func(prepare func() (wire.Question, bool), done func(T, error)) error,
+	ctx context.Context, asking func() (wire.Question, error), ask func(prepare func() (wire.Question, bool), done func(T, error)) error,
 ) (T, error) {
 	type answer struct {
 		value T
@@ -143,7 +152,7 @@ func await[T any](
 	answers := make(chan answer, 1)
 	done := func(value T, err error) { answers <- answer{value, err} }
 	prepare := func() (wire.Question, bool) {
-		q, err := question()
+		q, err := asking()
 		if err != nil {
 			done(none, err)
 		}
@@ -198,6 +207,6 @@ func (v *Verifier) logMismatch(ctx context.Context, j verification, again authz.
 
 // blame asks the rehearsal process which rule it is. That is none if it does not say.
 func (v *Verifier) blame(ctx context.Context, j verification) wire.Blamed {
-	blamed, _ := await(ctx, func() (wire.Question, error) { return v.question(j) }, v.policies.of(j.live).Blame)
+	blamed, _ := await(ctx, func() (wire.Question, error) { return v.question(j) }, v.config.Live.Of(j.live).Blame)
 	return blamed
 }

@@ -1,8 +1,9 @@
-package rehearsal
+package verify
 
 import (
 	"errors"
 
+	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/wire"
 )
 
@@ -36,7 +37,7 @@ func (v *Verifier) question(j verification) (q wire.Question, err error) {
 	case sent != "":
 		q.Asked = wire.Check(sent)
 	default:
-		q.Asked, err = documentOf(v.config, j.request)
+		q.Asked, err = v.config.Questions.Document(j.request)
 	}
 	return q, err
 }
@@ -44,8 +45,8 @@ func (v *Verifier) question(j verification) (q wire.Question, err error) {
 // sent are the bytes that Envoy sent; of a large request without a body that the policy does not
 // read. They are empty if there are none.
 func (j verification) sent() string {
-	if sent := sentBytes(j.request, true); len(sent) <= mostUnread {
+	if sent := question.Sent(j.request, true); len(sent) <= mostUnread {
 		return sent
 	}
-	return sentBytes(j.request, j.live.Policy.Compiled().MayReadBody())
+	return question.Sent(j.request, j.live.Policy.Compiled().MayReadBody())
 }

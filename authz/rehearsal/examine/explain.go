@@ -1,0 +1,169 @@
+package examine
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"understudy/authz"
+	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/supervisor"
+	"understudy/rego/explain"
+)
+
+// maxExplaining is how many differences are explained at a time: each is two evaluations with
+// a trace, and holds its request. What is beyond has no causes, and the next request of its
+// group may have.
+const maxExplaining = 8
+
+// explained says what became of an explanation. It is a metric label.
+type explained string
+
+const (
+	// explainDone: there are causes.
+	explainDone explained = "explained"
+	// explainNone: there is nothing that Rego could explain.
+	explainNone explained = "none"
+	// explainShed: too many were under way.
+	explainShed explained = "shed"
+	// explainFailed: an evaluation failed, or could not be made.
+	explainFailed explained = "failed"
+)
+
+func (e explained) Attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("outcome", string(e))}
+}
+
+// makeMetric makes the counter of explanations, with its zeros: an alert on a rise needs them.
+func (x *Examiner) makeMetric() (err error) {
+	x.explanations, err = x.config.Output.Meters.Meter("understudy/authz").Int64Counter("understudy.preview.explanations",
+		metric.WithDescription("Differences that were to be explained by the expressions that decided, by outcome: explained, none, shed or failed."))
+	if err != nil {
+		return err
+	}
+	for _, outcome := range []explained{explainDone, explainNone, explainShed, explainFailed} {
+		x.explanations.Add(context.Background(), 0, diagnostics.Option(&x.options, outcome))
+	}
+	return nil
+}
+
+// Explain finds the expressions for which an experiment decides otherwise than the live
+// policy: both are evaluated once more, with a trace, at the time of the request. done is
+// called once, now or later, by any goroutine, with three causes at most; nil if they are not
+// known. It never waits. The difference is that of the live decision to the one given.
+//
+// Of the chain only the rule that made the difference is evaluated, and a rule of Rego
+// never asks an external service: so nothing is asked again.
+func (x *Examiner) Explain(s *Subject, difference authz.Difference, decision authz.Decision, done func([]explain.Expression)) {
+	e := &explanation{examiner: x, of: s, path: explainedPath(difference, s.Decision, decision), done: done}
+	switch {
+	case e.path == "":
+		e.end(explainNone, nil)
+	case s.Candidate.spent.Load(), !e.begin():
+		e.end(explainShed, nil)
+	default:
+		e.ask()
+	}
+}
+
+// explainedPath is the Rego rule that a difference is due to: that of the side which denies,
+// or the candidate's. It is empty if no rule of Rego is.
+func explainedPath(difference authz.Difference, live, candidate authz.Decision) string {
+	switch difference {
+	case authz.NewlyAllowed:
+		return live.RulePath()
+	case authz.NewlyDenied, authz.ResponseChanged:
+		return candidate.RulePath()
+	case authz.ExperimentFailed:
+		// Without a default, a rule that no body makes true is undefined.
+		if candidate.Failure == authz.FailureUndefined {
+			return candidate.RulePath()
+		}
+	}
+	return ""
+}
+
+// explanation is one that is being made.
+type explanation struct {
+	examiner *Examiner
+	of       *Subject
+	path     string
+	done     func([]explain.Expression)
+
+	mu sync.Mutex
+	// waiting is how many traces are to come.
+	waiting         int
+	live, candidate explain.Trace
+	err             error
+}
+
+// begin takes the room for one, if there is any.
+func (e *explanation) begin() bool {
+	if e.examiner.explaining.Add(1) > maxExplaining {
+		e.examiner.explaining.Add(-1)
+		return false
+	}
+	e.examiner.underWay.Add(1)
+	return true
+}
+
+// ask asks both sides, of which the last one ends it. A live policy without rules need not be asked.
+func (e *explanation) ask() {
+	e.waiting = 2
+	if live := e.of.Live.Policy.Compiled(); live.NoOp() {
+		e.take(&e.live, explain.Trace{}, nil)
+	} else {
+		e.askSide(&e.live, e.examiner.config.Live.Of(e.of.Live), live.MayReadBody())
+	}
+	e.askSide(&e.candidate, e.of.Candidate.Remote, e.of.Candidate.Remote.ReadsBody())
+}
+
+// askSide asks one side for its trace.
+func (e *explanation) askSide(into *explain.Trace, side *supervisor.Candidate, body bool) {
+	finish := finished(func(t explain.Trace, err error) { e.take(into, t, err) })
+	kept := func() bool { return true } // it is of one of the first of its group
+	asked := e.examiner.about(e.of, body, kept, func(err error) { finish(explain.Trace{}, err) })
+	if err := side.Trace(e.path, asked, finish); err != nil {
+		finish(explain.Trace{}, err)
+	}
+}
+
+// take takes the trace of one side, and ends the explanation with that of the other.
+func (e *explanation) take(into *explain.Trace, t explain.Trace, err error) {
+	e.mu.Lock()
+	*into = t
+	e.err = errors.Join(e.err, err)
+	e.waiting--
+	last := e.waiting == 0
+	e.mu.Unlock()
+	e.of.Candidate.examined(err)
+	if last {
+		e.finish()
+	}
+}
+
+// finish compares the traces.
+func (e *explanation) finish() {
+	defer e.examiner.underWay.Done()
+	defer e.examiner.explaining.Add(-1)
+	causes := explain.Compare(e.live, e.candidate)
+	switch {
+	case errors.Is(e.err, supervisor.ErrQueueFull):
+		e.end(explainShed, nil)
+	case e.err != nil:
+		e.end(explainFailed, nil)
+	case len(causes) == 0:
+		e.end(explainNone, nil)
+	default:
+		e.end(explainDone, causes)
+	}
+}
+
+// end counts what became of it, and says it.
+func (e *explanation) end(outcome explained, causes []explain.Expression) {
+	e.examiner.explanations.Add(context.Background(), 1, diagnostics.Option(&e.examiner.options, outcome))
+	e.done(causes)
+}
