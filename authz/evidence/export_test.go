@@ -9,8 +9,8 @@ func (s *Patterns) Size() (places, patterns int) {
 	return s.places, s.made
 }
 
-// SetPatternsClock replaces the clock of patterns.
-func (s *Patterns) SetPatternsClock(clock func() time.Time) { s.clock, s.halved = clock, clock() }
+// SetClock replaces the clock.
+func (s *Patterns) SetClock(clock func() time.Time) { s.clock, s.halved = clock, clock() }
 
 // SetClock replaces the clock.
 func (l *Ledger) SetClock(clock func() time.Time) { l.clock = clock }

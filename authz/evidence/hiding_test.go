@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 )
@@ -60,7 +61,7 @@ func scanned(t *testing.T, node int, s scan) *evidencepb.Evidence {
 	t.Helper()
 	tally := newTally()
 	at := time.Duration(0)
-	tally.Patterns().SetPatternsClock(func() time.Time { return begun.Add(at) })
+	tally.Patterns().SetClock(func() time.Time { return begun.Add(at) })
 	ask := func(principal string) func(method, path string) {
 		return func(method, path string) {
 			at += 10 * time.Millisecond
@@ -201,7 +202,7 @@ func named(patterns *evidence.Patterns, below string, words []string) (out []str
 // their names again when they are, though not all that the scanner has made up are forgotten.
 func TestNamesComeBack(t *testing.T) {
 	patterns, now := evidence.NewPatterns(), begun
-	patterns.SetPatternsClock(func() time.Time { return now })
+	patterns.SetClock(func() time.Time { return now })
 	words := []string{"orders", "carts", "search"}
 	for i := range 3000 {
 		patterns.Of("GET", "/api/"+wordOf('s', i))
@@ -262,7 +263,7 @@ func TestUserNamesAreOne(t *testing.T) {
 // before makes 64 changes a second.
 func TestFewNamesChangeInASecond(t *testing.T) {
 	patterns, now := evidence.NewPatterns(), begun
-	patterns.SetPatternsClock(func() time.Time { return now })
+	patterns.SetClock(func() time.Time { return now })
 	for i := range 256 {
 		patterns.Of("GET", "/"+wordOf('p', i))
 	}
@@ -284,5 +285,72 @@ func TestFewNamesChangeInASecond(t *testing.T) {
 	}
 	if got := patterns.Of("GET", "/"+wordOf('q', 0)).Path(); got != "/"+wordOf('q', 0) {
 		t.Errorf("a name that came in the first second is %q", got)
+	}
+}
+
+// TestStrangersTakeNoLabels: values that are there once take no place from those that are there
+// often, and a value that comes late has one.
+func TestStrangersTakeNoLabels(t *testing.T) {
+	tally := newTally()
+	label := func(value string) {
+		count(tally, "live", request{path: "/", live: allowed, experiment: denied, labels: []authz.Label{{Name: "user", Value: value}}})
+	}
+	for i := range 200 {
+		label(fmt.Sprint("user-", i%10))
+	}
+	for i := range 5000 {
+		label(fmt.Sprint("stranger-", i))
+	}
+	for range 5 {
+		label("clerk")
+	}
+	got := make(map[string]*evidencepb.Label_Value)
+	l := tally.Snapshot(begun).GetPairs()[0].GetLabels()[0]
+	for _, v := range l.GetValues() {
+		got[v.GetValue()] = v
+	}
+	for i := range 10 {
+		if v := got[fmt.Sprint("user-", i)]; v.GetCount() != 20 || v.GetError() != 0 {
+			t.Errorf("user-%d: got %v, want exactly 20", i, v)
+		}
+	}
+	if v := got["clerk"]; v.GetCount() < 1 || v.GetCount() > 5 || v.GetCount()+v.GetError() < 5 {
+		t.Errorf("the clerk: got %v, want at most 5, and 5 with the error", v)
+	}
+	if l.GetTotal() != 5205 {
+		t.Errorf("%d requests have the label, want 5205", l.GetTotal())
+	}
+}
+
+// TestANameThatATallyTookComesBackLate: a tally has fewer first segments than patterns have, and one
+// that it has folded says since when it has its name again.
+func TestANameThatATallyTookComesBackLate(t *testing.T) {
+	tally := newTally()
+	ask := func(word string, n int, at time.Duration) {
+		for range n {
+			count(tally, "live", request{method: "GET", path: "/" + word, live: allowed, experiment: allowed, at: at})
+		}
+	}
+	for i := range 64 {
+		ask(wordOf('p', i), 10, time.Minute)
+	}
+	ask("orders", 3, time.Minute)
+	tally.Snapshot(begun)
+	ask("orders", 20, time.Hour)
+	got := tally.Snapshot(begun)
+	checkSums(t, got)
+	for _, e := range got.GetPairs()[0].GetEndpoints() {
+		switch late := e.GetSince() == begun.Add(time.Hour).UnixMilli(); {
+		case e.GetPattern() == "/orders":
+			if e.GetCount() != 20 || !late {
+				t.Errorf("/orders has %d requests since %d, want 20 since an hour", e.GetCount(), e.GetSince())
+			}
+		case e.GetPattern() == "/*":
+			if e.GetCount() != 13 {
+				t.Errorf("/* has %d requests, want the 3 of /orders and the 10 of another one", e.GetCount())
+			}
+		case e.GetSince() != 0 || e.GetCount() != 10:
+			t.Errorf("%s has %d requests since %d, want all 10", e.GetPattern(), e.GetCount(), e.GetSince())
+		}
 	}
 }

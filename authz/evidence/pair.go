@@ -93,6 +93,9 @@ func (p *pair) compared(c Comparison, at int64) (explain bool) {
 	c.Pattern.counted(at)
 	e := p.endpoint(c.Pattern)
 	e.since = max(e.since, c.Pattern.lateSince(p.first))
+	if e.count == 0 && p.folded > 0 {
+		e.since = at // it may have lost its name
+	}
 	if e.count++; o.cell.allowed() {
 		e.allowed++
 		if hash, ok := callerOf(c.Request.Principal, o.labels); ok {

@@ -180,16 +180,50 @@ func TestFirstSegmentsOfASum(t *testing.T) {
 	}
 }
 
-// FuzzPatterns: no path is a panic, and a pattern is the same for the same path.
-func FuzzPatterns(f *testing.F) {
-	for _, path := range []string{"", "/", "//", "/a/17:x", "/**/:", "*", "/:a/b:", "/é/%20"} {
-		f.Add("GET", path)
+// covers reports whether a path pattern stands for a path.
+func covers(pattern, path string) bool {
+	if path == "" || path[0] != '/' {
+		return pattern == path || path != "" && pattern == "*"
 	}
-	patterns := evidence.NewPatterns()
-	f.Fuzz(func(t *testing.T, method, path string) {
-		first := patterns.Of(method, path)
-		if again := patterns.Of(method, path); again.Path() != first.Path() || again.Method() != first.Method() {
-			t.Errorf("%q %q is %q, and then %q", method, path, first.Path(), again.Path())
+	want, segments := strings.Split(pattern, "/"), strings.Split(path, "/")
+	for i, w := range want {
+		switch {
+		case w == "**":
+			return true
+		case i == len(segments):
+			return false
+		case w == "*" || w == segments[i]:
+		case strings.HasPrefix(w, "*:") && strings.HasSuffix(segments[i], w[1:]):
+		default:
+			return false
+		}
+	}
+	return len(want) == len(segments)
+}
+
+// FuzzPatterns: of any paths in any order, each has a pattern that stands for it, and there are no
+// more than a bound.
+func FuzzPatterns(f *testing.F) {
+	for _, paths := range []string{"", "/", "//", "/a/17:x\n/a/18:x", "/**/:", "*", "/:a/b:", "/é/%20", "/a/b\n/a/c\n/a/b"} {
+		f.Add("GET", paths, uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, method, paths string, seed uint64) {
+		r, patterns, now := rand.New(rand.NewPCG(seed, 2)), evidence.NewPatterns(), begun
+		patterns.SetClock(func() time.Time { return now })
+		given := strings.Split(paths, "\n")
+		for range 300 {
+			path := given[r.IntN(len(given))]
+			if r.IntN(3) == 0 {
+				path = hostilePath(r)
+			}
+			got := patterns.Of(method, path)
+			if !covers(got.Path(), path) || got.Method() != method && got.Method() != "*" {
+				t.Errorf("%q %q is %q %q", method, path, got.Method(), got.Path())
+			}
+			now = now.Add(time.Duration(r.IntN(10)) * time.Minute)
+		}
+		if places, made := patterns.Size(); places < 0 || made < 0 || places > 3*1024 || made > 2*2048 {
+			t.Errorf("there are %d places and %d patterns", places, made)
 		}
 	})
 }

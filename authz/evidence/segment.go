@@ -24,6 +24,16 @@ func split(segment string) (name, verb string) {
 	return segment[:i], segment[i:]
 }
 
+// wordOf returns the word of a segment, or the verb behind an identifier; that is empty if there
+// is none.
+func wordOf(segment string) (word string, verb bool) {
+	name, behind := split(segment)
+	if variable(name) {
+		return behind, true
+	}
+	return segment, false
+}
+
 // letters are the classes of bytes that tell an identifier from a word.
 type letters struct{ digits, hex, letters, turns, marks int }
 

@@ -9,15 +9,15 @@ import (
 const (
 	// sketchRows is how many counters a name has: the least of them is the estimate.
 	sketchRows = 4
-	// pathColumns and labelColumns are the counters of a row, which are powers of two: of so
-	// many names without a place one in a hundred is taken for another.
+	// pathColumns and labelColumns are the counters of a row, which are powers of two.
 	pathColumns  = 4096
-	labelColumns = 512
+	labelColumns = 1024
 )
 
 // sketch estimates how often each of any number of names was counted, in memory that does not
 // grow: never too low, and too high where all counters of a name are shared (a count-min
-// sketch: Cormode, Muthukrishnan 2005). It is safe for concurrent use.
+// sketch: Cormode, Muthukrishnan 2005; with conservative update: Estan, Varghese 2002). It is
+// safe for concurrent use, but of names counted at the same moment some may be missed.
 type sketch struct {
 	seed maphash.Seed
 	rows [sketchRows][]atomic.Uint32
@@ -38,11 +38,18 @@ func newSketch(columns int) *sketch {
 func (s *sketch) add(salt uint64, name string, n uint32) uint32 {
 	hash := maphash.String(s.seed, name) ^ salt
 	step := bits.RotateLeft64(hash, 32) | 1
+	var counters [sketchRows]*atomic.Uint32
 	least := ^uint32(0)
-	for i := range s.rows {
-		row := s.rows[i]
-		least = min(least, row[hash&uint64(len(row)-1)].Add(n))
+	for i, row := range s.rows {
+		counters[i] = &row[hash&uint64(len(row)-1)]
+		least = min(least, counters[i].Load())
 		hash += step
+	}
+	least += min(n, ^uint32(0)-least)
+	for _, c := range counters {
+		if known := c.Load(); known < least {
+			c.CompareAndSwap(known, least)
+		}
 	}
 	return least
 }
