@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"strings"
+	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -77,6 +78,17 @@ func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decis
 
 // anywhere is the pattern of the group of requests that the live policy failed on, wherever.
 var anywhere = &Pattern{method: anySegment, path: "/" + anyRest}
+
+// Drop is a request that was not compared.
+type Drop struct {
+	// Reason is [Sampled], or why it was lost.
+	Reason string
+	// Weight is how many requests it stands for, as that of a Comparison: of what was drawn, and
+	// then lost.
+	Weight int64
+	// Time is that of the request.
+	Time time.Time
+}
 
 // Comparison is a request that the live policy and an experiment have decided.
 type Comparison struct {

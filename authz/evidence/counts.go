@@ -58,9 +58,6 @@ func cellOf(d authz.Difference, allowed bool) cell {
 // counts :: cell → requests.
 type counts [cells]int64
 
-// none reports whether there is not one request.
-func (n counts) none() bool { return n == counts{} }
-
 func countsMessage(n counts) *evidencepb.Counts {
 	return &evidencepb.Counts{
 		BothAllow: n[bothAllow], AllowedChanged: n[allowedChanged], NewlyDenied: n[newlyDenied], AllowedFailed: n[allowedFailed],

@@ -138,7 +138,7 @@ func TestATallyCountsByKindGroupAndEndpoint(t *testing.T) {
 			t.Errorf("request %d is to be explained: %v, want %v", i, got, want)
 		}
 	}
-	tally.Drop("live", "queue_full", begun)
+	tally.Drop("live", evidence.Drop{Reason: "queue_full", Time: begun})
 	got := tally.Snapshot(begun.Add(time.Minute))
 	checkSums(t, got)
 	if len(got.GetPairs()) != 1 || got.GetEarlier() != nil {

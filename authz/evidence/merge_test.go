@@ -118,8 +118,8 @@ func TestMergesInAnyOrderAreEqual(t *testing.T) {
 				count(tally, etag, one)
 				count(whole, etag, one)
 				if r.IntN(20) == 0 {
-					tally.Drop(etag, "queue_full", begun)
-					whole.Drop(etag, "queue_full", begun)
+					tally.Drop(etag, evidence.Drop{Reason: "queue_full", Time: begun})
+					whole.Drop(etag, evidence.Drop{Reason: "queue_full", Time: begun})
 				}
 			}
 			all[i] = tally.Snapshot(begun)

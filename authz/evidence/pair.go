@@ -180,10 +180,10 @@ func (p *pair) reasons(id groupID) (n int) {
 	return n
 }
 
-// dropped counts requests that were not compared.
-func (p *pair) dropped(reason string, n int64) {
-	p.requests.add(weighted{counts{dropped: n}, counts{dropped: n}, counts{dropped: n}})
-	p.dropFor(reason, n)
+// dropped counts a request that was not compared.
+func (p *pair) dropped(reason string, weight int64) {
+	p.requests.one(dropped, weight)
+	p.dropFor(reason, 1)
 }
 
 // dropFor counts why requests were not compared.

@@ -107,7 +107,7 @@ func (t *Tally) giveUp(now time.Time) {
 func (t *Tally) lose(n int64, now time.Time) {
 	if n > 0 {
 		t.requests += n
-		t.sum.Drop(t.policyEtag, lost, n, now)
+		t.sum.lose(t.policyEtag, n, now)
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *Replayed) Count(c Comparison) (explain bool) {
 func (r *Replayed) Drop(reason string) {
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
-	r.pair().dropped(reason, 1)
+	r.pair().dropped(reason, 0)
 }
 
 // Explain is as that of a Tally.

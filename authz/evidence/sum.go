@@ -71,10 +71,18 @@ func (s *Sum) Count(policyEtag string, c Comparison) (explain bool) {
 	return s.pair(policyEtag).compared(c, at)
 }
 
-// Drop counts requests that were not compared, at the time of the last one.
-func (s *Sum) Drop(policyEtag, reason string, n int64, at time.Time) {
-	s.point(millis(at))[dropped] += n
-	s.pair(policyEtag).dropped(reason, n)
+// Drop counts a request that was not compared.
+func (s *Sum) Drop(policyEtag string, d Drop) {
+	s.point(millis(d.Time))[dropped]++
+	s.pair(policyEtag).dropped(d.Reason, d.Weight)
+}
+
+// lose counts requests that were counted, but not published.
+func (s *Sum) lose(policyEtag string, n int64, now time.Time) {
+	s.point(millis(now))[dropped] += n
+	p := s.pair(policyEtag)
+	p.requests.add(weighted{counts{dropped: n}, counts{dropped: n}, counts{dropped: n}})
+	p.dropFor(lost, n)
 }
 
 // Explain sets the causes of the difference that a comparison is one of.
@@ -133,16 +141,6 @@ func (s *Sum) EndExamining() {
 	for _, p := range s.all() {
 		p.endExamining()
 	}
-}
-
-// compared is the number of requests that were compared.
-func (s *Sum) compared() (n int64) {
-	for _, p := range s.all() {
-		for _, in := range p.requests.counts[:dropped] {
-			n += in
-		}
-	}
-	return n
 }
 
 // all returns all pairs.

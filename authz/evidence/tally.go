@@ -57,12 +57,12 @@ func (t *Tally) Count(policyEtag string, c Comparison) (explain bool) {
 	return t.sum.Count(policyEtag, c)
 }
 
-// Drop counts a comparison that was not made, at the time of the request.
-func (t *Tally) Drop(policyEtag, reason string, at time.Time) {
+// Drop is [Sum.Drop].
+func (t *Tally) Drop(policyEtag string, d Drop) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.requests++
-	t.sum.Drop(policyEtag, reason, 1, at)
+	t.sum.Drop(policyEtag, d)
 }
 
 // Explain is [Sum.Explain].

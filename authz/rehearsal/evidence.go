@@ -100,7 +100,7 @@ func (j *job) drop(e *Experiment, why background.DropReason) {
 	}
 	e.Candidate.tally.drop(why)
 	if e.Evidence != nil && !j.counted {
-		e.Evidence.Drop(j.live.Etag, string(why), j.request.Time)
+		e.Evidence.Drop(j.live.Etag, evidence.Drop{Reason: string(why), Weight: j.weight, Time: j.request.Time})
 	}
 }
 

@@ -305,13 +305,12 @@ func (s *Shadow) one(j *job, e *Experiment) {
 	if j.held == nil {
 		j.held = &held{shadow: s, bytes: int64(j.bytes)}
 	}
-	if !j.take(e, int64(s.config.Limits.QueueBytes)) {
-		j.drop(e, background.DropQueueBytes)
+	c := &comparing{s, *j, e}
+	if c.job.weight = weight; !j.take(e, int64(s.config.Limits.QueueBytes)) {
+		c.drop(background.DropQueueBytes)
 		return
 	}
 	s.underWay.Add(1)
-	c := &comparing{s, *j, e}
-	c.job.weight = weight
 	c.ask()
 }
 

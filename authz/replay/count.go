@@ -127,7 +127,7 @@ func (c *counting) skip(j *judgement) {
 	case skipRule, skipPolicy, skipQuery, skipReservation:
 		return
 	}
-	c.sum.Drop(c.LiveEtag, j.skipped, 1, j.entry.Time)
+	c.sum.Drop(c.LiveEtag, evidence.Drop{Reason: j.skipped, Time: j.entry.Time})
 }
 
 // maxMissing bounds the fields that are listed: a log names as many as it likes.
