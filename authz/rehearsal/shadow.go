@@ -46,8 +46,8 @@ type Config struct {
 
 // Limits bounds what previews may cost. The zero value has defaults.
 type Limits struct {
-	// Queue is the number of requests that may wait for one experiment; more are dropped.
-	// Zero means 4096.
+	// Queue is the number of requests that may wait for one experiment; from half of it on, chance draws
+	// those that are compared. Zero means 4096.
 	Queue int
 	// QueueBytes bounds the memory of the requests that wait or are worked at, in bytes; one
 	// experiment may hold half of it. Those that wait to be examined have an eighth of it beside. Zero means

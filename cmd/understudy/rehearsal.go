@@ -36,7 +36,7 @@ type previewConfig struct {
 func (c *previewConfig) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.log, "preview-log", "all", "which comparisons are recorded, besides those that differ: all, "+
 		"differing (none of the others), or sampled:RATE for a part of the others, such as sampled:0.01; all are counted")
-	f.IntVar(&c.queue, "preview-queue", 4096, "how many requests may wait for the preview of one experiment; more are dropped and counted")
+	f.IntVar(&c.queue, "preview-queue", 4096, "how many requests may wait for the preview of one experiment; from half of that on, chance draws those that are compared")
 	f.IntVar(&c.queueBytes, "preview-queue-bytes", 64<<20, "the memory that waiting requests may hold, in bytes; those of one experiment half of it")
 	f.DurationVar(&c.timeout, "preview-timeout", time.Second,
 		"the longest time for one evaluation of an experiment; past it the experiment has failed to decide")

@@ -62,9 +62,13 @@ func (x *Examiner) Explain(s *Subject, difference authz.Difference, decision aut
 	switch {
 	case e.path == "":
 		e.end(explainNone, nil)
-	case s.Candidate.spent.Load(), !e.begin():
+	case s.Candidate.spent.Load():
+		e.end(explainShed, nil)
+	case x.explaining.Add(1) > maxExplaining:
+		x.explaining.Add(-1)
 		e.end(explainShed, nil)
 	default:
+		x.underWay.Add(1)
 		e.ask()
 	}
 }
@@ -98,16 +102,6 @@ type explanation struct {
 	waiting         int
 	live, candidate explain.Trace
 	err             error
-}
-
-// begin takes the room for one, if there is any.
-func (e *explanation) begin() bool {
-	if e.examiner.explaining.Add(1) > maxExplaining {
-		e.examiner.explaining.Add(-1)
-		return false
-	}
-	e.examiner.underWay.Add(1)
-	return true
 }
 
 // ask asks both sides, of which the last one ends it. A live policy without rules need not be asked.
