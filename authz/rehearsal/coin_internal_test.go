@@ -1,11 +1,16 @@
 package rehearsal
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz/background"
@@ -168,6 +173,48 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 	}
 	if n := counted(t, r.reader, "understudy.preview.dropped", "sampled"); n != 10 {
 		t.Errorf("%d comparisons are counted as not drawn, want 10", n)
+	}
+}
+
+// recorded are the weights of records that were written; 0 of one without.
+type recorded struct {
+	mu      sync.Mutex
+	weights []int64
+}
+
+func (r *recorded) OnEmit(_ context.Context, record *sdklog.Record) error {
+	weight := int64(0)
+	record.WalkAttributes(func(kv attribute.KeyValue) bool {
+		if kv.Key == weightKey {
+			weight = kv.Value.AsInt64()
+		}
+		return true
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.weights = append(r.weights, weight)
+	return nil
+}
+
+func (*recorded) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
+
+func (*recorded) Shutdown(context.Context) error   { return nil }
+func (*recorded) ForceFlush(context.Context) error { return nil }
+
+// TestARecordSaysHowManyItStandsFor, if not all are compared.
+func TestARecordSaysHowManyItStandsFor(t *testing.T) {
+	p, seen := allowing(`input.x == "a"`), &recorded{}
+	r := rehearse(t, supervisortest.New(t), p, p)
+	r.shadow.config.Recorder = NewRecorder(sdklog.NewLoggerProvider(sdklog.WithProcessor(seen)), PreviewLog{})
+	r.shadow.dice = func() uint64 { return 0 }
+	for _, halvings := range []int{0, 3} {
+		r.experiment.Candidate.coin.halvings = halvings
+		c := r.comparing(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
+		r.shadow.rehearse(t.Context(), background.WithoutPipe(), c.job)
+		r.shadow.underWay.Wait()
+	}
+	if !slices.Equal(seen.weights, []int64{0, 8}) {
+		t.Errorf("the records have the weights %v, want none and 8", seen.weights)
 	}
 }
 

@@ -18,6 +18,10 @@ const EventPreview = "understudy.policy.preview"
 // decision it calls live.
 const observingKey = "understudy.observing"
 
+// weightKey is the attribute of a preview record that says how many requests the comparison stands for,
+// where only some were compared.
+const weightKey = "understudy.preview.weight"
+
 // Recorder writes preview records: one OpenTelemetry log event for each request
 // and ACTIVE experiment. A record says what was decided, why and by which versions; of
 // the request it has method, path without query, host, principal, x-request-id and the
@@ -63,6 +67,9 @@ func (r *Shadow) record(ctx context.Context, j *job, c *comparison) {
 	*scratch = recorder.describe(append((*scratch)[:0], text.attributes...), r.config.Node, request, c.difference)
 	if j.pattern != nil && j.pattern.Path() != "" {
 		*scratch = append(*scratch, attribute.String("understudy.path_pattern", j.pattern.Path()))
+	}
+	if j.weight > 1 {
+		*scratch = append(*scratch, attribute.Int64(weightKey, j.weight))
 	}
 	event.AddAttributes(*scratch...) // copies
 	attributes.Put(scratch)
