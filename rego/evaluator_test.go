@@ -30,7 +30,7 @@ type comparison struct {
 var soak = flag.Duration("soak", 0, "how long random policies are compared with OPA's")
 
 // foundOnce are seeds of policies that a soak has found something with.
-var foundOnce = []uint64{13588486472681143909, 11469682729269006840, 1124221002269039059}
+var foundOnce = []uint64{13588486472681143909, 11469682729269006840, 1124221002269039059, 10724422534926025479}
 
 // TestTheEvaluatorIsRego asks the evaluator and OPA about random policies of every form.
 func TestTheEvaluatorIsRego(t *testing.T) {
@@ -245,6 +245,10 @@ allow if { not input.m; json.marshal(po[1]) == "1" }`, []string{`{}`, `{"m": 1}`
 r := po[1]
 allow if { input.m; count(po) == 2; json.marshal(r) == "[1.0]" }
 allow if { not input.m; json.marshal(r) == "[1.0]" }`, []string{`{"m": 1}`, `{}`, `{"m": 1}`},
+	},
+	"a key that an object has lost": {
+		`allow if { every v in {k: 1 | some k in [1, input.k, input.again]} { v == 1 } }`,
+		[]string{`{"k": true, "again": 1}`, `{"k": true, "again": true}`, `{"k": 2, "again": 1}`, `{"k": true}`},
 	},
 	"a function of the clock": {
 		`f(x) := json.marshal(x)
