@@ -93,7 +93,7 @@ func (s *Server) readJudged(ctx context.Context, experiment Key) (storedAcceptan
 	in, err := s.reportInput(ctx, stored)
 	if err != nil {
 		for _, a := range stored.acceptances.list {
-			a.StateReason = "the evidence of the experiment cannot be read"
+			a.State, a.StateReason = adminpb.Acceptance_STATE_UNSPECIFIED, "the evidence of the experiment cannot be read"
 		}
 		return stored.acceptances, ctx.Err()
 	}
