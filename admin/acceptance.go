@@ -90,14 +90,15 @@ func (s *Server) readJudged(ctx context.Context, experiment Key) (storedAcceptan
 	if err != nil || len(stored.acceptances.list) == 0 {
 		return stored.acceptances, err
 	}
-	built, err := s.buildReport(ctx, stored)
+	in, err := s.reportInput(ctx, stored)
 	if err != nil {
 		for _, a := range stored.acceptances.list {
-			a.StateReason = "the evidence of the experiment cannot be read"
+			a.State, a.StateReason = adminpb.Acceptance_STATE_UNSPECIFIED, "the evidence of the experiment cannot be read"
 		}
 		return stored.acceptances, ctx.Err()
 	}
-	return stored.acceptances, s.judge(ctx, stored, built, config, nil)
+	_, err = s.judge(ctx, stored, in, config, nil)
+	return stored.acceptances, err
 }
 
 // CreateAcceptance implements AIP-133, and AIP-155 for who repeats a call.
@@ -175,7 +176,7 @@ func (s *Server) acceptanceCreation(
 	if err != nil {
 		return nil, Txn{}, err
 	}
-	made, err := s.newAcceptance(ctx, stored, config, r.GetAcceptance())
+	made, callers, err := s.newAcceptance(ctx, stored, config, r.GetAcceptance())
 	if err != nil {
 		return nil, Txn{}, err
 	}
@@ -188,7 +189,7 @@ func (s *Server) acceptanceCreation(
 	if made.Etag, err = content.AcceptanceEtag(made); err != nil {
 		return nil, Txn{}, err
 	}
-	write, err := stored.acceptances.put(list)
+	write, err := stored.acceptances.knowing(made, callers).put(list)
 	conditions := []Condition{stored.parent.Unchanged(), stored.unchanged(), stored.acceptances.unchanged(), config.Unchanged()}
 	return made, Txn{Conditions: conditions, Writes: []Write{write}}, err
 }
@@ -203,36 +204,41 @@ func acceptanceUID(ctx context.Context, experiment, requestID string) string {
 }
 
 // newAcceptance returns what of a given acceptance becomes the resource, of a group that the
-// present report has.
+// present report has, and the stored set of the group's callers.
 func (s *Server) newAcceptance(
 	ctx context.Context, stored storedExperiment, config StoredConfig, given *adminpb.Acceptance,
-) (*adminpb.Acceptance, error) {
+) (*adminpb.Acceptance, []byte, error) {
 	if err := matchEtag(stored.name, given.GetExperimentEtag(), stored.experiment.Etag); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if etag, current := given.GetPolicyEtag(), stored.parent.Policy.Etag; etag != "" && etag != current {
-		return nil, apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, etag, current)
+		return nil, nil, apierror.EtagMismatch(stored.name.Policy(), apierror.ReasonParentEtagMismatch, etag, current)
 	}
 	if err := checkAccepter(ctx, stored, config); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	built, err := s.buildReport(ctx, stored)
+	in, err := s.reportInput(ctx, stored)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	group := report.GroupOf(built, given.GetGroupId())
+	group := report.GroupOf(report.Build(in), given.GetGroupId())
 	if group == nil {
-		return nil, apierror.Precondition(stored.name, apierror.ReasonGroupNotFound,
+		return nil, nil, apierror.Precondition(stored.name, apierror.ReasonGroupNotFound,
 			"Its report has no difference with the group_id '"+given.GetGroupId()+"'. Get the report again.")
 	}
 	a := content.OfAcceptance(given)
 	a.PolicyEtag = stored.parent.Policy.Etag
 	if a.RulesEtag, err = content.RulesEtag(stored.parent.Policy); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	by := access.FromContext(ctx)
 	a.Creator, a.CreatorDisplay = by.Member, by.Display
-	return a, setLimits(a, group)
+	a.Difference = proto.CloneOf(group)
+	a.Difference.Examples, a.Difference.Principal, a.Difference.Acceptance = nil, "", ""
+	a.State = adminpb.Acceptance_IN_FORCE
+	seen := report.SeenOf(in)[given.GetGroupId()]
+	callers, n := seen.Callers()
+	return a, callers, setLimits(a, seen.RequestCount, n)
 }
 
 // checkAccepter checks that whoever accepts could commit, where that has to be another one than
@@ -250,20 +256,18 @@ func checkAccepter(ctx context.Context, stored storedExperiment, config StoredCo
 	return nil
 }
 
-// setLimits writes into an acceptance what its group is now, and the limits that the caller has
-// left to the default: twice that. A limit that is exceeded already is refused.
-func setLimits(a *adminpb.Acceptance, group *adminpb.Report_Difference) error {
-	a.Difference = proto.CloneOf(group)
-	a.Difference.Examples, a.Difference.Principal, a.Difference.Acceptance = nil, "", ""
-	a.RequestCount, a.CallerCount = group.RequestCount, group.CallerCount
-	a.MaxRequestCount = cmp.Or(a.MaxRequestCount, 2*group.RequestCount)
-	a.MaxCallerCount = cmp.Or(a.MaxCallerCount, max(2, 2*group.CallerCount))
-	a.State = adminpb.Acceptance_IN_FORCE
-	if a.MaxRequestCount < group.RequestCount {
-		return exceededAlready("acceptance.max_request_count", report.Number(group.RequestCount)+" requests")
+// setLimits writes into an acceptance how many requests and callers its group has now, and the
+// limits that the caller has left to the default: twice as many requests, and no other caller. A
+// limit that is exceeded already is refused.
+func setLimits(a *adminpb.Acceptance, requests, callers int64) error {
+	a.RequestCount, a.CallerCount = requests, callers
+	a.MaxRequestCount = cmp.Or(a.MaxRequestCount, 2*requests)
+	a.MaxCallerCount = cmp.Or(a.MaxCallerCount, callers)
+	if a.MaxRequestCount < requests {
+		return exceededAlready("acceptance.max_request_count", report.Number(requests)+" requests")
 	}
-	if a.MaxCallerCount < group.CallerCount {
-		return exceededAlready("acceptance.max_caller_count", report.Number(group.CallerCount)+" callers")
+	if a.MaxCallerCount < callers {
+		return exceededAlready("acceptance.max_caller_count", report.Number(callers)+" callers")
 	}
 	return nil
 }

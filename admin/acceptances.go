@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -23,6 +24,9 @@ type storedAcceptances struct {
 	key    Key
 	record Record
 	list   []*adminpb.Acceptance
+	// callers :: name of an acceptance → its caller_sketch, which the list does not have: none gets
+	// into an answer.
+	callers map[string][]byte
 	// damage is the caller's error of a record that cannot be read.
 	damage error
 }
@@ -48,7 +52,10 @@ func (s *Server) asAcceptances(ctx context.Context, experiment Key, r Record) st
 		a.damage = s.damaged(ctx, experiment.In("acceptances").Key(Wildcard), err)
 		return a
 	}
-	a.list = list.Acceptances
+	a.list, a.callers = list.Acceptances, make(map[string][]byte)
+	for _, one := range a.list {
+		a.callers[one.Name], one.CallerSketch = one.CallerSketch, nil
+	}
 	return a
 }
 
@@ -63,20 +70,45 @@ func (a storedAcceptances) find(name Key) *adminpb.Acceptance {
 	return nil
 }
 
+// knowing returns a with the stored set of the callers that an acceptance is made for.
+func (a storedAcceptances) knowing(made *adminpb.Acceptance, callers []byte) storedAcceptances {
+	a.callers = maps.Clone(a.callers)
+	if a.callers == nil {
+		a.callers = make(map[string][]byte) // of a record that cannot be read
+	}
+	a.callers[made.Name] = callers
+	return a
+}
+
 // put is the write that stores acceptances in the place of a.
 func (a storedAcceptances) put(list []*adminpb.Acceptance) (Write, error) {
 	if len(list) == 0 {
 		return Delete{a.key}, nil
 	}
-	return NewPut(string(a.key), "", &adminpb.ListAcceptancesResponse{Acceptances: list})
+	kept := &adminpb.ListAcceptancesResponse{}
+	for _, one := range list {
+		one = proto.CloneOf(one)
+		one.CallerSketch = a.callers[one.Name]
+		kept.Acceptances = append(kept.Acceptances, one)
+	}
+	return NewPut(string(a.key), "", kept)
 }
 
-// with returns the acceptances of an experiment's present content, with one more. If there are
-// as many as there may be, those of earlier contents go.
+// with returns the acceptances of an experiment, with one more of its present content, which
+// replaces those of the same group. If there are as many as there may be, those that were replaced
+// and those of earlier contents go.
 func (e storedExperiment) with(a *adminpb.Acceptance) ([]*adminpb.Acceptance, error) {
 	list := slices.Clone(e.acceptances.list)
+	for i, one := range list {
+		if one.GetGroupId() == a.GetGroupId() && one.ExperimentEtag == a.ExperimentEtag {
+			list[i] = proto.CloneOf(one)
+			list[i].State = adminpb.Acceptance_REPLACED
+		}
+	}
 	if len(list) >= maxAcceptances {
-		list = slices.DeleteFunc(list, func(one *adminpb.Acceptance) bool { return one.ExperimentEtag != e.experiment.Etag })
+		list = slices.DeleteFunc(list, func(one *adminpb.Acceptance) bool {
+			return one.State == adminpb.Acceptance_REPLACED || one.ExperimentEtag != e.experiment.Etag
+		})
 	}
 	if len(list) >= maxAcceptances {
 		return nil, acceptanceLimit(e.name)
@@ -93,9 +125,14 @@ func (e storedExperiment) needsRules() bool {
 }
 
 // setAcceptances writes the acceptances of an experiment, which was read with its contents if it
-// needs them, into its report.
-func (e storedExperiment) setAcceptances(r *adminpb.Report, fourEyes bool) error {
-	now := report.Standing{FourEyes: fourEyes, Editors: e.experiment.GetPolicyEditors()}
+// needs them, into its report, which was made of in.
+func (e storedExperiment) setAcceptances(r *adminpb.Report, in report.Input, fourEyes bool) error {
+	if len(e.acceptances.list) == 0 {
+		return nil
+	}
+	now := report.Standing{
+		FourEyes: fourEyes, Editors: e.experiment.GetPolicyEditors(), Seen: report.SeenOf(in), Callers: e.acceptances.callers,
+	}
 	if e.needsRules() {
 		var err error
 		if now.RulesEtag, err = content.RulesEtag(e.parent.Policy); err != nil {

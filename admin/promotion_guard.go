@@ -132,11 +132,12 @@ func (s *Server) checkRehearsed(ctx context.Context, p *Promotion, pair Promoted
 func (s *Server) checkEvidence(
 	ctx context.Context, stored storedExperiment, required *adminpb.CommitRequirements, fourEyes bool,
 ) error {
-	judged, err := s.buildReport(ctx, stored)
+	in, err := s.reportInput(ctx, stored)
 	if err != nil {
 		return err
 	}
-	if err := stored.setAcceptances(judged, fourEyes); err != nil {
+	judged := report.Build(in)
+	if err := stored.setAcceptances(judged, in, fourEyes); err != nil {
 		return err
 	}
 	report.SetResults(judged, required, nil, report.Committer{})

@@ -31,11 +31,11 @@ func (s *Server) GetReport(ctx context.Context, r *adminpb.GetReportRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.buildReport(ctx, stored)
+	in, err := s.reportInput(ctx, stored)
 	if err != nil {
 		return nil, err
 	}
-	return out, s.judge(ctx, stored, out, config, r.GetRequirements())
+	return s.judge(ctx, stored, in, config, r.GetRequirements())
 }
 
 // readReported reads what a report is made of, but for the evidence: an experiment that can be
@@ -94,7 +94,7 @@ func configFor(name Key) Key { return ConfigOf(Key(name.Location())) }
 func (s *Server) checkRequirements(
 	ctx context.Context, stored storedExperiment, config StoredConfig, call *adminpb.CommitRequirements,
 ) (*adminpb.Report, error) {
-	judged, err := s.buildReport(ctx, stored)
+	in, err := s.reportInput(ctx, stored)
 	if err != nil && !report.Demands(config.Requirements()) && !report.Demands(call) && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "a commit leaves no report behind", "experiment", string(stored.name), "error", err)
 		return nil, nil
@@ -102,7 +102,8 @@ func (s *Server) checkRequirements(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.judge(ctx, stored, judged, config, call); err != nil {
+	judged, err := s.judge(ctx, stored, in, config, call)
+	if err != nil {
 		return nil, err
 	}
 	if unmet := report.Unmet(judged); len(unmet) > 0 {
@@ -112,18 +113,19 @@ func (s *Server) checkRequirements(
 	return report.Trim(judged, maxKeptReport), nil
 }
 
-// judge holds a report against what was accepted, and what the location and the call require of
-// a commit by the caller.
+// judge makes a report and holds it against what was accepted, and what the location and the call
+// require of a commit by the caller.
 func (s *Server) judge(
-	ctx context.Context, stored storedExperiment, r *adminpb.Report, config StoredConfig, call *adminpb.CommitRequirements,
-) error {
+	ctx context.Context, stored storedExperiment, in report.Input, config StoredConfig, call *adminpb.CommitRequirements,
+) (*adminpb.Report, error) {
 	location := config.Requirements()
 	fourEyes := location.GetRequireDifferentCommitter() || call.GetRequireDifferentCommitter()
-	if err := stored.setAcceptances(r, fourEyes); err != nil {
-		return err
+	r := report.Build(in)
+	if err := stored.setAcceptances(r, in, fourEyes); err != nil {
+		return nil, err
 	}
 	report.SetResults(r, location, call, committer(ctx, stored))
-	return nil
+	return r, nil
 }
 
 // committer is who would commit an experiment, or does: the caller.
@@ -131,25 +133,25 @@ func committer(ctx context.Context, stored storedExperiment) report.Committer {
 	return report.Committer{Member: access.FromContext(ctx).Member, Editors: stored.experiment.GetPolicyEditors()}
 }
 
-// buildReport makes the report of an experiment, which can be read as its policy can. The
-// error of evidence that cannot be decoded is DATA_LOSS of the report.
-func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adminpb.Report, error) {
+// reportInput reads what the report of an experiment is made of, which can be read as its policy
+// can. The error of evidence that cannot be decoded is DATA_LOSS of the report.
+func (s *Server) reportInput(ctx context.Context, stored storedExperiment) (report.Input, error) {
 	name := reportOf(stored.name)
 	kept, err := s.store.Evidence(ctx, stored.evidence())
 	if err != nil {
-		return nil, s.storeFailed(ctx, "reading the evidence of "+string(stored.name), err)
+		return report.Input{}, s.storeFailed(ctx, "reading the evidence of "+string(stored.name), err)
 	}
 	if err := kept.damage(); err != nil {
-		return nil, s.damaged(ctx, name, err)
+		return report.Input{}, s.damaged(ctx, name, err)
 	}
 	if len(kept.Settled) == 0 && len(kept.Tallies) == 0 {
 		if err := s.stillThere(ctx, stored); err != nil {
-			return nil, err
+			return report.Input{}, err
 		}
 	}
 	nodes, err := s.nodeReports(ctx, name.Location())
 	if err != nil {
-		return nil, err
+		return report.Input{}, err
 	}
 	published := make([]report.Published, len(kept.Tallies))
 	for i, t := range kept.Tallies {
@@ -157,12 +159,12 @@ func (s *Server) buildReport(ctx context.Context, stored storedExperiment) (*adm
 	}
 	collected, err := report.Collect(stored.experiment.GetUid(), stored.experiment.Etag, kept.Settled, published)
 	if err != nil {
-		return nil, s.damaged(ctx, name, err)
+		return report.Input{}, s.damaged(ctx, name, err)
 	}
-	return report.Build(report.Input{
+	return report.Input{
 		Name: string(name), PolicyEtag: stored.parent.Policy.Etag, ExperimentEtag: stored.experiment.Etag,
 		Evidence: collected.Evidence, Nodes: collected.Nodes(liveNodes(nodes, stored.name.Policy())),
-	}), nil
+	}, nil
 }
 
 // stillThere returns NOT_FOUND if an experiment has ended since it was read. Its evidence ends

@@ -146,7 +146,7 @@ var requirements = map[string]string{
 		B-110 B-111 B-111b B-112 B-113 B-114 B-115 B-120 B-121`,
 	"L": `L-1 L-2 L-3 L-4 L-5 L-6 L-7 L-8 L-9 L-10 L-11 L-12 L-13 L-14 L-15 L-16 L-17 L-18 L-19 L-20`,
 	"R": `R-1 R-2 R-3 R-4 R-5 R-6 R-7 R-8 R-9 R-10 R-11 R-12 R-13 R-14 R-15`,
-	"C": `C-1 C-2 C-3 C-4 C-5 C-6 C-7 C-8 C-9 C-10 C-11 C-12`,
+	"C": `C-1 C-2 C-3 C-4 C-5 C-6 C-7 C-8 C-9 C-10 C-11 C-12 C-13 C-14 C-15 C-16`,
 	"P": `P-1 P-2 P-3 P-4 P-5 P-6 P-7 P-8 P-9 P-10 P-11 P-12 P-13 P-14 P-15`,
 	"E": `E-1 E-2 E-3 E-4 E-5 E-6 E-7 E-8 E-9 E-10 E-11`,
 }

@@ -50,7 +50,7 @@ func CheckAcceptance(field string, a *adminpb.Acceptance) error {
 // checkMost checks a limit of an acceptance; 0 is the default.
 func checkMost(field string, n int64) []apierror.Violation {
 	if n < 0 {
-		return []apierror.Violation{{Field: field, Description: "It is at least 1; without it, it is twice what there is."}}
+		return []apierror.Violation{{Field: field, Description: "It is at least 1; 0 is the default."}}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	adminpb "understudy/admin/v1"
 )
 
@@ -56,6 +58,10 @@ type Standing struct {
 	// commits it. Editors are all who have; empty if somebody is not known.
 	FourEyes bool
 	Editors  []string
+	// Seen :: ID of a group → what was seen of it.
+	Seen map[string]Seen
+	// Callers :: name of an acceptance → the stored set of callers that it was made for.
+	Callers map[string][]byte
 }
 
 // SetAcceptances writes the acceptances of an experiment into its report, each with what has
@@ -67,9 +73,10 @@ func SetAcceptances(r *adminpb.Report, acceptances []*adminpb.Acceptance, now St
 	}
 	for _, a := range acceptances {
 		d := GroupOf(r, a.GetGroupId())
-		a.RequestCount, a.CallerCount = d.GetRequestCount(), d.GetCallerCount()
+		seen := now.Seen[a.GetGroupId()]
+		a.RequestCount, a.CallerCount = seen.RequestCount, seen.callersWith(now.Callers[a.Name], a.GetMaxCallerCount())
 		a.State, a.StateReason = stateOf(a, r, d, now)
-		if d != nil && outranks(a, AcceptanceOf(r, d)) {
+		if d != nil && a.State != adminpb.Acceptance_REPLACED && outranks(a, AcceptanceOf(r, d)) {
 			d.Acceptance = a.Name
 		}
 	}
@@ -81,6 +88,8 @@ func stateOf(
 	a *adminpb.Acceptance, r *adminpb.Report, d *adminpb.Report_Difference, now Standing,
 ) (state adminpb.Acceptance_State, why string) {
 	switch {
+	case a.GetState() == adminpb.Acceptance_REPLACED:
+		return adminpb.Acceptance_REPLACED, "the group was accepted again"
 	case a.GetExperimentEtag() != r.GetExperimentEtag():
 		return adminpb.Acceptance_VOID, "the experiment has changed since"
 	case a.GetPolicyEtag() != r.GetPolicyEtag() && a.GetRulesEtag() != now.RulesEtag:
@@ -91,13 +100,28 @@ func stateOf(
 		return adminpb.Acceptance_VOID, "whoever accepts must not have set the policy of the experiment"
 	case d == nil:
 		return adminpb.Acceptance_VOID, "the report has no such group: it has no requests yet, or its path was folded with others"
-	case d.GetRequestCount() > a.GetMaxRequestCount():
-		return adminpb.Acceptance_EXCEEDED, Number(d.GetRequestCount()) + " requests, accepted were " + Number(a.GetMaxRequestCount())
-	case d.GetCallerCount() > a.GetMaxCallerCount():
-		return adminpb.Acceptance_EXCEEDED, Number(d.GetCallerCount()) + " callers, accepted were " + Number(a.GetMaxCallerCount())
-	default:
-		return adminpb.Acceptance_IN_FORCE, ""
+	case a.GetRequestCount() > a.GetMaxRequestCount():
+		return adminpb.Acceptance_EXCEEDED, Number(a.GetRequestCount()) + " requests, accepted were " + Number(a.GetMaxRequestCount())
+	case a.GetCallerCount() > a.GetMaxCallerCount():
+		return adminpb.Acceptance_EXCEEDED, Number(a.GetCallerCount()) + " callers, accepted were " + Number(a.GetMaxCallerCount())
 	}
+	if c := otherCause(a.GetDifference().GetCauses(), d.GetCauses()); c != nil {
+		return adminpb.Acceptance_EXCEEDED, fmt.Sprintf("for another cause: %s:%d %s", c.GetFile(), c.GetLine(), c.GetText())
+	}
+	return adminpb.Acceptance_IN_FORCE, ""
+}
+
+// otherCause returns a cause of now, if causes were known before and none of them is one of now.
+func otherCause(known, now []*adminpb.Report_Expression) *adminpb.Report_Expression {
+	if len(known) == 0 || len(now) == 0 {
+		return nil
+	}
+	for _, c := range now {
+		if slices.ContainsFunc(known, func(k *adminpb.Report_Expression) bool { return proto.Equal(k, c) }) {
+			return nil
+		}
+	}
+	return now[0]
 }
 
 // outranks reports whether an acceptance says more of its group than another one, which may be

@@ -1,16 +1,19 @@
 package report_test
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
+	evidencepb "understudy/authz/evidence/v1"
 )
 
 // TestGroupID is another one for whatever makes another group, and for nothing else.
@@ -54,20 +57,20 @@ func TestAccepted(t *testing.T) {
 		}
 	}
 	report.SetAcceptances(r, []*adminpb.Acceptance{
-		accepted("few requests", "1", 9, 9), accepted("few callers", "1", 99, 2), accepted("enough", "1", 10, 3), accepted("more than enough", "1", 99, 9),
+		accepted("few requests", "1", 9, 9), accepted("enough", "1", 10, 3), accepted("more than enough", "1", 99, 9),
 		accepted("too few", "2", 1, 1), accepted("failed", "4", 80, 1), accepted("of none", "5", 9, 9),
-	}, report.Standing{})
+	}, report.Standing{Seen: map[string]report.Seen{"1": {RequestCount: 10}, "2": {RequestCount: 20}, "4": {RequestCount: 80}}})
 	want := []*adminpb.Report_KindCount{
 		{Kind: adminpb.Report_NEWLY_DENIED, RequestCount: 10}, {Kind: adminpb.Report_FAILED, RequestCount: 80},
 	}
-	if diff := cmp.Diff(want, r.AcceptedDifferences, protocmp.Transform()); diff != "" {
+	if diff := gocmp.Diff(want, r.AcceptedDifferences, protocmp.Transform()); diff != "" {
 		t.Errorf("accepted are the groups 1 and 4 (- want, + got):\n%s", diff)
 	}
 	var states []string
 	for _, a := range r.Acceptances {
 		states = append(states, a.State.String())
 	}
-	if got := strings.Join(states, " "); got != "EXCEEDED EXCEEDED IN_FORCE IN_FORCE EXCEEDED IN_FORCE VOID" {
+	if got := strings.Join(states, " "); got != "EXCEEDED IN_FORCE IN_FORCE EXCEEDED IN_FORCE VOID" {
 		t.Errorf("the states are %s", got)
 	}
 	judged := report.Judge(&adminpb.CommitRequirements{MaxNewlyDeniedCount: proto.Int64(60)}, adminpb.Report_RequirementResult_CALL, r, report.Committer{})
@@ -77,6 +80,70 @@ func TestAccepted(t *testing.T) {
 	report.KeepUsed(r)
 	if len(r.Acceptances) != 2 || r.Differences[1].Acceptance != "" {
 		t.Errorf("what was used is %v", r.Acceptances)
+	}
+}
+
+// set is a stored set of callers.
+func set(hashes ...uint32) []byte {
+	out := []byte{0}
+	for _, hash := range hashes {
+		out = binary.BigEndian.AppendUint32(out, hash)
+	}
+	return out
+}
+
+// TestAcceptedCallersAndCauses holds one acceptance of 10 requests of the callers 1 and 2, for one
+// cause, against what is seen of its group now.
+func TestAcceptedCallersAndCauses(t *testing.T) {
+	group := func(n int64, callers []byte, cause int32) *evidencepb.Group {
+		g := &evidencepb.Group{Kind: int32(adminpb.Report_NEWLY_DENIED), Method: "GET", Pattern: "/a", Count: n, Callers: callers}
+		if cause > 0 {
+			g.Causes = []*evidencepb.Cause{{File: "a.rego", Line: cause, Text: "input.x"}}
+		}
+		return g
+	}
+	pair := func(live string, groups ...*evidencepb.Group) *evidencepb.Pair {
+		return &evidencepb.Pair{PolicyEtag: live, Groups: groups}
+	}
+	for name, test := range map[string]struct {
+		seen      *evidencepb.Evidence
+		maxCaller int64
+		state     adminpb.Acceptance_State
+		why       string
+	}{
+		"the same":         {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 4))}}, state: adminpb.Acceptance_IN_FORCE},
+		"one of them":      {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(2), 0))}}, state: adminpb.Acceptance_IN_FORCE},
+		"one more":         {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2, 3), 4))}}, state: adminpb.Acceptance_EXCEEDED, why: "3 callers, accepted were 2"},
+		"others":           {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(2, set(8, 9), 4))}}, state: adminpb.Acceptance_EXCEEDED, why: "4 callers, accepted were 2"},
+		"others, accepted": {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(2, set(8, 9), 4))}}, maxCaller: 4, state: adminpb.Acceptance_IN_FORCE},
+		"another, elsewhere": {
+			seen:  &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(1, set(1), 4)), pair("q", group(1, set(3), 4))}},
+			state: adminpb.Acceptance_EXCEEDED, why: "3 callers, accepted were 2",
+		},
+		"requests of all pairs": {
+			seen: &evidencepb.Evidence{
+				Pairs: []*evidencepb.Pair{pair("p", group(4, set(1), 4)), pair("q", group(4, set(1), 4))}, Earlier: pair("", group(3, set(2), 0)),
+			},
+			state: adminpb.Acceptance_EXCEEDED, why: "11 requests, accepted were 10",
+		},
+		"another cause":           {seen: &evidencepb.Evidence{Pairs: []*evidencepb.Pair{pair("p", group(10, set(1, 2), 7))}}, state: adminpb.Acceptance_EXCEEDED, why: "for another cause: a.rego:7 input.x"},
+		"nothing of this content": {seen: &evidencepb.Evidence{ExperimentEtag: "f", Pairs: []*evidencepb.Pair{pair("p", group(1, set(1), 4))}}, state: adminpb.Acceptance_VOID, why: "no such group"},
+	} {
+		test.seen.ExperimentEtag = cmp.Or(test.seen.ExperimentEtag, "e")
+		in := report.Input{PolicyEtag: "p", ExperimentEtag: "e", Evidence: test.seen}
+		r := report.Build(in)
+		a := &adminpb.Acceptance{
+			Name: "a", Target: &adminpb.Acceptance_GroupId{GroupId: report.GroupID(&adminpb.Report_Difference{Kind: adminpb.Report_NEWLY_DENIED, Method: "GET", Path: "/a"})},
+			ExperimentEtag: "e", PolicyEtag: "p", MaxRequestCount: 10, MaxCallerCount: max(2, test.maxCaller),
+			Difference: &adminpb.Report_Difference{Causes: []*adminpb.Report_Expression{{File: "a.rego", Line: 4, Text: "input.x"}}},
+		}
+		report.SetAcceptances(r, []*adminpb.Acceptance{a}, report.Standing{Seen: report.SeenOf(in), Callers: map[string][]byte{"a": set(1, 2)}})
+		if a.State != test.state || !strings.Contains(a.StateReason, test.why) {
+			t.Errorf("%s: got %s (%s), want %s (%s)", name, a.State, a.StateReason, test.state, test.why)
+		}
+		if test.state == adminpb.Acceptance_IN_FORCE && r.AcceptedDifferences[0].RequestCount != r.Differences[0].RequestCount {
+			t.Errorf("%s: accepted are %v", name, r.AcceptedDifferences)
+		}
 	}
 }
 

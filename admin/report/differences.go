@@ -109,13 +109,10 @@ func endpointTotals(p *evidencepb.Pair) map[endpoint]int64 {
 
 // difference turns a group into a difference, but for what depends on other groups.
 func difference(g *evidencepb.Group) *adminpb.Report_Difference {
-	d := &adminpb.Report_Difference{
-		Kind: adminpb.Report_Kind(g.GetKind()), Method: g.GetMethod(), Path: g.GetPattern(), Rule: g.GetRule(), Reason: g.GetReason(),
-		PolicyStatus: g.GetPolicyStatus(), ExperimentStatus: g.GetExperimentStatus(), Changes: slices.Clone(g.GetChanges()),
-		RequestCount: g.GetCount(), FirstTime: g.GetFirstTime(), LastTime: g.GetLastTime(),
-		// A sketch may be off by a fifth and more; each caller has asked at least once.
-		CallerCount: min(evidence.Callers(g.GetCallers()), g.GetCount()),
-	}
+	d := identity(g)
+	d.RequestCount, d.FirstTime, d.LastTime = g.GetCount(), g.GetFirstTime(), g.GetLastTime()
+	// A sketch may be off by a fifth and more; each caller has asked at least once.
+	d.CallerCount = min(evidence.Callers(g.GetCallers()), g.GetCount())
 	if d.Kind != adminpb.Report_LIVE_FAILED { // that counts against no requirement
 		d.GroupId = GroupID(d)
 	}

@@ -15,8 +15,6 @@ import (
 type asked struct {
 	*trial
 	group
-	// Requests and Callers are the limits if nobody writes others.
-	Requests, Callers int64
 }
 
 // offerAccepting offers what whoever may commit can do about the groups of a report: accept
@@ -52,7 +50,7 @@ func (u *UI) confirmAcceptance(r *http.Request) (*view, error) {
 	if d == nil {
 		return nil, apierror.Invalid(apierror.ReasonInvalidParameter, "group", "The report has no such group any more. Load the page of the experiment again.")
 	}
-	data := asked{trial: t, group: newGroup(t.Report, d), Requests: 2 * d.RequestCount, Callers: max(2, 2*d.CallerCount)}
+	data := asked{trial: t, group: newGroup(t.Report, d)}
 	return &view{
 		Title: "Accept a difference of " + id(name) + "?", Kicker: "Nothing is done yet", Asks: true,
 		Crumbs: append(crumbs(name), link{id(name), address(name)}), Location: locationOf(name), Tab: "policies",
@@ -65,9 +63,13 @@ func (u *UI) accept(r *http.Request) (*url.URL, *view, error) {
 	name := experimentNamed(r)
 	limits := make(map[string]int64)
 	for _, field := range []string{"max_requests", "max_callers"} {
-		n, err := strconv.ParseInt(r.PostFormValue(field), 10, 64)
-		if err != nil {
-			return nil, nil, apierror.Invalid(apierror.ReasonInvalidParameter, field, "It is a whole number, such as 100.")
+		text := r.PostFormValue(field)
+		if text == "" {
+			continue // the server knows the default
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return nil, nil, apierror.Invalid(apierror.ReasonInvalidParameter, field, "It is a whole number of at least 1, such as 100.")
 		}
 		limits[field] = n
 	}

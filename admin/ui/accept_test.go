@@ -40,19 +40,21 @@ func TestAccept(t *testing.T) {
 		t.Fatalf("the page that asks: got %d\n%s", ask.code, text)
 	}
 	form := fields(t, ask.body, "/ui/"+trial+"/accept")
-	if got := form.Get("max_requests") + " " + form.Get("max_callers"); got != "140 2" {
-		t.Errorf("the limits are %s, want twice what there is: 140 2", got)
-	}
 	if a := s.post("/ui/"+trial+"/accept", form); a.code != http.StatusBadRequest || !strings.Contains(a.body, "reason") {
 		t.Errorf("without a reason: got %d, want 400\n%s", a.code, textOf(t, a.body))
 	}
 	form.Set("reason", "the monitoring is <b>ours</b>")
+	form.Set("max_requests", "0")
+	if a := s.post("/ui/"+trial+"/accept", form); a.code != http.StatusBadRequest || !strings.Contains(a.body, "at least 1") {
+		t.Errorf("for no request: got %d, want 400\n%s", a.code, textOf(t, a.body))
+	}
+	form.Set("max_requests", "")
 	if a := s.post("/ui/"+trial+"/accept", form); a.code != http.StatusSeeOther || a.header.Get("Location") != "/ui/"+trial+"#groups" {
 		t.Fatalf("accept: got %d to %s\n%s", a.code, a.header.Get("Location"), textOf(t, a.body))
 	}
 	page := s.get("/ui/" + trial)
 	checkPage(t, "experiment", page)
-	const want = "Accepted by token:owner: the monitoring is <b>ours</b> (70 of at most 140 requests, 0 of at most 2 callers)."
+	const want = "Accepted by token:owner: the monitoring is <b>ours</b> (70 of at most 140 requests, 0 of at most 0 callers)."
 	if !strings.Contains(textOf(t, page.body), want) {
 		t.Errorf("the page does not say %q:\n%s", want, textOf(t, page.body))
 	}

@@ -265,11 +265,14 @@ const (
 	Acceptance_STATE_UNSPECIFIED Acceptance_State = 0
 	// The requests of the group count against no requirement.
 	Acceptance_IN_FORCE Acceptance_State = 1
-	// There are more requests or callers than were accepted: all requests of the
-	// group count again.
+	// There are more requests or callers than were accepted, or the group has another
+	// cause: all requests of the group count again.
 	Acceptance_EXCEEDED Acceptance_State = 2
 	// It is about something else than what there is now, as `state_reason` says.
 	Acceptance_VOID Acceptance_State = 3
+	// The group was accepted again since, for the same content of the experiment:
+	// the later acceptance counts, also when it is narrower or was taken back.
+	Acceptance_REPLACED Acceptance_State = 4
 )
 
 // Enum value maps for Acceptance_State.
@@ -279,12 +282,14 @@ var (
 		1: "IN_FORCE",
 		2: "EXCEEDED",
 		3: "VOID",
+		4: "REPLACED",
 	}
 	Acceptance_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
 		"IN_FORCE":          1,
 		"EXCEEDED":          2,
 		"VOID":              3,
+		"REPLACED":          4,
 	}
 )
 
@@ -1290,16 +1295,21 @@ type Acceptance struct {
 	// Optional. The etag of the live policy in the report that was looked at. Without
 	// it, it is the present one.
 	PolicyEtag string `protobuf:"bytes,7,opt,name=policy_etag,json=policyEtag,proto3" json:"policy_etag,omitempty"`
-	// Optional. The most requests that the group may have. The default is twice as
+	// Optional. The most requests that the group may have, with all live policies that
+	// the present content of the experiment was compared with. The default is twice as
 	// many as it has when it is accepted.
 	MaxRequestCount int64 `protobuf:"varint,8,opt,name=max_request_count,json=maxRequestCount,proto3" json:"max_request_count,omitempty"`
-	// Optional. The most callers that the group may have. The default is twice as
-	// many as it has when it is accepted, and at least 2.
+	// Optional. The most callers that the group may have: those that it had when it was
+	// accepted, together with those that it has now, with all live policies that the
+	// present content of the experiment was compared with. The default is as many as it
+	// has when it is accepted: it holds for these callers, and for no other one.
 	MaxCallerCount int64 `protobuf:"varint,9,opt,name=max_caller_count,json=maxCallerCount,proto3" json:"max_caller_count,omitempty"`
 	// Output only. An etag of the rules of the live policy when the group was
 	// accepted: of all of its content but `data`, `display_name` and `annotations`.
 	RulesEtag string `protobuf:"bytes,10,opt,name=rules_etag,json=rulesEtag,proto3" json:"rules_etag,omitempty"`
-	// Output only. The group as it was when it was accepted, without its examples.
+	// Output only. The group as it was when it was accepted, without its examples. If
+	// causes are known of it, and later none of these but others, the acceptance is
+	// exceeded.
 	Difference *Report_Difference `protobuf:"bytes,11,opt,name=difference,proto3" json:"difference,omitempty"`
 	// Output only. When it was accepted.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -1314,11 +1324,16 @@ type Acceptance struct {
 	State Acceptance_State `protobuf:"varint,15,opt,name=state,proto3,enum=understudy.admin.v1.Acceptance_State" json:"state,omitempty"`
 	// Output only. Why it does not hold, for people; empty if it does.
 	StateReason string `protobuf:"bytes,16,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
-	// Output only. The requests that the group has now, with the present pair of
-	// etags.
+	// Output only. The requests that the group has now, with all live policies that the
+	// present content of the experiment was compared with. What does not count against
+	// requirements are those of the present pair of etags alone.
 	RequestCount int64 `protobuf:"varint,17,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
-	// Output only. About how many callers the group has now.
-	CallerCount   int64 `protobuf:"varint,18,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. About how many callers the group has now, together with those that it
+	// had when it was accepted.
+	CallerCount int64 `protobuf:"varint,18,opt,name=caller_count,json=callerCount,proto3" json:"caller_count,omitempty"`
+	// Output only. The callers that the group had when it was accepted, as the store
+	// keeps them. No answer has it.
+	CallerSketch  []byte `protobuf:"bytes,19,opt,name=caller_sketch,json=callerSketch,proto3" json:"caller_sketch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1486,6 +1501,13 @@ func (x *Acceptance) GetCallerCount() int64 {
 		return x.CallerCount
 	}
 	return 0
+}
+
+func (x *Acceptance) GetCallerSketch() []byte {
+	if x != nil {
+		return x.CallerSketch
+	}
+	return nil
 }
 
 type isAcceptance_Target interface {
@@ -6626,7 +6648,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\x0f\n" +
 	"\vLIVE_FAILED\x10\x05:\x8c\x01\xeaA\x88\x01\n" +
-	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\x8e\b\n" +
+	"\x1aunderstudy.internal/Report\x12Yprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/report*\areports2\x06report\"\xc6\b\n" +
 	"\n" +
 	"Acceptance\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1d\n" +
@@ -6652,12 +6674,14 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x05state\x18\x0f \x01(\x0e2%.understudy.admin.v1.Acceptance.StateB\x03\xe0A\x03R\x05state\x12&\n" +
 	"\fstate_reason\x18\x10 \x01(\tB\x03\xe0A\x03R\vstateReason\x12(\n" +
 	"\rrequest_count\x18\x11 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12&\n" +
-	"\fcaller_count\x18\x12 \x01(\x03B\x03\xe0A\x03R\vcallerCount\"D\n" +
+	"\fcaller_count\x18\x12 \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12(\n" +
+	"\rcaller_sketch\x18\x13 \x01(\fB\x03\xe0A\x03R\fcallerSketch\"R\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bIN_FORCE\x10\x01\x12\f\n" +
 	"\bEXCEEDED\x10\x02\x12\b\n" +
-	"\x04VOID\x10\x03:\xaa\x01\xeaA\xa6\x01\n" +
+	"\x04VOID\x10\x03\x12\f\n" +
+	"\bREPLACED\x10\x04:\xaa\x01\xeaA\xa6\x01\n" +
 	"\x1eunderstudy.internal/Acceptance\x12kprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}/acceptances/{acceptance}*\vacceptances2\n" +
 	"acceptanceB\b\n" +
 	"\x06target\"\xad\a\n" +

@@ -69,6 +69,37 @@ func Callers(stored ...[]byte) int64 {
 	return c.count()
 }
 
+// JoinCallers returns the stored set of all callers in stored sets of groups.
+func JoinCallers(stored ...[]byte) []byte {
+	var c callers
+	for _, set := range stored {
+		c.addStored(set)
+	}
+	return c.stored()
+}
+
+// OtherCallers reports whether some stored set of a group has a caller that is not known. Between
+// lists that is exact; a sketch may hide some, and never makes up one.
+func OtherCallers(known []byte, seen ...[]byte) bool {
+	for _, set := range seen {
+		var before callers
+		before.addStored(known)
+		if before.sketch == nil && listBytes(set) {
+			var now callers
+			now.addStored(set)
+			if slices.ContainsFunc(now.listed, func(hash uint32) bool { return !slices.Contains(before.listed, hash) }) {
+				return true
+			}
+			continue
+		}
+		before.estimate()
+		if short := before.stored(); !bytes.Equal(short, JoinCallers(short, set)) {
+			return true
+		}
+	}
+	return false
+}
+
 // callerOf returns the hash of who asks: the principal, else the labels; false if there are
 // neither.
 func callerOf(principal string, labels []authz.Label) (uint32, bool) {

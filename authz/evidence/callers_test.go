@@ -73,3 +73,38 @@ func FuzzStoredCallers(f *testing.F) {
 		}
 	})
 }
+
+// TestOtherCallers finds who is not known, and nobody in what is the same set in another form.
+func TestOtherCallers(t *testing.T) {
+	of := func(from, to uint32) []byte {
+		var c callers
+		for i := from; i < to; i++ {
+			c.add(i * 0x9E3779B9)
+		}
+		return c.stored()
+	}
+	for name, c := range map[string]struct {
+		known []byte
+		seen  [][]byte
+		want  bool
+	}{
+		"nobody":                   {of(0, 2), [][]byte{nil, {}}, false},
+		"the same":                 {of(0, 2), [][]byte{of(0, 1), of(1, 2)}, false},
+		"one more":                 {of(0, 2), [][]byte{of(0, 2), of(1, 3)}, true},
+		"one in place of two":      {of(0, 2), [][]byte{of(2, 3)}, true},
+		"of nobody":                {nil, [][]byte{of(0, 1)}, true},
+		"one more than are listed": {of(0, 32), [][]byte{of(32, 33)}, true},
+		"the list as a sketch":     {of(0, 32), [][]byte{shortCallers(of(0, 32))}, false},
+		"the sketch as a list":     {shortCallers(of(0, 32)), [][]byte{of(0, 32)}, false},
+		"others as a sketch":       {of(0, 2), [][]byte{of(2, 50)}, true},
+		"others in a sketch":       {of(0, 50), [][]byte{of(50, 100)}, true},
+		"fewer as a sketch":        {of(0, 100), [][]byte{of(20, 80)}, false},
+	} {
+		if got := OtherCallers(c.known, c.seen...); got != c.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+	if got := Callers(JoinCallers(of(0, 3), nil, of(2, 5))); got != 5 {
+		t.Errorf("the union of 3 and 3 callers, one of them in both, has %d", got)
+	}
+}

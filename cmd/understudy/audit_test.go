@@ -284,7 +284,7 @@ func (a *auditing) changeAll() map[string]bool {
 		`{"groupId":"`+group+`","experimentEtag":`+string(etag)+`,"reason":"`+marker+`"}`, accepted)
 	etags(event, "", text(op, "etag"))
 	a.want("CreateAcceptance", event, map[string]string{
-		audit.AttributeChanges: "after=" + group + " field=group_id\nafter=2 field=max_request_count\nafter=2 field=max_caller_count",
+		audit.AttributeChanges: "after=" + group + " field=group_id\nafter=2 field=max_request_count\nafter=1 field=max_caller_count",
 	})
 	event, _ = step("DeleteAcceptance", "DELETE", e1+"/acceptances/a1", "", accepted)
 	etags(event, text(op, "etag"), "")

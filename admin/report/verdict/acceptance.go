@@ -13,6 +13,7 @@ import (
 func StateOf(a *adminpb.Acceptance) string {
 	state := map[adminpb.Acceptance_State]string{
 		adminpb.Acceptance_IN_FORCE: "in force", adminpb.Acceptance_EXCEEDED: "exceeded", adminpb.Acceptance_VOID: "void",
+		adminpb.Acceptance_REPLACED: "replaced",
 	}[a.GetState()]
 	state = cmp.Or(state, "not known")
 	if why := a.GetStateReason(); why != "" {
@@ -40,6 +41,21 @@ func Accepted(a *adminpb.Acceptance) string {
 	return text + " by " + AccepterOf(a) + ": " + a.GetReason() + " (" +
 		report.Number(a.GetRequestCount()) + " of at most " + Counted(a.GetMaxRequestCount(), "request") + ", " +
 		report.Number(a.GetCallerCount()) + " of at most " + Counted(a.GetMaxCallerCount(), "caller") + ")"
+}
+
+// LimitsOf says for what an acceptance holds: "at most 39 requests of these 2 callers".
+func LimitsOf(a *adminpb.Acceptance) string {
+	text := "at most " + Counted(a.GetMaxRequestCount(), "request")
+	switch n := a.GetMaxCallerCount(); {
+	case n > a.GetCallerCount():
+		return text + " of at most " + Counted(n, "caller")
+	case n == 0:
+		return text + " of no known caller"
+	case n == 1:
+		return text + " of this caller"
+	default:
+		return text + " of these " + Counted(n, "caller")
+	}
 }
 
 // ofThemAccepted says how many of the requests that differ were accepted: ", 3 of them accepted".

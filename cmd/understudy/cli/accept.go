@@ -33,10 +33,12 @@ func newAccept() *cobra.Command {
 newly-denied=0, for example. GROUP is the ID that `+"`understudy report`"+` shows, or the
 beginning of one. The report says who accepted it and why, and the revision keeps that.
 
-It counts again when it has more requests or callers than --max-requests and
---max-callers, which are twice what there is now; and when the experiment or the rules
-of the live policy change. A change of the live policy's data alone leaves it accepted.
-A path that is folded with others is another group, which nobody has accepted.
+It is accepted for the callers that it has now, and for twice as many requests:
+--max-callers and --max-requests allow more. It counts again when there are more, when it
+has another cause, and when the experiment or the rules of the live policy change. A change
+of the live policy's data alone leaves it accepted, and no limit begins anew. A path that is
+folded with others is another group, which nobody has accepted. Accepting a group again
+replaces what was accepted of it before.
 
 It takes the right to commit. Where a location asks for different-committer, nobody
 accepts who has set the experiment's policy.`,
@@ -52,11 +54,19 @@ accepts who has set the experiment's policy.`,
   understudy accept shop/tighter 2b6a570b --delete`
 	flags := cmd.Flags()
 	flags.StringVar(&f.reason, "reason", "", "why the difference is as it should be")
-	flags.Int64Var(&f.requests, "max-requests", 0, "the most requests that the group may have (default twice what it has)")
-	flags.Int64Var(&f.callers, "max-callers", 0, "the most callers that the group may have (default twice what it has)")
+	flags.Int64Var(&f.requests, "max-requests", 0, "the most requests that the group may have (at least 1; default twice what it has)")
+	flags.Int64Var(&f.callers, "max-callers", 0, "the most callers that the group may have, with those it has now (at least 1; default those alone)")
 	flags.StringVar(&f.etag, "etag", "", "the etag that the experiment has to have")
 	flags.BoolVar(&f.remove, "delete", false, "take back what was accepted of the group")
 	flags.BoolVar(&f.validateOnly, "validate-only", false, "check everything and change nothing")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		for name, value := range map[string]int64{"max-requests": f.requests, "max-callers": f.callers} {
+			if cmd.Flags().Changed(name) && value < 1 {
+				return command.Usage(fmt.Errorf("--%s is at least 1", name))
+			}
+		}
+		return nil
+	}
 	experiments := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) != 1 {
@@ -113,8 +123,8 @@ func (f *acceptFlags) accept(ctx context.Context, c *Client, experiment, group s
 	if f.validateOnly {
 		begin = "could be accepted"
 	}
-	_, err = fmt.Fprintf(c.Out, "%s: %s %s, for at most %s and %s\n", begin, verdict.NameOf(accepted.Difference.GetKind()),
-		endpointOf(accepted), verdict.Counted(accepted.MaxRequestCount, "request"), verdict.Counted(accepted.MaxCallerCount, "caller"))
+	_, err = fmt.Fprintf(c.Out, "%s: %s %s, for %s\n", begin, verdict.NameOf(accepted.Difference.GetKind()),
+		endpointOf(accepted), verdict.LimitsOf(accepted))
 	return err
 }
 
@@ -207,7 +217,7 @@ func (c *Client) listAcceptances(ctx context.Context, experiment string) error {
 	for _, a := range kept.Acceptances {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s of %s\t%s of %s\t%s\t%s\t%s\n", report.ShortID(a.GetGroupId()), verdict.NameOf(a.Difference.GetKind()), endpointOf(a),
 			report.Number(a.RequestCount), report.Number(a.MaxRequestCount), report.Number(a.CallerCount), report.Number(a.MaxCallerCount),
-			verdict.StateOf(a), terminal.Line(verdict.AccepterOf(a)), terminal.Line(a.Reason))
+			terminal.Line(verdict.StateOf(a)), terminal.Line(verdict.AccepterOf(a)), terminal.Line(a.Reason))
 	}
 	return t.Flush()
 }
