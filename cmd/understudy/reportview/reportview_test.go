@@ -131,6 +131,9 @@ func sampled() *adminpb.Report {
 	r.Estimate = &adminpb.Report_ReportCounts{
 		RequestCount: 40000, UnchangedCount: 39600, NewlyDeniedCount: 400, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 20000},
 	}
+	r.EstimatedShares = []*adminpb.Report_EstimatedShare{
+		{Kind: adminpb.Report_NEWLY_DENIED, EffectiveRequestCount: 2200}, {Kind: adminpb.Report_FAILED, EffectiveRequestCount: 4400},
+	}
 	r.DroppedCount, r.Drops = 35000, []*adminpb.Report_Drop{{Reason: "sampled", RequestCount: 35000}}
 	r.Requirements = nil
 	return r
