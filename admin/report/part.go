@@ -6,8 +6,9 @@ import (
 	adminpb "understudy/admin/v1"
 )
 
-// Part is how many requests of a kind there are, and what they are a share of. A stranger cannot
-// choose what: who is only ever denied adds nothing to what newly denied requests are a part of.
+// Part is how many requests of a kind there are, and what they are a share of. Who is only ever denied
+// adds nothing to what newly denied requests are a part of; who is allowed does, and makes the share
+// smaller.
 type Part struct {
 	// Count and Whole were counted.
 	Count, Whole int64

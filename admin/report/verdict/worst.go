@@ -6,6 +6,7 @@ import (
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
+	"understudy/authz/diagnostics"
 )
 
 // minHit is how many requests of an endpoint have to change their verdict before the verdict names it.
@@ -36,7 +37,9 @@ func worstEndpoint(r *adminpb.Report) string {
 	if p := report.PartOf(r, worst.kind); p.Count == worst.count && p.Whole == worst.all && !p.Estimated {
 		return ""
 	}
-	return report.Number(worst.count) + " of " + Counted(worst.all, "request") + " of " + worst.method + " " + worst.path + " " + Kinds[rankOf(worst.kind)].Clause
+	// Callers write methods and paths, and a verdict is also said where nobody escapes it.
+	at := diagnostics.Clean(worst.method + " " + worst.path)
+	return report.Number(worst.count) + " of " + Counted(worst.all, "request") + " of " + at + " " + Kinds[rankOf(worst.kind)].Clause
 }
 
 // hits are the endpoints of which at least half of the requests have the other verdict, and nobody has
