@@ -217,6 +217,10 @@ func TestASampledShareIsJudgedByItsInterval(t *testing.T) {
 	if want := "about 0.6% of the requests that the live policy allows (95%: 0% to 12%; as sure as 48 requests)"; result.Met || result.Unreachable || result.Have != want {
 		t.Errorf("the requirement is %v, want it unmet, with %q", result, want)
 	}
+	all := &adminpb.CommitRequirements{MaxNewlyDeniedRatio: proto.Float64(0.03), Scope: adminpb.CommitRequirements_ALL_PAIRS}
+	if result := report.Judge(all, adminpb.Report_RequirementResult_CALL, got, report.Committer{})[0]; strings.Contains(result.Have, "48 requests") {
+		t.Errorf("over all pairs it has %q, want it as sure as all pairs", result.Have)
+	}
 	if got := build(evidence()); got.EstimatedShares != nil || got.AllPairsEstimatedShares != nil {
 		t.Errorf("shares of what was counted are estimates: %v", got.EstimatedShares)
 	}
