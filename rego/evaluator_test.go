@@ -247,8 +247,10 @@ allow if { input.m; count(po) == 2; json.marshal(r) == "[1.0]" }
 allow if { not input.m; json.marshal(r) == "[1.0]" }`, []string{`{"m": 1}`, `{}`, `{"m": 1}`},
 	},
 	"a key that an object has lost": {
-		`allow if { every v in {k: 1 | some k in [1, input.k, input.again]} { v == 1 } }`,
-		[]string{`{"k": true, "again": 1}`, `{"k": true, "again": true}`, `{"k": 2, "again": 1}`, `{"k": true}`},
+		`known := {k: 1 | some k in [1, true, 1]}
+allow if { input.again; every v in {k: 1 | some k in [1, input.k, input.again]} { v == 1 } }
+allow if { input.k == 3; walk(known, [path, 1]); count(path) == 1 }`, // in which OPA panics
+		[]string{`{"k": true, "again": 1}`, `{"k": true, "again": true}`, `{"k": 2, "again": 1}`, `{"k": true}`, `{"k": 3}`},
 	},
 	"a function of the clock": {
 		`f(x) := json.marshal(x)

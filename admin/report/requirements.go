@@ -9,6 +9,7 @@ import (
 
 	"understudy/admin/aip"
 	adminpb "understudy/admin/v1"
+	"understudy/authz/evidence"
 )
 
 // requirement is one field of CommitRequirements, as commands write it and as a report is
@@ -204,6 +205,8 @@ func (m measured) share(kind adminpb.Report_Kind) (share float64, have string, k
 	switch {
 	case m.counts.GetRequestCount() == 0:
 		return 0, nothingCompared, false
+	case overHundredth(n, all) && waiting(m.report) > 0:
+		return 0, "not known yet: " + Number(waiting(m.report)) + " requests wait to be compared", false
 	case overHundredth(n, all):
 		return 0, "not known: " + Share(float64(n)/float64(all)) + " was lost, not by chance (" + Number(n) + " of " + Number(all) + ")", false
 	case p.Whole == 0:
@@ -255,13 +258,40 @@ func maxShare(
 	}
 }
 
-// maxDroppedCount is a limit on how many requests were not compared, by chance or not.
+// maxDroppedCount is a limit on how many requests were not compared, by chance or not. Those that wait
+// may be yet.
 func maxDroppedCount() requirement {
 	field := func(r *adminpb.CommitRequirements) **int64 { return &r.MaxDroppedCount }
-	return maxCount(dropped, field, func(m measured) (int64, string) {
+	q := maxCount(dropped, field, func(m measured) (int64, string) {
 		n, _ := NotCompared(m.counts)
-		return n, Number(n) + liveFailedText(m)
+		return n, Number(n) + liveFailedText(m) + waitingText(m)
 	})
+	judge := q.judge
+	q.judge = func(r *adminpb.CommitRequirements, m measured) verdict {
+		v := judge(r, m)
+		n, _ := NotCompared(m.counts)
+		v.unreachable = n-waiting(m.report) > **field(r)
+		return v
+	}
+	return q
+}
+
+// waiting is how many requests of a report wait to be compared.
+func waiting(r *adminpb.Report) int64 {
+	for _, d := range r.GetDrops() {
+		if d.GetReason() == evidence.Waiting {
+			return d.GetRequestCount()
+		}
+	}
+	return 0
+}
+
+// waitingText says how many requests wait to be compared; empty if none do.
+func waitingText(m measured) string {
+	if n := waiting(m.report); n > 0 {
+		return ", " + Number(n) + " of them wait to be compared"
+	}
+	return ""
 }
 
 // maxDroppedShare is a limit on their share of all requests. Both are counted, and never
@@ -274,7 +304,7 @@ func maxDroppedShare() requirement {
 			return 0, nothingCompared, false
 		}
 		share, have := shareOf(n, all)
-		return share, have + liveFailedText(m), true
+		return share, have + liveFailedText(m) + waitingText(m), true
 	})
 }
 

@@ -5763,7 +5763,8 @@ func (x *Report_Difference) GetAcceptance() string {
 // Comparisons that were not made.
 type Report_Drop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Why, such as `queue_full` or `unavailable`. `sampled` is what
+	// Output only. Why, such as `queue_full` or `unavailable`. `waiting` are those
+	// that wait to be compared, as of the latest publication. `sampled` is what
 	// chance left out under load, and all others are in `lost_count`.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Output only. How many.

@@ -79,6 +79,10 @@ func Explaining(d authz.Difference, live, experiment authz.Decision) authz.Decis
 // anywhere is the pattern of the group of requests that the live policy failed on, wherever.
 var anywhere = &Pattern{method: anySegment, path: "/" + anyRest}
 
+// Waiting is the reason of a drop that is none yet: the request waits to be compared, as of now. It is no
+// longer once it was; of a process that has died it stays.
+const Waiting = "waiting"
+
 // Drop is a request that was not compared.
 type Drop struct {
 	// Reason is [Sampled], or why it was lost.

@@ -46,6 +46,8 @@ type pair struct {
 	// unexamined is of evidence that was added, and of earlier times; now is as of now.
 	unexamined int64
 	now        examining
+	// waiting are the requests that wait to be compared, as of now.
+	waiting weighted
 }
 
 // passes are the requests of an endpoint, and those of them that one of the policies allows; since is
@@ -216,6 +218,11 @@ func (p *pair) covered(rules []*evidencepb.Rule, more int64, changedData []strin
 	for _, path := range changedData[:min(maxChangedData, len(changedData))] {
 		p.changed[clip(path, maxDataRef)] = true
 	}
+}
+
+// waits sets how many requests wait to be compared, and how many they stand for.
+func (p *pair) waits(n, weight int64) {
+	p.waiting = weighted{counts{dropped: n}, counts{dropped: weight}, counts{dropped: weight}}
 }
 
 // endExamining says that no request is evaluated for coverage any more.
@@ -452,7 +459,12 @@ func (p *pair) message(policyEtag string) *evidencepb.Pair {
 		Pending: p.now.pending, Unexamined: p.unexamined + p.now.unexamined,
 		ChangedData: slices.Sorted(maps.Keys(p.changed)), Folded: p.folded,
 	}
-	p.requests.set(m)
+	requests := p.requests
+	requests.add(p.waiting)
+	requests.set(m)
+	if n := p.waiting.counts[dropped]; n > 0 {
+		m.Drops[Waiting] = n
+	}
 	for k, n := range p.other {
 		m.Other[int32(k)] = n
 	}

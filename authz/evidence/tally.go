@@ -104,6 +104,14 @@ func (t *Tally) SetExamined(policyEtag string, pending, unexamined int64) {
 	t.sum.pair(policyEtag).now = examining{pending, unexamined}
 }
 
+// SetWaiting replaces how many requests wait to be compared with a live policy, and how many they stand
+// for.
+func (t *Tally) SetWaiting(policyEtag string, n, weight int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.pair(policyEtag).waits(n, weight)
+}
+
 // AddNoise counts a request that the live policy decided twice, with the difference between the
 // two.
 func (t *Tally) AddNoise(policyEtag string, d authz.Difference) {
@@ -137,6 +145,7 @@ func (t *Tally) stop(now time.Time) {
 	if t.policyEtag != "" {
 		t.spend(now)
 		t.sum.pair(t.policyEtag).endExamining()
+		t.sum.pair(t.policyEtag).waits(0, 0) // what comes yet is counted when it does
 		t.policyEtag = ""
 	}
 }

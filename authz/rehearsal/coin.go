@@ -20,6 +20,8 @@ type coin struct {
 	halvings int
 	// looked is when the queue was looked at last, and calm since when it is below calmPart; zero if it is not.
 	looked, calm time.Time
+	// before is how full the queue was then.
+	before float64
 }
 
 // toss reports whether the comparison with a request is drawn, and for how many it stands then. draw is random and
@@ -34,12 +36,15 @@ func (c *coin) toss(now time.Time, draw uint64, filled func() float64) (weight i
 	return weight, draw&uint64(weight-1) == 0 //nolint:gosec // at least 1
 }
 
-// look sees how full the queue is. One that nothing was put into since it was calm has been calm all the time.
+// look sees how full the queue is. One that drains needs no smaller sample: to go on would leave a few
+// comparisons that stand for most of the traffic. One that nothing was put into since it was calm has been calm all the time.
 func (c *coin) look(now time.Time, filled float64) {
+	draining := filled < c.before
+	c.before = filled
 	switch {
 	case filled >= calmPart:
 		c.calm = time.Time{}
-		if filled > fullPart {
+		if filled > fullPart && !draining {
 			c.halvings = min(c.halvings+1, maxHalvings)
 		}
 	case c.calm.IsZero():

@@ -91,6 +91,9 @@ func TestTheSampleDoesNotLean(t *testing.T) {
 		}
 		weights := o.weights[0] + o.weights[1]
 		n := weights * weights / (o.squares[0] + o.squares[1])
+		if drawn := o.drawn[0] + o.drawn[1]; n < drawn/4 {
+			t.Errorf("run %d: %.0f comparisons are as sure as %.0f", seed, drawn, n)
+		}
 		for class := range within {
 			share, want := o.weights[class]/weights, o.offered[class]/all
 			if math.Abs(share-want) <= 1.96*math.Sqrt(want*(1-want)/n) {
@@ -118,6 +121,7 @@ func TestHowRarelyIsDrawn(t *testing.T) {
 		{coinTick, 0.1, 4}, {coinCalm - 1, 0.1, 4}, {coinTick, 0.1, 2}, {coinTick, 0.3, 2}, {coinTick, 0.1, 2}, {coinTick, 0.1, 2},
 		{time.Hour, 0, 1}, // nothing came for long
 		{coinTick, 0.6, 2}, {coinTick, 0.1, 2}, {coinTick, 0.6, 4}, {coinCalm, 0.1, 4},
+		{coinTick, 0.9, 8}, {coinTick, 0.8, 8}, {coinTick, 0.7, 8}, {coinTick, 0.75, 16}, // it drains in between
 	} {
 		now = now.Add(step.after)
 		if got, _ := c.toss(now, 0, func() float64 { return step.filled }); got != step.want {
@@ -169,6 +173,9 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 		got = &evidencepb.Pair{Counts: got.GetCounts(), Weights: got.GetWeights(), Squares: got.GetSquares(), Drops: got.GetDrops()}
 		if !proto.Equal(got, want) {
 			t.Errorf("experiment %d: got %v, want %v", i, got, want)
+		}
+		if n, weight := experiments[i].waiting.Load(), experiments[i].standing.Load(); n != 0 || weight != 0 {
+			t.Errorf("experiment %d: %d requests wait, and stand for %d", i, n, weight)
 		}
 	}
 	if n := counted(t, r.reader, "understudy.preview.dropped", "sampled"); n != 10 {

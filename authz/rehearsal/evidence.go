@@ -118,6 +118,7 @@ func (e *Experiment) Active(policyEtag string) evidence.Active {
 	return evidence.Active{Tally: e.Evidence, PolicyEtag: policyEtag, Refresh: func() {
 		covered := e.pair.Coverage()
 		e.Evidence.SetExamined(policyEtag, covered.Pending, covered.Unexamined)
+		e.Evidence.SetWaiting(policyEtag, e.waiting.Load(), e.standing.Load())
 		if !covered.Known {
 			return
 		}

@@ -78,8 +78,10 @@ type Experiment struct {
 	Evidence *evidence.Tally
 	// comparisons are those with one live policy.
 	comparisons comparisons
-	pair        examine.Pair
-	sampled     examine.Sampled
+	// waiting is how many requests wait to be compared, and standing how many these stand for.
+	waiting, standing atomic.Int64
+	pair              examine.Pair
+	sampled           examine.Sampled
 }
 
 // NewExperiment returns an experiment of a live policy. Another version of either needs
@@ -311,6 +313,8 @@ func (s *Shadow) one(j *job, e *Experiment) {
 		return
 	}
 	s.underWay.Add(1)
+	e.waiting.Add(1)
+	e.standing.Add(weight)
 	c.ask()
 }
 
@@ -352,6 +356,9 @@ func (j job) finish(e *Experiment) {
 	j.give(e)
 	if j.replay != nil {
 		j.replay.slots.release()
+	} else {
+		e.waiting.Add(-1)
+		e.standing.Add(-j.weight)
 	}
 	j.held.shadow.underWay.Done()
 }

@@ -12,7 +12,7 @@ type comprehension struct {
 	// adds compiles what adds a solution to a collection. It returns false if the evaluation
 	// ends there.
 	adds func(scope) func(*frame, *collection) bool
-	// value makes the value of a collection.
+	// value makes the value of a collection, nil if that is OPA's to make.
 	value func(*collection) *ast.Term
 }
 
@@ -21,6 +21,8 @@ type collection struct {
 	terms  []*ast.Term
 	set    ast.Set
 	object ast.Object
+	// again says that a key of the object was set a second time.
+	again bool
 }
 
 func (s scope) arrayComprehension(t *ast.Term, c *ast.ArrayComprehension) expr {
@@ -72,19 +74,30 @@ func (s scope) objectComprehension(t *ast.Term, c *ast.ObjectComprehension) expr
 			if k == nil || v == nil {
 				return false
 			}
-			if old := into.object.Get(k); old != nil && !lastWins && !old.Equal(v) {
+			old := into.object.Get(k)
+			if old != nil && !lastWins && !old.Equal(v) {
 				f.m.giveUp(ErrUndecided)
 				return false
 			}
+			into.again = into.again || old != nil
 			into.object.Insert(k, v)
 			return true
 		}
 	}, func(c *collection) *ast.Term {
-		if c.object == nil {
+		switch {
+		case c.object == nil:
 			return ast.InternedEmptyObject
+		case c.again && hasLostKey(c.object):
+			return nil
 		}
 		return ast.NewTerm(c.object)
 	}})
+}
+
+// hasLostKey reports whether an object lists a key without having it. Where a key is set again, OPA's
+// objects lose those that came later and have its hash, as true has that of 1.
+func hasLostKey(o ast.Object) bool {
+	return o.Until(func(k, _ *ast.Term) bool { return o.Get(k) == nil })
 }
 
 // comprehension compiles one. The compiler of OPA may have found that it can be worked out
@@ -114,10 +127,19 @@ func (s scope) collected(c comprehension) expr {
 		if !f.m.goesOn(run(f)) {
 			return opaque.Value{}
 		}
-		value := c.value(&f.collected[closure])
+		value := c.made(f, &f.collected[closure])
 		f.collected[closure] = collection{}
-		return opaque.Computed(value)
+		return value
 	}
+}
+
+// made returns the value of a collection.
+func (c comprehension) made(f *frame, of *collection) opaque.Value {
+	value := c.value(of)
+	if value == nil {
+		f.m.giveUp(ErrUndecided)
+	}
+	return opaque.Computed(value)
 }
 
 // indexed compiles a comprehension with an index: it is evaluated once, without values for
@@ -147,7 +169,7 @@ func (s scope) indexed(keys []*ast.Term, c comprehension) expr {
 			}
 		}
 		if found, ok := f.m.indexes[id].find(all(f, at, outer)); ok {
-			return opaque.Computed(c.value(found))
+			return c.made(f, found)
 		}
 		return where(f)
 	}

@@ -151,7 +151,7 @@ func (r *process) finish() { r.end().Finish(context.WithoutCancel(r.Context())) 
 // TestCutOff: a node is cut off from the store for minutes and hours, each time at any moment, while its
 // experiment is stopped and started, and counts on. Each of its requests counts once.
 func TestCutOff(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			simulate(t, func(p *place) { cutOff(p, rand.New(rand.NewPCG(seed, 7))) })
 		})
@@ -160,14 +160,14 @@ func TestCutOff(t *testing.T) {
 
 func cutOff(p *place, random *rand.Rand) {
 	r := p.start("n")
-	for range 60 {
+	for range 40 {
 		r.count(random, random.IntN(20))
 		time.Sleep(time.Duration(random.IntN(20)) * time.Second)
 		switch random.IntN(8) {
 		case 0, 1:
 			p.store.now.Store(random.Int32N(3))
 		case 2:
-			time.Sleep(time.Duration(random.IntN(15)) * time.Minute)
+			time.Sleep(time.Duration(random.IntN(5)) * time.Minute)
 			p.store.now.Store(arrives)
 			time.Sleep(3 * time.Second)
 		case 3:
@@ -271,7 +271,7 @@ func TestTheAnswerToAFinalPublicationIsLost(t *testing.T) {
 func TestAPodThatIsKilled(t *testing.T) {
 	simulate(t, func(p *place) {
 		random := rand.New(rand.NewPCG(1, 7))
-		for range 12 {
+		for range 6 {
 			r := p.start("n")
 			r.count(random, 20)
 			time.Sleep(5 * time.Minute)
