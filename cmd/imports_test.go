@@ -97,7 +97,7 @@ var graph = map[string][]string{
 		"admin/aip", "admin/content", "admin/v1", "authz/evidence", "authz/evidence/v1",
 		"authz", // how long a node counts as live
 	},
-	"admin/report/verdict": {"admin/access", "admin/report", "admin/v1"},                                                                            // the words of a report, whoever shows it
+	"admin/report/verdict": {"admin/access", "admin/report", "admin/v1", "authz/diagnostics"},                                                       // the words of a report, whoever shows it
 	"admin/rest":           {"admin/access", "admin/apierror", "admin/audit", "admin/content", "admin/v1", "authz/background", "authz/diagnostics"}, // the services are an interface
 	"admin/ui": {
 		"admin/access", "admin/apierror", "admin/history", "admin/report", "admin/policydiff", "admin/policydiff/linediff", "admin/report/verdict", "admin/v1",

@@ -45,6 +45,15 @@ func Share(share float64) string {
 	return text + "%"
 }
 
+// roughly writes a share of which two digits are enough, rounded as round does.
+func roughly(share float64, round func(float64) float64) string {
+	if share <= 0 {
+		return Share(0)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(share))-1)
+	return Share(round(share/unit) * unit)
+}
+
 // Duration writes a duration without the units that are zero: 1h, and not 1h0m0s.
 func Duration(d time.Duration) string {
 	text := d.String()

@@ -61,7 +61,7 @@ func Build(in Input) *adminpb.Report {
 		evidence = nil
 	}
 	r.UpdateTime, r.PublishInterval = evidence.GetPublishTime(), evidence.GetPublishInterval()
-	r.AllPairs, r.AllPairsEstimate = countsOf(pairs(evidence)...)
+	r.AllPairs, r.AllPairsEstimate, r.AllPairsEstimatedShares = countsOf(pairs(evidence)...)
 	r.AllPairsActiveDuration = active(pairs(evidence)...)
 	r.Points = points(evidence.GetPoints())
 	present := pairOf(evidence.GetPairs(), in.PolicyEtag)

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,9 @@ func TestEstimate(t *testing.T) {
 	if all := got.AllPairsEstimate; all.GetRequestCount() != 966+1006 || all.GetPolicyDenies().GetVerdictChangedCount() != 1 {
 		t.Errorf("the estimate of all pairs is %v, want 966 requests and the 1,006 of the other pairs", all)
 	}
+	if got.EstimatedShares[0].GetEffectiveRequestCount() != 0 {
+		t.Errorf("without squares the share is as sure as %v requests, want none", got.EstimatedShares[0].GetEffectiveRequestCount())
+	}
 	if got.LostCount != 5 || got.DroppedCount != 905 || !report.Lossy(got) {
 		t.Errorf("%d of %d were lost, and shares are known is %v; want 5 of 905, which stand for 40 of 1,007", got.LostCount, got.DroppedCount, !report.Lossy(got))
 	}
@@ -187,6 +191,38 @@ func TestEstimate(t *testing.T) {
 	p.Weights.Dropped = 905
 	if got := build(e); got.LostCount != 0 || report.Lossy(got) || !report.Incomplete(got) {
 		t.Errorf("%d were lost of what chance left out", got.LostCount)
+	}
+}
+
+// TestASampledShareIsJudgedByItsInterval: a few heavy requests may be what the truth is hidden in.
+func TestASampledShareIsJudgedByItsInterval(t *testing.T) {
+	e := evidence()
+	p := e.Pairs[0]
+	p.Counts = &evidencepb.Counts{BothAllow: 2190, NewlyDenied: 6}
+	p.Weights = &evidencepb.Counts{BothAllow: 994, NewlyDenied: 6}
+	p.Squares = &evidencepb.Counts{BothAllow: 20826, NewlyDenied: 7}
+	got := build(e)
+	denied := got.EstimatedShares[0]
+	if denied.Kind != adminpb.Report_NEWLY_DENIED || denied.Ratio != 0.006 || denied.LowerRatio != 0 || denied.UpperRatio < 0.1 || denied.UpperRatio > 0.12 ||
+		math.Abs(denied.EffectiveRequestCount-1e6/20833) > 1e-9 {
+		t.Errorf("got %v, want 0.6%%, of 48 requests at most about 11%%", denied)
+	}
+	if got.EstimatedShares[1].EffectiveRequestCount != 0 {
+		t.Errorf("got %v, want what is of no requests to be as sure as of none", got.EstimatedShares[1])
+	}
+	if all := got.AllPairsEstimatedShares[0].EffectiveRequestCount; all <= denied.EffectiveRequestCount {
+		t.Errorf("of all pairs the share is as sure as %v requests, want more than %v", all, denied.EffectiveRequestCount)
+	}
+	result := report.Judge(&adminpb.CommitRequirements{MaxNewlyDeniedRatio: proto.Float64(0.03)}, adminpb.Report_RequirementResult_CALL, got, report.Committer{})[0]
+	if want := "about 0.6% of the requests that the live policy allows (95%: 0% to 12%; as sure as 48 requests)"; result.Met || result.Unreachable || result.Have != want {
+		t.Errorf("the requirement is %v, want it unmet, with %q", result, want)
+	}
+	all := &adminpb.CommitRequirements{MaxNewlyDeniedRatio: proto.Float64(0.03), Scope: adminpb.CommitRequirements_ALL_PAIRS}
+	if result := report.Judge(all, adminpb.Report_RequirementResult_CALL, got, report.Committer{})[0]; strings.Contains(result.Have, "48 requests") {
+		t.Errorf("over all pairs it has %q, want it as sure as all pairs", result.Have)
+	}
+	if got := build(evidence()); got.EstimatedShares != nil || got.AllPairsEstimatedShares != nil {
+		t.Errorf("shares of what was counted are estimates: %v", got.EstimatedShares)
 	}
 }
 

@@ -39,15 +39,16 @@ func reportCounts(c *evidencepb.Counts) *adminpb.Report_ReportCounts {
 	return out
 }
 
-// countsOf sums up pairs: what was counted, and what that stands for, which is nil if every
-// request compared stands for itself.
-func countsOf(pairs ...*evidencepb.Pair) (counts, estimate *adminpb.Report_ReportCounts) {
-	counted, weights := &evidencepb.Counts{}, &evidencepb.Counts{}
+// countsOf sums up pairs: what was counted, and what that stands for and how sure it is, which are nil
+// if every request compared stands for itself.
+func countsOf(pairs ...*evidencepb.Pair) (counts, estimate *adminpb.Report_ReportCounts, shares []*adminpb.Report_EstimatedShare) {
+	counted, weights, squares := &evidencepb.Counts{}, &evidencepb.Counts{}, &evidencepb.Counts{}
 	var lost int64
 	weighted := false
 	for _, p := range pairs {
 		addCounts(counted, p.GetCounts())
 		addCounts(weights, weightsOf(p))
+		addCounts(squares, squaresOf(p))
 		lost += lostOf(p)
 		weighted = weighted || p.GetWeights() != nil
 	}
@@ -56,8 +57,9 @@ func countsOf(pairs ...*evidencepb.Pair) (counts, estimate *adminpb.Report_Repor
 	if weighted {
 		estimate = reportCounts(weights)
 		estimate.LostCount = estimate.DroppedCount
+		shares = estimatedShares(counts, estimate, reportCounts(squares))
 	}
-	return counts, estimate
+	return counts, estimate, shares
 }
 
 // weightsOf returns what the counts of a pair stand for. What chance left out is none of it.
@@ -70,6 +72,14 @@ func weightsOf(p *evidencepb.Pair) *evidencepb.Counts {
 	addCounts(weights, of)
 	weights.Dropped = max(lostOf(p), p.GetWeights().GetDropped()-p.GetDrops()[evidence.Sampled]) // what is lost stands for itself at least
 	return weights
+}
+
+// squaresOf returns the sums of the squares of the weights of a pair.
+func squaresOf(p *evidencepb.Pair) *evidencepb.Counts {
+	if p.GetWeights() == nil {
+		return p.GetCounts()
+	}
+	return p.GetSquares()
 }
 
 // lostOf returns how many requests of a pair were not compared, and not by chance.
@@ -121,7 +131,7 @@ func endpoints(pairs []*evidencepb.Pair) int64 {
 func setCounts(r *adminpb.Report, p *evidencepb.Pair) {
 	r.StartTime = p.GetFirstTime()
 	var c *adminpb.Report_ReportCounts
-	c, r.Estimate = countsOf(p)
+	c, r.Estimate, r.EstimatedShares = countsOf(p)
 	r.RequestCount, r.UnchangedCount, r.NewlyDeniedCount = c.RequestCount, c.UnchangedCount, c.NewlyDeniedCount
 	r.NewlyAllowedCount, r.ResponseChangedCount = c.NewlyAllowedCount, c.ResponseChangedCount
 	r.FailedCount, r.LiveFailedCount, r.DroppedCount = c.FailedCount, c.LiveFailedCount, c.DroppedCount

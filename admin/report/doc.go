@@ -13,9 +13,11 @@
 // a share of which more than 1 % was lost, and all of no nodes are unmet. A limit on a count is
 // met by a count of zero, so whoever sets one also sets how many requests there have to be.
 //
-// A share has a denominator that a stranger cannot choose ([Part]): newly denied requests are a
-// share of those that the live policy allows, and so on. Where chance chose what was compared,
-// shares are of what that stands for, and counts of what was compared.
+// A share has a denominator that what both policies deny does not grow ([Part]): newly denied
+// requests are a share of those that the live policy allows, and so on. Whoever is allowed can still
+// thin the one, and whoever is refused the other; a limit on a count cannot be thinned. Where chance
+// chose what was compared, counts are of what was compared, and shares of what that stands for: a
+// limit is held against the upper end of their 95 % interval ([Part.Interval]).
 //
 // Nothing here does I/O, and a [Cache] alone keeps state; all of it is safe for concurrent use.
 package report

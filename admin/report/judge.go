@@ -21,8 +21,10 @@ type measured struct {
 	// counts and duration are those of the scope, and estimate is what the counts stand for; nil
 	// if they stand for themselves.
 	counts, estimate *adminpb.Report_ReportCounts
-	duration         time.Duration
-	scope            adminpb.CommitRequirements_Scope
+	// shares say how sure the estimate is.
+	shares   []*adminpb.Report_EstimatedShare
+	duration time.Duration
+	scope    adminpb.CommitRequirements_Scope
 	// committer is who would commit.
 	committer Committer
 }
@@ -38,17 +40,21 @@ type Committer struct {
 // measure takes of a report what is of a scope.
 func measure(r *adminpb.Report, scope adminpb.CommitRequirements_Scope) measured {
 	if scope != adminpb.CommitRequirements_ALL_PAIRS {
-		return measured{report: r, counts: Counts(r), estimate: r.GetEstimate(), duration: r.GetActiveDuration().AsDuration()}
+		return measured{
+			report: r, counts: Counts(r), estimate: r.GetEstimate(), shares: r.GetEstimatedShares(),
+			duration: r.GetActiveDuration().AsDuration(),
+		}
 	}
 	return measured{
-		report: r, counts: r.GetAllPairs(), estimate: r.GetAllPairsEstimate(), duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope,
+		report: r, counts: r.GetAllPairs(), estimate: r.GetAllPairsEstimate(), shares: r.GetAllPairsEstimatedShares(),
+		duration: r.GetAllPairsActiveDuration().AsDuration(), scope: scope,
 	}
 }
 
 // part returns the requests of a kind, without those that were accepted: the place where an
 // acceptance counts.
 func (m measured) part(kind adminpb.Report_Kind) Part {
-	return partOf(m.counts, m.estimate, kind).without(accepted(m.report, kind))
+	return partOf(m.counts, m.estimate, m.shares, kind).without(accepted(m.report, kind))
 }
 
 // scoped says of a text what it is about, if it is not the present pair.
@@ -61,7 +67,7 @@ func (m measured) scoped(text string) string {
 
 // Judge holds a report against requirements, which may be nil. There is one result for each
 // field that is set but the scope, in the order of [Format]. Of the report it reads the
-// counts, what they stand for, the durations, the changed rules and the numbers of nodes. by is
+// counts, what they stand for and how sure that is, the durations, the changed rules and the numbers of nodes. by is
 // who would commit.
 func Judge(
 	r *adminpb.CommitRequirements, source adminpb.Report_RequirementResult_Source, report *adminpb.Report, by Committer,

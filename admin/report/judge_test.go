@@ -50,6 +50,10 @@ func TestJudge(t *testing.T) {
 	}
 	sampled.Estimate.PolicyAllows.RequestCount += 7 * 90
 	sampled.Estimate.RequestCount += 7 * 90
+	sampled.EstimatedShares = []*adminpb.Report_EstimatedShare{
+		{Kind: adminpb.Report_NEWLY_DENIED, EffectiveRequestCount: 48}, {Kind: adminpb.Report_NEWLY_ALLOWED, EffectiveRequestCount: 29.9},
+		{Kind: adminpb.Report_FAILED, EffectiveRequestCount: 3000},
+	}
 	lossy := report.WithCounts(counted())
 	lossy.LostCount = 93
 
@@ -131,9 +135,15 @@ func TestJudge(t *testing.T) {
 		// Shares are of what the counts stand for, and counts are counts.
 		{"newly-denied<=90", sampled, "90", "at most 90", true, false},
 		{
-			"newly-denied<=10%", sampled, "10.5% (about 720 of 6,842 requests that the live policy allows, by 6,212 compared)",
-			"at most 10%", false, false,
+			"newly-denied<=22%", sampled, "about 11% of the requests that the live policy allows (95%: 3.4% to 26%; as sure as 48 requests)",
+			"at most 22%", false, false,
 		},
+		{
+			"newly-denied<=26%", sampled, "about 11% of the requests that the live policy allows (95%: 3.4% to 26%; as sure as 48 requests)",
+			"at most 26%", true, false,
+		},
+		{"newly-allowed<=99%", sampled, "not known: as sure as 29 requests, 30 are needed", "at most 99%", false, false},
+		{"failed<=0.3%", sampled, "about 0.082% of the requests compared (95%: 0.008% to 0.3%; as sure as 3,000 requests)", "at most 0.3%", true, false},
 		{"dropped<=9%", sampled, "8.82% (882 of 10,002), 2 failed in the live policy", "at most 9%", true, false},
 
 		// Of what more than 1 % was lost, no share is known.
@@ -151,7 +161,7 @@ func TestJudge(t *testing.T) {
 		{"failed=0", accepted, "0, 8 accepted ones apart", "at most 0", true, false},
 		{"changed-rules>=90%", examining, "80% (4 of 5), 1,234 still being examined", "at least 90%", false, false},
 		{"changed-rules>=80%", examining, "80% (4 of 5)", "at least 80%", true, false},
-		{"changed-rules>=80%", unexamined, "not known, 2 could not be examined", "at least 80%", false, false},
+		{"changed-rules>=80%", unexamined, "not known, 2 could not be examined: only more traffic shows more", "at least 80%", false, false},
 		{"changed-rules>=80%", compared, "80% (4 of 5)", "at least 80%", true, false},
 		{"changed-rules>=100%", compared, "80% (4 of 5)", "at least 100%", false, false},
 		{

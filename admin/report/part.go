@@ -1,11 +1,14 @@
 package report
 
 import (
+	"math"
+
 	adminpb "understudy/admin/v1"
 )
 
-// Part is how many requests of a kind there are, and what they are a share of. A stranger cannot
-// choose what: who is only ever denied adds nothing to what newly denied requests are a part of.
+// Part is how many requests of a kind there are, and what they are a share of. Who is only ever denied
+// adds nothing to what newly denied requests are a part of; who is allowed does, and makes the share
+// smaller.
 type Part struct {
 	// Count and Whole were counted.
 	Count, Whole int64
@@ -16,6 +19,39 @@ type Part struct {
 	ShareCount, ShareWhole float64
 	// Estimated says that chance chose what was compared, so that the share is an estimate.
 	Estimated bool
+	// Effective is how many requests of equal weight an estimate is as sure as.
+	Effective float64
+}
+
+// Share returns the share, from 0 to 1; 0 if it is one of nothing.
+func (p Part) Share() float64 {
+	if p.ShareWhole <= 0 {
+		return 0
+	}
+	return p.ShareCount / p.ShareWhole
+}
+
+// Interval returns the ends of the 95 % interval of an estimate.
+func (p Part) Interval() (low, high float64) { return interval(p.Share(), p.Effective) }
+
+// Unsure reports whether a share is an estimate by too few requests to be known. That nothing is part of
+// nothing is no estimate.
+func (p Part) Unsure() bool { return p.Estimated && p.Whole > 0 && p.Effective < minEffective }
+
+// Sureness says how sure an estimate is: "95%: 0.2% to 3.9%; as sure as 48 requests". The ends are
+// rounded outwards, so that what is over a limit is not written as the limit.
+func (p Part) Sureness() string {
+	low, high := p.Interval()
+	return "95%: " + roughly(low, math.Floor) + " to " + roughly(high, math.Ceil) + "; " + p.asSure()
+}
+
+// asSure is "as sure as 48 requests".
+func (p Part) asSure() string {
+	n := int64(p.Effective)
+	if n == 1 {
+		return "as sure as 1 request"
+	}
+	return "as sure as " + Number(n) + " requests"
 }
 
 // whole is what the requests of a kind are a part of.
@@ -58,22 +94,49 @@ func countOf(c *adminpb.Report_ReportCounts, kind adminpb.Report_Kind) int64 {
 
 // PartOf returns the requests of a kind among those of a report's present pair.
 func PartOf(r *adminpb.Report, kind adminpb.Report_Kind) Part {
-	return partOf(Counts(r), r.GetEstimate(), kind)
+	return partOf(Counts(r), r.GetEstimate(), r.GetEstimatedShares(), kind)
 }
 
 // partOf returns the requests of a kind among counts. estimate is what they stand for; nil if
-// they stand for themselves.
-func partOf(counts, estimate *adminpb.Report_ReportCounts, kind adminpb.Report_Kind) Part {
-	of, known := wholes[kind]
-	if !known {
-		of = wholes[adminpb.Report_FAILED]
+// they stand for themselves. shares say how sure it is.
+func partOf(counts, estimate *adminpb.Report_ReportCounts, shares []*adminpb.Report_EstimatedShare, kind adminpb.Report_Kind) Part {
+	whole := kind
+	if _, known := wholes[whole]; !known {
+		whole = adminpb.Report_FAILED // of all that was compared
 	}
+	of := wholes[whole]
 	p := Part{Count: countOf(counts, kind), Whole: of.count(counts), Words: of.words, Estimated: estimate != nil}
 	p.ShareCount, p.ShareWhole = float64(p.Count), float64(p.Whole)
 	if p.Estimated {
 		p.ShareCount, p.ShareWhole = float64(countOf(estimate, kind)), float64(of.count(estimate))
+		for _, s := range shares {
+			if s.GetKind() == whole {
+				p.Effective = s.GetEffectiveRequestCount()
+			}
+		}
 	}
 	return p
+}
+
+// estimatedShares says how sure the shares are that are made of an estimate, which is the sum of the
+// weights of requests; squares are the sums of the squares of these.
+func estimatedShares(counts, estimate, squares *adminpb.Report_ReportCounts) (out []*adminpb.Report_EstimatedShare) {
+	for _, kind := range kinds {
+		of, limited := wholes[kind]
+		if !limited {
+			continue
+		}
+		s := &adminpb.Report_EstimatedShare{Kind: kind}
+		if square := float64(of.count(squares)); square > 0 {
+			weight := float64(of.count(estimate))
+			s.EffectiveRequestCount = weight * weight / square
+		}
+		p := partOf(counts, estimate, []*adminpb.Report_EstimatedShare{s}, kind)
+		s.Ratio = p.Share()
+		s.LowerRatio, s.UpperRatio = p.Interval()
+		out = append(out, s)
+	}
+	return out
 }
 
 // without returns a part that leaves out requests that were accepted.

@@ -38,7 +38,8 @@ func Ready(r *adminpb.Report) bool { return r.GetRequirementsMet() && len(Unjudg
 
 // Unjudged returns the names of the requirements that a list lacks for its report: there are
 // requests that would be newly denied, be newly allowed or fail, or more than 1 % that were not
-// compared, and none of the results is about them. So "requests>=10000,newly-denied=0" says nothing about a stranger who gets in. A
+// compared, and none of the results is about them. So "requests>=10000,newly-denied=0" says nothing about a
+// stranger who gets in. A
 // report without requirements has none: nothing of it was judged.
 func Unjudged(r *adminpb.Report) (names []string) {
 	if len(r.GetRequirements()) == 0 {

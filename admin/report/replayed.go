@@ -18,7 +18,7 @@ func replayed(e *evidencepb.Evidence, policyEtag string) *adminpb.Report_Replaye
 	r := &adminpb.Report{}
 	setDifferences(r, p)
 	addOthers(r, make(map[adminpb.Report_Kind]int64), maxReplayedDifferences)
-	counts, _ := countsOf(p)
+	counts, _, _ := countsOf(p)
 	return &adminpb.Report_ReplayedReport{
 		Counts: counts, Differences: r.Differences, OtherDifferences: r.OtherDifferences, Drops: drops(p),
 		FirstTime: p.GetFirstTime(), LastTime: p.GetLastTime(),

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -196,7 +197,8 @@ func limits(name string, kind adminpb.Report_Kind, fields func(*adminpb.CommitRe
 	}
 }
 
-// share returns the share of a kind and writes it for people, or says why it is not known.
+// share returns the share of a kind that limits are held against, which of an estimate is the upper end
+// of its interval, and writes it for people, or says why it is not known.
 func (m measured) share(kind adminpb.Report_Kind) (share float64, have string, known bool) {
 	p := m.part(kind)
 	n, all := lost(m.counts, m.estimate)
@@ -209,12 +211,13 @@ func (m measured) share(kind adminpb.Report_Kind) (share float64, have string, k
 		return 0, "not known: " + Share(float64(n)/float64(all)) + " was lost, not by chance (" + Number(n) + " of " + Number(all) + ")", false
 	case p.Whole == 0:
 		return 0, "0 of 0 requests " + p.Words, true
+	case p.Unsure():
+		return 0, "not known: " + p.asSure() + ", " + Number(minEffective) + " are needed", false
 	case p.Estimated:
-		share = p.ShareCount / max(1, p.ShareWhole)
-		return share, Share(share) + " (about " + Number(int64(p.ShareCount)) + " of " + Number(int64(p.ShareWhole)) + " requests " + p.Words +
-			", by " + Number(p.Whole) + " compared)", true
+		_, share = p.Interval()
+		return share, "about " + roughly(p.Share(), math.Round) + " of the requests " + p.Words + " (" + p.Sureness() + ")", true
 	default:
-		share = float64(p.Count) / float64(p.Whole)
+		share = p.Share()
 		return share, Share(share) + " (" + Number(p.Count) + " of " + Number(p.Whole) + " requests " + p.Words + ")", true
 	}
 }
@@ -355,7 +358,7 @@ func unexamined(r *adminpb.Report) string {
 	case pending > 0:
 		return ", " + Number(pending) + " still being examined"
 	case left > 0:
-		return ", " + Number(left) + " could not be examined"
+		return ", " + Number(left) + " could not be examined: only more traffic shows more"
 	default:
 		return ""
 	}

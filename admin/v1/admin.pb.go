@@ -201,7 +201,7 @@ func (x Report_ChangedRule_Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_ChangedRule_Side.Descriptor instead.
 func (Report_ChangedRule_Side) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11, 0}
 }
 
 // Where the requirement comes from.
@@ -254,7 +254,7 @@ func (x Report_RequirementResult_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Report_RequirementResult_Source.Descriptor instead.
 func (Report_RequirementResult_Source) EnumDescriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13, 0}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14, 0}
 }
 
 // Whether an acceptance holds.
@@ -919,6 +919,11 @@ type Report struct {
 	// Output only. The requests of differences that were accepted, by kind: limits
 	// leave them out.
 	AcceptedDifferences []*Report_KindCount `protobuf:"bytes,43,rep,name=accepted_differences,json=acceptedDifferences,proto3" json:"accepted_differences,omitempty"`
+	// Output only. How sure the shares are that are made of `estimate`. Empty if
+	// there is no estimate.
+	EstimatedShares []*Report_EstimatedShare `protobuf:"bytes,45,rep,name=estimated_shares,json=estimatedShares,proto3" json:"estimated_shares,omitempty"`
+	// Output only. The same for `all_pairs_estimate`.
+	AllPairsEstimatedShares []*Report_EstimatedShare `protobuf:"bytes,46,rep,name=all_pairs_estimated_shares,json=allPairsEstimatedShares,proto3" json:"all_pairs_estimated_shares,omitempty"`
 	// Output only. What reviewers have accepted, each with what has become of it. In
 	// the report of a commit, those alone that it was judged by.
 	// (-- api-linter: core::0122::embedded-resource=disabled
@@ -1257,6 +1262,20 @@ func (x *Report) GetAllPairsEstimate() *Report_ReportCounts {
 func (x *Report) GetAcceptedDifferences() []*Report_KindCount {
 	if x != nil {
 		return x.AcceptedDifferences
+	}
+	return nil
+}
+
+func (x *Report) GetEstimatedShares() []*Report_EstimatedShare {
+	if x != nil {
+		return x.EstimatedShares
+	}
+	return nil
+}
+
+func (x *Report) GetAllPairsEstimatedShares() []*Report_EstimatedShare {
+	if x != nil {
+		return x.AllPairsEstimatedShares
 	}
 	return nil
 }
@@ -4463,7 +4482,9 @@ func (x *ExternalServiceFilter) GetAllowOnError() bool {
 // What a preview must have shown before its experiment may be committed. A
 // field that is not set requires nothing. What is not known is not met: a share
 // before anything was compared, or of which more than 1 % was lost and not by
-// chance (`lost_count`), and all of no nodes. Once something was compared, a share
+// chance (`lost_count`), and all of no nodes. Where chance chose what was compared,
+// a limit on a share is held against the upper end of its interval
+// (`estimated_shares`), and with fewer than 30 effective requests it is not known. Once something was compared, a share
 // of no requests is met. A limit on a count is met by a count of 0, so it goes with
 // a `min_request_count`.
 type CommitRequirements struct {
@@ -5280,6 +5301,92 @@ func (x *Report_ReportCounts) GetEndpointCount() int64 {
 	return 0
 }
 
+// The share of a kind of difference, where chance chose what was compared. It is
+// of the requests that limits on shares of that kind are about.
+type Report_EstimatedShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. How the decisions differ.
+	Kind Report_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=understudy.admin.v1.Report_Kind" json:"kind,omitempty"`
+	// Output only. The share, from 0 to 1, accepted requests included.
+	Ratio float64 `protobuf:"fixed64,2,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	// Output only. The lower end of the exact binomial (Clopper-Pearson) two-sided
+	// 95 % interval of `ratio` for `effective_request_count` requests.
+	LowerRatio float64 `protobuf:"fixed64,3,opt,name=lower_ratio,json=lowerRatio,proto3" json:"lower_ratio,omitempty"`
+	// Output only. Its upper end, which limits on shares are held against.
+	UpperRatio float64 `protobuf:"fixed64,4,opt,name=upper_ratio,json=upperRatio,proto3" json:"upper_ratio,omitempty"`
+	// Output only. The share is as sure as that of so many requests of equal weight:
+	// the square of the sum of the weights of the requests that it is of, by the sum
+	// of their squares. With fewer than 30 no limit on the share is met.
+	EffectiveRequestCount float64 `protobuf:"fixed64,5,opt,name=effective_request_count,json=effectiveRequestCount,proto3" json:"effective_request_count,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *Report_EstimatedShare) Reset() {
+	*x = Report_EstimatedShare{}
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Report_EstimatedShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Report_EstimatedShare) ProtoMessage() {}
+
+func (x *Report_EstimatedShare) ProtoReflect() protoreflect.Message {
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Report_EstimatedShare.ProtoReflect.Descriptor instead.
+func (*Report_EstimatedShare) Descriptor() ([]byte, []int) {
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
+}
+
+func (x *Report_EstimatedShare) GetKind() Report_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Report_KIND_UNSPECIFIED
+}
+
+func (x *Report_EstimatedShare) GetRatio() float64 {
+	if x != nil {
+		return x.Ratio
+	}
+	return 0
+}
+
+func (x *Report_EstimatedShare) GetLowerRatio() float64 {
+	if x != nil {
+		return x.LowerRatio
+	}
+	return 0
+}
+
+func (x *Report_EstimatedShare) GetUpperRatio() float64 {
+	if x != nil {
+		return x.UpperRatio
+	}
+	return 0
+}
+
+func (x *Report_EstimatedShare) GetEffectiveRequestCount() float64 {
+	if x != nil {
+		return x.EffectiveRequestCount
+	}
+	return 0
+}
+
 // An expression of a policy that decided.
 type Report_Expression struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5296,7 +5403,7 @@ type Report_Expression struct {
 
 func (x *Report_Expression) Reset() {
 	*x = Report_Expression{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5308,7 +5415,7 @@ func (x *Report_Expression) String() string {
 func (*Report_Expression) ProtoMessage() {}
 
 func (x *Report_Expression) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[56]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5321,7 +5428,7 @@ func (x *Report_Expression) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Expression.ProtoReflect.Descriptor instead.
 func (*Report_Expression) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 2}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
 }
 
 func (x *Report_Expression) GetFile() string {
@@ -5370,7 +5477,7 @@ type Report_Example struct {
 
 func (x *Report_Example) Reset() {
 	*x = Report_Example{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5382,7 +5489,7 @@ func (x *Report_Example) String() string {
 func (*Report_Example) ProtoMessage() {}
 
 func (x *Report_Example) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[57]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5395,7 +5502,7 @@ func (x *Report_Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Example.ProtoReflect.Descriptor instead.
 func (*Report_Example) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 3}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
 }
 
 func (x *Report_Example) GetMethod() string {
@@ -5514,7 +5621,7 @@ type Report_Difference struct {
 
 func (x *Report_Difference) Reset() {
 	*x = Report_Difference{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5526,7 +5633,7 @@ func (x *Report_Difference) String() string {
 func (*Report_Difference) ProtoMessage() {}
 
 func (x *Report_Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[58]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5539,7 +5646,7 @@ func (x *Report_Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Difference.ProtoReflect.Descriptor instead.
 func (*Report_Difference) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 4}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
 }
 
 func (x *Report_Difference) GetKind() Report_Kind {
@@ -5690,7 +5797,7 @@ type Report_Drop struct {
 
 func (x *Report_Drop) Reset() {
 	*x = Report_Drop{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5702,7 +5809,7 @@ func (x *Report_Drop) String() string {
 func (*Report_Drop) ProtoMessage() {}
 
 func (x *Report_Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[59]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5715,7 +5822,7 @@ func (x *Report_Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Drop.ProtoReflect.Descriptor instead.
 func (*Report_Drop) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 5}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
 }
 
 func (x *Report_Drop) GetReason() string {
@@ -5745,7 +5852,7 @@ type Report_KindCount struct {
 
 func (x *Report_KindCount) Reset() {
 	*x = Report_KindCount{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5757,7 +5864,7 @@ func (x *Report_KindCount) String() string {
 func (*Report_KindCount) ProtoMessage() {}
 
 func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[60]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5770,7 +5877,7 @@ func (x *Report_KindCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_KindCount.ProtoReflect.Descriptor instead.
 func (*Report_KindCount) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 6}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
 }
 
 func (x *Report_KindCount) GetKind() Report_Kind {
@@ -5800,7 +5907,7 @@ type Report_Point struct {
 
 func (x *Report_Point) Reset() {
 	*x = Report_Point{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5812,7 +5919,7 @@ func (x *Report_Point) String() string {
 func (*Report_Point) ProtoMessage() {}
 
 func (x *Report_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[61]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5825,7 +5932,7 @@ func (x *Report_Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Point.ProtoReflect.Descriptor instead.
 func (*Report_Point) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 7}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
 }
 
 func (x *Report_Point) GetStartTime() *timestamppb.Timestamp {
@@ -5859,7 +5966,7 @@ type Report_LabelSummary struct {
 
 func (x *Report_LabelSummary) Reset() {
 	*x = Report_LabelSummary{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5871,7 +5978,7 @@ func (x *Report_LabelSummary) String() string {
 func (*Report_LabelSummary) ProtoMessage() {}
 
 func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[62]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5884,7 +5991,7 @@ func (x *Report_LabelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelSummary.ProtoReflect.Descriptor instead.
 func (*Report_LabelSummary) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 8}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
 }
 
 func (x *Report_LabelSummary) GetLabel() string {
@@ -5932,7 +6039,7 @@ type Report_LabelValue struct {
 
 func (x *Report_LabelValue) Reset() {
 	*x = Report_LabelValue{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5944,7 +6051,7 @@ func (x *Report_LabelValue) String() string {
 func (*Report_LabelValue) ProtoMessage() {}
 
 func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[63]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5957,7 +6064,7 @@ func (x *Report_LabelValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_LabelValue.ProtoReflect.Descriptor instead.
 func (*Report_LabelValue) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 9}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
 }
 
 func (x *Report_LabelValue) GetValue() string {
@@ -6002,7 +6109,7 @@ type Report_ChangedRule struct {
 
 func (x *Report_ChangedRule) Reset() {
 	*x = Report_ChangedRule{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6014,7 +6121,7 @@ func (x *Report_ChangedRule) String() string {
 func (*Report_ChangedRule) ProtoMessage() {}
 
 func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[64]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6027,7 +6134,7 @@ func (x *Report_ChangedRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ChangedRule.ProtoReflect.Descriptor instead.
 func (*Report_ChangedRule) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 10}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
 }
 
 func (x *Report_ChangedRule) GetSide() Report_ChangedRule_Side {
@@ -6085,7 +6192,7 @@ type Report_Noise struct {
 
 func (x *Report_Noise) Reset() {
 	*x = Report_Noise{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6097,7 +6204,7 @@ func (x *Report_Noise) String() string {
 func (*Report_Noise) ProtoMessage() {}
 
 func (x *Report_Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[65]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6110,7 +6217,7 @@ func (x *Report_Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_Noise.ProtoReflect.Descriptor instead.
 func (*Report_Noise) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 11}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
 }
 
 func (x *Report_Noise) GetSampledCount() int64 {
@@ -6151,7 +6258,7 @@ type Report_ReplayedReport struct {
 
 func (x *Report_ReplayedReport) Reset() {
 	*x = Report_ReplayedReport{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6163,7 +6270,7 @@ func (x *Report_ReplayedReport) String() string {
 func (*Report_ReplayedReport) ProtoMessage() {}
 
 func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[66]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6176,7 +6283,7 @@ func (x *Report_ReplayedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_ReplayedReport.ProtoReflect.Descriptor instead.
 func (*Report_ReplayedReport) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 12}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
 }
 
 func (x *Report_ReplayedReport) GetCounts() *Report_ReportCounts {
@@ -6247,7 +6354,7 @@ type Report_RequirementResult struct {
 
 func (x *Report_RequirementResult) Reset() {
 	*x = Report_RequirementResult{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6259,7 +6366,7 @@ func (x *Report_RequirementResult) String() string {
 func (*Report_RequirementResult) ProtoMessage() {}
 
 func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[67]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6272,7 +6379,7 @@ func (x *Report_RequirementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report_RequirementResult.ProtoReflect.Descriptor instead.
 func (*Report_RequirementResult) Descriptor() ([]byte, []int) {
-	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 13}
+	return file_understudy_admin_v1_admin_proto_rawDescGZIP(), []int{2, 14}
 }
 
 func (x *Report_RequirementResult) GetRequirement() string {
@@ -6341,7 +6448,7 @@ type PolicyRevision_Activation struct {
 
 func (x *PolicyRevision_Activation) Reset() {
 	*x = PolicyRevision_Activation{}
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[69]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6353,7 +6460,7 @@ func (x *PolicyRevision_Activation) String() string {
 func (*PolicyRevision_Activation) ProtoMessage() {}
 
 func (x *PolicyRevision_Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_understudy_admin_v1_admin_proto_msgTypes[69]
+	mi := &file_understudy_admin_v1_admin_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6465,7 +6572,7 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xa6\x01\xeaA\xa2\x01\n" +
-	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xf97\n" +
+	"$understudy.internal/PolicyExperiment\x12Rprojects/{project}/locations/{location}/policies/{policy}/experiments/{experiment}*\x11policyExperiments2\x10policyExperimentR\x01\x01\"\xb5;\n" +
 	"\x06Report\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12$\n" +
 	"\vpolicy_etag\x18\x02 \x01(\tB\x03\xe0A\x03R\n" +
@@ -6515,7 +6622,9 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\x0eendpoint_count\x18( \x01(\x03B\x03\xe0A\x03R\rendpointCount\x12I\n" +
 	"\bestimate\x18) \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\bestimate\x12[\n" +
 	"\x12all_pairs_estimate\x18* \x01(\v2(.understudy.admin.v1.Report.ReportCountsB\x03\xe0A\x03R\x10allPairsEstimate\x12]\n" +
-	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x12F\n" +
+	"\x14accepted_differences\x18+ \x03(\v2%.understudy.admin.v1.Report.KindCountB\x03\xe0A\x03R\x13acceptedDifferences\x12Z\n" +
+	"\x10estimated_shares\x18- \x03(\v2*.understudy.admin.v1.Report.EstimatedShareB\x03\xe0A\x03R\x0festimatedShares\x12l\n" +
+	"\x1aall_pairs_estimated_shares\x18. \x03(\v2*.understudy.admin.v1.Report.EstimatedShareB\x03\xe0A\x03R\x17allPairsEstimatedShares\x12F\n" +
 	"\vacceptances\x18, \x03(\v2\x1f.understudy.admin.v1.AcceptanceB\x03\xe0A\x03R\vacceptances\x1a\x83\x02\n" +
 	"\rVerdictCounts\x12(\n" +
 	"\rrequest_count\x18\x01 \x01(\x03B\x03\xe0A\x03R\frequestCount\x12,\n" +
@@ -6538,7 +6647,15 @@ const file_understudy_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"lost_count\x18\v \x01(\x03B\x03\xe0A\x03R\tlostCount\x12&\n" +
 	"\fcaller_count\x18\f \x01(\x03B\x03\xe0A\x03R\vcallerCount\x12*\n" +
-	"\x0eendpoint_count\x18\r \x01(\x03B\x03\xe0A\x03R\rendpointCount\x1aW\n" +
+	"\x0eendpoint_count\x18\r \x01(\x03B\x03\xe0A\x03R\rendpointCount\x1a\xef\x01\n" +
+	"\x0eEstimatedShare\x129\n" +
+	"\x04kind\x18\x01 \x01(\x0e2 .understudy.admin.v1.Report.KindB\x03\xe0A\x03R\x04kind\x12\x19\n" +
+	"\x05ratio\x18\x02 \x01(\x01B\x03\xe0A\x03R\x05ratio\x12$\n" +
+	"\vlower_ratio\x18\x03 \x01(\x01B\x03\xe0A\x03R\n" +
+	"lowerRatio\x12$\n" +
+	"\vupper_ratio\x18\x04 \x01(\x01B\x03\xe0A\x03R\n" +
+	"upperRatio\x12;\n" +
+	"\x17effective_request_count\x18\x05 \x01(\x01B\x03\xe0A\x03R\x15effectiveRequestCount\x1aW\n" +
 	"\n" +
 	"Expression\x12\x17\n" +
 	"\x04file\x18\x01 \x01(\tB\x03\xe0A\x03R\x04file\x12\x17\n" +
@@ -7052,7 +7169,7 @@ func file_understudy_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_understudy_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_understudy_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	(PolicyView)(0),                              // 0: understudy.admin.v1.PolicyView
 	(Report_Kind)(0),                             // 1: understudy.admin.v1.Report.Kind
@@ -7117,193 +7234,197 @@ var file_understudy_admin_v1_admin_proto_goTypes = []any{
 	nil,                                          // 60: understudy.admin.v1.PolicyExperiment.AnnotationsEntry
 	(*Report_VerdictCounts)(nil),                 // 61: understudy.admin.v1.Report.VerdictCounts
 	(*Report_ReportCounts)(nil),                  // 62: understudy.admin.v1.Report.ReportCounts
-	(*Report_Expression)(nil),                    // 63: understudy.admin.v1.Report.Expression
-	(*Report_Example)(nil),                       // 64: understudy.admin.v1.Report.Example
-	(*Report_Difference)(nil),                    // 65: understudy.admin.v1.Report.Difference
-	(*Report_Drop)(nil),                          // 66: understudy.admin.v1.Report.Drop
-	(*Report_KindCount)(nil),                     // 67: understudy.admin.v1.Report.KindCount
-	(*Report_Point)(nil),                         // 68: understudy.admin.v1.Report.Point
-	(*Report_LabelSummary)(nil),                  // 69: understudy.admin.v1.Report.LabelSummary
-	(*Report_LabelValue)(nil),                    // 70: understudy.admin.v1.Report.LabelValue
-	(*Report_ChangedRule)(nil),                   // 71: understudy.admin.v1.Report.ChangedRule
-	(*Report_Noise)(nil),                         // 72: understudy.admin.v1.Report.Noise
-	(*Report_ReplayedReport)(nil),                // 73: understudy.admin.v1.Report.ReplayedReport
-	(*Report_RequirementResult)(nil),             // 74: understudy.admin.v1.Report.RequirementResult
-	nil,                                          // 75: understudy.admin.v1.Report.Example.LabelsEntry
-	(*PolicyRevision_Activation)(nil),            // 76: understudy.admin.v1.PolicyRevision.Activation
-	(*structpb.Struct)(nil),                      // 77: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),                // 78: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 79: google.protobuf.Duration
-	(*status.Status)(nil),                        // 80: google.rpc.Status
-	(*fieldmaskpb.FieldMask)(nil),                // 81: google.protobuf.FieldMask
-	(*longrunningpb.Operation)(nil),              // 82: google.longrunning.Operation
-	(*emptypb.Empty)(nil),                        // 83: google.protobuf.Empty
+	(*Report_EstimatedShare)(nil),                // 63: understudy.admin.v1.Report.EstimatedShare
+	(*Report_Expression)(nil),                    // 64: understudy.admin.v1.Report.Expression
+	(*Report_Example)(nil),                       // 65: understudy.admin.v1.Report.Example
+	(*Report_Difference)(nil),                    // 66: understudy.admin.v1.Report.Difference
+	(*Report_Drop)(nil),                          // 67: understudy.admin.v1.Report.Drop
+	(*Report_KindCount)(nil),                     // 68: understudy.admin.v1.Report.KindCount
+	(*Report_Point)(nil),                         // 69: understudy.admin.v1.Report.Point
+	(*Report_LabelSummary)(nil),                  // 70: understudy.admin.v1.Report.LabelSummary
+	(*Report_LabelValue)(nil),                    // 71: understudy.admin.v1.Report.LabelValue
+	(*Report_ChangedRule)(nil),                   // 72: understudy.admin.v1.Report.ChangedRule
+	(*Report_Noise)(nil),                         // 73: understudy.admin.v1.Report.Noise
+	(*Report_ReplayedReport)(nil),                // 74: understudy.admin.v1.Report.ReplayedReport
+	(*Report_RequirementResult)(nil),             // 75: understudy.admin.v1.Report.RequirementResult
+	nil,                                          // 76: understudy.admin.v1.Report.Example.LabelsEntry
+	(*PolicyRevision_Activation)(nil),            // 77: understudy.admin.v1.PolicyRevision.Activation
+	(*structpb.Struct)(nil),                      // 78: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),                // 79: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 80: google.protobuf.Duration
+	(*status.Status)(nil),                        // 81: google.rpc.Status
+	(*fieldmaskpb.FieldMask)(nil),                // 82: google.protobuf.FieldMask
+	(*longrunningpb.Operation)(nil),              // 83: google.longrunning.Operation
+	(*emptypb.Empty)(nil),                        // 84: google.protobuf.Empty
 }
 var file_understudy_admin_v1_admin_proto_depIdxs = []int32{
 	48,  // 0: understudy.admin.v1.Policy.rules:type_name -> understudy.admin.v1.PolicyRule
 	58,  // 1: understudy.admin.v1.Policy.modules:type_name -> understudy.admin.v1.Policy.ModulesEntry
-	77,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
+	78,  // 2: understudy.admin.v1.Policy.data:type_name -> google.protobuf.Struct
 	59,  // 3: understudy.admin.v1.Policy.annotations:type_name -> understudy.admin.v1.Policy.AnnotationsEntry
-	78,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	78,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	78,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
-	78,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
+	79,  // 4: understudy.admin.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	79,  // 5: understudy.admin.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	79,  // 6: understudy.admin.v1.Policy.delete_time:type_name -> google.protobuf.Timestamp
+	79,  // 7: understudy.admin.v1.Policy.purge_time:type_name -> google.protobuf.Timestamp
 	7,   // 8: understudy.admin.v1.PolicyExperiment.policy:type_name -> understudy.admin.v1.Policy
 	53,  // 9: understudy.admin.v1.PolicyExperiment.preview_metadata:type_name -> understudy.admin.v1.PolicyPreviewMetadata
 	60,  // 10: understudy.admin.v1.PolicyExperiment.annotations:type_name -> understudy.admin.v1.PolicyExperiment.AnnotationsEntry
-	78,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
-	78,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
-	78,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
-	78,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
-	65,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
-	79,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
+	79,  // 11: understudy.admin.v1.PolicyExperiment.create_time:type_name -> google.protobuf.Timestamp
+	79,  // 12: understudy.admin.v1.PolicyExperiment.update_time:type_name -> google.protobuf.Timestamp
+	79,  // 13: understudy.admin.v1.Report.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 14: understudy.admin.v1.Report.update_time:type_name -> google.protobuf.Timestamp
+	66,  // 15: understudy.admin.v1.Report.differences:type_name -> understudy.admin.v1.Report.Difference
+	80,  // 16: understudy.admin.v1.Report.active_duration:type_name -> google.protobuf.Duration
 	62,  // 17: understudy.admin.v1.Report.all_pairs:type_name -> understudy.admin.v1.Report.ReportCounts
-	79,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
-	66,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
-	67,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	68,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
-	69,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
-	71,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
-	72,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
-	79,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
-	74,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
-	73,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
+	80,  // 18: understudy.admin.v1.Report.all_pairs_active_duration:type_name -> google.protobuf.Duration
+	67,  // 19: understudy.admin.v1.Report.drops:type_name -> understudy.admin.v1.Report.Drop
+	68,  // 20: understudy.admin.v1.Report.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	69,  // 21: understudy.admin.v1.Report.points:type_name -> understudy.admin.v1.Report.Point
+	70,  // 22: understudy.admin.v1.Report.labels:type_name -> understudy.admin.v1.Report.LabelSummary
+	72,  // 23: understudy.admin.v1.Report.changed_rules:type_name -> understudy.admin.v1.Report.ChangedRule
+	73,  // 24: understudy.admin.v1.Report.noise:type_name -> understudy.admin.v1.Report.Noise
+	80,  // 25: understudy.admin.v1.Report.publish_interval:type_name -> google.protobuf.Duration
+	75,  // 26: understudy.admin.v1.Report.requirements:type_name -> understudy.admin.v1.Report.RequirementResult
+	74,  // 27: understudy.admin.v1.Report.replayed:type_name -> understudy.admin.v1.Report.ReplayedReport
 	61,  // 28: understudy.admin.v1.Report.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
 	61,  // 29: understudy.admin.v1.Report.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
 	62,  // 30: understudy.admin.v1.Report.estimate:type_name -> understudy.admin.v1.Report.ReportCounts
 	62,  // 31: understudy.admin.v1.Report.all_pairs_estimate:type_name -> understudy.admin.v1.Report.ReportCounts
-	67,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
-	10,  // 33: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
-	65,  // 34: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
-	78,  // 35: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
-	4,   // 36: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
-	7,   // 37: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
-	78,  // 38: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
-	76,  // 39: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
-	9,   // 40: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
-	78,  // 41: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
-	52,  // 42: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
-	78,  // 43: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
-	78,  // 44: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
-	80,  // 45: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
-	0,   // 46: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
-	7,   // 47: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	7,   // 48: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	7,   // 49: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
-	81,  // 50: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	23,  // 51: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
-	7,   // 52: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
-	0,   // 53: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	8,   // 54: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
-	8,   // 55: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	8,   // 56: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
-	81,  // 57: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
-	52,  // 58: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	52,  // 59: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
-	10,  // 60: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
-	10,  // 61: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
-	0,   // 62: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
-	11,  // 63: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
-	12,  // 64: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
-	81,  // 65: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
-	13,  // 66: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
-	49,  // 67: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
-	50,  // 68: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
-	51,  // 69: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
-	79,  // 70: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
-	79,  // 71: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
-	5,   // 72: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
-	6,   // 73: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
-	78,  // 74: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
-	78,  // 75: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
-	78,  // 76: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
-	78,  // 77: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
-	54,  // 78: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	54,  // 79: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	54,  // 80: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
-	9,   // 81: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
-	61,  // 82: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
-	61,  // 83: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
-	75,  // 84: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
-	78,  // 85: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
-	1,   // 86: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
-	64,  // 87: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
-	78,  // 88: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
-	78,  // 89: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
-	63,  // 90: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
-	1,   // 91: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
-	78,  // 92: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
-	62,  // 93: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	1,   // 94: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
-	70,  // 95: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
-	2,   // 96: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
-	62,  // 97: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
-	65,  // 98: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
-	67,  // 99: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
-	66,  // 100: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
-	78,  // 101: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
-	78,  // 102: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
-	3,   // 103: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
-	78,  // 104: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
-	14,  // 105: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
-	15,  // 106: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
-	17,  // 107: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
-	18,  // 108: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
-	19,  // 109: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
-	20,  // 110: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
-	21,  // 111: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
-	22,  // 112: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
-	25,  // 113: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
-	26,  // 114: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
-	28,  // 115: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
-	29,  // 116: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
-	30,  // 117: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
-	31,  // 118: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
-	32,  // 119: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
-	33,  // 120: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
-	34,  // 121: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
-	35,  // 122: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
-	36,  // 123: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
-	38,  // 124: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
-	39,  // 125: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
-	40,  // 126: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
-	41,  // 127: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
-	43,  // 128: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
-	44,  // 129: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
-	45,  // 130: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
-	46,  // 131: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
-	7,   // 132: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
-	16,  // 133: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
-	82,  // 134: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
-	82,  // 135: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
-	82,  // 136: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
-	82,  // 137: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
-	82,  // 138: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
-	82,  // 139: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
-	8,   // 140: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
-	27,  // 141: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
-	82,  // 142: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
-	82,  // 143: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
-	82,  // 144: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
-	82,  // 145: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	82,  // 146: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
-	82,  // 147: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
-	9,   // 148: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
-	10,  // 149: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
-	37,  // 150: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
-	10,  // 151: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
-	83,  // 152: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
-	11,  // 153: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
-	42,  // 154: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
-	12,  // 155: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
-	12,  // 156: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
-	13,  // 157: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
-	47,  // 158: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
-	132, // [132:159] is the sub-list for method output_type
-	105, // [105:132] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	68,  // 32: understudy.admin.v1.Report.accepted_differences:type_name -> understudy.admin.v1.Report.KindCount
+	63,  // 33: understudy.admin.v1.Report.estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	63,  // 34: understudy.admin.v1.Report.all_pairs_estimated_shares:type_name -> understudy.admin.v1.Report.EstimatedShare
+	10,  // 35: understudy.admin.v1.Report.acceptances:type_name -> understudy.admin.v1.Acceptance
+	66,  // 36: understudy.admin.v1.Acceptance.difference:type_name -> understudy.admin.v1.Report.Difference
+	79,  // 37: understudy.admin.v1.Acceptance.create_time:type_name -> google.protobuf.Timestamp
+	4,   // 38: understudy.admin.v1.Acceptance.state:type_name -> understudy.admin.v1.Acceptance.State
+	7,   // 39: understudy.admin.v1.PolicyRevision.snapshot:type_name -> understudy.admin.v1.Policy
+	79,  // 40: understudy.admin.v1.PolicyRevision.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 41: understudy.admin.v1.PolicyRevision.activations:type_name -> understudy.admin.v1.PolicyRevision.Activation
+	9,   // 42: understudy.admin.v1.PolicyRevision.report:type_name -> understudy.admin.v1.Report
+	79,  // 43: understudy.admin.v1.Config.update_time:type_name -> google.protobuf.Timestamp
+	52,  // 44: understudy.admin.v1.Config.commit_requirements:type_name -> understudy.admin.v1.CommitRequirements
+	79,  // 45: understudy.admin.v1.Node.create_time:type_name -> google.protobuf.Timestamp
+	79,  // 46: understudy.admin.v1.Node.heartbeat_time:type_name -> google.protobuf.Timestamp
+	81,  // 47: understudy.admin.v1.Node.error:type_name -> google.rpc.Status
+	0,   // 48: understudy.admin.v1.ListPoliciesRequest.view:type_name -> understudy.admin.v1.PolicyView
+	7,   // 49: understudy.admin.v1.ListPoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	7,   // 50: understudy.admin.v1.CreatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	7,   // 51: understudy.admin.v1.UpdatePolicyRequest.policy:type_name -> understudy.admin.v1.Policy
+	82,  // 52: understudy.admin.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	23,  // 53: understudy.admin.v1.PromotePoliciesRequest.policies:type_name -> understudy.admin.v1.PromotedPolicy
+	7,   // 54: understudy.admin.v1.PromotePoliciesResponse.policies:type_name -> understudy.admin.v1.Policy
+	0,   // 55: understudy.admin.v1.ListPolicyExperimentsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	8,   // 56: understudy.admin.v1.ListPolicyExperimentsResponse.policy_experiments:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 57: understudy.admin.v1.CreatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	8,   // 58: understudy.admin.v1.UpdatePolicyExperimentRequest.policy_experiment:type_name -> understudy.admin.v1.PolicyExperiment
+	82,  // 59: understudy.admin.v1.UpdatePolicyExperimentRequest.update_mask:type_name -> google.protobuf.FieldMask
+	52,  // 60: understudy.admin.v1.CommitPolicyExperimentRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	52,  // 61: understudy.admin.v1.GetReportRequest.requirements:type_name -> understudy.admin.v1.CommitRequirements
+	10,  // 62: understudy.admin.v1.ListAcceptancesResponse.acceptances:type_name -> understudy.admin.v1.Acceptance
+	10,  // 63: understudy.admin.v1.CreateAcceptanceRequest.acceptance:type_name -> understudy.admin.v1.Acceptance
+	0,   // 64: understudy.admin.v1.ListPolicyRevisionsRequest.view:type_name -> understudy.admin.v1.PolicyView
+	11,  // 65: understudy.admin.v1.ListPolicyRevisionsResponse.policy_revisions:type_name -> understudy.admin.v1.PolicyRevision
+	12,  // 66: understudy.admin.v1.UpdateConfigRequest.config:type_name -> understudy.admin.v1.Config
+	82,  // 67: understudy.admin.v1.UpdateConfigRequest.update_mask:type_name -> google.protobuf.FieldMask
+	13,  // 68: understudy.admin.v1.ListNodesResponse.nodes:type_name -> understudy.admin.v1.Node
+	49,  // 69: understudy.admin.v1.PolicyRule.rego:type_name -> understudy.admin.v1.RegoFilter
+	50,  // 70: understudy.admin.v1.PolicyRule.maximum_reservation_length:type_name -> understudy.admin.v1.MaximumReservationLengthFilter
+	51,  // 71: understudy.admin.v1.PolicyRule.external_service:type_name -> understudy.admin.v1.ExternalServiceFilter
+	80,  // 72: understudy.admin.v1.MaximumReservationLengthFilter.reservation_max_length:type_name -> google.protobuf.Duration
+	80,  // 73: understudy.admin.v1.CommitRequirements.min_duration:type_name -> google.protobuf.Duration
+	5,   // 74: understudy.admin.v1.CommitRequirements.scope:type_name -> understudy.admin.v1.CommitRequirements.Scope
+	6,   // 75: understudy.admin.v1.PolicyPreviewMetadata.state:type_name -> understudy.admin.v1.PolicyPreviewMetadata.State
+	79,  // 76: understudy.admin.v1.PolicyPreviewMetadata.start_time:type_name -> google.protobuf.Timestamp
+	79,  // 77: understudy.admin.v1.PolicyPreviewMetadata.stop_time:type_name -> google.protobuf.Timestamp
+	79,  // 78: understudy.admin.v1.OperationMetadata.create_time:type_name -> google.protobuf.Timestamp
+	79,  // 79: understudy.admin.v1.OperationMetadata.end_time:type_name -> google.protobuf.Timestamp
+	54,  // 80: understudy.admin.v1.StartPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 81: understudy.admin.v1.StopPreviewPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	54,  // 82: understudy.admin.v1.CommitPolicyExperimentMetadata.operation:type_name -> understudy.admin.v1.OperationMetadata
+	9,   // 83: understudy.admin.v1.CommitPolicyExperimentMetadata.report:type_name -> understudy.admin.v1.Report
+	61,  // 84: understudy.admin.v1.Report.ReportCounts.policy_allows:type_name -> understudy.admin.v1.Report.VerdictCounts
+	61,  // 85: understudy.admin.v1.Report.ReportCounts.policy_denies:type_name -> understudy.admin.v1.Report.VerdictCounts
+	1,   // 86: understudy.admin.v1.Report.EstimatedShare.kind:type_name -> understudy.admin.v1.Report.Kind
+	76,  // 87: understudy.admin.v1.Report.Example.labels:type_name -> understudy.admin.v1.Report.Example.LabelsEntry
+	79,  // 88: understudy.admin.v1.Report.Example.decide_time:type_name -> google.protobuf.Timestamp
+	1,   // 89: understudy.admin.v1.Report.Difference.kind:type_name -> understudy.admin.v1.Report.Kind
+	65,  // 90: understudy.admin.v1.Report.Difference.examples:type_name -> understudy.admin.v1.Report.Example
+	79,  // 91: understudy.admin.v1.Report.Difference.last_time:type_name -> google.protobuf.Timestamp
+	79,  // 92: understudy.admin.v1.Report.Difference.first_time:type_name -> google.protobuf.Timestamp
+	64,  // 93: understudy.admin.v1.Report.Difference.causes:type_name -> understudy.admin.v1.Report.Expression
+	1,   // 94: understudy.admin.v1.Report.KindCount.kind:type_name -> understudy.admin.v1.Report.Kind
+	79,  // 95: understudy.admin.v1.Report.Point.start_time:type_name -> google.protobuf.Timestamp
+	62,  // 96: understudy.admin.v1.Report.Point.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	1,   // 97: understudy.admin.v1.Report.LabelSummary.kind:type_name -> understudy.admin.v1.Report.Kind
+	71,  // 98: understudy.admin.v1.Report.LabelSummary.values:type_name -> understudy.admin.v1.Report.LabelValue
+	2,   // 99: understudy.admin.v1.Report.ChangedRule.side:type_name -> understudy.admin.v1.Report.ChangedRule.Side
+	62,  // 100: understudy.admin.v1.Report.ReplayedReport.counts:type_name -> understudy.admin.v1.Report.ReportCounts
+	66,  // 101: understudy.admin.v1.Report.ReplayedReport.differences:type_name -> understudy.admin.v1.Report.Difference
+	68,  // 102: understudy.admin.v1.Report.ReplayedReport.other_differences:type_name -> understudy.admin.v1.Report.KindCount
+	67,  // 103: understudy.admin.v1.Report.ReplayedReport.drops:type_name -> understudy.admin.v1.Report.Drop
+	79,  // 104: understudy.admin.v1.Report.ReplayedReport.first_time:type_name -> google.protobuf.Timestamp
+	79,  // 105: understudy.admin.v1.Report.ReplayedReport.last_time:type_name -> google.protobuf.Timestamp
+	3,   // 106: understudy.admin.v1.Report.RequirementResult.source:type_name -> understudy.admin.v1.Report.RequirementResult.Source
+	79,  // 107: understudy.admin.v1.PolicyRevision.Activation.activate_time:type_name -> google.protobuf.Timestamp
+	14,  // 108: understudy.admin.v1.PolicyPreview.GetPolicy:input_type -> understudy.admin.v1.GetPolicyRequest
+	15,  // 109: understudy.admin.v1.PolicyPreview.ListPolicies:input_type -> understudy.admin.v1.ListPoliciesRequest
+	17,  // 110: understudy.admin.v1.PolicyPreview.CreatePolicy:input_type -> understudy.admin.v1.CreatePolicyRequest
+	18,  // 111: understudy.admin.v1.PolicyPreview.UpdatePolicy:input_type -> understudy.admin.v1.UpdatePolicyRequest
+	19,  // 112: understudy.admin.v1.PolicyPreview.DeletePolicy:input_type -> understudy.admin.v1.DeletePolicyRequest
+	20,  // 113: understudy.admin.v1.PolicyPreview.UndeletePolicy:input_type -> understudy.admin.v1.UndeletePolicyRequest
+	21,  // 114: understudy.admin.v1.PolicyPreview.RollbackPolicy:input_type -> understudy.admin.v1.RollbackPolicyRequest
+	22,  // 115: understudy.admin.v1.PolicyPreview.PromotePolicies:input_type -> understudy.admin.v1.PromotePoliciesRequest
+	25,  // 116: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:input_type -> understudy.admin.v1.GetPolicyExperimentRequest
+	26,  // 117: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:input_type -> understudy.admin.v1.ListPolicyExperimentsRequest
+	28,  // 118: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:input_type -> understudy.admin.v1.CreatePolicyExperimentRequest
+	29,  // 119: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:input_type -> understudy.admin.v1.UpdatePolicyExperimentRequest
+	30,  // 120: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:input_type -> understudy.admin.v1.DeletePolicyExperimentRequest
+	31,  // 121: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:input_type -> understudy.admin.v1.StartPreviewPolicyExperimentRequest
+	32,  // 122: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:input_type -> understudy.admin.v1.StopPreviewPolicyExperimentRequest
+	33,  // 123: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:input_type -> understudy.admin.v1.CommitPolicyExperimentRequest
+	34,  // 124: understudy.admin.v1.PolicyPreview.GetReport:input_type -> understudy.admin.v1.GetReportRequest
+	35,  // 125: understudy.admin.v1.PolicyPreview.GetAcceptance:input_type -> understudy.admin.v1.GetAcceptanceRequest
+	36,  // 126: understudy.admin.v1.PolicyPreview.ListAcceptances:input_type -> understudy.admin.v1.ListAcceptancesRequest
+	38,  // 127: understudy.admin.v1.PolicyPreview.CreateAcceptance:input_type -> understudy.admin.v1.CreateAcceptanceRequest
+	39,  // 128: understudy.admin.v1.PolicyPreview.DeleteAcceptance:input_type -> understudy.admin.v1.DeleteAcceptanceRequest
+	40,  // 129: understudy.admin.v1.PolicyPreview.GetPolicyRevision:input_type -> understudy.admin.v1.GetPolicyRevisionRequest
+	41,  // 130: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:input_type -> understudy.admin.v1.ListPolicyRevisionsRequest
+	43,  // 131: understudy.admin.v1.PolicyPreview.GetConfig:input_type -> understudy.admin.v1.GetConfigRequest
+	44,  // 132: understudy.admin.v1.PolicyPreview.UpdateConfig:input_type -> understudy.admin.v1.UpdateConfigRequest
+	45,  // 133: understudy.admin.v1.PolicyPreview.GetNode:input_type -> understudy.admin.v1.GetNodeRequest
+	46,  // 134: understudy.admin.v1.PolicyPreview.ListNodes:input_type -> understudy.admin.v1.ListNodesRequest
+	7,   // 135: understudy.admin.v1.PolicyPreview.GetPolicy:output_type -> understudy.admin.v1.Policy
+	16,  // 136: understudy.admin.v1.PolicyPreview.ListPolicies:output_type -> understudy.admin.v1.ListPoliciesResponse
+	83,  // 137: understudy.admin.v1.PolicyPreview.CreatePolicy:output_type -> google.longrunning.Operation
+	83,  // 138: understudy.admin.v1.PolicyPreview.UpdatePolicy:output_type -> google.longrunning.Operation
+	83,  // 139: understudy.admin.v1.PolicyPreview.DeletePolicy:output_type -> google.longrunning.Operation
+	83,  // 140: understudy.admin.v1.PolicyPreview.UndeletePolicy:output_type -> google.longrunning.Operation
+	83,  // 141: understudy.admin.v1.PolicyPreview.RollbackPolicy:output_type -> google.longrunning.Operation
+	83,  // 142: understudy.admin.v1.PolicyPreview.PromotePolicies:output_type -> google.longrunning.Operation
+	8,   // 143: understudy.admin.v1.PolicyPreview.GetPolicyExperiment:output_type -> understudy.admin.v1.PolicyExperiment
+	27,  // 144: understudy.admin.v1.PolicyPreview.ListPolicyExperiments:output_type -> understudy.admin.v1.ListPolicyExperimentsResponse
+	83,  // 145: understudy.admin.v1.PolicyPreview.CreatePolicyExperiment:output_type -> google.longrunning.Operation
+	83,  // 146: understudy.admin.v1.PolicyPreview.UpdatePolicyExperiment:output_type -> google.longrunning.Operation
+	83,  // 147: understudy.admin.v1.PolicyPreview.DeletePolicyExperiment:output_type -> google.longrunning.Operation
+	83,  // 148: understudy.admin.v1.PolicyPreview.StartPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	83,  // 149: understudy.admin.v1.PolicyPreview.StopPreviewPolicyExperiment:output_type -> google.longrunning.Operation
+	83,  // 150: understudy.admin.v1.PolicyPreview.CommitPolicyExperiment:output_type -> google.longrunning.Operation
+	9,   // 151: understudy.admin.v1.PolicyPreview.GetReport:output_type -> understudy.admin.v1.Report
+	10,  // 152: understudy.admin.v1.PolicyPreview.GetAcceptance:output_type -> understudy.admin.v1.Acceptance
+	37,  // 153: understudy.admin.v1.PolicyPreview.ListAcceptances:output_type -> understudy.admin.v1.ListAcceptancesResponse
+	10,  // 154: understudy.admin.v1.PolicyPreview.CreateAcceptance:output_type -> understudy.admin.v1.Acceptance
+	84,  // 155: understudy.admin.v1.PolicyPreview.DeleteAcceptance:output_type -> google.protobuf.Empty
+	11,  // 156: understudy.admin.v1.PolicyPreview.GetPolicyRevision:output_type -> understudy.admin.v1.PolicyRevision
+	42,  // 157: understudy.admin.v1.PolicyPreview.ListPolicyRevisions:output_type -> understudy.admin.v1.ListPolicyRevisionsResponse
+	12,  // 158: understudy.admin.v1.PolicyPreview.GetConfig:output_type -> understudy.admin.v1.Config
+	12,  // 159: understudy.admin.v1.PolicyPreview.UpdateConfig:output_type -> understudy.admin.v1.Config
+	13,  // 160: understudy.admin.v1.PolicyPreview.GetNode:output_type -> understudy.admin.v1.Node
+	47,  // 161: understudy.admin.v1.PolicyPreview.ListNodes:output_type -> understudy.admin.v1.ListNodesResponse
+	135, // [135:162] is the sub-list for method output_type
+	108, // [108:135] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_understudy_admin_v1_admin_proto_init() }
@@ -7326,7 +7447,7 @@ func file_understudy_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_understudy_admin_v1_admin_proto_rawDesc), len(file_understudy_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   70,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

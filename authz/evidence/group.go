@@ -101,19 +101,25 @@ func (g *group) request(r *authz.Request, o *Outcome, at int64) (explain bool) {
 	return len(g.causes) == 0 && (example || g.count&(g.count-1) == 0)
 }
 
-// exemplify makes a request an example, if there is room and none is of the same caller and
-// path.
+// exemplify makes a request an example, if none is of the same caller and path and there is room.
+// A caller without an example has room where another one has two.
 func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
+	labels := o.labels[:min(len(o.labels), maxLabelNames)]
+	spare := -1
 	if len(g.examples) >= maxExamples {
-		return false
+		if spare = g.spareExample(); spare < 0 || g.hasExampleOf(clip(r.Principal, maxCaller), labels) {
+			return false
+		}
 	}
 	path, _, _ := strings.Cut(r.Path, "?")
 	method, path, principal := clip(r.Method, maxMethod), clip(path, maxPath), clip(r.Principal, maxCaller)
-	labels := o.labels[:min(len(o.labels), maxLabelNames)]
 	for _, known := range g.examples {
 		if known.Method == method && known.Path == path && known.Principal == principal && sameLabels(known.Labels, labels) {
 			return false
 		}
+	}
+	if spare >= 0 {
+		g.examples = slices.Concat(g.examples[:spare], g.examples[spare+1:]) // those in use elsewhere stay as they are
 	}
 	// The texts of a request are parts of all its bytes, which are not to be kept for them.
 	e := &evidencepb.Example{
@@ -129,6 +135,31 @@ func (g *group) exemplify(r *authz.Request, o *Outcome, at int64) bool {
 	}
 	g.examples = append(g.examples, e)
 	return true
+}
+
+// spareExample returns the last example whose caller has an earlier one; -1 if each is of another
+// caller.
+func (g *group) spareExample() int {
+	for i := len(g.examples) - 1; i > 0; i-- {
+		if hasCaller(g.examples[:i], g.examples[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// hasExampleOf reports whether a caller, by its principal, else its labels, has an example.
+func (g *group) hasExampleOf(principal string, labels []authz.Label) bool {
+	return slices.ContainsFunc(g.examples, func(known *evidencepb.Example) bool {
+		return known.Principal == principal && (principal != "" || sameLabels(known.Labels, labels))
+	})
+}
+
+// hasCaller reports whether one of the examples has the caller of another one.
+func hasCaller(examples []*evidencepb.Example, of *evidencepb.Example) bool {
+	return slices.ContainsFunc(examples, func(e *evidencepb.Example) bool {
+		return e.GetPrincipal() == of.GetPrincipal() && (of.GetPrincipal() != "" || maps.Equal(e.GetLabels(), of.GetLabels()))
+	})
 }
 
 // sameLabels reports whether an example has these labels, each of another name.
@@ -175,23 +206,37 @@ func (g *group) add(from *group) {
 	}
 }
 
-// addExamples keeps the first ones of different callers or paths.
+// addExamples keeps the first one of each caller, and where there is still room the first others: the
+// same ones in whatever order groups are added.
 func (g *group) addExamples(from []*evidencepb.Example) {
-	if n := len(g.examples); n >= maxExamples && !slices.ContainsFunc(from, func(e *evidencepb.Example) bool {
-		return compareTimes(e.GetDecideTime(), g.examples[n-1].GetDecideTime()) <= 0
+	if n := len(g.examples); n >= maxExamples && g.spareExample() < 0 && !slices.ContainsFunc(from, func(e *evidencepb.Example) bool {
+		return compareExamples(e, g.examples[n-1]) < 0
 	}) {
 		return
 	}
-	all := append(g.examples, from...)
-	slices.SortStableFunc(all, func(a, b *evidencepb.Example) int {
-		return cmp.Or(compareTimes(a.GetDecideTime(), b.GetDecideTime()), cmp.Compare(a.GetDecisionId(), b.GetDecisionId()))
-	})
-	g.examples = all[:0]
+	all := slices.Concat(g.examples, from)
+	slices.SortFunc(all, compareExamples)
+	var firsts, others []*evidencepb.Example
 	for _, e := range all {
-		if len(g.examples) < maxExamples && !slices.ContainsFunc(g.examples, func(known *evidencepb.Example) bool { return alikeExamples(known, e) }) {
-			g.examples = append(g.examples, e)
+		alike := func(known *evidencepb.Example) bool { return alikeExamples(known, e) }
+		switch {
+		case !hasCaller(firsts, e):
+			firsts = append(firsts, e)
+		case !slices.ContainsFunc(firsts, alike) && !slices.ContainsFunc(others, alike):
+			others = append(others, e)
 		}
 	}
+	g.examples = append(firsts, others...)
+	g.examples = g.examples[:min(maxExamples, len(g.examples))]
+	slices.SortFunc(g.examples, compareExamples)
+}
+
+// compareExamples orders examples by time. Those of one time have an order, too.
+func compareExamples(a, b *evidencepb.Example) int {
+	return cmp.Or(
+		compareTimes(a.GetDecideTime(), b.GetDecideTime()), cmp.Compare(a.GetDecisionId(), b.GetDecisionId()),
+		cmp.Compare(a.GetPrincipal(), b.GetPrincipal()), cmp.Compare(a.GetPath(), b.GetPath()), cmp.Compare(a.GetMethod(), b.GetMethod()),
+	)
 }
 
 // explain sets the causes.

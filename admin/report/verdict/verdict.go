@@ -114,9 +114,13 @@ func numberOf(n, of int64) string {
 // differing is the number of requests that are not decided alike.
 func differing(r *adminpb.Report) int64 { return r.RequestCount - r.UnchangedCount }
 
-// changeOf says in one clause what the experiment changes, of which requests, and what is left out.
+// changeOf says in one clause what the experiment changes, of which requests, where most, and what is
+// left out.
 func changeOf(r *adminpb.Report) string {
 	text := differences(r) + ofThemAccepted(r)
+	if worst := worstEndpoint(r); worst != "" {
+		text += "; " + worst
+	}
 	if left := notCompared(r); left != "" {
 		text += "; " + left
 	}
@@ -144,8 +148,11 @@ func differences(r *adminpb.Report) string {
 			whole, clause = report.Number(p.Whole), strings.TrimPrefix(clause, "would be ")
 		}
 		share := ShareOf(r, k)
-		if share == unknown {
+		switch {
+		case share == unknown:
 			share = "share " + unknown
+		case p.Estimated:
+			share += "; " + p.Sureness()
 		}
 		parts = append(parts, report.Number(p.Count)+" of "+whole+" "+p.Words+" "+clause+" ("+share+")")
 	}
@@ -176,11 +183,12 @@ func whose(r *adminpb.Report) string {
 const unknown = "unknown"
 
 // ShareOf writes the share that requests of a kind are of what they are a part of. Where it is
-// made of what chance chose, it says so; it is "unknown" if too much was lost.
+// made of what chance chose, it says so; it is "unknown" if too much was lost, or if chance chose too
+// little.
 func ShareOf(r *adminpb.Report, k Kind) string {
 	p := report.PartOf(r, k.Value)
 	switch {
-	case report.Lossy(r):
+	case report.Lossy(r), p.Unsure():
 		return unknown
 	case p.Estimated:
 		return "about " + Share(int64(p.ShareCount), int64(p.ShareWhole))
@@ -200,8 +208,10 @@ func ShareInWords(r *adminpb.Report, k Kind) string {
 	switch {
 	case p.Whole == 0:
 		return of
-	case report.Lossy(r):
+	case report.Lossy(r), p.Unsure():
 		return unknown + " share " + of
+	case p.Estimated:
+		return ShareOf(r, k) + " " + of + " (" + p.Sureness() + ")"
 	default:
 		return ShareOf(r, k) + " " + of
 	}

@@ -44,8 +44,11 @@ const requireHelp = `LIST is what the report has to show, with commas between:
   all-nodes             every live sidecar with the policy reports
   different-committer   whoever commits has never set the experiment's policy
   scope=all-pairs       count what was compared with earlier live policies, too
-Without the %, each of these limits is on a number. A share is not known, and so not
-met, if more than 1% of what was to be compared was lost and not by chance. What the
+Without the %, each of these limits is on a number: whoever is allowed to ask for
+something else makes a share smaller, and no number. A share is not known, and so not
+met, if more than 1% of what was to be compared was lost and not by chance. Where
+chance chose what was compared, the upper end of its 95% interval has to be within the
+limit, and it is not known if it is as sure as fewer than 30 requests. What the
 location requires of every commit counts as well. A list that says nothing about
 newly-denied, newly-allowed or failed is no answer once there are such requests, nor
 one that says nothing about dropped once more than 1% was not compared: the verdict

@@ -131,6 +131,9 @@ func sampled() *adminpb.Report {
 	r.Estimate = &adminpb.Report_ReportCounts{
 		RequestCount: 40000, UnchangedCount: 39600, NewlyDeniedCount: 400, PolicyAllows: &adminpb.Report_VerdictCounts{RequestCount: 20000},
 	}
+	r.EstimatedShares = []*adminpb.Report_EstimatedShare{
+		{Kind: adminpb.Report_NEWLY_DENIED, EffectiveRequestCount: 2200}, {Kind: adminpb.Report_FAILED, EffectiveRequestCount: 4400},
+	}
 	r.DroppedCount, r.Drops = 35000, []*adminpb.Report_Drop{{Reason: "sampled", RequestCount: 35000}}
 	r.Requirements = nil
 	return r
@@ -198,7 +201,7 @@ func TestOneScreen(t *testing.T) {
 	for _, want := range []string{
 		"newly denied", "GET /health/orders/*", "25 of 25", "      3  ", "allowed → 403", `health.rego:24  "orders.read" in claims.scopes`, "25 of 4,000 requests", "(0.6%)", "4 endpoints",
 		"the scope orders.read is missing", "health.rego:31  data.envoy.authz.break_glass", "alice 12, bob 8, carol 5", "newly-denied=0", "25, needs at most 0",
-		"219da814-8e0f-4e1b-ac11-274b1a12e14e",
+		"25 of 25 requests of\nGET /health/orders/* would be newly denied",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got\n%s\nwant it to have %q", text, want)

@@ -200,7 +200,7 @@ func (p *page) scope() {
 		p.add(wrap(strings.Join(where, ", "), p.o.columns())...)
 	}
 	if all := r.AllPairs; all.GetRequestCount() > r.RequestCount {
-		p.add(wrap("With the live policies before it: "+verdict.Summary(report.WithCounts(all))+".", p.o.columns())...)
+		p.add(wrap("With this live policy and those before it: "+verdict.Summary(report.WithCounts(all))+".", p.o.columns())...)
 	}
 }
 

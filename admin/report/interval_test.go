@@ -1,0 +1,53 @@
+package report
+
+import (
+	"math"
+	"testing"
+)
+
+// TestInterval holds ends of intervals against their defining property, that what is as far out has
+// a probability of 2.5 %, and against what is known in closed form.
+func TestInterval(t *testing.T) {
+	within := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-7 {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	low, high := interval(0, 48)
+	within("the lower end of 0 of 48", low, 0)
+	within("the upper end of 0 of 48", high, 1-math.Pow(0.025, 1./48))
+	low, high = interval(1, 48)
+	within("the lower end of 48 of 48", low, math.Pow(0.025, 1./48))
+	within("the upper end of 48 of 48", high, 1)
+	for _, c := range []struct{ k, n float64 }{{1, 30}, {9, 48}, {25, 50}, {1000, 3000}} {
+		low, high := interval(c.k/c.n, c.n)
+		atMost, less := 0., 0.
+		for i := 0.; i <= c.k; i++ {
+			atMost += binomial(i, c.n, high)
+			if i < c.k {
+				less += binomial(i, c.n, low)
+			}
+		}
+		within("at most that many at the upper end", atMost, outside)
+		within("at least that many at the lower end", 1-less, outside)
+	}
+	if low, high := interval(0.006, 48.9); low != 0 || math.Abs(high-upperLimit(1, 48)) > 1e-9 {
+		t.Errorf("of 0.3 of 48.9 requests the interval is %v to %v, want that of 0 to 1 of 48", low, high)
+	}
+	if low, high := interval(0.5, 0); low != 0 || high != 1 {
+		t.Errorf("of nothing the interval is %v to %v, want 0 to 1", low, high)
+	}
+	if low, high := interval(0.01, 1e9); low < 0.0099 || high > 0.0101 || low >= high {
+		t.Errorf("of many requests the interval is %v to %v, want a narrow one about 0.01", low, high)
+	}
+}
+
+// binomial is the probability of k of n, in the simplest way.
+func binomial(k, n, p float64) float64 {
+	log := k*math.Log(p) + (n-k)*math.Log1p(-p)
+	for i := 1.; i <= k; i++ {
+		log += math.Log(n-k+i) - math.Log(i)
+	}
+	return math.Exp(log)
+}
