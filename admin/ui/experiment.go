@@ -116,7 +116,8 @@ type numbers struct {
 type cell struct {
 	Name, Class string
 	Number      int64
-	Share       string
+	// Share is what part that is, and Of of what.
+	Share, Of string
 	// Width is the part of the bar, in thousandths.
 	Width, From float64
 }
@@ -133,15 +134,15 @@ func numbersOf(r *adminpb.Report) numbers {
 	out := numbers{
 		Compared: r.RequestCount, Split: verdict.Split(r), Left: left, LeftShare: verdict.Share(left, all), Why: verdict.WhyDropped(r),
 	}
-	add := func(name, class, share string, n int64) {
-		out.Cells = append(out.Cells, cell{Name: name, Class: class, Number: n, Share: share})
+	add := func(name, class, share, of string, n int64) {
+		out.Cells = append(out.Cells, cell{Name: name, Class: class, Number: n, Share: share, Of: of})
 	}
-	add("unchanged", "unchanged", verdict.Unchanged(r), r.UnchangedCount)
+	add("unchanged", "unchanged", verdict.Unchanged(r), "", r.UnchangedCount)
 	for _, k := range verdict.Changes {
-		add(k.Name, classes[k.Value], verdict.ShareInWords(r, k), k.Count(r))
+		add(k.Name, classes[k.Value], verdict.ShareOf(r, k), verdict.ShareInWords(r, k), k.Count(r))
 	}
 	if left > 0 {
-		add("not compared", "dropped", out.LeftShare+" of "+verdict.Counted(all, "request"), left)
+		add("not compared", "dropped", out.LeftShare, out.LeftShare+" of "+verdict.Counted(all, "request"), left)
 	}
 	return out
 }
