@@ -107,7 +107,10 @@ func failsForEach(t *testing.T, base, script string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "understudy")
 	command(t, "..", nil, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/understudy")
-	for method, want := range map[string]string{"GET": "1 would be newly denied", "POST": "1 would be newly allowed"} {
+	for method, want := range map[string]string{
+		"GET":  "1 of 1 request that the live policy allows would be newly denied",
+		"POST": "1 of 1 request that the live policy denies would be newly allowed",
+	} {
 		replays(t, binary, base, script, method, want)
 	}
 }
