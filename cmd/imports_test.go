@@ -153,6 +153,7 @@ var graph = map[string][]string{
 	"authz/rehearsal/recent":                    {"authz"}, // what is kept has credentials in it: it goes nowhere
 	"authz/rehearsal/sandbox":                   {},
 	"authz/rehearsal/supervisor":                {"admin/v1", "authz", "authz/rehearsal/process", "authz/rehearsal/wire", "rego/coverage", "rego/explain", "rego/regotest"},
+	"authz/rehearsal/rehearsaltest":             {"admin/v1", "authz", "rego"},                                                                         // for tests
 	"authz/rehearsal/supervisor/supervisortest": {"authz/rehearsal/child", "authz/rehearsal/supervisor"},                                               // for tests
 	"authz/rehearsal/wire":                      {"authz", "rego/coverage", "rego/explain", "rego/regotest"},                                           // decisions and traces cross
 	"authz/witness":                             {"admin/v1", "authz", "authz/decisionlog", "authz/recorded", "authz/replay", "rego", "rego/regotest"}, // decisionlog for what a credential is
@@ -183,12 +184,13 @@ var graph = map[string][]string{
 		"authz/extauthz/body", "authz/extauthz/input", // the names of a header and of an extension
 	},
 	"authz/extauthz/input":      {"authz", "authz/extauthz/body", "rego"},
-	"authz/extauthz/body":       {"authz"},                                                                                                                                              // memory for a body is asked of authz.Reading
-	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/extauthz", "authz/extauthz/checktest", "authz/rehearsal/supervisor/supervisortest", "authz/sidecar"}, // for tests
+	"authz/extauthz/body":       {"authz"},                                                                                                                                                                              // memory for a body is asked of authz.Reading
+	"authz/extauthz/servertest": {"admin/v1", "authz", "authz/diagnostics", "authz/diagnostics/metrictest", "authz/extauthz", "authz/extauthz/checktest", "authz/rehearsal/supervisor/supervisortest", "authz/sidecar"}, // for tests
 	// For tests. It imports nothing of ours, so that its reading of the specification is independent.
 	"authz/extauthz/checktest": {},
 
-	"authz/diagnostics/logtest": {}, // for tests
+	"authz/diagnostics/logtest":    {}, // for tests
+	"authz/diagnostics/metrictest": {}, // for tests
 
 	// Tests alone.
 	"cmd":                 {},
@@ -210,7 +212,7 @@ var doors = map[string][]string{
 	"golang.org/x/oauth2":                    {"admin/authentication/oidc", "cmd/understudy/credentials"},
 	"github.com/grpc-ecosystem/grpc-gateway": {"admin/rest", "admin/v1"},
 	"github.com/envoyproxy/":                 {"authz/extauthz", "authz/extauthz/checktest", "authz/extauthz/httpauthz", "authz/extauthz/input", "cmd/understudy", "cmd/understudy/cli", "cmd/understudy/demo"},
-	"go.opentelemetry.io/otel/sdk":           {"authz/extauthz/servertest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/telemetry/logcodec"}, // exporters of records
+	"go.opentelemetry.io/otel/sdk":           {"authz/diagnostics/metrictest", "cmd/understudy", "cmd/understudy/telemetry", "cmd/understudy/telemetry/logcodec"}, // exporters of records
 	"go.opentelemetry.io/otel/exporters":     {"cmd/understudy/telemetry"},
 	"go.opentelemetry.io/contrib":            {"cmd/understudy/telemetry"},
 	"github.com/spf13/cobra": {

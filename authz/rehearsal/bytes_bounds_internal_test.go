@@ -17,6 +17,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
@@ -27,9 +28,21 @@ import (
 // posting is a POST of JSON, as bytes.
 func posting(t testing.TB, content string) string {
 	t.Helper()
-	sent, err := proto.Marshal(checktest.HTTP(&authv3.AttributeContext_HttpRequest{
+	return asSent(t, &authv3.AttributeContext_HttpRequest{
 		Method: "POST", Path: "/orders", Host: "shop", Headers: map[string]string{"content-type": "application/json"}, Body: content,
-	}))
+	})
+}
+
+// asking is a request, as bytes.
+func asking(t testing.TB, method, path, body string) string {
+	t.Helper()
+	return asSent(t, &authv3.AttributeContext_HttpRequest{Method: method, Path: path, Body: body})
+}
+
+// asSent is a request as Envoy sends it.
+func asSent(t testing.TB, http *authv3.AttributeContext_HttpRequest) string {
+	t.Helper()
+	sent, err := proto.Marshal(checktest.HTTP(http))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +103,7 @@ func TestALiveDecisionIsVerifiedWithAllTheMemory(t *testing.T) {
 
 // TestWhatThereIsNoMemoryForIsDropped, as before the bytes crossed: it is no difference.
 func TestWhatThereIsNoMemoryForIsDropped(t *testing.T) {
-	p := allowing("input.parsed_body[0] == 1")
+	p := rehearsaltest.Allowing("input.parsed_body[0] == 1")
 	r := rehearse(t, supervisortest.Reading(t, nil, 100<<10), p, p)
 	for i, values := range []int{1, 150} {
 		c := r.comparing(t, newCrossing(t, r.shadow.config.Process, p).read(t, posting(t, "["+strings.Repeat("1,", values)+"1]")))
@@ -99,7 +112,7 @@ func TestWhatThereIsNoMemoryForIsDropped(t *testing.T) {
 		if n := r.experiment.Candidate.tally.dropped[DropBodyMemory]; n != int64(i) {
 			t.Errorf("of %d values: %d comparisons are dropped for memory, want %d", values, n, i)
 		}
-		if n := counted(t, r.reader, "understudy.preview.comparisons", "UNCHANGED"); n != 1 {
+		if n := r.reader.Count(t, "understudy.preview.comparisons", "difference", "UNCHANGED"); n != 1 {
 			t.Errorf("of %d values: %d comparisons are made, want 1", values, n)
 		}
 	}
@@ -107,7 +120,7 @@ func TestWhatThereIsNoMemoryForIsDropped(t *testing.T) {
 
 // TestBytesThatAreNoCheckAreDenied: the front never sends such, and nothing allows them.
 func TestBytesThatAreNoCheckAreDenied(t *testing.T) {
-	c := newCrossing(t, supervisortest.New(t), allowing("true"))
+	c := newCrossing(t, supervisortest.New(t), rehearsaltest.Allowing("true"))
 	for _, sent := range []wire.Check{"", "\x0a", "\x0a\x05x", wire.Check(strings.Repeat("\xff", 100))} {
 		d := c.answer(t, wire.Question{ID: "id", Time: moment, Timeout: time.Hour, Asked: sent})
 		if d.Failure != authz.FailureRequest || d.Verdict != authz.Deny {
@@ -188,7 +201,7 @@ func TestNothingIsParsedHere(t *testing.T) {
 // where all decide in one, whatever body the request has.
 func TestABlameByBytes(t *testing.T) {
 	policy := func(second string) *adminpb.Policy {
-		p := allowing(`input.attributes.request.http.method == "POST"`)
+		p := rehearsaltest.Allowing(`input.attributes.request.http.method == "POST"`)
 		p.Modules["b.rego"] = "package b\nallow if " + second
 		p.Rules = append(p.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
 		return p

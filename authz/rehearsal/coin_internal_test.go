@@ -16,6 +16,7 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
 
@@ -143,7 +144,7 @@ func TestHowRarelyIsDrawn(t *testing.T) {
 // TestExperimentsAreComparedOnTheSameRequests: two that draw as rarely draw the same ones, and one that draws less
 // rarely those too. What is not drawn is counted as such, and what is stands for it.
 func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
-	p := allowing(`input.x == "a"`)
+	p := rehearsaltest.Allowing(`input.x == "a"`)
 	r := rehearse(t, supervisortest.New(t), p, p)
 	var experiments []*Experiment
 	for _, halvings := range []int{1, 1, 0} {
@@ -158,7 +159,7 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 	draw := uint64(0)
 	r.shadow.dice = func() uint64 { draw++; return draw }
 	for range 10 {
-		c := r.comparing(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
+		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 		c.job.experiments = experiments
 		r.shadow.rehearse(t.Context(), background.WithoutPipe(), c.job)
 		r.shadow.underWay.Wait()
@@ -178,7 +179,7 @@ func TestExperimentsAreComparedOnTheSameRequests(t *testing.T) {
 			t.Errorf("experiment %d: %d requests wait, and stand for %d", i, n, weight)
 		}
 	}
-	if n := counted(t, r.reader, "understudy.preview.dropped", "sampled"); n != 10 {
+	if n := r.reader.Count(t, "understudy.preview.dropped", "reason", "sampled"); n != 10 {
 		t.Errorf("%d comparisons are counted as not drawn, want 10", n)
 	}
 }
@@ -210,13 +211,13 @@ func (*recorded) ForceFlush(context.Context) error { return nil }
 
 // TestARecordSaysHowManyItStandsFor, if not all are compared.
 func TestARecordSaysHowManyItStandsFor(t *testing.T) {
-	p, seen := allowing(`input.x == "a"`), &recorded{}
+	p, seen := rehearsaltest.Allowing(`input.x == "a"`), &recorded{}
 	r := rehearse(t, supervisortest.New(t), p, p)
 	r.shadow.config.Recorder = NewRecorder(sdklog.NewLoggerProvider(sdklog.WithProcessor(seen)), PreviewLog{})
 	r.shadow.dice = func() uint64 { return 0 }
 	for _, halvings := range []int{0, 3} {
 		r.experiment.Candidate.coin.halvings = halvings
-		c := r.comparing(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
+		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 		r.shadow.rehearse(t.Context(), background.WithoutPipe(), c.job)
 		r.shadow.underWay.Wait()
 	}
@@ -227,7 +228,7 @@ func TestARecordSaysHowManyItStandsFor(t *testing.T) {
 
 // TestTheCoinSeesWhatIsFull by number, by the memory of the experiment, and by that of all.
 func TestTheCoinSeesWhatIsFull(t *testing.T) {
-	r := rehearse(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x == "a"`))
+	r := rehearse(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "a"`))
 	c, limit := r.experiment.Candidate, int64(r.shadow.config.Limits.QueueBytes)
 	for _, tt := range []struct {
 		own, all int64

@@ -16,6 +16,7 @@ import (
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/rehearsal/examine"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/rego/coverage"
 )
@@ -33,7 +34,7 @@ func (r *rehearsed) run(t *testing.T) {
 // offer hands a request over as the sidecar does.
 func (r *rehearsed) offer(t *testing.T, document map[string]any) {
 	t.Helper()
-	request := readAs(document, time.Unix(1_700_000_000, 0))
+	request := rehearsaltest.Request(document, time.Unix(1_700_000_000, 0))
 	r.shadow.Offer(t.Context(), r.live, []*Experiment{r.experiment}, request, r.live.Policy.Decide(t.Context(), request, authz.Conditions{}))
 }
 
@@ -78,7 +79,7 @@ func exercised(p *evidencepb.Pair) map[int32][2]bool {
 func TestCoverageNeedsNoMoreTraffic(t *testing.T) {
 	for _, n := range []int{1, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			r := rehearse(t, supervisortest.New(t), coveredLive, coveredCandidate)
+			r := rehearse(t, supervisortest.New(t), rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 			r.run(t)
 			for i := range n - 1 {
 				r.offer(t, map[string]any{"x": fmt.Sprint("nobody", i), "method": "PUT"})
@@ -128,8 +129,8 @@ func (r *rehearsed) noise() *evidencepb.Noise {
 
 // TestAllExperimentsOfAPolicyHaveItsNoise samples once for two of them.
 func TestAllExperimentsOfAPolicyHaveItsNoise(t *testing.T) {
-	r := rehearse(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x == "b"`))
-	c := r.comparing(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
+	r := rehearse(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`))
+	c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 	for range 2 {
 		r.experiment = NewExperiment(r.experiment.Name, r.experiment.Etag, r.experiment.Candidate)
 		r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
@@ -147,9 +148,9 @@ func TestAllExperimentsOfAPolicyHaveItsNoise(t *testing.T) {
 
 // TestADifferenceIsOfItsGroup, by which coverage tells its first requests from others.
 func TestADifferenceIsOfItsGroup(t *testing.T) {
-	r := rehearse(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x == "b"`))
+	r := rehearse(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`))
 	r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
-	request := readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
+	request := rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
 	request.Method, request.Path = "GET", "/orders/1"
 	c := r.comparing(t, request)
 	c.job.fold()
@@ -170,7 +171,7 @@ func TestBytesAreExamined(t *testing.T) {
 	for name, content := range map[string]string{"small": "{", "large": strings.Repeat("{", 5000), "too many values": strings.Repeat("[1,", 60_000)} {
 		t.Run(name, func(t *testing.T) {
 			method := func(is string) *adminpb.Policy {
-				return allowing(`input.attributes.request.http.method == "` + is + `"`)
+				return rehearsaltest.Allowing(`input.attributes.request.http.method == "` + is + `"`)
 			}
 			r := rehearse(t, supervisortest.New(t), method("POST"), method("GET"))
 			r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())

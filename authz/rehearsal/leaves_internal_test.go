@@ -8,6 +8,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/diagnostics"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
 
@@ -17,7 +18,7 @@ func method(is string) *adminpb.Policy { return field("method", is) }
 func pathOf(is string) *adminpb.Policy { return field("path", is) }
 
 func field(name, is string) *adminpb.Policy {
-	p := allowing(`input.attributes.request.http.` + name + ` == "` + is + `"`)
+	p := rehearsaltest.Allowing(`input.attributes.request.http.` + name + ` == "` + is + `"`)
 	p.Modules["b.rego"] = "package envoy.authz\nallow if input.attributes.request.http.host == \"of " + name + "\""
 	return p
 }
@@ -26,9 +27,9 @@ func field(name, is string) *adminpb.Policy {
 // its comparison.
 func TestARepeatedRequestHasOneLeaf(t *testing.T) {
 	c := newCrossing(t, supervisortest.New(t), method("GET"))
-	get, _ := c.there(t, c.read(t, sent{method: "GET", path: "/a"}.wire(t)))
-	again, _ := c.there(t, c.read(t, sent{method: "GET", path: "/b", body: "x"}.wire(t)))
-	put, _ := c.there(t, c.read(t, sent{method: "PUT", path: "/a"}.wire(t)))
+	get, _ := c.there(t, c.read(t, asking(t, "GET", "/a", "")))
+	again, _ := c.there(t, c.read(t, asking(t, "GET", "/b", "x")))
+	put, _ := c.there(t, c.read(t, asking(t, "PUT", "/a", "")))
 	if none := (authz.Leaf{}); get.Leaf() == none || again.Leaf() != get.Leaf() || put.Leaf() == none || put.Leaf() == get.Leaf() {
 		t.Errorf("the leaves of GET, GET and PUT are %v, %v and %v", get.Leaf(), again.Leaf(), put.Leaf())
 	}
@@ -50,7 +51,7 @@ func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
 	}
 	for want, policies := range map[bool][]*adminpb.Policy{
 		false: {method("GET"), {}},
-		true:  {allowing("input.parsed_body.a"), allowing("not input.truncated_body"), allowing("count(input) == 1"), allowing("syntax error")},
+		true:  {rehearsaltest.Allowing("input.parsed_body.a"), rehearsaltest.Allowing("not input.truncated_body"), rehearsaltest.Allowing("count(input) == 1"), rehearsaltest.Allowing("syntax error")},
 	} {
 		for _, p := range policies {
 			s.config.Process = supervisortest.New(t)
@@ -68,7 +69,7 @@ func TestWhetherAnExperimentReadsTheBody(t *testing.T) {
 // comparison.
 func TestACandidateThatIsClosedComparesNothing(t *testing.T) {
 	r := rehearse(t, supervisortest.New(t), pathOf("/a"), method("GET"))
-	c := r.comparing(t, newCrossing(t, r.shadow.config.Process, method("GET")).read(t, sent{method: "GET", path: "/a"}.wire(t)))
+	c := r.comparing(t, newCrossing(t, r.shadow.config.Process, method("GET")).read(t, asking(t, "GET", "/a", "")))
 	tally := r.experiment.Candidate.tally
 	r.experiment.Candidate.Close()
 	r.shadow.one(&c.job, r.experiment)

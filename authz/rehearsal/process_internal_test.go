@@ -14,6 +14,7 @@ import (
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/examine"
 	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 )
 
@@ -45,10 +46,10 @@ func real(t testing.TB) (s *supervisor.Supervisor, last func() *process.Process)
 // own, before and after it is killed.
 func TestExaminationsInAnotherProcess(t *testing.T) {
 	s, last := real(t)
-	r := rehearse(t, s, coveredLive, coveredCandidate)
+	r := rehearse(t, s, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	r.experiment.Evidence = evidence.NewTally(r.experiment.Name, "uid", "2", evidence.NewPatterns())
 	for i, x := range []string{"a", "c"} {
-		c := r.comparing(t, readAs(map[string]any{"x": x, "method": "GET"}, time.Unix(1_700_000_000, 0)))
+		c := r.comparing(t, rehearsaltest.Request(map[string]any{"x": x, "method": "GET"}, time.Unix(1_700_000_000, 0)))
 		r.cover(c, authz.Leaf{uint64(i), 1})
 		r.shadow.sample(&c.job)
 		r.shadow.examiner.Wait()
@@ -79,10 +80,10 @@ func BenchmarkCold(b *testing.B) {
 	}{{name: "compared"}, {name: "and covered", cover: true}, {name: "and explained", explain: true}} {
 		b.Run(bench.name, func(b *testing.B) {
 			s, _ := real(b)
-			r := rehearse(b, s, coveredLive, coveredCandidate)
+			r := rehearse(b, s, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				c := r.comparing(b, readAs(map[string]any{"x": strconv.Itoa(i), "method": "GET"}, time.Unix(1_700_000_000, 0)))
+				c := r.comparing(b, rehearsaltest.Request(map[string]any{"x": strconv.Itoa(i), "method": "GET"}, time.Unix(1_700_000_000, 0)))
 				r.shadow.one(&c.job, r.experiment)
 				if bench.cover {
 					r.shadow.examiner.Cover(c.job.subject(r.experiment, authz.Leaf{uint64(i), 1}), &r.experiment.pair, examine.Group{})
@@ -103,9 +104,9 @@ func BenchmarkCold(b *testing.B) {
 // experiment is full that never comes to an end.
 func BenchmarkDropped(b *testing.B) {
 	s, _ := real(b)
-	r := rehearse(b, s, coveredLive, module(`allow if {
+	r := rehearse(b, s, rehearsaltest.CoveredLive, rehearsaltest.Module(`allow if {
 		n := numbers.range(1, 3000); some i in n; some j in n; some k in n; i + j + k < 0; input.x == "a"; input.method == "GET" }`))
-	c := r.comparing(b, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
+	c := r.comparing(b, rehearsaltest.Request(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
 	dropped := func() int64 { return r.experiment.Candidate.tally.dropped[background.DropQueueFull] }
 	offer := func() {
 		j := c.job

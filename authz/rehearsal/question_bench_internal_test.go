@@ -13,6 +13,7 @@ import (
 	"understudy/authz/background"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/wire"
 )
 
@@ -55,7 +56,7 @@ func compared(b *testing.B) map[string]struct{ condition, sent string } {
 func inTwoWays(b *testing.B, run func(b *testing.B, c crossing, request func() *authz.Request)) {
 	for name, of := range compared(b) {
 		process, _ := real(b)
-		c := newCrossing(b, process, allowing(of.condition))
+		c := newCrossing(b, process, rehearsaltest.Allowing(of.condition))
 		read := c.read(b, of.sent)
 		asBytes := func() *authz.Request {
 			return &authz.Request{

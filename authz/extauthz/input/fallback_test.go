@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"understudy/authz/diagnostics/metrictest"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/input"
 	"understudy/authz/extauthz/servertest"
@@ -36,9 +37,9 @@ func TestUnknownSizeIsRead(t *testing.T) {
 }
 
 // counting returns a Reader that counts full decodes.
-func counting(t *testing.T) (*input.Reader, servertest.Metrics) {
+func counting(t *testing.T) (*input.Reader, metrictest.Metrics) {
 	t.Helper()
-	metrics := servertest.NewMetrics()
+	metrics := metrictest.New()
 	decodes, err := input.NewDecodes(metrics.Provider)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	adminpb "understudy/admin/v1"
 
 	"understudy/authz"
+	"understudy/authz/diagnostics/metrictest"
 	"understudy/authz/extauthz"
 	"understudy/authz/sidecar"
 )
@@ -15,13 +16,13 @@ import (
 // decode.
 type Measured struct {
 	*extauthz.Server
-	Metrics
+	metrictest.Metrics
 }
 
 // Measure returns a server that decides by one module, with an experiment for each further one.
 func Measure(t testing.TB, module string, experiments ...string) Measured {
 	t.Helper()
-	metrics := NewMetrics()
+	metrics := metrictest.New()
 	const location = authz.Location("projects/default/locations/test")
 	name := location.Policy("web")
 	state := authz.PolicyState{Policy: Policy(module)}

@@ -12,6 +12,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/cache"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/rego"
@@ -44,7 +45,7 @@ func (e *examined) report() (out []string) {
 
 // TestTheChangeIsCovered has traffic exercise a part of the change.
 func TestTheChangeIsCovered(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	never := []string{
 		"live a.rego:5 data.envoy.authz.allow true=false false=false",
 		"candidate a.rego:5 data.envoy.authz.allow true=false false=false",
@@ -75,7 +76,7 @@ func TestTheChangeIsCovered(t *testing.T) {
 
 // TestOneOfManyEqualRequestsIsCovered counts those that are evaluated.
 func TestOneOfManyEqualRequestsIsCovered(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	for range 3 {
 		e.send(t, map[string]any{"x": "a", "method": "PUT"}, map[string]any{"x": "c", "method": "PUT"})
 	}
@@ -86,7 +87,7 @@ func TestOneOfManyEqualRequestsIsCovered(t *testing.T) {
 
 // TestANewPairBeginsAnew has another live policy beside the same candidate.
 func TestANewPairBeginsAnew(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	e.send(t, map[string]any{"x": "a", "method": "GET"})
 	e.pair = &Pair{}
 	if e.pair.Coverage().Known {
@@ -101,7 +102,7 @@ func TestANewPairBeginsAnew(t *testing.T) {
 
 // TestEqualPoliciesHaveNothingToCover asks once, and never again.
 func TestEqualPoliciesHaveNothingToCover(t *testing.T) {
-	e := covered(t, coveredLive, coveredLive)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredLive)
 	if got := e.pair.Coverage(); len(got.Rules) > 0 || !e.pair.over.Load() {
 		t.Errorf("got %+v; want no rules, and an end", got)
 	}
@@ -110,8 +111,8 @@ func TestEqualPoliciesHaveNothingToCover(t *testing.T) {
 // TestWhatIsNotEvaluatedIsNotCovered has requests that neither policy decides, and an experiment that ended the
 // process once.
 func TestWhatIsNotEvaluatedIsNotCovered(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
-	s := e.subject(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
+	s := e.subject(t, rehearsaltest.Request(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0)))
 	s.Request.Operation = authz.OperationOnEnd
 	e.Cover(*s, e.pair, Group{})
 	e.Wait()
@@ -127,7 +128,7 @@ func TestWhatIsNotEvaluatedIsNotCovered(t *testing.T) {
 
 // failing is a request of which the document cannot be made the first times.
 func failing(document map[string]any, times int) *authz.Request {
-	r := readAs(document, time.Unix(1_700_000_000, 0))
+	r := rehearsaltest.Request(document, time.Unix(1_700_000_000, 0))
 	source := r.Source
 	var mu sync.Mutex
 	r.Source = func(reading *authz.Reading) (rego.Input, error) {
@@ -144,7 +145,7 @@ func failing(document map[string]any, times int) *authz.Request {
 // TestWhatFailedToBeCoveredIsTriedOnceMore for each request, whichever side failed.
 func TestWhatFailedToBeCoveredIsTriedOnceMore(t *testing.T) {
 	for times, want := range map[int]int64{1: 0, 2: 1} {
-		e := covered(t, coveredLive, coveredCandidate)
+		e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 		e.Cover(*e.subject(t, failing(map[string]any{"x": "a", "method": "GET"}, times)), e.pair, Group{})
 		e.Wait()
 		got := e.pair.Coverage()
@@ -158,7 +159,7 @@ func TestWhatFailedToBeCoveredIsTriedOnceMore(t *testing.T) {
 func (e *examined) behind(t *testing.T) (release func()) {
 	t.Helper()
 	held, hold := make(chan struct{}), make(chan struct{})
-	r := readAs(map[string]any{"x": "held"}, time.Unix(1_700_000_000, 0))
+	r := rehearsaltest.Request(map[string]any{"x": "held"}, time.Unix(1_700_000_000, 0))
 	s := e.subject(t, r)
 	source := r.Source
 	var once sync.Once
@@ -176,11 +177,11 @@ const maxWaiting = 256
 
 // TestWhatCannotBeExaminedIsCounted has more requests than may wait, each of them twice.
 func TestWhatCannotBeExaminedIsCounted(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	release := e.behind(t)
 	for i := range maxWaiting + 3 {
 		for range 2 {
-			e.Cover(*e.subject(t, readAs(map[string]any{"x": fmt.Sprint(i)}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
+			e.Cover(*e.subject(t, rehearsaltest.Request(map[string]any{"x": fmt.Sprint(i)}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
 		}
 	}
 	if got := e.pair.Coverage(); got.Pending != maxWaiting+1 || got.Unexamined != 3 {
@@ -196,10 +197,10 @@ func TestWhatCannotBeExaminedIsCounted(t *testing.T) {
 // TestFirstsOfAGroupAreExamined whatever comes after them, also if an equal request waits already that is none;
 // and no more of them than three.
 func TestFirstsOfAGroupAreExamined(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	release := e.behind(t)
 	put := func(x string, g Group) {
-		e.Cover(*e.subject(t, readAs(map[string]any{"x": x}, time.Unix(1_700_000_000, 0))), e.pair, g)
+		e.Cover(*e.subject(t, rehearsaltest.Request(map[string]any{"x": x}, time.Unix(1_700_000_000, 0))), e.pair, g)
 	}
 	put("equal", Group{})
 	group := Group{Difference: authz.NewlyDenied, Method: "GET", Path: "/orders/*"}
@@ -210,7 +211,7 @@ func TestFirstsOfAGroupAreExamined(t *testing.T) {
 		put(fmt.Sprint("other", i), Group{})
 	}
 	missed := func(x string) bool {
-		key, _ := e.subject(t, readAs(map[string]any{"x": x}, time.Unix(1_700_000_000, 0))).leaves()
+		key, _ := e.subject(t, rehearsaltest.Request(map[string]any{"x": x}, time.Unix(1_700_000_000, 0))).leaves()
 		e.pair.mu.Lock()
 		defer e.pair.mu.Unlock()
 		return e.pair.covered[key] == lost
@@ -228,13 +229,13 @@ func TestFirstsOfAGroupAreExamined(t *testing.T) {
 // then a process that has nothing else to do. What is offered from then on is evaluated by itself: no time has
 // to pass, and no other request to come.
 func TestCoverageGoesOnAfterOverload(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	for i := range 20 {
 		e.Cover(*e.subject(t, failing(map[string]any{"x": fmt.Sprint("late", i)}, 100)), e.pair, Group{})
 	}
 	release := e.behind(t)
 	for i := range 2 * maxWaiting {
-		e.Cover(*e.subject(t, readAs(map[string]any{"x": fmt.Sprint(i)}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
+		e.Cover(*e.subject(t, rehearsaltest.Request(map[string]any{"x": fmt.Sprint(i)}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
 	}
 	before := e.pair.Coverage()
 	if before.Pending != maxWaiting+1 || before.Unexamined < maxWaiting {
@@ -249,9 +250,9 @@ func TestCoverageGoesOnAfterOverload(t *testing.T) {
 
 // TestTheEndLeavesOutWhatWaits: at shutdown nothing is evaluated any more.
 func TestTheEndLeavesOutWhatWaits(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	release := e.behind(t)
-	e.Cover(*e.subject(t, readAs(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
+	e.Cover(*e.subject(t, rehearsaltest.Request(map[string]any{"x": "a", "method": "GET"}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
 	e.End()
 	release()
 	e.Wait()
@@ -262,9 +263,9 @@ func TestTheEndLeavesOutWhatWaits(t *testing.T) {
 
 // TestACandidateThatIsClosedIsNotCovered: what waits is counted as not examined.
 func TestACandidateThatIsClosedIsNotCovered(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	release := e.behind(t)
-	e.Cover(*e.subject(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
+	e.Cover(*e.subject(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))), e.pair, Group{})
 	e.candidate.Remote.Close()
 	release()
 	e.Wait()
@@ -276,7 +277,7 @@ func TestACandidateThatIsClosedIsNotCovered(t *testing.T) {
 
 // TestEvidenceIsToldWhenNothingWaits, if it had requests that do.
 func TestEvidenceIsToldWhenNothingWaits(t *testing.T) {
-	e := covered(t, coveredLive, coveredCandidate)
+	e := covered(t, rehearsaltest.CoveredLive, rehearsaltest.CoveredCandidate)
 	told := make(chan struct{}, 1)
 	e.pair.Changed = func() {
 		if e.pair.Coverage().Pending == 0 {
@@ -294,7 +295,7 @@ func TestEvidenceIsToldWhenNothingWaits(t *testing.T) {
 func TestOneRequestOfAPairOfLeavesIsCovered(t *testing.T) {
 	none := &adminpb.Policy{}
 	// No request has such a host: neither is ever all seen.
-	path, method := allowing(`{ input.path == "/a"; input.host == "none" }`), allowing(`{ input.method == "GET"; input.host == "none" }`)
+	path, method := rehearsaltest.Allowing(`{ input.path == "/a"; input.host == "none" }`), rehearsaltest.Allowing(`{ input.method == "GET"; input.host == "none" }`)
 	for name, tt := range map[string]struct {
 		live, candidate *adminpb.Policy
 		uncached        bool
@@ -320,7 +321,7 @@ func TestOneRequestOfAPairOfLeavesIsCovered(t *testing.T) {
 			}
 			for i := range 16 {
 				document := map[string]any{"method": []string{"GET", "PUT"}[i%2], "path": []string{"/a", "/b"}[i/2%2], "host": fmt.Sprint(i / 4 % 2)}
-				s := e.subject(t, readAs(document, time.Unix(1_700_000_000, 0)))
+				s := e.subject(t, rehearsaltest.Request(document, time.Unix(1_700_000_000, 0)))
 				s.Leaf = there.Decide(t.Context(), s.Request, authz.Conditions{}).Leaf()
 				e.Cover(*s, e.pair, Group{})
 				e.Wait()

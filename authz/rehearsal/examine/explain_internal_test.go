@@ -9,6 +9,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/rego/explain"
 )
@@ -29,8 +30,8 @@ func denied(f authz.Failure) authz.Decision {
 // TestADifferenceIsExplained has both policies evaluated in the rehearsal process, for a
 // request that both know.
 func TestADifferenceIsExplained(t *testing.T) {
-	r := examining(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`{ input.x == "a"; input.y == "b" }`))
-	c := r.subject(t, readAs(map[string]any{"x": "a", "y": "secret"}, time.Unix(1_700_000_000, 0)))
+	r := examining(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`{ input.x == "a"; input.y == "b" }`))
+	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "a", "y": "secret"}, time.Unix(1_700_000_000, 0)))
 
 	want := []explain.Expression{{File: "a.rego", Line: 2, Text: `input.y == "b"`}}
 	if got := r.explained(t, c, denied(authz.FailureUndefined)); !slices.Equal(got, want) {
@@ -43,7 +44,7 @@ func TestADifferenceIsExplained(t *testing.T) {
 		t.Errorf("got %v; want no causes of what is no difference", got)
 	}
 	for outcome, want := range map[string]int64{"explained": 2, "none": 1, "failed": 0, "shed": 0} {
-		if n := counted(t, r.reader, "understudy.preview.explanations", outcome); n != want {
+		if n := r.reader.Count(t, "understudy.preview.explanations", "outcome", outcome); n != want {
 			t.Errorf("%d explanations are counted as %s, want %d", n, outcome, want)
 		}
 	}
@@ -55,8 +56,8 @@ func TestADifferenceIsExplained(t *testing.T) {
 
 // TestTheClockOfAnExplanationIsTheRequests has the rule depend on the time.
 func TestTheClockOfAnExplanationIsTheRequests(t *testing.T) {
-	r := examining(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`{ time.now_ns() > 1700000000000000000; input.y }`))
-	c := r.subject(t, readAs(map[string]any{"x": "a"}, time.Unix(1_600_000_000, 0)))
+	r := examining(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`{ time.now_ns() > 1700000000000000000; input.y }`))
+	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_600_000_000, 0)))
 	got := r.explained(t, c, denied(authz.FailureUndefined))
 	if want := []explain.Expression{{File: "a.rego", Line: 2, Text: "time.now_ns() > 1700000000000000000"}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -65,8 +66,8 @@ func TestTheClockOfAnExplanationIsTheRequests(t *testing.T) {
 
 // TestWithoutALivePolicyTheCandidateExplains has a default decision in its place.
 func TestWithoutALivePolicyTheCandidateExplains(t *testing.T) {
-	r := examining(t, supervisortest.New(t), &adminpb.Policy{}, allowing(`input.x == "a"`))
-	c := r.subject(t, readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
+	r := examining(t, supervisortest.New(t), &adminpb.Policy{}, rehearsaltest.Allowing(`input.x == "a"`))
+	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
 	c.Decision = authz.Decision{Verdict: authz.Allow, Default: true}
 	got := r.explained(t, c, denied(authz.FailureUndefined))
 	if want := []explain.Expression{{File: "a.rego", Line: 2, Text: `input.x == "a"`}}; !slices.Equal(got, want) {
@@ -90,13 +91,13 @@ func TestWhatCannotBeExplainedHasNoCauses(t *testing.T) {
 		"no live policies":       {func(r *examined, _ *Subject) { r.config.Live.Close() }, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := examining(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x == "b"`))
-			c := r.subject(t, readAs(document, time.Unix(1_700_000_000, 0)))
+			r := examining(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`))
+			c := r.subject(t, rehearsaltest.Request(document, time.Unix(1_700_000_000, 0)))
 			tt.spoil(r, c)
 			if got := r.explained(t, c, denied("")); got != nil {
 				t.Errorf("got %v, want no causes", got)
 			}
-			if n := counted(t, r.reader, "understudy.preview.explanations", tt.outcome); n != 1 {
+			if n := r.reader.Count(t, "understudy.preview.explanations", "outcome", tt.outcome); n != 1 {
 				t.Errorf("%d explanations are counted as %s, want 1", n, tt.outcome)
 			}
 		})
@@ -105,8 +106,8 @@ func TestWhatCannotBeExplainedHasNoCauses(t *testing.T) {
 
 // TestAnExplanationHasNoValues searches what crossed and what is logged for the request.
 func TestAnExplanationHasNoValues(t *testing.T) {
-	r := examining(t, supervisortest.New(t), allowing(`input.x`), allowing(`{ some p in input.ps; p == concat("", [input.x, "1"]) }`))
-	c := r.subject(t, readAs(map[string]any{"x": "secret", "ps": []any{"secret2", "secret3"}}, time.Unix(1_700_000_000, 0)))
+	r := examining(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x`), rehearsaltest.Allowing(`{ some p in input.ps; p == concat("", [input.x, "1"]) }`))
+	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "secret", "ps": []any{"secret2", "secret3"}}, time.Unix(1_700_000_000, 0)))
 	causes := r.explained(t, c, denied(authz.FailureUndefined))
 	encoded, err := json.Marshal(causes)
 	if err != nil || len(causes) != 1 {
@@ -121,8 +122,8 @@ func TestAnExplanationHasNoValues(t *testing.T) {
 
 // TestACauseThatOnlyTheLivePolicyHasSaysSo: its line is not one of the experiment.
 func TestACauseThatOnlyTheLivePolicyHasSaysSo(t *testing.T) {
-	r := examining(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x in {"a", "b"}`))
-	c := r.subject(t, readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
+	r := examining(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x in {"a", "b"}`))
+	c := r.subject(t, rehearsaltest.Request(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0)))
 	c.Decision = denied(authz.FailureUndefined)
 	var got []string
 	for _, cause := range r.explained(t, c, authz.Decision{Verdict: authz.Allow}) {

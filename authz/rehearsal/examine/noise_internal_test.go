@@ -7,6 +7,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
 
@@ -41,10 +42,10 @@ func (e *examined) sample(s *Subject, n *noise) {
 // sampled has n requests decided by the live policy, each of which may be sampled.
 func sampled(t *testing.T, live *adminpb.Policy, dice uint64, n int) (*examined, *noise) {
 	t.Helper()
-	r, out := examining(t, supervisortest.New(t), live, allowing(`input.x == "b"`)), &noise{}
+	r, out := examining(t, supervisortest.New(t), live, rehearsaltest.Allowing(`input.x == "b"`)), &noise{}
 	r.dice = func() uint64 { return dice }
 	for range n {
-		r.sample(r.subject(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))), out)
+		r.sample(r.subject(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))), out)
 	}
 	return r, out
 }
@@ -52,8 +53,9 @@ func sampled(t *testing.T, live *adminpb.Policy, dice uint64, n int) (*examined,
 // TestAPolicyThatDiffersFromItself decides by chance: about every second time otherwise, so
 // that none of so many has a chance of 10^-30.
 func TestAPolicyThatDiffersFromItself(t *testing.T) {
-	r, got := sampled(t, module(`default allow := false
-allow if rand.intn("x", 2) == 1`), 0, 100)
+	r, got := sampled(t, rehearsaltest.Module(`default allow := false
+allow if rand.intn("x", 2) == 1`),
+		0, 100)
 	if got.sampled != 100 || got.differed == 0 || got.differed == 100 {
 		t.Errorf("got %+v; want 100 sampled, of which some differed", got)
 	}
@@ -69,10 +71,10 @@ allow if rand.intn("x", 2) == 1`), 0, 100)
 // undefined rule, and texts that differ where nobody sees it.
 func TestAPolicyThatAgreesWithItself(t *testing.T) {
 	for name, live := range map[string]*adminpb.Policy{
-		"cached":    allowing(`input.x == "a"`),
-		"undefined": allowing(`input.x == "z"`),
-		"the clock": allowing(`time.now_ns() == 1700000000000000000`),
-		"a reason":  module(`allow := {"allowed": false, "body": "no", "reason": uuid.rfc4122("x")}`),
+		"cached":    rehearsaltest.Allowing(`input.x == "a"`),
+		"undefined": rehearsaltest.Allowing(`input.x == "z"`),
+		"the clock": rehearsaltest.Allowing(`time.now_ns() == 1700000000000000000`),
+		"a reason":  rehearsaltest.Module(`allow := {"allowed": false, "body": "no", "reason": uuid.rfc4122("x")}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, got := sampled(t, live, 0, 20); got.sampled != 20 || got.differed != 0 || len(got.kinds) > 0 {
@@ -88,7 +90,7 @@ func TestTheFirstRequestsAreSampled(t *testing.T) {
 		dice uint64
 		want int
 	}{{1, sampleFirst}, {sampleEvery, 30}} {
-		if _, got := sampled(t, allowing(`input.x == "a"`), tt.dice, 30); got.sampled != tt.want {
+		if _, got := sampled(t, rehearsaltest.Allowing(`input.x == "a"`), tt.dice, 30); got.sampled != tt.want {
 			t.Errorf("dice %d: %d are sampled, want %d", tt.dice, got.sampled, tt.want)
 		}
 	}
@@ -104,8 +106,8 @@ func TestWhatCannotBeSampledIsNot(t *testing.T) {
 		"it ran out of time":     func(_ *examined, s *Subject) { s.Decision = authz.Failed(authz.FailureDeadline, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, got := examining(t, supervisortest.New(t), allowing(`input.x == "a"`), allowing(`input.x == "b"`)), &noise{}
-			s := r.subject(t, readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
+			r, got := examining(t, supervisortest.New(t), rehearsaltest.Allowing(`input.x == "a"`), rehearsaltest.Allowing(`input.x == "b"`)), &noise{}
+			s := r.subject(t, rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0)))
 			spoil(r, s)
 			r.sample(s, got)
 			if got.sampled != 0 {

@@ -9,13 +9,17 @@ import (
 	"testing"
 	"time"
 
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/protobuf/proto"
 
 	"understudy/authz"
 	"understudy/authz/cache"
+	"understudy/authz/diagnostics/metrictest"
 	"understudy/authz/extauthz/input"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
@@ -33,6 +37,28 @@ func (m mistaken) At(path *rego.Path) (rego.Value, error) {
 }
 
 func (mistaken) Seal(_ *rego.Path, b []byte) []byte { return b }
+
+// sent is a request as a sender may make it.
+type sent struct {
+	method, path string
+	headers      map[string]string
+	body, raw    string
+}
+
+// wire returns the request as Envoy sends it.
+func (s sent) wire(t testing.TB) string {
+	t.Helper()
+	wire, err := proto.Marshal(&authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "10.0.0.1"}}}},
+		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+			Method: s.method, Path: s.path, Headers: s.headers, Body: s.body, RawBody: []byte(s.raw),
+		}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(wire)
+}
 
 // request returns the request, of which evaluations and look-ups learn nothing that is true.
 func (s sent) request(t testing.TB) *authz.Request {
@@ -94,7 +120,7 @@ func strange() map[string]sent {
 
 // uncaught verifies what a policy with a wrong cache decides on a request that it denies,
 // after one that it allows. It returns why the mismatch was not found; empty if it was.
-func uncaught(t *testing.T, v *Verifier, live *question.Live, reader *sdkmetric.ManualReader, allowed, denied *authz.Request) string {
+func uncaught(t *testing.T, v *Verifier, live *question.Live, reader metrictest.Metrics, allowed, denied *authz.Request) string {
 	t.Helper()
 	if d := decide(t, live, allowed); d.Verdict != authz.Allow {
 		t.Fatalf("the first request gets %+v", d)
@@ -122,7 +148,7 @@ func TestNoRequestPreventsItsVerification(t *testing.T) {
 			if why := uncaught(t, v, live, reader, sent{method: "GET", path: "/pub/1"}.request(t), s.request(t)); why != "" {
 				t.Error(why)
 			}
-			if n := counted(t, reader, "understudy.verifications", "done"); n != 1 {
+			if n := reader.Count(t, "understudy.verifications", "outcome", "done"); n != 1 {
 				t.Errorf("%d are verified", n)
 			}
 		})
@@ -188,7 +214,7 @@ func FuzzVerification(f *testing.F) {
 // TestAnErrorIsAMismatch: where the first had decided, and the second ends with an error of its
 // own, the decision is not the one that the whole input gives either.
 func TestAnErrorIsAMismatch(t *testing.T) {
-	conflict := allowing("input.x")
+	conflict := rehearsaltest.Allowing("input.x")
 	conflict.Modules["b.rego"] = "package envoy.authz\nallow := false if input.y"
 	for name, before := range map[string]func(context.Context, wire.Question){
 		"a conflict": nil,
@@ -203,12 +229,12 @@ func TestAnErrorIsAMismatch(t *testing.T) {
 			t.Cleanup(process.Close)
 			v.config.Live = question.NewLivePolicies(process, 0)
 			now := time.Unix(1_700_000_000, 0)
-			first, second := readAs(map[string]any{"x": "a"}, now), readAs(map[string]any{"x": "a", "y": true}, now)
+			first, second := rehearsaltest.Request(map[string]any{"x": "a"}, now), rehearsaltest.Request(map[string]any{"x": "a", "y": true}, now)
 			second.Parts = first.Parts
 			if why := uncaught(t, v, live, reader, first, second); why != "" {
 				t.Error(why)
 			}
-			if n := counted(t, reader, "understudy.verifications", "undecided"); n != 1 {
+			if n := reader.Count(t, "understudy.verifications", "reason", "undecided"); n != 1 {
 				t.Errorf("%d are counted as undecided, want 1", n)
 			}
 		})
@@ -274,14 +300,14 @@ func TestNewDecisionsReplaceThoseThatWait(t *testing.T) {
 	huge := sent{path: "/pub/1"}.request(t)
 	huge.Size = 1 << 30
 	v.Offer(live, huge, authz.Decision{Verdict: authz.Allow, Plain: true, Value: true})
-	full, bytes := counted(t, reader, "understudy.verifications", "queue_full"), counted(t, reader, "understudy.verifications", "queue_bytes")
+	full, bytes := reader.Count(t, "understudy.verifications", "reason", "queue_full"), reader.Count(t, "understudy.verifications", "reason", "queue_bytes")
 	if full != 10 || bytes != verifyQueue {
 		t.Errorf("%d and %d are shed; want the 10 that waited longest, and all for the large one", full, bytes)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.Run(ended)
-	if n := counted(t, reader, "understudy.verifications", "done"); n != 1 {
+	if n := reader.Count(t, "understudy.verifications", "outcome", "done"); n != 1 {
 		t.Errorf("%d are verified, want the large one", n)
 	}
 }

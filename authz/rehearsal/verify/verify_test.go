@@ -14,24 +14,26 @@ import (
 	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/diagnostics"
+	"understudy/authz/diagnostics/metrictest"
 	"understudy/authz/rehearsal/question"
+	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 )
 
 // verifying is a verifier for which every decision is drawn, with a policy that has a
 // cache.
-func verifying(t *testing.T, condition string) (*Verifier, *question.Live, *sdkmetric.ManualReader) {
+func verifying(t *testing.T, condition string) (*Verifier, *question.Live, metrictest.Metrics) {
 	t.Helper()
-	return verifyingPolicy(t, allowing(condition), slog.New(slog.DiscardHandler))
+	return verifyingPolicy(t, rehearsaltest.Allowing(condition), slog.New(slog.DiscardHandler))
 }
 
-func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *question.Live, *sdkmetric.ManualReader) {
+func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) (*Verifier, *question.Live, metrictest.Metrics) {
 	t.Helper()
-	reader := sdkmetric.NewManualReader()
+	reader := metrictest.New()
 	v, err := New(Config{
 		// Nothing here is decided by the time that it takes; see TestVerifyingEndsInTime.
 		Live: question.NewLivePolicies(supervisortest.New(t), 0), Questions: question.Maker{Timeout: time.Hour, Bodies: authz.NewBodyMemory(0)},
-		Output: diagnostics.Output{Logger: logger, Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))},
+		Output: diagnostics.Output{Logger: logger, Meters: reader.Provider},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,7 @@ func verifyingPolicy(t *testing.T, policy *adminpb.Policy, logger *slog.Logger) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := &question.Live{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: packed(t, policy)}
+	live := &question.Live{Name: "web", Etag: "1", Policy: cache.NewPolicy(compiled), Source: rehearsaltest.Packed(t, policy)}
 	if err := live.Policy.SetSize(100); err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +57,9 @@ func decide(t *testing.T, live *question.Live, r *authz.Request) authz.Decision 
 }
 
 // mismatches returns how many are counted.
-func mismatches(t *testing.T, reader *sdkmetric.ManualReader) (n int64) {
+func mismatches(t *testing.T, reader metrictest.Metrics) (n int64) {
 	t.Helper()
-	return counted(t, reader, "understudy.verification.mismatches", "")
+	return reader.Count(t, "understudy.verification.mismatches", "", "")
 }
 
 // TestAWrongShortcutEndsAllOfItsPolicy caches a decision that is wrong: it is found out,
@@ -66,8 +68,8 @@ func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
 	v, live, reader := verifying(t, `input.x == "a"`)
 	now := time.Unix(1_700_000_000, 0)
 	ask := func() *authz.Request {
-		r := readAs(map[string]any{"x": "b"}, now)
-		r.Parts = partsOf(map[string]any{"x": "a"})
+		r := rehearsaltest.Request(map[string]any{"x": "b"}, now)
+		r.Parts = rehearsaltest.PartsOf(map[string]any{"x": "a"})
 		return r
 	}
 	decide(t, live, ask())
@@ -90,7 +92,7 @@ func TestAWrongShortcutEndsAllOfItsPolicy(t *testing.T) {
 // TestARightShortcutStays verifies the decision that the whole input gives.
 func TestARightShortcutStays(t *testing.T) {
 	v, live, reader := verifying(t, `input.x == "a"`)
-	r := readAs(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
+	r := rehearsaltest.Request(map[string]any{"x": "a"}, time.Unix(1_700_000_000, 0))
 	for range 2 { // made, then cached
 		v.verify(t.Context(), nil, verification{live: live, request: r, decision: decide(t, live, r)})
 	}
@@ -103,7 +105,7 @@ func TestARightShortcutStays(t *testing.T) {
 // is run again says something else by right. A policy without any has a reason.
 func TestWhatIsVerified(t *testing.T) {
 	change := func(f func(*adminpb.Policy)) *adminpb.Policy {
-		p := allowing(`input.x == "a"`)
+		p := rehearsaltest.Allowing(`input.x == "a"`)
 		f(p)
 		return p
 	}
@@ -116,9 +118,9 @@ func TestWhatIsVerified(t *testing.T) {
 	}{
 		"a rule":                   {change(func(*adminpb.Policy) {}), 1, ""},
 		"all of the input is read": {change(func(p *adminpb.Policy) { p.Modules["a.rego"] = "package envoy.authz\nallow if count(input) == 1" }), 1, ""},
-		"a clock":                  {allowing(`{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1, ""},
-		"dice":                     {allowing(`{ rand.intn("x", 2) == 1; input.x == "b" }`), 0, "not_deterministic"},
-		"a modifier":               {allowing(`input.x == "a" with input.x as "a"`), 1, ""},
+		"a clock":                  {rehearsaltest.Allowing(`{ round(time.now_ns() / 1000000000) > 5; input.x == "a" }`), 1, ""},
+		"dice":                     {rehearsaltest.Allowing(`{ rand.intn("x", 2) == 1; input.x == "b" }`), 0, "not_deterministic"},
+		"a modifier":               {rehearsaltest.Allowing(`input.x == "a" with input.x as "a"`), 1, ""},
 		"no rules":                 {change(func(p *adminpb.Policy) { p.Rules = nil }), 0, "no_rules"},
 		"an exempted project":      {change(func(p *adminpb.Policy) { p.ExemptedProjects = []string{"free"} }), 0, ""},
 		"an external service":      {change(func(p *adminpb.Policy) { p.Rules = append(p.Rules, service) }), 0, "external_service"},
@@ -126,14 +128,14 @@ func TestWhatIsVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, live, reader := verifyingPolicy(t, tt.policy, slog.New(slog.DiscardHandler))
 			due := 0
-			r := readAs(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
+			r := rehearsaltest.Request(map[string]any{"x": "b"}, time.Unix(1_700_000_000, 0))
 			r.Project = authz.Project{ID: "free"}
 			d := decide(t, live, r)
 			if verifiable(live, r, d) {
 				due++
 				v.verify(t.Context(), nil, verification{live: live, request: r, decision: d})
 			}
-			done := counted(t, reader, "understudy.verifications", "done")
+			done := reader.Count(t, "understudy.verifications", "outcome", "done")
 			if n := mismatches(t, reader); due != tt.due || n != 0 || done != int64(tt.due) {
 				t.Errorf("%d are due, %d verified and %d mismatches counted, want %d and none", due, done, n, tt.due)
 			}
@@ -151,7 +153,7 @@ func TestVerifyingEndsInTime(t *testing.T) {
 	v.timeout = time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	r := readAs(nil, time.Unix(1_700_000_000, 0))
+	r := rehearsaltest.Request(nil, time.Unix(1_700_000_000, 0))
 	v.verify(ctx, nil, verification{live: live, request: r, decision: authz.Decision{Verdict: authz.Allow, Plain: true}})
 	if ctx.Err() != nil {
 		t.Error("only the test ended it")
@@ -159,7 +161,7 @@ func TestVerifyingEndsInTime(t *testing.T) {
 	if n := mismatches(t, reader); n != 0 {
 		t.Errorf("%d mismatches are counted, want none", n)
 	}
-	if n := counted(t, reader, "understudy.verifications", "deadline"); n != 1 {
+	if n := reader.Count(t, "understudy.verifications", "reason", "deadline"); n != 1 {
 		t.Errorf("%d verifications that ended too late are counted, want 1", n)
 	}
 }
@@ -200,7 +202,7 @@ func TestAMismatchLeadsToTheRule(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			policy := allowing("true")
+			policy := rehearsaltest.Allowing("true")
 			policy.Modules["b.rego"] = "package b\n" + tt.second
 			policy.Rules = append(policy.Rules, &adminpb.PolicyRule{RuleId: "second", Filter: &adminpb.PolicyRule_Rego{Rego: &adminpb.RegoFilter{Path: "b/allow"}}})
 			var out bytes.Buffer
@@ -225,8 +227,8 @@ func TestAVerificationThatIsShedIsCounted(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.Run(ended) // what is offered after the end is shed
-	v.Offer(live, readAs(nil, time.Unix(0, 0)), authz.Decision{})
-	if n := counted(t, reader, "understudy.verifications", "shutdown"); n != 1 {
+	v.Offer(live, rehearsaltest.Request(nil, time.Unix(0, 0)), authz.Decision{})
+	if n := reader.Count(t, "understudy.verifications", "reason", "shutdown"); n != 1 {
 		t.Errorf("%d shed verifications are counted, want 1", n)
 	}
 }

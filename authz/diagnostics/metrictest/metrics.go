@@ -1,4 +1,5 @@
-package servertest
+// Package metrictest has metrics that tests read.
+package metrictest
 
 import (
 	"context"
@@ -16,14 +17,14 @@ type Metrics struct {
 	reader   *sdkmetric.ManualReader
 }
 
-// NewMetrics returns a provider that has measured nothing.
-func NewMetrics() Metrics {
+// New returns a provider that has measured nothing.
+func New() Metrics {
 	reader := sdkmetric.NewManualReader()
 	return Metrics{sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), reader}
 }
 
-// Count returns a counter: the sum of its series that have a label of this value. A
-// counter that does not exist is 0, so a test should also see it rise.
+// Count returns a counter: the sum of its series that have a label of this value, or of all if the
+// label is empty. A counter that does not exist is 0, so a test should also see it rise.
 func (m Metrics) Count(t testing.TB, name, label, value string) (n int64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -37,7 +38,7 @@ func (m Metrics) Count(t testing.TB, name, label, value string) (n int64) {
 				continue
 			}
 			for _, p := range data.DataPoints {
-				if v, ok := p.Attributes.Value(attribute.Key(label)); ok && v.AsString() == value {
+				if v, ok := p.Attributes.Value(attribute.Key(label)); label == "" || ok && v.AsString() == value {
 					n += p.Value
 				}
 			}
