@@ -19,7 +19,8 @@ import (
 // in it is refused, and so is an arrow that nobody uses any more. A new arrow is a
 // decision: make it here and in ARCHITECTURE.md.
 var graph = map[string][]string{
-	"cmd/docs": {}, // the README's recording, and the tests of all documents
+	"cmd/docs":    {}, // the README's recording, and the tests of all documents
+	"cmd/testkit": {}, // for tests
 	"cmd/understudy": { // main and the wiring of `serve`
 		"admin", "admin/access", "admin/audit", "admin/authentication", "admin/authentication/browser", "admin/authentication/oidc", "admin/authentication/revocation", "admin/authentication/tokens", "admin/content", "admin/iam", "admin/policyfile", "admin/policyfile/acl", "admin/policyfile/signature", "admin/rest", "admin/settler", "admin/ui", "authz", "authz/decisionlog", "authz/diagnostics", "authz/extauthz", "authz/extauthz/httpauthz",
 		"authz/extservice", "authz/rehearsal", "authz/rehearsal/supervisor", "authz/reservation", "authz/sidecar",

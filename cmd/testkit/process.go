@@ -1,0 +1,30 @@
+package testkit
+
+import "os/exec"
+
+// Start starts a process that ends with the test binary, even if that is killed or reaches the
+// time limit of `go test`, when nothing else can be cleaned up. The caller waits for the process.
+//
+// The process ends with the thread that starts it, too: do not call Start from a goroutine that
+// is locked to its thread.
+func Start(cmd *exec.Cmd) error {
+	endWithUs(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	watch(cmd.Process.Pid)
+	return nil
+}
+
+// CombinedOutput is exec.Cmd.CombinedOutput for a process that ends with the test binary.
+func CombinedOutput(cmd *exec.Cmd) ([]byte, error) {
+	endWithUs(cmd)
+	return cmd.CombinedOutput()
+}
+
+// Exec replaces this process by a program, which then ends with the process that has started this
+// one. It is for a test binary that a script runs under the name of the program. It returns only
+// if it fails.
+func Exec(program string, arguments, environment []string) error {
+	return replace(program, arguments, environment)
+}
