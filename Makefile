@@ -7,10 +7,11 @@ TOOL    = go tool -modfile=.ci/tools/go.mod
 # Tests wait for servers and processes more than they compute, so more of them run at a time than
 # there are processors, and those packages begin first that take longest.
 CPUS    = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-BESIDE  = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2)
-LONGEST = ./cmd/understudy ./admin ./admin/redisstore ./authz/evidence
+PARALLEL = -p $(shell expr $(CPUS) \* 3 / 2) -parallel $(shell expr $(CPUS) \* 2)
+GOTEST  = go test -timeout 15m
+LONGEST = ./cmd/docs ./cmd/understudy/... ./admin ./admin/redisstore ./authz/rehearsal/supervisor
 
-.PHONY: help build demo recording test test-envoy test-proxies test-browser test-clients race lint generate fuzz soak bench clean
+.PHONY: help build demo recording test test-whole test-deploy test-envoy test-proxies test-browser test-clients test-bench race lint lint-api generate nightly fuzz soak bench clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,43 +26,55 @@ recording: build ## Record the demo anew for the README; needs script of util-li
 	script -qec 'bin/understudy demo --fast' /dev/null | go run ./cmd/docs 'make demo' >bin/demo.svg
 	mv bin/demo.svg cmd/docs/demo.svg
 
-test: ## Run the tests; installs redis-server if it is missing
+test: ## Run the tests, with a part of the random cases; installs redis-server if it is missing
 	@.ci/need redis-server
-	go test $(BESIDE) ./cmd/docs $(LONGEST) ./...
-	go -C deploy/check test ./...
+	$(GOTEST) -short $(PARALLEL) $(LONGEST) ./...
+
+test-whole: ## Run the tests with all random cases, and long scenarios with processes
+	@.ci/need redis-server
+	$(GOTEST) -tags nightly $(PARALLEL) $(LONGEST) ./...
+
+test-deploy: ## Check the shipped files for Kubernetes, Istio and Prometheus
+	go -C deploy/check test -timeout 15m ./...
 
 test-envoy: build ## Run the shipped Envoy files with a real Envoy; says how to get one
 	@.ci/need redis-server
-	@ENVOY=$$(.ci/envoy) && export ENVOY UNDERSTUDY=$(CURDIR)/bin/understudy && go test -tags realenvoy -count=1 ./envoy/e2e && \
-		go -C cmd/authzbench test -tags realenvoy -count=1 -run ThroughEnvoy .
+	@ENVOY=$$(.ci/envoy) && export ENVOY UNDERSTUDY=$(CURDIR)/bin/understudy && $(GOTEST) -tags realenvoy -count=1 ./envoy/e2e && \
+		go -C cmd/authzbench test -timeout 15m -tags realenvoy -count=1 -run ThroughEnvoy .
 
 test-proxies: build ## Run the shipped files of nginx and Caddy; installs both if they are missing
 	@.ci/need nginx caddy
-	UNDERSTUDY=$(CURDIR)/bin/understudy go test -count=1 -tags realproxies ./deploy/forward-auth
+	UNDERSTUDY=$(CURDIR)/bin/understudy $(GOTEST) -count=1 -tags realproxies ./deploy/forward-auth
 
 test-browser: build ## Run the page in a headless Chromium; installs it if it is missing
 	@.ci/need redis-server chromium
 	@AXE=$$(.ci/axe) && export AXE && UNDERSTUDY=$(CURDIR)/bin/understudy SCREENSHOTS=$(CURDIR)/bin/screenshots \
-		go -C admin/ui/browsertest test -count=1 .
+		go -C admin/ui/browsertest test -timeout 15m -count=1 .
 
 test-clients: build ## Run a policy's life with generated clients; says how to get what is missing
 	@.ci/clients/run
 
-race: ## Run the tests under the race detector, with fewer random policies and requests
-	@.ci/need redis-server cc
-	GORACE=atexit_sleep_ms=100 go test -race -short -vet=off $(BESIDE) $(LONGEST) \
-		$$(go list ./... | grep -vxFf .ci/one-goroutine | grep -v /cmd/docs$$) # documents start programs of their own
+test-bench: build ## Test that the benchmark measures what it says
+	UNDERSTUDY=$(CURDIR)/bin/understudy go -C cmd/authzbench test -timeout 15m ./...
 
-lint: ## Run the linters: of Go, and of the API (api-linter)
+race: ## Run the tests under the race detector; PACKAGES=... for some
+	@.ci/race $(or $(PACKAGES),all)
+
+lint: ## Run go vet and the linters
 	go vet ./...
-	go vet -tags realenvoy ./envoy/e2e
+	go vet -tags realenvoy,realproxies,nightly ./envoy/e2e ./deploy/forward-auth ./cmd/understudy
 	$(TOOL) golangci-lint run ./...
+
+lint-api: ## Run the linter of the API over its proto
 	go -C cmd/protogen run . -descriptors bin/admin.binpb ../..
 	go -C cmd/protogen tool api-linter --set-exit-status --skip-compilation \
 		--descriptor-set-in ../../bin/admin.binpb understudy/admin/v1/admin.proto
 
 generate: ## Generate admin/v1 and authz/evidence/v1 anew from their protos
 	go -C cmd/protogen run . ../..
+
+nightly: ## Run all that the gate leaves out, in 90 minutes, with a line for each part
+	@.ci/nightly
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=10s)
 	@.ci/fuzz $(or $(FUZZTIME),10s)

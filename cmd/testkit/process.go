@@ -1,6 +1,11 @@
 package testkit
 
-import "os/exec"
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
 
 // Start starts a process that ends with the test binary, even if that is killed or reaches the
 // time limit of `go test`, when nothing else can be cleaned up. The caller waits for the process.
@@ -27,4 +32,14 @@ func CombinedOutput(cmd *exec.Cmd) ([]byte, error) {
 // if it fails.
 func Exec(program string, arguments, environment []string) error {
 	return replace(program, arguments, environment)
+}
+
+// Running reports whether a process is there and has not ended. A process whose exit code has not
+// been read yet has ended.
+func Running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && !strings.HasPrefix(string(state), "Z")
 }

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,14 +78,10 @@ func TestAKilledTestBinaryLeavesNothing(t *testing.T) {
 	}
 }
 
-// isSleeping reports whether a process runs the program sleep. A process that has ended, and whose
-// exit code nobody has read, does not.
+// isSleeping reports whether a process runs the program sleep.
 func isSleeping(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	out, err := exec.Command("ps", "-o", "stat=,comm=", "-p", strconv.Itoa(pid)).Output()
-	return err == nil && !strings.HasPrefix(string(out), "Z") && strings.Contains(string(out), "sleep")
+	name, err := exec.Command("ps", "-o", "comm=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && strings.TrimSpace(string(name)) == "sleep" && testkit.Running(pid)
 }
 
 // failing is a test that notes how it failed.

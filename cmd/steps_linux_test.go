@@ -1,0 +1,60 @@
+package cmd_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"understudy/cmd/testkit"
+)
+
+// TestStepLeavesNoProcess runs steps as .ci/run does. Each step leaves a process behind, in a
+// process group of its own, and each of these processes is gone when the step has ended.
+func TestStepLeavesNoProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		step string
+		code int
+		want []string
+	}{
+		"a step that passes": {`true`, 0, []string{"=== a step", "passed", "ended, because the step left them behind", "=== total"}},
+		"a step that fails":  {`exit 3`, 3, []string{"=== a step", "FAILED (exit 3)", "1 FAILED"}},
+		"a step that is slow": {`sleep 2`, 0, []string{
+			"=== a step", "passed, slower than its 1 s", "warning: slower than its budget of 1 s",
+		}},
+		"a run that is ended": {`kill -TERM $PPID; sleep 600`, 130, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pid := filepath.Join(t.TempDir(), "pid")
+			script := `source .ci/steps
+trap 'end_session; summary 1' EXIT
+leaves() { set -m; sleep 600 & echo $! >"` + pid + `"; ` + c.step + `; }
+step 1 "a step" leaves`
+			cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
+			cmd.Dir = ".."
+			out, err := testkit.CombinedOutput(cmd)
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() != c.code {
+				t.Errorf("it ended with %v, want exit code %d:\n%s", err, c.code, out)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("it does not print %q:\n%s", want, out)
+				}
+			}
+			content, err := os.ReadFile(pid)
+			if err != nil {
+				t.Fatalf("%v; it printed:\n%s", err, out)
+			}
+			left, err := strconv.Atoi(strings.TrimSpace(string(content)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			testkit.Await(t, "the process that the step started is gone", func() bool { return !testkit.Running(left) })
+		})
+	}
+}
