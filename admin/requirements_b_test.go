@@ -15,6 +15,7 @@ import (
 
 	"understudy/admin"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 // The rows of AIP-128 and the AIPs behind it that a script would say badly.
@@ -67,7 +68,7 @@ func planesAreApart(r *row) {
 
 // changesAreSeenAtOnce changes a policy on one server and reads it on another.
 func changesAreSeenAtOnce(r *row) {
-	for i := range 200 {
+	for i := range testkit.Cases(200) {
 		name := "n" + strconv.Itoa(i)
 		r.via = "s1"
 		body := `{"displayName":"` + name + `"}`

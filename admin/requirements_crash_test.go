@@ -18,6 +18,7 @@ import (
 	"understudy/admin"
 	"understudy/admin/rest"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 func init() {
@@ -44,8 +45,7 @@ func TestRequirementsServe(t *testing.T) {
 	}
 	listening := httptest.NewServer(handler)
 	fmt.Printf("listening %s\n", listening.URL)
-	// Until the parent kills this process, or ends.
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	select {} // until the parent kills this process, or ends
 }
 
 // startChild starts a server in another process and lets s1 be it.
@@ -56,18 +56,12 @@ func (r *row) startChild() (kill func()) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	// The child ends with its input, even if this process is killed.
-	input, err := child.StdinPipe()
-	if err != nil {
-		r.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
+	if err := testkit.Start(child); err != nil {
 		r.Fatal(err)
 	}
 	kill = sync.OnceFunc(func() {
 		_ = child.Process.Kill()
 		_ = child.Wait()
-		_ = input.Close()
 	})
 	r.Cleanup(kill)
 	line, err := bufio.NewReader(output).ReadString('\n')

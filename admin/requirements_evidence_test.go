@@ -17,6 +17,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/cmd/testkit"
 )
 
 // The rows about reports, and what a commit requires of them, that a script would say badly.
@@ -56,7 +57,7 @@ func (r *row) publish(name string, e *evidencepb.Evidence) {
 		}
 	}
 	if e.PublishInterval == nil {
-		e.PublishInterval = durationpb.New(patience)
+		e.PublishInterval = durationpb.New(20 * time.Second)
 	}
 	e.Experiment, e.Uid, e.PublishTime = experiment.Name, experiment.Uid, timestamppb.New(r.clock.now())
 	value, err := proto.Marshal(e)
@@ -238,7 +239,7 @@ func evidenceThatCannotBeRead(r *row) {
 func commitsWithRequirementsRace(r *row) {
 	r.do("DELETE $EXP\nOP PolicyExperiment")
 	won := map[string]int{}
-	for i := range 50 {
+	for i := range testkit.Cases(50) {
 		r.do(fmt.Sprintf(`POST $POL/experiments?policyExperimentId=e1 {"policy":{"name":"$pol","displayName":"%d"}}`, i) +
 			"\nOP PolicyExperiment\nE = .etag\nGET $POL\nLIVE = .etag")
 		r.publish("n1", requests(10))

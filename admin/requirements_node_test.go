@@ -27,6 +27,7 @@ import (
 	"understudy/authz/rehearsal"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // node is a real sidecar, or a peer that only reports.
@@ -163,7 +164,7 @@ func (r *row) newProvider() (provider *sdklog.LoggerProvider, flush func()) {
 	provider = sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter,
 		sdklog.WithExportInterval(10*time.Millisecond))))
 	return provider, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
 			r.Errorf("flushing the records: %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"understudy/admin"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 // The rows that hold however calls race each other.
@@ -71,7 +72,7 @@ func createRacesDelete(r *row) {
 	r.do(baseFixture["policy"])
 	body := r.body(`{"policy":{"name":"$pol"}}`)
 	create, remove := r.path("$POL/experiments?policyExperimentId=racer"), r.path("$POL")
-	for i := range 200 {
+	for i := range testkit.Cases(200) {
 		answers := together(
 			func() *apiResponse { return r.post(create, body) },
 			func() *apiResponse { return r.send("DELETE", remove, nil) },
@@ -88,7 +89,7 @@ func createRacesDelete(r *row) {
 
 func commitsRace(r *row) {
 	r.do("DELETE $EXP\nOP PolicyExperiment")
-	for i := range 50 {
+	for i := range testkit.Cases(50) {
 		r.do(fmt.Sprintf(`POST $POL/experiments?policyExperimentId=e1 {"policy":{"name":"$pol","displayName":"%d"}}`, i) +
 			"\nOP PolicyExperiment\nE = .etag")
 		target, body := r.path("$EXP:commit"), r.body(`{"etag":$E}`)
@@ -102,7 +103,7 @@ func commitsRace(r *row) {
 // commitRacesChanges lets a commit race an update and a deletion of its experiment:
 // one of both succeeds, so nobody commits a version that he has not seen.
 func commitRacesChanges(r *row) {
-	for i := range 40 {
+	for i := range testkit.Cases(40) {
 		r.do(fmt.Sprintf(`POST $POL/experiments?policyExperimentId=racer {"policy":{"name":"$pol","displayName":"%d"}}`, i) +
 			"\nOP PolicyExperiment\nE = .etag")
 		target, commit := r.path("$POL/experiments/racer"), r.body(`{"etag":$E}`)
@@ -225,10 +226,11 @@ func (r *row) checkWhole() {
 	}
 }
 
-// commitsUnderReaders is 500 commits, each under the eyes of a reader.
+// commitsUnderReaders makes many commits while a reader looks at each of them.
 func commitsUnderReaders(r *row) *generations {
+	commits := testkit.Cases(500)
 	g := begin(r)
-	for range 500 {
+	for range commits {
 		var reader sync.WaitGroup
 		reader.Go(func() {
 			for range 8 {
@@ -241,8 +243,8 @@ func commitsUnderReaders(r *row) *generations {
 			break
 		}
 	}
-	if live, _ := r.generation(); live != 500 {
-		r.Errorf("after 500 commits the live policy is of generation %d", live)
+	if live, _ := r.generation(); live != commits {
+		r.Errorf("after %d commits the live policy is of generation %d", commits, live)
 	}
 	return g
 }

@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,10 +9,8 @@ import (
 	"time"
 
 	"understudy/admin/access"
+	"understudy/cmd/testkit"
 )
-
-// patience bounds each wait of a row for something that has to happen.
-const patience = 20 * time.Second
 
 // row is one requirement being proven on one store.
 type row struct {
@@ -244,25 +241,14 @@ func (r *row) runGo(string) {
 	run(r)
 }
 
-// await repeats an attempt until it returns nothing, or fails with what it returned
-// last.
+// await repeats an attempt until it returns nothing. The failure says what it returned last, and
+// names the position in the script.
 func (r *row) await(what string, attempt func() string) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		missing := attempt()
-		if missing == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			r.fatalf("%s: %s", what, missing)
-		case <-ticker.C:
-		}
-	}
+	var missing string
+	testkit.Await(r, fmt.Sprintf("%s:%d: %s", r.script.path, r.line, what),
+		func() bool { missing = attempt(); return missing == "" },
+		func() any { return missing })
 }
 
 // fatalf ends the row with the place in the script.

@@ -8,6 +8,8 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"understudy/cmd/testkit"
 )
 
 // checks are the options of TRAFFIC.
@@ -85,7 +87,7 @@ func (r *row) ask(client authv3.AuthorizationClient, c checks) int {
 	if c.policy != "" {
 		request.Attributes.ContextExtensions = map[string]string{"policy": c.policy}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), testkit.Patience)
 	defer cancel()
 	response, err := client.Check(ctx, request)
 	if err != nil {
