@@ -119,7 +119,7 @@ var graph = map[string][]string{
 	"admin/policyfile/signature":               {},
 	"admin/policyfile/signature/signaturetest": {}, // signs, for tests
 	"admin/redisstore":                         {"admin", "admin/v1", "authz"},
-	"admin/storetest":                          {"admin", "admin/v1", "authz"}, // the contract of both stores; for tests
+	"admin/storetest":                          {"admin", "admin/v1", "authz", "cmd/testkit"}, // the contract of both stores; for tests
 	"authz":                                    {"admin/v1", "authz/diagnostics", "rego", "rego/coverage", "rego/explain", "rego/regotest"},
 	"authz/background":                         {"authz/diagnostics"}, // a panic in a background thread is raised again where it is waited for
 	"authz/cache":                              {"authz", "rego"},

@@ -16,6 +16,7 @@ import (
 
 	"understudy/admin"
 	"understudy/admin/boltstore"
+	"understudy/cmd/testkit"
 )
 
 // A child process is this test binary with one of these variables, which holds the
@@ -50,7 +51,7 @@ func startChild(t *testing.T, variable, path string) (*exec.Cmd, *bufio.Scanner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
+	if err := testkit.Start(child); err != nil {
 		t.Fatal(err)
 	}
 	return child, bufio.NewScanner(out)

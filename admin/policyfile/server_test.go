@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"understudy/admin"
 	"understudy/admin/boltstore"
@@ -22,10 +21,8 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
-
-// patience bounds each wait for something that has to happen.
-const patience = 20 * time.Second
 
 // stores is what both stores implement.
 type stores interface {
@@ -170,35 +167,24 @@ func (s *server) startNode(group, node string) *sidecar.Sidecar {
 			s.Errorf("the sidecar %s: %v", node, err)
 		}
 	})
-	select {
-	case <-sidecar.Ready():
-	case <-time.After(patience):
-		s.Fatal("the sidecar does not become ready")
-	}
+	testkit.Await(s, "the sidecar "+node+" is ready", func() bool {
+		select {
+		case <-sidecar.Ready():
+			return true
+		default:
+			return false
+		}
+	})
 	location := authz.Location("projects/" + s.project + "/locations/" + group)
 	head, err := s.store.Load(s.Context(), location)
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.await(func() bool {
+	testkit.Await(s, "the sidecar "+node+" reports that it has applied everything", func() bool {
 		n, err := s.admin.GetNode(s.Context(), &adminpb.GetNodeRequest{Name: string(location) + "/nodes/" + node})
 		return err == nil && n.AppliedSequence >= head.Cursor.Sequence
-	}, "the sidecar does not report")
+	})
 	return sidecar
-}
-
-// await waits until something holds.
-func (s *server) await(holds func() bool, problem string) {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
-	defer cancel()
-	for ticker := time.NewTicker(5 * time.Millisecond); !holds(); {
-		select {
-		case <-ctx.Done():
-			s.Fatal(problem)
-		case <-ticker.C:
-		}
-	}
 }
 
 // seal puts the right revision_id into a lock that has none.

@@ -15,18 +15,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// startTime bounds how long a redis-server may take to answer. It usually takes a few
-// milliseconds; on a machine that is busy with all tests, seconds.
-const startTime = 20 * time.Second
+	"understudy/cmd/testkit"
+)
 
 // Sentinel is the argument, followed by the path of a configuration file, that makes
 // StartRedisTCP start a Sentinel.
 const Sentinel = "--sentinel"
 
 // Redis starts a private redis-server and returns its URL. It keeps nothing on disk
-// and ends with the test.
+// and ends with the test, or with the test binary if that is killed.
 func Redis(t testing.TB) (url string) {
 	t.Helper()
 	return StartRedis(t).URL()
@@ -70,10 +68,8 @@ func StartRedisTCP(t testing.TB, arguments ...string) *RedisServer {
 		port := strconv.Itoa(lowestPort + rand.IntN(ports))
 		own := append(slices.Clone(first), "--bind", "127.0.0.1", "--port", port, "--dir", folder)
 		r := launchRedis(t, "tcp", net.JoinHostPort("127.0.0.1", port), append(own, arguments...))
-		if err := r.await(t); err == nil {
+		if r.await(t) == nil {
 			return r
-		} else if !errors.Is(err, errEnded) {
-			t.Fatal(err)
 		}
 	}
 }
@@ -112,7 +108,7 @@ func launchRedis(t testing.TB, network, address string, arguments []string) *Red
 		network: network, address: address,
 		process: exec.Command(path, arguments...), ended: make(chan struct{}),
 	}
-	if err := r.process.Start(); err != nil {
+	if err := testkit.Start(r.process); err != nil {
 		t.Fatalf("starting redis-server: %v", err)
 	}
 	go func() {
@@ -147,26 +143,21 @@ func (r *RedisServer) Stop() {
 // errEnded: the server ended before it answered, as one does whose port is taken.
 var errEnded = errors.New("redis-server ended")
 
-// await returns when the server answers.
-func (r *RedisServer) await(t testing.TB) error {
+// await returns nil when the server answers, and errEnded if it ended before.
+func (r *RedisServer) await(t testing.TB) (err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := r.probe(ctx)
-		if err == nil {
-			return nil
-		}
+	var probed error
+	testkit.Await(t, "redis-server answers at "+r.address, func() bool {
 		select {
 		case <-r.ended:
-			return errEnded
-		case <-ctx.Done():
-			return fmt.Errorf("redis-server does not answer: %w", err)
-		case <-ticker.C:
+			err = errEnded
+			return true
+		default:
+			probed = r.probe(t.Context())
+			return probed == nil
 		}
-	}
+	}, func() any { return probed })
+	return err
 }
 
 // probe says whether this very server answers at the address, and not another.
@@ -177,10 +168,8 @@ func (r *RedisServer) probe(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return err
-		}
+	if err := conn.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
+		return err
 	}
 	if _, err := fmt.Fprint(conn, "INFO server\r\n"); err != nil {
 		return err

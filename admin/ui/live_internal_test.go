@@ -16,6 +16,7 @@ import (
 
 	"understudy/admin/authentication"
 	"understudy/admin/authentication/tokens"
+	"understudy/cmd/testkit"
 )
 
 // TestWhoLooksIsStillKnown: a live page ends when its token does.
@@ -47,9 +48,7 @@ func TestWhoLooksIsStillKnown(t *testing.T) {
 	}
 	go files.Follow(t.Context(), time.Millisecond)
 	write("omar")
-	for err = nil; err == nil && t.Context().Err() == nil; {
-		err = u.stillKnown(r)
-	}
+	testkit.Await(t, "the token is not known any more", func() bool { err = u.stillKnown(r); return err != nil })
 	if status.Code(err) != codes.Unauthenticated || passing(err) {
 		t.Errorf("got %v, want UNAUTHENTICATED", err)
 	}

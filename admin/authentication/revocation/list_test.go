@@ -13,6 +13,7 @@ import (
 
 	"understudy/admin/access"
 	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 )
 
 // written is a file with lines.
@@ -172,11 +173,7 @@ func TestFollow(t *testing.T) {
 	done := make(chan struct{})
 	go func() { l.Follow(ctx, time.Millisecond); close(done) }()
 	write(t, path, "token:a")
-	for !l.Revoked(of("token:a")) {
-		if t.Context().Err() != nil {
-			t.Fatal("the file is not read")
-		}
-	}
+	testkit.Await(t, "the new file is read", func() bool { return l.Revoked(of("token:a")) })
 	cancel()
 	<-done
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 )
 
 // written is a token file with lines.
@@ -323,11 +324,7 @@ func TestFollow(t *testing.T) {
 	done := make(chan struct{})
 	go func() { f.Follow(ctx, time.Millisecond); close(done) }()
 	write(t, path, nextLine)
-	for found := false; !found; _, found = find(f, next) {
-		if t.Context().Err() != nil {
-			t.Fatal("the new file is not read")
-		}
-	}
+	testkit.Await(t, "the new file is read", func() bool { _, found := find(f, next); return found })
 	cancel()
 	<-done
 }
