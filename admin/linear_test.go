@@ -17,6 +17,7 @@ import (
 
 	"understudy/admin"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 // linearCall is one call of a history.
@@ -204,7 +205,7 @@ func TestHistoriesHaveOneOrder(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", b.name, seed), func(t *testing.T) {
 				t.Parallel()
 				history := newHistory(t, b, seed).run()
-				if result := porcupine.CheckOperationsTimeout(linearModel, history, time.Minute); result != porcupine.Ok {
+				if result := porcupine.CheckOperationsTimeout(linearModel, history, testkit.Patience); result != porcupine.Ok {
 					t.Errorf("the history of %d calls is %s", len(history), result)
 				}
 			})

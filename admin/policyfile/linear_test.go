@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 )
 
 // linearGroups are the groups of a history; the first is promoted to the second.
@@ -202,7 +203,7 @@ func TestHistoriesHaveOneOrder(t *testing.T) {
 					})
 				}
 				running.Wait()
-				if result := porcupine.CheckOperationsTimeout(linearModel, h.calls, time.Minute); result != porcupine.Ok {
+				if result := porcupine.CheckOperationsTimeout(linearModel, h.calls, testkit.Patience); result != porcupine.Ok {
 					t.Errorf("the history of %d calls is %s", len(h.calls), result)
 				}
 			})

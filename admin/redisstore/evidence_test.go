@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -217,12 +218,18 @@ func TestLostReplyOfEvidence(t *testing.T) {
 		t.Error(diff)
 	}
 	p.replies.Store(1 << 40)
-	if _, err := store.Publish(t.Context(), node, counted(3)); !errors.Is(err, admin.ErrOutcomeUnknown) {
-		t.Errorf("publishing without a reply: %v", err)
-	}
-	if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried}); !errors.Is(err, admin.ErrOutcomeUnknown) {
-		t.Errorf("settling without a reply: %v", err)
-	}
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if _, err := store.Publish(t.Context(), node, counted(3)); !errors.Is(err, admin.ErrOutcomeUnknown) {
+			t.Errorf("publishing without a reply: %v", err)
+		}
+	})
+	calls.Go(func() {
+		if err := store.Settle(t.Context(), admin.Settlement{EvidenceName: tried}); !errors.Is(err, admin.ErrOutcomeUnknown) {
+			t.Errorf("settling without a reply: %v", err)
+		}
+	})
+	calls.Wait()
 }
 
 // What is known of settled tallies is forgotten two days later, by the clock of Redis; what

@@ -79,7 +79,7 @@ func TestFunctionsOfACluster(t *testing.T) {
 	t.Parallel()
 	url := startCluster(t)
 	store := open(t, url)
-	eventually(t, "the cluster does not answer", func() error { return store.LoadFunctions(t.Context()) })
+	eventually(t, "the cluster answers", func() error { return store.LoadFunctions(t.Context()) })
 	c := clusterClient(t, url)
 	for _, node := range primaries(t, c) {
 		libraryOf(t, node)
@@ -142,7 +142,7 @@ func TestOperator(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- sidecar.FCallRO(t.Context(), "endless", []string{"understudy:{p1}/l1/feed/x"}).Err() }()
 	operator := clientOf(t, server, storetest.OperatorUser, storetest.OperatorPassword)
-	eventually(t, "the function is not ended", func() error { return operator.FunctionKill(t.Context()).Err() })
+	eventually(t, "the operator ends the function", func() error { return operator.FunctionKill(t.Context()).Err() })
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed by user") {
 		t.Errorf("the function ended with %v", err)
 	}

@@ -81,7 +81,7 @@ func TestPasswordFileOfEachForm(t *testing.T) {
 		"cluster":  cluster,
 	} {
 		store := open(t, url, file)
-		eventually(t, form+" does not answer", func() error {
+		eventually(t, form+" answers", func() error {
 			_, err := store.Get(t.Context(), web)
 			return err
 		})

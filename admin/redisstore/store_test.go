@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,9 +10,11 @@ import (
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	"understudy/cmd/testkit"
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	url := storetest.Redis(t)
 	server, err := redis.ParseURL(url)
 	if err != nil {
@@ -62,8 +65,16 @@ func options(c storetest.Config) (options []redisstore.Option) {
 	return options
 }
 
+// open opens a store. Its timeouts are longer than a busy machine takes, unless the URL has some.
 func open(t testing.TB, url string, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
+	if !strings.Contains(url, "_timeout=") {
+		separator := "?"
+		if strings.Contains(url, "?") {
+			separator = "&"
+		}
+		url += separator + fmt.Sprintf("dial_timeout=%[1]s&read_timeout=%[1]s&write_timeout=%[1]s&pool_timeout=%[1]s", testkit.Patience)
+	}
 	store, err := redisstore.Open(url, options...)
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)

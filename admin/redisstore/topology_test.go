@@ -8,17 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"understudy/admin"
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
+	"understudy/cmd/testkit"
 )
-
-// patience bounds a wait that ends by an event of a server.
-const patience = 30 * time.Second
 
 // port is the port that a server listens on.
 func port(t *testing.T, server *storetest.RedisServer) string {
@@ -31,24 +28,11 @@ func port(t *testing.T, server *storetest.RedisServer) string {
 	return port
 }
 
-// eventually waits until f succeeds.
+// eventually returns when f succeeds.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-ticker.C:
-		}
-	}
+	var err error
+	testkit.Await(t, what, func() bool { err = f(); return err == nil }, func() any { return err })
 }
 
 // startCluster starts a Redis Cluster of two primaries and returns its URL.
@@ -56,7 +40,7 @@ func startCluster(t *testing.T) (url string) {
 	t.Helper()
 	var nodes []*storetest.RedisServer
 	for range 2 {
-		nodes = append(nodes, storetest.StartRedisTCP(t, "--cluster-enabled", "yes"))
+		nodes = append(nodes, storetest.StartRedisTCP(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000"))
 	}
 	ctx := t.Context()
 	one, two := client(t, nodes[0]), client(t, nodes[1])
@@ -70,7 +54,7 @@ func startCluster(t *testing.T) (url string) {
 		}
 	}
 	for _, c := range []*redis.Client{one, two} {
-		eventually(t, "the cluster is not ready", func() error { return clusterReady(ctx, c) })
+		eventually(t, "the cluster is ready", func() error { return clusterReady(ctx, c) })
 	}
 	return "redis+cluster://127.0.0.1:" + port(t, nodes[0])
 }
@@ -88,8 +72,9 @@ func clusterReady(ctx context.Context, c *redis.Client) error {
 
 // The whole suite through a Redis Cluster: all keys of a script are in one slot.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	url := startCluster(t)
-	eventually(t, "the cluster does not answer", func() error {
+	eventually(t, "the cluster answers", func() error {
 		_, err := open(t, url).Get(t.Context(), web)
 		return err
 	})
@@ -99,10 +84,19 @@ func TestCluster(t *testing.T) {
 // Behind Sentinels, a store works on through a failover.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	primary := storetest.StartRedisTCP(t)
+	// Redis would wait for 5 s for further replicas before it copies itself.
+	primary := storetest.StartRedisTCP(t, "--repl-diskless-sync-delay", "0")
 	replica := storetest.StartRedisTCP(t, "--replicaof", "127.0.0.1 "+port(t, primary))
+	// A Sentinel asks a primary for its replicas at once, and then each 10 s.
+	eventually(t, "the primary knows the replica", func() error {
+		reply, err := client(t, primary).Info(t.Context(), "replication").Result()
+		if err == nil && !strings.Contains(reply, "state=online") {
+			err = errors.New(reply)
+		}
+		return err
+	})
 	sentinel := startSentinel(t, primary)
-	eventually(t, "the sentinel does not know the replica", func() error {
+	eventually(t, "the sentinel knows the replica", func() error {
 		reply, err := client(t, sentinel).Do(t.Context(), "SENTINEL", "REPLICAS", "main").Slice()
 		if err == nil && len(reply) != 1 {
 			err = errors.New("no replica")
@@ -116,22 +110,22 @@ func TestSentinel(t *testing.T) {
 	// The replica has the functions too.
 	sidecar := open(t, "redis+sentinel://127.0.0.1:"+port(t, sentinel)+"?master_name=main", redisstore.AsSidecar())
 	copied := client(t, replica)
-	eventually(t, "the replica has not got the change", func() error {
+	eventually(t, "the replica has the change", func() error {
 		return copied.Get(t.Context(), ofProject+"done:before").Err()
 	})
 	primary.Stop()
-	eventually(t, "the sentinel does not fail over", func() error {
+	eventually(t, "the sentinel fails over", func() error {
 		err := client(t, sentinel).Do(t.Context(), "SENTINEL", "FAILOVER", "main").Err()
 		if err != nil && strings.HasPrefix(err.Error(), "INPROG") {
 			return nil
 		}
 		return err
 	})
-	eventually(t, "the sidecar has not followed the failover", func() error {
+	eventually(t, "the sidecar follows the failover", func() error {
 		_, err := sidecar.Load(t.Context(), location)
 		return err
 	})
-	eventually(t, "the store has not followed the failover", func() error {
+	eventually(t, "the store follows the failover", func() error {
 		_, err := store.Commit(t.Context(), admin.Txn{
 			ID: "after", Project: "p1", Conditions: []admin.Condition{admin.Exists{Key: web}},
 			Writes: []admin.Write{admin.Delete{Key: web}},
@@ -144,11 +138,12 @@ func TestSentinel(t *testing.T) {
 }
 
 // startSentinel starts a Sentinel that watches a primary, with further lines of its
-// configuration.
+// configuration. It begins a failover that has not succeeded in 20 s again.
 func startSentinel(t *testing.T, primary *storetest.RedisServer, lines ...string) *storetest.RedisServer {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := "sentinel monitor main 127.0.0.1 " + port(t, primary) + " 1\nsentinel down-after-milliseconds main 500\n" +
+		"sentinel failover-timeout main 20000\n" +
 		strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

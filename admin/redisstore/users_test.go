@@ -16,6 +16,7 @@ import (
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // users are those that Understudy ships.
@@ -38,6 +39,7 @@ func openApart(control, sidecar string) storetest.Open {
 
 // The whole suite, with everything that sidecars do done by their user.
 func TestUsers(t *testing.T) {
+	t.Parallel()
 	server := storetest.StartRedisWithUsers(t, users)
 	control := server.URLOf(storetest.ControlUser, storetest.ControlPassword)
 	sidecar := server.URLOf(storetest.SidecarUser, storetest.SidecarPassword)
@@ -57,6 +59,7 @@ func TestUsers(t *testing.T) {
 
 // The same in a cluster, where clients ask for the slots.
 func TestUsersOfACluster(t *testing.T) {
+	t.Parallel()
 	url := startCluster(t)
 	c := clusterClient(t, url)
 	for line := range strings.Lines(storetest.RedisUsers(t, users)) {
@@ -69,7 +72,7 @@ func TestUsersOfACluster(t *testing.T) {
 	host := strings.TrimPrefix(url, "redis+cluster://")
 	of := func(user, password string) string { return "redis+cluster://" + user + ":" + password + "@" + host }
 	both := openApart(of(storetest.ControlUser, storetest.ControlPassword), of(storetest.SidecarUser, storetest.SidecarPassword))
-	eventually(t, "the cluster does not answer", func() error {
+	eventually(t, "the cluster answers", func() error {
 		return open(t, of(storetest.ControlUser, storetest.ControlPassword)).LoadFunctions(t.Context())
 	})
 	storetest.Run(t, both, nil)
@@ -101,6 +104,7 @@ func clusterClient(t *testing.T, url string) *redis.ClusterClient {
 	if err != nil {
 		t.Fatal(err)
 	}
+	options.DialTimeout, options.ReadTimeout, options.PoolTimeout = testkit.Patience, testkit.Patience, testkit.Patience
 	c := redis.NewClusterClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -330,7 +334,7 @@ func isDenied(err error) bool {
 func clientOf(t *testing.T, server *storetest.RedisServer, user, password string) *redis.Client {
 	t.Helper()
 	_, path := server.Address()
-	c := redis.NewClient(&redis.Options{Network: "unix", Addr: path, Username: user, Password: password})
+	c := redis.NewClient(patient(&redis.Options{Network: "unix", Addr: path, Username: user, Password: password}))
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
