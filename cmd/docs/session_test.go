@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -15,11 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience bounds how long one command of a document may take: make build compiles all anew,
-// on a machine that runs other tests too.
-const patience = 6 * time.Minute
+	"understudy/cmd/testkit"
+)
 
 // session is a reader who follows a document in a shell, in a copy of the repository.
 type session struct {
@@ -29,7 +26,8 @@ type session struct {
 	input  io.Writer
 	output *bufio.Scanner
 	values values
-	end    func() // ends the shell and all that it has started
+	end    func()        // ends the shell and all that it has started
+	limit  time.Duration // of one command
 	// serving is the number of servers that were started; the last one runs.
 	serving int
 	// addresses :: an address as documents have it → that of the server that runs.
@@ -52,7 +50,7 @@ curl() {
 
 func newSession(t *testing.T, folder string) *session {
 	t.Helper()
-	s := &session{T: t, folder: folder, own: t.TempDir(), values: values{}, addresses: map[string]string{}}
+	s := &session{T: t, folder: folder, own: t.TempDir(), values: values{}, addresses: map[string]string{}, limit: testkit.Patience}
 	shell := exec.Command("bash", "--noprofile", "--norc")
 	shell.Dir = folder
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that all that it starts can be ended
@@ -68,20 +66,43 @@ func newSession(t *testing.T, folder string) *session {
 		s.input, err = shell.StdinPipe()
 	}
 	if err == nil {
-		err = shell.Start()
+		err = shell.Start() // endWithTests ends it, with all that it has started
 	}
 	if err != nil {
 		t.Fatalf("starting bash: %v", err)
 	}
+	release := endWithTests(t, shell.Process.Pid)
 	s.output = bufio.NewScanner(output)
 	s.output.Buffer(nil, 1<<24)
 	s.end = func() { _ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	t.Cleanup(func() {
+		release()
 		s.end()
 		_ = shell.Wait()
 	})
 	s.mustRun(goPaths() + prelude)
 	return s
+}
+
+// endWithTests has a process group killed when this process is gone, however it ends: a watcher
+// waits until its standard input is closed. Killing the shell alone would leave its background
+// processes behind. The caller calls release before it reaps the shell, after which the system
+// may give the number of the group to others.
+func endWithTests(t *testing.T, group int) (release func()) {
+	t.Helper()
+	watcher := exec.Command("sh", "-c", `read -r _; kill -s KILL -- "-$1"`, "sh", strconv.Itoa(group))
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C does not end it first
+	_, err := watcher.StdinPipe()
+	if err == nil {
+		err = watcher.Start()
+	}
+	if err != nil {
+		t.Fatalf("starting the watcher of the shell: %v", err)
+	}
+	return func() {
+		_ = watcher.Process.Kill()
+		_ = watcher.Wait()
+	}
 }
 
 // goPaths keeps what was built and downloaded where it is, though HOME is another one.
@@ -103,7 +124,7 @@ func (s *session) run(commands string) (stdout []string, stderr string, code int
 	if err := os.WriteFile(script, []byte(commands+"\n"), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	watch := time.AfterFunc(patience, s.end)
+	watch := time.AfterFunc(s.limit, s.end)
 	defer watch.Stop()
 	fmt.Fprintf(s.input, "STATUS='%s'; . '%s' </dev/null 2>'%s.err'; printf '\\n%s%%d\\n' $?\n", "2??", script, script, endOfStep)
 	for s.output.Scan() {
@@ -115,7 +136,7 @@ func (s *session) run(commands string) (stdout []string, stderr string, code int
 		stdout = append(stdout, s.output.Text())
 	}
 	content, _ := os.ReadFile(script + ".err")
-	s.Fatalf("the shell has ended, or was ended after %v, at %s\n%s", patience, commands, content)
+	s.Fatalf("the shell has ended, or was ended after %v, at %s\n%s", s.limit, commands, content)
 	return nil, "", 0
 }
 
@@ -176,24 +197,20 @@ func (s *session) stop() {
 }
 
 // await returns the first line of a growing file that contains a text.
-func (s *session) await(file, text string) string {
+func (s *session) await(file, text string) (found string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
-	defer cancel()
-	for tick := time.NewTicker(5 * time.Millisecond); ; {
-		content, _ := os.ReadFile(file)
+	var content []byte
+	testkit.Await(s, fmt.Sprintf("%s says %q", file, text), func() bool {
+		content, _ = os.ReadFile(file)
 		for line := range strings.Lines(string(content)) {
 			if strings.Contains(line, text) && strings.HasSuffix(line, "\n") {
-				tick.Stop()
-				return line
+				found = line
+				return true
 			}
 		}
-		select {
-		case <-ctx.Done():
-			s.Fatalf("%s does not say %q:\n%s", file, text, content)
-		case <-tick.C:
-		}
-	}
+		return false
+	}, func() any { return string(content) })
+	return found
 }
 
 // adapt returns a command as it is run here: with the addresses of the server that
