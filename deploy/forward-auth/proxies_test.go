@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"understudy/cmd/testkit"
 )
 
 // proxy is one that asks Understudy before it sends a request to its upstream.
@@ -44,7 +46,7 @@ var proxies = []proxy{
 	{
 		name: "nginx", file: "nginx.conf",
 		command: func(file, folder string) *exec.Cmd {
-			return exec.Command("nginx", "-p", folder, "-c", file, "-g", "daemon off; error_log stderr; pid "+folder+"/pid;")
+			return exec.Command("nginx", "-p", folder, "-c", file, "-g", "daemon off; master_process off; error_log stderr; pid "+folder+"/pid;") // a worker would outlive its master
 		},
 		denials: map[string]int{
 			"301": 301, "302": 302, "303": 303, "307": 307, "308": 308, "400": 400, "401": 401, "403": 403, "404": 404, "413": 413,
@@ -242,6 +244,7 @@ func (p proxy) start(t *testing.T, sidecar, upstream string) front {
 		folder := t.TempDir()
 		content := strings.NewReplacer(
 			"understudy:9193", sidecar, "upstream:8080", upstream, "listen 8000", "listen "+address,
+			"_timeout 1s", "_timeout 10s", // a busy machine is no sidecar that hangs
 			":8000 {", "{\n\tadmin unix/"+folder+"/admin\n}\nhttp://:"+port+" {\n\tbind 127.0.0.1",
 		).Replace(string(shipped))
 		file := filepath.Join(folder, p.file)
@@ -255,12 +258,12 @@ func (p proxy) start(t *testing.T, sidecar, upstream string) front {
 }
 
 // launch starts a command and waits until its port answers HTTP. It reports false if the
-// command ended before, as it does if the port is taken.
+// command ended before, as it does if the port is taken. The command ends with the test binary.
 func launch(t *testing.T, command *exec.Cmd, address, path string) bool {
 	t.Helper()
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
-	if err := command.Start(); err != nil {
+	if err := testkit.Start(command); err != nil {
 		t.Fatalf("%v: run .ci/need nginx caddy", err)
 	}
 	ended := make(chan struct{})
@@ -269,7 +272,8 @@ func launch(t *testing.T, command *exec.Cmd, address, path string) bool {
 		_ = command.Process.Signal(os.Interrupt)
 		select {
 		case <-ended:
-		case <-time.After(5 * time.Second):
+		case <-time.After(testkit.Patience):
+			t.Errorf("%s does not end", command.Path)
 			_ = command.Process.Kill()
 			<-ended
 		}
@@ -277,21 +281,24 @@ func launch(t *testing.T, command *exec.Cmd, address, path string) bool {
 			t.Logf("%s:\n%s", command.Path, output.String())
 		}
 	})
-	for {
+	answers := false
+	testkit.Await(t, command.Path+" answers at "+address, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+		}
 		response, err := http.Get("http://" + address + path)
 		if err == nil {
 			_ = response.Body.Close()
-			return true
+			answers = true
 		}
-		select {
-		case <-ended:
-			if !strings.Contains(output.String(), "in use") {
-				t.Fatalf("%s ended:\n%s", command.Path, output.String())
-			}
-			return false
-		case <-time.After(20 * time.Millisecond):
-		}
+		return answers
+	})
+	if !answers && !strings.Contains(output.String(), "in use") {
+		t.Fatalf("%s ended:\n%s", command.Path, output.String())
 	}
+	return answers
 }
 
 // freeAddress returns one below the ports that systems give to clients: else a
@@ -395,7 +402,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(folder, "understudy")
-	if output, err := exec.Command("go", "build", "-o", program, "understudy/cmd/understudy").CombinedOutput(); err != nil {
+	if output, err := testkit.CombinedOutput(exec.Command("go", "build", "-o", program, "understudy/cmd/understudy")); err != nil {
 		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, output)
 		os.Exit(1)
 	}
@@ -421,14 +428,14 @@ func sidecar(t *testing.T) string {
 	for {
 		folder, asked, admin, health := t.TempDir(), freeAddress(), freeAddress(), freeAddress()
 		command := exec.Command(program, "serve", "--store", "bolt://"+folder+"/store.db", "--authz-addr", "127.0.0.1:0",
-			"--http-authz-addr", asked, "--admin-addr", admin, "--health-addr", health)
+			"--http-authz-addr", asked, "--admin-addr", admin, "--health-addr", health, "--decision-timeout", "5s")
 		command.Dir = folder
 		if !launch(t, command, health, "/readyz") {
 			continue
 		}
 		apply := exec.Command(program, "apply", "shop", "-f", "-", "--admin", admin)
 		apply.Stdin = bytes.NewReader(document)
-		if output, err := apply.CombinedOutput(); err != nil {
+		if output, err := testkit.CombinedOutput(apply); err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}
 		return asked

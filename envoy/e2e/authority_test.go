@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"understudy/cmd/testkit"
 )
 
 // authority signs certificates, in files of a folder of its own.
@@ -135,7 +137,7 @@ func (i issued) try(ca *authority, address, sni string) (*tls.Conn, error) {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	return tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", address, config)
+	return tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", address, config)
 }
 
 // downstreamTLS is how a listener of Envoy's demands certificates of its clients.

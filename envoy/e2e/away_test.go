@@ -96,7 +96,7 @@ func TestOneOfTwoStalls(t *testing.T) {
 // TestRollingRestart: both are restarted, one after the other, as a Deployment does it.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, "--drain-delay", "3s")
+	p := newPair(t, "--drain-delay", "5s")
 	for _, s := range p.sidecars {
 		s.terminate(t)
 		p.healthy(t, 1)

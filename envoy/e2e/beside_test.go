@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"understudy/cmd/testkit"
 )
 
 // beside is the file for an observer beside an authorizer, and a listener that has the
@@ -29,7 +31,7 @@ type beside struct {
 
 func newBeside(t *testing.T) *beside {
 	t.Helper()
-	b := &beside{observer: newSidecar(t, "--observe", "--decision-timeout", "80ms"), authorizer: newSidecar(t)}
+	b := &beside{observer: newSidecar(t, "--observe"), authorizer: newSidecar(t)}
 	b.observer.apply(t, "web", "testdata/observer.rego")
 	b.authorizer.apply(t, "web", "testdata/web.rego")
 	c := shipped(t, "beside.yaml").local(t, newUpstream(t)).
@@ -76,12 +78,12 @@ var ofTheMoment = regexp.MustCompile(`(?im)^(date|x-request-id|x-envoy-upstream-
 func bytesOf(t *testing.T, address string, i int) string {
 	t.Helper()
 	r := besideRequests[i]
-	conn, err := net.DialTimeout("tcp", address, patience)
+	conn, err := net.DialTimeout("tcp", address, testkit.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	head := append([]string{r.method + " " + r.target + " HTTP/1.1", "host: shop.example", "connection: close"}, r.fields...)
@@ -215,7 +217,7 @@ func (b *beside) differing(t *testing.T) (paths []string) {
 	}
 	command := exec.Command("sh", "-c", listing(t))
 	command.Dir = folder
-	out, err := command.CombinedOutput()
+	out, err := testkit.CombinedOutput(command)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", listing(t), err, out)
 	}

@@ -5,11 +5,13 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -153,7 +155,7 @@ func repeated(t *testing.T, endpoints []any, name string, port, times int) (out 
 }
 
 // local moves what every file has: the listeners and the admin page, to ports that are
-// free, and the upstream.
+// free, and the upstream. It makes the file's timeouts ten times as long.
 func (c *config) local(t *testing.T, upstream string) *config {
 	t.Helper()
 	every(c.tree, func(n node) {
@@ -162,7 +164,22 @@ func (c *config) local(t *testing.T, upstream string) *config {
 			n["socket_address"] = node{"address": "127.0.0.1", "port_value": 0}
 		}
 	})
-	return c.move(t, "upstream", 8080, upstream)
+	return c.unhurried(10).move(t, "upstream", 8080, upstream)
+}
+
+// unhurried makes every timeout so many times as long: of checks, of their tries (max_interval),
+// of connections and of health checks. A machine that is busy with other tests can be away for
+// longer than the shipped ones, whatever stands behind Envoy.
+func (c *config) unhurried(factor float64) *config {
+	every(c.tree, func(n node) {
+		for _, name := range []string{"timeout", "max_interval", "connect_timeout"} {
+			text, _ := n[name].(string)
+			if d, err := time.ParseDuration(text); err == nil {
+				n[name] = fmt.Sprintf("%gs", d.Seconds()*factor)
+			}
+		}
+	})
+	return c
 }
 
 // files puts a folder in the place of the one that the file names.

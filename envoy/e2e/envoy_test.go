@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // envoy is a running Envoy.
@@ -72,7 +74,7 @@ func (c *config) write(t *testing.T) string {
 // validate has Envoy judge a configuration without running it.
 func validate(t *testing.T, c *config) {
 	t.Helper()
-	out, err := exec.Command(envoyProgram, "--mode", "validate", "-c", c.write(t), "--log-level", "warn").CombinedOutput()
+	out, err := testkit.CombinedOutput(exec.Command(envoyProgram, "--mode", "validate", "-c", c.write(t), "--log-level", "warn"))
 	if err != nil {
 		t.Errorf("Envoy refuses the file: %v\n%s", err, out)
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"understudy/cmd/testkit"
 )
 
 // arrived is a request as the upstream got it. The upstream answers with it, as JSON.
@@ -75,7 +77,7 @@ func (a answered) upstream(t *testing.T) *arrived {
 // here: net/http would correct paths and headers. Fields are lines like "x-user: me".
 func ask(t *testing.T, address, method, target string, body []byte, fields ...string) answered {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, patience)
+	conn, err := net.DialTimeout("tcp", address, testkit.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func ask(t *testing.T, address, method, target string, body []byte, fields ...st
 // askOver sends one request over a connection.
 func askOver(t *testing.T, conn net.Conn, method, target string, body []byte, fields ...string) answered {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	head := []string{method + " " + target + " HTTP/1.1"}

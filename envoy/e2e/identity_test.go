@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"understudy/cmd/testkit"
 )
 
 // issuer signs tokens that jwt_authn verifies.
@@ -211,7 +213,7 @@ func connections(t *testing.T, listener node, server issued, ca *authority) {
 // readAll reads what a connection gives until it is closed, in whatever way.
 func readAll(t *testing.T, conn net.Conn) string {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"understudy/cmd/testkit"
 )
 
 // load asks for paths that the policy allows and, every fourth, for one that it denies,
@@ -49,7 +51,7 @@ func newLoad(t *testing.T, address string) *load {
 // ask is one connection.
 func (l *load) ask(address string, n int) {
 	transport := &http.Transport{}
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: testkit.Patience}
 	defer transport.CloseIdleConnections()
 	pace := time.NewTicker(paceOfLoad)
 	defer pace.Stop()
@@ -99,30 +101,19 @@ func (l *load) stop() {
 // answers.
 func (l *load) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	late := time.Now().Add(patience)
+	late := time.Now().Add(testkit.Patience)
 	for !is() {
 		if time.Now().After(late) {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("waited %s for: %s", testkit.Patience, what)
 		}
 		l.answered(t, 10)
-	}
-}
-
-// until waits until something is so, without a load. What it looks at is asked of
-// another process, which takes its time.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for late := time.Now().Add(patience); !is(); {
-		if time.Now().After(late) {
-			t.Fatalf("never: %s", what)
-		}
 	}
 }
 
 // answered waits for so many more answers.
 func (l *load) answered(t *testing.T, n int) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(testkit.Patience)
 	for goal := math.MaxInt; ; {
 		l.mu.Lock()
 		goal = min(goal, l.total+n)
@@ -134,7 +125,7 @@ func (l *load) answered(t *testing.T, n int) {
 		select {
 		case <-more:
 		case <-late:
-			t.Fatal("the requests get no answers")
+			t.Fatalf("waited %s for answers to the requests", testkit.Patience)
 		}
 	}
 }
@@ -171,10 +162,9 @@ func (l *load) outcome() (o outcome) {
 	return o
 }
 
-// Requests without an answer, in percent. As shipped Envoy waits for a quarter of a
-// second, and in a stall for half of that; a machine that is busy with other tests can be
-// away for as long, whatever stands behind Envoy. So none are expected, and a few are no
-// failure: what is to be shown loses a fifth of them and more if it is broken.
+// Requests without an answer, in percent. Envoy waits so much longer here than as shipped
+// (unhurried) that a busy machine loses none. A few are no failure: what is to be shown
+// loses a fifth of them and more if it is broken.
 const (
 	hardlyAny = 1
 	few       = 5

@@ -11,12 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
-)
 
-// patience bounds each wait for an event. It is no expectation: it only ends a test
-// that would hang.
-const patience = time.Minute
+	"understudy/cmd/testkit"
+)
 
 // The programs under test.
 var envoyProgram, understudyProgram string
@@ -40,7 +37,7 @@ func run(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	understudyProgram = filepath.Join(dir, "understudy")
 	build := exec.Command("go", "build", "-o", understudyProgram, "understudy/cmd/understudy")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := testkit.CombinedOutput(build); err != nil {
 		fmt.Fprintf(os.Stderr, "building understudy: %v\n%s", err, out)
 		return 1
 	}

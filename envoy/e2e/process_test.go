@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"understudy/cmd/testkit"
 )
 
 // process is a program that a test runs. What it writes is kept line by line.
@@ -27,7 +29,7 @@ type process struct {
 	ended   chan struct{}
 }
 
-// start runs a program until the test ends, if it does not end before. Variables are
+// start runs a program until the test or the test binary ends, if it does not end before. Variables are
 // added to the environment.
 func start(t *testing.T, name string, variables []string, program string, arguments ...string) *process {
 	t.Helper()
@@ -44,7 +46,7 @@ func start(t *testing.T, name string, variables []string, program string, argume
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.command.Start(); err != nil {
+	if err := testkit.Start(p.command); err != nil {
 		t.Fatalf("starting %s: %v", name, err)
 	}
 	go p.read(logs, out)
@@ -97,7 +99,7 @@ func (p *process) join(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Errorf("%s does not end", p.name)
 	}
 }
@@ -141,9 +143,9 @@ func (l *lines) await(t *testing.T, from int, text string) string {
 }
 
 // find waits for the first line from a place on that has the text. It gives up when the
-// writer has ended, or after patience.
+// writer has ended, or after testkit.Patience.
 func (l *lines) find(from int, text string, ended <-chan struct{}) (line string, ok bool) {
-	late := time.After(patience)
+	late := time.After(testkit.Patience)
 	for {
 		l.mu.Lock()
 		for ; from < len(l.all); from++ {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"understudy/cmd/testkit"
 )
 
 // TestResults shows each field of a policy's result as client and upstream see it,
@@ -139,7 +141,7 @@ func tenant(t *testing.T, e *envoy) {
 func framing(t *testing.T, address string) {
 	for _, part := range []string{"framed", "framed-answer"} {
 		for _, header := range []string{"content-length", "Transfer-Encoding", "connection", "upgrade", "te", "keep-alive"} {
-			conn, err := net.DialTimeout("tcp", address, patience)
+			conn, err := net.DialTimeout("tcp", address, testkit.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}

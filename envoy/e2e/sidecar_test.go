@@ -49,7 +49,7 @@ func prepareSidecar(t *testing.T, arguments ...string) *sidecar {
 		"--store", "bolt://" + filepath.Join(state, "store.db"), "--snapshot-file", filepath.Join(state, "snapshot"),
 		"--policy", "web", "--log-format", "json",
 		// A machine that is busy with other tests is no policy that is too slow.
-		"--decision-timeout", "200ms",
+		"--decision-timeout", "30s",
 	}, arguments...)}
 	s.listening.Authz = s.flag("--authz-addr")
 	return s

@@ -18,6 +18,8 @@ import (
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+
+	"understudy/cmd/testkit"
 )
 
 // collector gets what Envoy and Understudy export.
@@ -85,7 +87,7 @@ func (c *collector) signal() {
 // await waits until what has arrived is enough.
 func (c *collector) await(t *testing.T, what string, enough func() bool) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(testkit.Patience)
 	for {
 		c.mu.Lock()
 		done, more := enough(), c.more
@@ -96,7 +98,7 @@ func (c *collector) await(t *testing.T, what string, enough func() bool) {
 		select {
 		case <-more:
 		case <-late:
-			t.Fatalf("never: %s; there are %d spans and %d records", what, len(c.spans), len(c.records))
+			t.Fatalf("waited %s for: %s; there are %d spans and %d records", testkit.Patience, what, len(c.spans), len(c.records))
 		}
 	}
 }
@@ -117,7 +119,7 @@ func tracing(t *testing.T, c *config, to *collector) {
 	t.Helper()
 	host, port := split(t, to.address)
 	c.add(t, "clusters", node{
-		"name": "collector", "type": "STATIC", "connect_timeout": "1s",
+		"name": "collector", "type": "STATIC", "connect_timeout": "60s",
 		"typed_extension_protocol_options": node{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": node{
 			"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
 			"explicit_http_config": node{"http2_protocol_options": node{}},
@@ -130,7 +132,7 @@ func tracing(t *testing.T, c *config, to *collector) {
 		"random_sampling": node{"value": 100},
 		"provider": node{"name": "envoy.tracers.opentelemetry", "typed_config": node{
 			"@type":        "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
-			"service_name": "ingress", "grpc_service": node{"envoy_grpc": node{"cluster_name": "collector"}, "timeout": "1s"},
+			"service_name": "ingress", "grpc_service": node{"envoy_grpc": node{"cluster_name": "collector"}, "timeout": "60s"},
 		}},
 	}
 	// Spans would be exported by fives, or every five seconds.

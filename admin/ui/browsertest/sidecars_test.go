@@ -78,7 +78,7 @@ func (m *mesh) writeTokens(t *testing.T) {
 
 func (m *mesh) tokenFile(name string) string { return filepath.Join(m.folder, name+".token") }
 
-// start starts a program that ends with the test.
+// start starts a program that ends with the test, or with the test binary if that is killed.
 func (m *mesh) start(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log := &lockedBuffer{}
