@@ -40,6 +40,8 @@ type proxy struct {
 	denials map[string]int
 	// cookies are those that are left of a denial's a=1 and b=2.
 	cookies []string
+	// timeout is how long the proxy waits for Understudy, in place of the shipped one.
+	timeout string
 }
 
 var proxies = []proxy{
@@ -71,6 +73,7 @@ var proxies = []proxy{
 
 func eachProxy(t *testing.T, test func(t *testing.T, p proxy)) {
 	for _, p := range proxies {
+		p.timeout = "60s"
 		t.Run(p.name, func(t *testing.T) { test(t, p) })
 	}
 }
@@ -214,6 +217,7 @@ func TestUnderstudyIsAway(t *testing.T) {
 	}
 	defer func() { _ = stalled.Close() }()
 	eachProxy(t, func(t *testing.T, p proxy) {
+		p.timeout = "1s"
 		up := newUpstream(t)
 		for name, address := range map[string]string{"hangs": stalled.Addr().String(), "is away": "127.0.0.1:1"} {
 			front := p.start(t, address, up.address)
@@ -244,7 +248,7 @@ func (p proxy) start(t *testing.T, sidecar, upstream string) front {
 		folder := t.TempDir()
 		content := strings.NewReplacer(
 			"understudy:9193", sidecar, "upstream:8080", upstream, "listen 8000", "listen "+address,
-			"_timeout 1s", "_timeout 10s", // a busy machine is no sidecar that hangs
+			"_timeout 1s", "_timeout "+p.timeout, // a busy machine is no sidecar that hangs
 			":8000 {", "{\n\tadmin unix/"+folder+"/admin\n}\nhttp://:"+port+" {\n\tbind 127.0.0.1",
 		).Replace(string(shipped))
 		file := filepath.Join(folder, p.file)
@@ -428,7 +432,7 @@ func sidecar(t *testing.T) string {
 	for {
 		folder, asked, admin, health := t.TempDir(), freeAddress(), freeAddress(), freeAddress()
 		command := exec.Command(program, "serve", "--store", "bolt://"+folder+"/store.db", "--authz-addr", "127.0.0.1:0",
-			"--http-authz-addr", asked, "--admin-addr", admin, "--health-addr", health, "--decision-timeout", "5s")
+			"--http-authz-addr", asked, "--admin-addr", admin, "--health-addr", health, "--decision-timeout", "30s")
 		command.Dir = folder
 		if !launch(t, command, health, "/readyz") {
 			continue

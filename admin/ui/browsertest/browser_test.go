@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -19,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"understudy/cmd/testkit"
 )
 
 // browser is one tab of a headless Chromium, with cookies of its own. What a page asks of
@@ -49,10 +50,8 @@ func open(t *testing.T, admin string) *browser {
 	t.Cleanup(cancel)
 	tab, cancelTab := chromedp.NewContext(allocated)
 	t.Cleanup(cancelTab)
-	ctx, cancelTime := context.WithTimeout(tab, 8*time.Minute)
-	t.Cleanup(cancelTime)
-	b := &browser{t: t, ctx: ctx, origin: "http://" + admin, axe: string(axe)}
-	if err := chromedp.Listen(ctx, b.watch); err != nil {
+	b := &browser{t: t, ctx: tab, origin: "http://" + admin, axe: string(axe)}
+	if err := chromedp.Listen(tab, b.watch); err != nil {
 		t.Fatal(err)
 	}
 	call(b, network.Enable, network.EnableParams{})
@@ -86,7 +85,7 @@ func (b *browser) watch(event any) {
 // do runs actions, which succeed.
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.ctx, testkit.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.t.Fatalf("at %s: %v\n%s", b.at(), err, evaluate[string](b, "document.body.innerText"))
@@ -145,15 +144,13 @@ func (b *browser) reads(selector, pattern string) string {
 	b.t.Helper()
 	matching := regexp.MustCompile(pattern)
 	expression := fmt.Sprintf("(document.querySelector(%q) || {innerText: ''}).innerText", selector)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression)) // an error: it is being loaded
-		if err == nil && matching.MatchString(text) {
-			return text
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("at %s: %s reads %q, want %s", b.at(), selector, text, pattern)
-		}
-	}
+	var text string
+	testkit.Await(b.t, fmt.Sprintf("at %s: %s reads %s", b.at(), selector, pattern), func() bool {
+		var err error
+		text, err = chromedp.Run(b.ctx, chromedp.Evaluate[string](expression)) // an error: it is being loaded
+		return err == nil && matching.MatchString(text)
+	}, func() any { return text })
+	return text
 }
 
 // count is the number of elements.

@@ -15,9 +15,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
+
+	"understudy/cmd/testkit"
 )
 
 // tokens :: who → its token. The first is an owner, the other may read.
@@ -53,7 +54,7 @@ func startMesh(t *testing.T) *mesh {
 			"--admin-addr", admin, "--authz-addr", authz, "--health-addr", freeAddress(t),
 			"--admin-token-file", filepath.Join(m.folder, "tokens"), "--admin-owner", "token:olga",
 			"--snapshot-file", filepath.Join(m.folder, fmt.Sprint("snapshot-", i)))
-		waitFor(t, "the admin port of a sidecar", func() bool {
+		testkit.Await(t, "the admin port of a sidecar answers", func() bool {
 			answer, err := http.Get("http://" + admin + "/openapi.json") //nolint:noctx // it is asked until it answers
 			if err != nil {
 				return false
@@ -84,7 +85,7 @@ func (m *mesh) start(t *testing.T, name string, args ...string) {
 	log := &lockedBuffer{}
 	cmd := exec.Command(name, args...) //nolint:gosec,noctx // programs of this test, which end in Cleanup
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	if err := testkit.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	m.started = append(m.started, cmd)
@@ -103,7 +104,7 @@ func (m *mesh) run(t *testing.T, args ...string) {
 	args = append(args, "--admin", m.admin[0], "--token-file", m.tokenFile("olga"))
 	cmd := exec.CommandContext(t.Context(), m.binary, args...) //nolint:gosec // the binary under test
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+m.folder)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testkit.CombinedOutput(cmd); err != nil {
 		t.Fatalf("understudy %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
@@ -150,16 +151,6 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// waitFor waits until something holds.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting for %s has no end", what)
-		}
-	}
 }
 
 func write(t *testing.T, path, content string) {

@@ -6,6 +6,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"understudy/cmd/testkit"
 )
 
 // The names of the story.
@@ -207,7 +209,7 @@ func TestManyGroups(t *testing.T) {
 
 	b := open(t, m.admin[0])
 	b.logIn("olga")
-	waitFor(t, "a hundred groups and more", func() bool {
+	testkit.Await(t, "there are a hundred groups and more", func() bool {
 		b.visit(path(shop, "experiments", "none"))
 		return b.count("table.groups tbody tr") > 100
 	})
