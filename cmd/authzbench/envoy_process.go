@@ -112,10 +112,9 @@ func freePort() (int, error) {
 }
 
 // await waits until Envoy answers over HTTP, or ends. Any status is an answer: a server
-// that denies is ready as well. 30 s are far more than Envoy needs, a second on a busy
-// machine.
+// that denies is ready as well.
 func (p *proxy) await(ctx context.Context) error {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); {
 		response, err := http.Get("http://" + p.address + "/")
 		if err == nil {
 			return response.Body.Close()

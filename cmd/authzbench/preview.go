@@ -215,8 +215,12 @@ func (p *previewing) rounds(ctx context.Context, noop *target, subjects []subjec
 // exported after the answer.
 func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate float64) (out previewSample, err error) {
 	senders := newSenders(s.client, t, openSenders)
-	openLoop(ctx, senders, rate, p.Warmup, sleepPrecisely)
-	before, err := s.settle(ctx)
+	start, err := s.counters(ctx)
+	if err != nil {
+		return out, err
+	}
+	warm := openLoop(ctx, senders, rate, p.Warmup, sleepPrecisely)
+	before, err := s.settle(ctx, start, warm.checks())
 	if err != nil {
 		return out, err
 	}
@@ -225,7 +229,7 @@ func (p *previewing) rehearse(ctx context.Context, s subject, t *traffic, rate f
 	var settled error
 	cpu, err := s.charge(func() {
 		o = openLoop(ctx, senders, rate, p.Duration, sleepPrecisely)
-		after, settled = s.settle(ctx)
+		after, settled = s.settle(ctx, before, o.checks())
 	})
 	if err = errors.Join(err, settled); err != nil {
 		return out, err
@@ -249,13 +253,13 @@ const (
 	settlePause = 1200 * time.Millisecond
 	// settleTime bounds the wait. Queues are bounded too, so work that lasts longer
 	// than this is a fault of the server, and the measurement fails.
-	settleTime = 20 * time.Second
+	settleTime = startTime
 )
 
-// settle waits until the counters stand still for one settlePause, so that all work of
-// a load is done, and returns them. Without experiments nothing follows an answer, and
-// nothing is waited for.
-func (s *subject) settle(ctx context.Context) (previewCounters, error) {
+// settle waits until all work of a load is done, and returns the counters: each of so many
+// checks since earlier counters is counted for each experiment, and the counters stand still for
+// one settlePause. Without experiments nothing follows an answer, and nothing is waited for.
+func (s *subject) settle(ctx context.Context, since previewCounters, checks int) (previewCounters, error) {
 	deadline := time.Now().Add(settleTime)
 	last, err := s.counters(ctx)
 	for err == nil && s.experiments > 0 {
@@ -265,7 +269,8 @@ func (s *subject) settle(ctx context.Context) (previewCounters, error) {
 		case <-time.After(settlePause):
 		}
 		var now previewCounters
-		if now, err = s.counters(ctx); now == last {
+		now, err = s.counters(ctx)
+		if now == last && s.complete(since, now, checks) {
 			break
 		}
 		if last = now; time.Now().After(deadline) {
@@ -273,6 +278,14 @@ func (s *subject) settle(ctx context.Context) (previewCounters, error) {
 		}
 	}
 	return last, err
+}
+
+// complete reports whether every check has been compared or dropped for each experiment, and
+// every comparison has been received or lost. Earlier checks may be counted too.
+func (s *subject) complete(since, now previewCounters, checks int) bool {
+	compared := now.compared - since.compared
+	return compared+now.dropped-since.dropped >= checks*s.experiments &&
+		(s.receiver == nil || now.records-since.records+now.lost-since.lost >= compared)
 }
 
 // counters reads them from the server's Prometheus page, and what arrived at the

@@ -70,9 +70,12 @@ func (p *process) stop() {
 	}
 }
 
+// startTime bounds how long a server may take until it listens. It takes seconds on a busy machine.
+const startTime = 3 * time.Minute
+
 // await waits for what a starting server reports, such as its addresses, or for its
-// end. Without the second, a server that refuses its flags would cost 30 s and a
-// useless message.
+// end. Without the second, a server that refuses its flags would cost startTime and
+// a useless message.
 func await[T any](ctx context.Context, p *process, reported <-chan T) (T, error) {
 	var none T
 	select {
@@ -80,7 +83,7 @@ func await[T any](ctx context.Context, p *process, reported <-chan T) (T, error)
 		return v, nil
 	case <-p.exited:
 		return none, fmt.Errorf("%s ended: %s", p.name, p.output.last())
-	case <-time.After(30 * time.Second):
+	case <-time.After(startTime):
 		return none, fmt.Errorf("%s does not say where it listens: %s", p.name, p.output.last())
 	case <-ctx.Done():
 		return none, ctx.Err()

@@ -27,7 +27,7 @@ func startRedis(ctx context.Context, binary, folder string, cpus cpuList) (*proc
 	if err != nil {
 		return nil, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	var d net.Dialer
 	for {

@@ -164,7 +164,7 @@ func (c *sidecarGroup) stop() error {
 }
 
 // groupTimeout bounds the wait for all sidecars.
-const groupTimeout = time.Minute
+const groupTimeout = 3 * time.Minute
 
 // until waits until every sidecar enforces a change that none has enforced yet, and
 // returns when each first enforced it or a later one.

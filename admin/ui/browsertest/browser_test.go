@@ -42,7 +42,7 @@ func open(t *testing.T, admin string) *browser {
 		t.Fatalf("AXE names no axe.min.js: run make test-browser: %v", err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1280, 900),
-		chromedp.Flag("disable-dev-shm-usage", true))
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(testkit.Patience))
 	if program := os.Getenv("CHROMIUM"); program != "" {
 		options = append(options, chromedp.ExecPath(program))
 	}

@@ -51,7 +51,7 @@ func startMesh(t *testing.T) *mesh {
 		admin, authz := freeAddress(t), freeAddress(t)
 		m.admin, m.authz = append(m.admin, admin), append(m.authz, authz)
 		m.start(t, m.binary, "serve", "--store", "redis://"+m.redis, "--policy", "shop", "--node", fmt.Sprintf("sidecar-%d", i+1),
-			"--admin-addr", admin, "--authz-addr", authz, "--health-addr", freeAddress(t),
+			"--admin-addr", admin, "--authz-addr", authz, "--health-addr", freeAddress(t), "--decision-timeout", "30s",
 			"--admin-token-file", filepath.Join(m.folder, "tokens"), "--admin-owner", "token:olga",
 			"--snapshot-file", filepath.Join(m.folder, fmt.Sprint("snapshot-", i)))
 		testkit.Await(t, "the admin port of a sidecar answers", func() bool {
