@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"understudy/admin/report"
 	adminpb "understudy/admin/v1"
@@ -82,13 +84,21 @@ func (c *Client) waitFor(ctx context.Context, experiment string, required *admin
 		return err
 	case len(last.Requirements) == 0:
 		return errNoRequirements
-	case err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case err != nil && !isOver(ctx, err):
 		return err
 	}
 	if err := c.printWaited(last); err != nil {
 		return err
 	}
 	return outcome(last, timeout)
+}
+
+// isOver reports whether a call failed because the time of its wait is over. The server knows the
+// deadline too, and may say so a moment before the deadline is reached here.
+func isOver(ctx context.Context, err error) bool {
+	deadline, _ := ctx.Deadline()
+	const early = time.Second
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < early
 }
 
 // noAnswer gives an error the exit code of a wait that could not find out, unless it has one.
