@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"bytes"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -9,12 +10,8 @@ import (
 
 // Start starts a process that ends with the test binary, even if that is killed or reaches the
 // time limit of `go test`, when nothing else can be cleaned up. The caller waits for the process.
-//
-// The process ends with the thread that starts it, too: do not call Start from a goroutine that
-// is locked to its thread.
 func Start(cmd *exec.Cmd) error {
-	endWithUs(cmd)
-	if err := cmd.Start(); err != nil {
+	if err := startWithUs(cmd); err != nil {
 		return err
 	}
 	watch(cmd.Process.Pid)
@@ -23,8 +20,13 @@ func Start(cmd *exec.Cmd) error {
 
 // CombinedOutput is exec.Cmd.CombinedOutput for a process that ends with the test binary.
 func CombinedOutput(cmd *exec.Cmd) ([]byte, error) {
-	endWithUs(cmd)
-	return cmd.CombinedOutput()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	return out.Bytes(), err
 }
 
 // Exec replaces this process by a program, which then ends with the process that has started this

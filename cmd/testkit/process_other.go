@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// endWithUs does nothing: on this system a process cannot ask to end with its parent.
-func endWithUs(*exec.Cmd) {}
+// startWithUs only starts a process: on this system it cannot ask to end with its parent.
+func startWithUs(cmd *exec.Cmd) error { return cmd.Start() }
 
 // watch starts a process that kills another one when this process is gone, and ends when either
 // is.
