@@ -59,6 +59,7 @@ var graph = map[string][]string{
 	"cmd/understudy/port/certtest": {},                                                                              // certificates for tests
 	"cmd/understudy/reportview":    {"admin/report", "admin/report/verdict", "admin/v1", "cmd/understudy/terminal"}, // admin/report for numbers as people read them
 	"cmd/understudy/resourcefile":  {"admin/content", "cmd/understudy/command"},                                     // content for the numbers that a policy keeps
+	"cmd/understudy/scripts":       {},                                                                              // tests of the binary by scripts
 	"cmd/understudy/storage": {
 		"admin", "admin/boltstore", "admin/recovery", "admin/redisstore", "authz", "authz/sidecar", // authz/sidecar for the file of the last policies
 		"cmd/understudy/command", "cmd/understudy/terminal",

@@ -40,7 +40,7 @@ func compareRecording(s *session) {
 // settled leaves out of reports what the rehearsal process finds out in its own time, such
 // as why and what was never exercised: how much of that is known when the report is read,
 // and so how many lines there is room for, is another matter in each run. The script of the
-// demo (cmd/understudy/testdata/demo.txtar) holds what has to be there.
+// demo (cmd/understudy/scripts/testdata/demo.txtar) holds what has to be there.
 func settled(lines []string) (kept []string) {
 	inside := false
 	for _, l := range lines {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"understudy/admin/audit"
+	"understudy/cmd/testkit"
 )
 
 // slowCollector takes nothing until it is released.
@@ -54,7 +55,11 @@ func startBehindSlow(t *testing.T, mode string) (a *auditing, release func()) {
 // there were.
 func (a *auditing) answers(token string, stop <-chan struct{}, atLeast int, method, path, body string) map[int]int {
 	counts := make(map[int]int)
+	// A caller without a pause would leave no processor to what the changes wait for.
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
 	for n := 0; ; n++ {
+		<-pace.C
 		select {
 		case <-stop:
 			if n >= atLeast {
@@ -130,20 +135,15 @@ func TestNoiseTakesNoPlaceOfChanges(t *testing.T) {
 func (a *auditing) awaitChanges(made map[string]bool, places int) {
 	a.Helper()
 	left, minor := len(made), 0
-	for deadline := time.After(scriptTime); left > 0; {
-		select {
-		case record := <-a.collector.audited:
-			event := attributesOf(record)
-			arrived, known := made[event[audit.AttributeOperation]]
-			switch {
-			case known && !arrived && event[audit.AttributeOutcome] == "OK":
-				made[event[audit.AttributeOperation]] = true
-				left--
-			case !known:
-				minor++
-			}
-		case <-deadline:
-			a.Fatalf("the events of %d changes of %d never came", left, len(made))
+	for left > 0 {
+		event := attributesOf(testkit.Receive(a, fmt.Sprintf("the events of %d changes of %d", left, len(made)), a.collector.audited))
+		arrived, known := made[event[audit.AttributeOperation]]
+		switch {
+		case known && !arrived && event[audit.AttributeOutcome] == "OK":
+			made[event[audit.AttributeOperation]] = true
+			left--
+		case !known:
+			minor++
 		}
 	}
 	if minor == 0 || minor > places {

@@ -3,17 +3,16 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"understudy/admin/audit"
+	"understudy/cmd/testkit"
 )
 
 // TestNoChangeWithoutAnEvent: with --audit=required a change is refused while its event has no
@@ -21,13 +20,7 @@ import (
 func TestNoChangeWithoutAnEvent(t *testing.T) {
 	for name, store := range auditStores(t) {
 		t.Run(name, func(t *testing.T) {
-			// Nobody listens there yet.
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := l.Addr().String()
-			_ = l.Close()
+			address := freePort(t)
 			t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+address)
 			t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "2")
 			a := startAuditingTo(t, newCollector(), store, "required")
@@ -40,15 +33,12 @@ func TestNoChangeWithoutAnEvent(t *testing.T) {
 			a.refused()
 			a.denied()
 			a.collector.listenAt(t, address)
-			for deadline := time.Now().Add(scriptTime); ; {
-				code, _ := a.send("POST", policies+"?policyId=after", "{}")
-				if code == http.StatusOK {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("with a collector a change is answered %d", code)
-				}
-			}
+			t.Cleanup(a.end) // before the collector
+			code := 0
+			testkit.Await(t, "a change is made when there is a collector", func() bool {
+				code, _ = a.send("POST", policies+"?policyId=after", "{}")
+				return code == http.StatusOK
+			}, func() any { return code })
 			for range 3 {
 				a.want("the events", a.next(), map[string]string{audit.AttributeOutcome: "OK"})
 			}

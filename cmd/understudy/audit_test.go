@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -26,6 +25,7 @@ import (
 	"understudy/admin/audit"
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/telemetry"
 )
 
@@ -127,16 +127,11 @@ func text(answer map[string]any, path ...string) string {
 // next is the next event, whose attributes it returns.
 func (a *auditing) next() map[string]string {
 	a.Helper()
-	select {
-	case record := <-a.collector.audited:
-		if shown := prototext.Format(record); strings.Contains(shown, marker) {
-			a.Errorf("an event has what is in a body or a token:\n%s", shown)
-		}
-		return attributesOf(record)
-	case <-time.After(scriptTime):
-		a.Fatal("no event came")
-		return nil
+	record := testkit.Receive(a, "an event of the audit log", a.collector.audited)
+	if shown := prototext.Format(record); strings.Contains(shown, marker) {
+		a.Errorf("an event has what is in a body or a token:\n%s", shown)
 	}
+	return attributesOf(record)
 }
 
 // attributesOf are those of a record, with its trace.
@@ -329,15 +324,13 @@ func (a *auditing) differing(experiment string) string {
 	if answer, err := a.authz.Check(a.Context(), request); err != nil || answer.GetStatus().GetCode() != 0 {
 		a.Fatalf("the request is answered %v, %v; want that it is allowed", answer, err)
 	}
-	for range int(scriptTime / (50 * time.Millisecond)) {
+	var all []any
+	testkit.Await(a, "the report has a difference", func() bool {
 		_, r := a.send("GET", experiment+"/report", "")
-		if all, _ := r["differences"].([]any); len(all) > 0 {
-			return text(all[0].(map[string]any), "groupId")
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	a.Fatal("the report has no difference")
-	return ""
+		all, _ = r["differences"].([]any)
+		return len(all) > 0
+	})
+	return text(all[0].(map[string]any), "groupId")
 }
 
 // TestEachRefusalIsRecorded: what may not be done, what is wrong, and what nobody known asks for.

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -19,6 +19,7 @@ import (
 	"understudy/admin/authentication/tokens"
 	adminpb "understudy/admin/v1"
 	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/port/certtest"
 )
@@ -193,16 +194,19 @@ func TestTokensChangeWhileItRuns(t *testing.T) {
 	issuer.Start()
 	after, next := newToken(t, "ci")
 	certtest.Replace(t, next, file)
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
-	defer cancel()
 	for token, want := range map[string]int{after: 200, before: 401, issuer.Token(nil): 200} {
-		for code := 0; code != want; {
-			code, _, _ = r.askAs(t, nil, "GET", "/whoami", token)
-			if ctx.Err() != nil {
-				t.Fatalf("got %d, want %d", code, want)
-			}
-		}
+		r.awaitWhoami(t, token, want)
 	}
+}
+
+// awaitWhoami waits until /whoami answers a token with a status.
+func (r *running) awaitWhoami(t *testing.T, token string, want int) {
+	t.Helper()
+	code := 0
+	testkit.Await(t, fmt.Sprintf("/whoami answers a token with %d", want), func() bool {
+		code, _, _ = r.askAs(t, nil, "GET", "/whoami", token)
+		return code == want
+	}, func() any { return code })
 }
 
 // TestNothingIsConfigured: on this machine everybody may ask, and is nobody in particular.

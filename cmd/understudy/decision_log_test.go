@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/telemetry"
 )
 
@@ -63,19 +63,14 @@ func TestDecisionsAreExported(t *testing.T) {
 	r := startServer(t, logTo(nil, telemetry.SinkOTel))
 	r.preview(t)
 	r.check(t, "GET")
-	previews, deadline := 0, time.After(scriptTime)
-	for {
-		select {
-		case record := <-c.records:
-			if record.GetEventName() == "understudy.decision" {
-				checkDecision(t, record)
-				return
-			}
-			if previews++; previews > 1 {
-				t.Fatal("one request has two preview records")
-			}
-		case <-deadline:
-			t.Fatal("no event came")
+	for previews := 0; ; {
+		record := testkit.Receive(t, "the event of a decision", c.records)
+		if record.GetEventName() == "understudy.decision" {
+			checkDecision(t, record)
+			return
+		}
+		if previews++; previews > 1 {
+			t.Fatal("one request has two preview records")
 		}
 	}
 }

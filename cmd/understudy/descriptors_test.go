@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/protobuf/proto"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/command"
 )
 
@@ -81,21 +81,17 @@ func TestPoliciesSeeGRPCBodies(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want code %d", name, response, err, want)
 		}
 	}
-	for deadline := time.Now().Add(scriptTime); ; time.Sleep(10 * time.Millisecond) {
-		_, answer := r.call(t, "admin", "GET", experiments+"/e1/report", "")
-		var report struct{ RequestCount, UnchangedCount string }
+	var answer string
+	var report struct{ RequestCount, UnchangedCount string }
+	testkit.Await(t, "both requests are compared", func() bool {
+		_, answer = r.call(t, "admin", "GET", experiments+"/e1/report", "")
 		if err := json.Unmarshal([]byte(answer), &report); err != nil {
 			t.Fatal(err)
 		}
-		if report.RequestCount == "2" {
-			if report.UnchangedCount != "2" {
-				t.Errorf("the experiment of the same content decides otherwise: %s", answer)
-			}
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the requests are not compared: %s", answer)
-		}
+		return report.RequestCount == "2"
+	}, func() any { return answer })
+	if report.UnchangedCount != "2" {
+		t.Errorf("the experiment of the same content decides otherwise: %s", answer)
 	}
 }
 

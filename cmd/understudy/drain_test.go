@@ -1,29 +1,23 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/port/certtest"
-	"understudy/cmd/understudy/storage"
 )
 
 // TestACheckUnderWayIsAnswered begins a check, shuts the server down, and sends the
@@ -40,7 +34,7 @@ func TestACheckUnderWayIsAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startServer(t, func(conf *config) {
-				conf.authzTLS, conf.defaultDecision, conf.shutdownTimeout = c.files, "allow", scriptTime
+				conf.authzTLS, conf.defaultDecision = c.files, "allow"
 				if c.socket {
 					conf.authzAddr = port.UnixScheme + filepath.Join(t.TempDir(), "authz.sock")
 				}
@@ -75,7 +69,7 @@ func TestACheckUnderWayIsAnswered(t *testing.T) {
 // begin opens a check without its message, and returns once the server has it.
 func begin(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	t.Cleanup(cancel)
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, authv3.Authorization_Check_FullMethodName)
 	if err != nil {
@@ -96,16 +90,7 @@ func (r *running) awaitDrained(t *testing.T) {
 	if path, unix := strings.CutPrefix(addr, port.UnixScheme); unix {
 		network, addr = "unix", path
 	}
-	for deadline := time.Now().Add(scriptTime); ; {
-		conn, err := net.Dial(network, addr)
-		if err != nil {
-			break
-		}
-		_ = conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("the port does not close")
-		}
-	}
+	awaitClosed(t, network, addr)
 	if code, body := r.call(t, "health", "GET", "/readyz", ""); code != 503 || !strings.Contains(body, "shutting down") {
 		t.Errorf("/readyz answers %d %s", code, body)
 	}
@@ -136,59 +121,16 @@ func TestReadinessGoesFirst(t *testing.T) {
 	}
 }
 
-// started is the binary in a process of its own.
-type started struct {
-	*running
-	process *os.Process
-	// log is what it has written to standard error since its ports were open.
-	log *logtest.Buffer
-	// wait waits until the process has ended, and its log is complete. It returns the error
-	// of exec.Cmd.Wait.
-	wait func() error
-}
-
-// startProcess runs the binary until the test ends.
-func startProcess(t *testing.T, flags ...string) *started {
+// awaitClosed returns when nobody listens at an address any more.
+func awaitClosed(t *testing.T, network, address string) {
 	t.Helper()
-	cmd := exec.Command("understudy", append([]string{
-		"serve", "--authz-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0",
-		"--store", storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db"), "--decision-timeout", scriptTime.String(),
-	}, flags...)...)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &started{running: &running{bound: make(map[string]string)}, process: cmd.Process, log: &logtest.Buffer{}}
-	p.readAddresses(stderr)
-	read := make(chan struct{})
-	go func() { _, _ = io.Copy(p.log, stderr); close(read) }()
-	p.wait = sync.OnceValue(func() error {
-		<-read
-		return cmd.Wait()
-	})
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = p.wait()
-	})
-	if p.conn, err = (cli.Transport{}).Dial(p.bound["authz"]); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.conn.Close() })
-	p.authz = authv3.NewAuthorizationClient(p.conn)
-	return p
-}
-
-// readAddresses reads a log until it has named the three ports.
-func (p *started) readAddresses(log io.Reader) {
-	lines := bufio.NewScanner(log)
-	for len(p.bound) < 3 && lines.Scan() {
-		for _, m := range address.FindAllStringSubmatch(lines.Text(), -1) {
-			p.bound[m[1]] = m[2]
+	testkit.Await(t, "the port "+address+" closes", func() bool {
+		conn, err := net.Dial(network, address)
+		if err == nil {
+			_ = conn.Close()
 		}
-	}
+		return err != nil
+	})
 }
 
 func awaitStatus(t *testing.T, watch grpc_health_v1.Health_WatchClient, want grpc_health_v1.HealthCheckResponse_ServingStatus) {

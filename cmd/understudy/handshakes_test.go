@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/port/certtest"
 )
@@ -86,13 +87,8 @@ func knock(t *testing.T, addr string, config *tls.Config) {
 func (r *running) awaitMetric(t *testing.T, pattern string) {
 	t.Helper()
 	like := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(scriptTime); ; {
+	testkit.Await(t, "a metric is like "+pattern, func() bool {
 		_, page := r.call(t, "health", "GET", "/metrics", "")
-		if like.MatchString(page) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no metric is like %s", pattern)
-		}
-	}
+		return like.MatchString(page)
+	})
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"understudy/cmd/testkit"
 )
 
 // hostile are conditions that take all of the memory or the time that there is, or that
@@ -176,7 +178,7 @@ func (p *started) rehearse(t *testing.T, experiments string) {
 	const outcome = `understudy_preview_(?:comparisons_total\{difference="FAILED"|dropped_total\{experiment="default/hostile").*\}`
 	_, before := p.metricsPage(t, "")
 	p.must(t, "POST", experiments+"/hostile:startPreview", "{}")
-	p.until(t, func(page string) bool { return sum(page, outcome) > sum(before, outcome) })
+	p.until(t, "a comparison has failed or was dropped", func(page string) bool { return sum(page, outcome) > sum(before, outcome) })
 	p.must(t, "DELETE", experiments+"/hostile", "")
 }
 
@@ -185,22 +187,15 @@ func (p *started) comparesOn(t *testing.T) {
 	t.Helper()
 	const compared = `understudy_preview_comparisons_total\{difference="UNCHANGED",experiment="default/calm".*\}`
 	_, before := p.metricsPage(t, "")
-	p.until(t, func(page string) bool { return sum(page, compared) > sum(before, compared) })
+	p.until(t, "the calm experiment is compared again", func(page string) bool { return sum(page, compared) > sum(before, compared) })
 }
 
-// until waits until the metrics say something.
-func (p *started) until(t *testing.T, holds func(page string) bool) {
+// until waits until something holds of the metrics.
+func (p *started) until(t *testing.T, what string, holds func(page string) bool) {
 	t.Helper()
-	// With the race detector, on a machine at work, each death of the process takes half a minute.
-	const patience = 5 * time.Minute
-	for deadline := time.Now().Add(patience); ; {
-		_, page := p.metricsPage(t, "")
-		switch {
-		case holds(page):
-			return
-		case time.Now().After(deadline):
-			t.Fatalf("the metrics do not come to say it:\n%s\n%s", page, p.log)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	var page string
+	testkit.Await(t, what, func() bool {
+		_, page = p.metricsPage(t, "")
+		return holds(page)
+	}, func() any { return page + "\n" + p.log.String() })
 }

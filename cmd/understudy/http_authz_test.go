@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/port"
 )
 
@@ -55,12 +55,7 @@ func TestHTTPQuestionsAreRecorded(t *testing.T) {
 	if code := r.ask(t, "GET"+envoyQuestion); code != 200 {
 		t.Errorf("GET is answered with %d", code)
 	}
-	select {
-	case record := <-c.records:
-		checkRecord(t, record)
-	case <-time.After(scriptTime):
-		t.Fatal("no record came")
-	}
+	checkRecord(t, testkit.Receive(t, "a preview record", c.records))
 	for question, want := range map[string]int{
 		"POST" + envoyQuestion: 403, forwardQuestion + "GET": 200, forwardQuestion + "POST": 403,
 		"GET /x HTTP/1.1\nHost: shop.example":                  404,
@@ -138,14 +133,5 @@ func TestHTTPQuestionUnderWayIsAnswered(t *testing.T) {
 // refuses waits until a port takes no more connections.
 func (r *running) refuses(t *testing.T, port string) {
 	t.Helper()
-	for deadline := time.Now().Add(scriptTime); ; {
-		conn, err := net.Dial("tcp", r.bound[port])
-		if err != nil {
-			return
-		}
-		_ = conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("the port does not close")
-		}
-	}
+	awaitClosed(t, "tcp", r.bound[port])
 }

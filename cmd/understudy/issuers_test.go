@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -31,14 +30,7 @@ func TestPeopleAndJobs(t *testing.T) {
 	expect("beside it", token, policies, 200, "")
 	expect("a role of people's group", job, policies, 403, "PERMISSION_DENIED")
 	people.Start()
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
-	defer cancel()
-	for code := 0; code != 200; { // it is asked again every two seconds
-		code, _, _ = r.askAs(t, nil, "GET", "/whoami", person)
-		if ctx.Err() != nil {
-			t.Fatalf("the issuer is there, and its token is answered by %d", code)
-		}
-	}
+	r.awaitWhoami(t, person, 200) // the server asks again every two seconds
 	expect("when it is there", person, policies, 200, "")
 	expect("when it is there", person, "/whoami", 200, `"groups":["group:`+people.URL+`#ops"]`)
 	expect("the audience of the other", cluster.Token(nil), "/whoami", 401, "it has to be for jobs.")

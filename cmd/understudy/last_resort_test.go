@@ -53,8 +53,7 @@ func TestAnEvaluationThatNeverEnds(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(service.Close)
-	t.Setenv(endless, "1")
-	p := startProcess(t, "--shutdown-timeout", "4s", "--decision-timeout", "1h", "--external-allow", "127.0.0.1",
+	p := startProcessWith(t, []string{endless + "=1"}, "--shutdown-timeout", "4s", "--decision-timeout", "1h", "--external-allow", "127.0.0.1",
 		"--location", "projects/p1/locations/l1")
 	if code, body := p.call(t, "admin", "POST", policies+"?policyId=default", endlessPolicy(t, service.URL)); code != http.StatusOK || !strings.Contains(body, `"done":true`) {
 		t.Fatalf("the policy is answered with %d: %s", code, body)

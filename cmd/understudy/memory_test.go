@@ -7,9 +7,7 @@
 package main
 
 import (
-	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -19,8 +17,8 @@ import (
 // gigabytes of small steps for some requests: these are ended and denied, and the others are
 // allowed, by the same process.
 func TestALivePolicyThatTakesAllMemoryEndsNobody(t *testing.T) {
-	t.Setenv("GOMEMLIMIT", "400MiB")
-	p := startProcess(t, "--location", "projects/p1/locations/l1")
+	t.Parallel()
+	p := startProcessWith(t, []string{"GOMEMLIMIT=400MiB"}, "--location", "projects/p1/locations/l1")
 	content := hostileModule(`input.attributes.request.http.path == "/modest"`)
 	content["modules"].(map[string]string)["a.rego"] += `
 hostile if {
@@ -53,46 +51,5 @@ func TestThereIsALimitOfMemory(t *testing.T) {
 	_, page := p.metricsPage(t, "")
 	if limit := sum(page, "go_gc_gomemlimit_bytes"); limit <= 0 || limit > 1<<50 {
 		t.Errorf("the limit is %g bytes, want less than the machine has", limit)
-	}
-}
-
-// TestAnExperimentThatEndsTheProcessIsSuspended previews one that takes all of the memory:
-// it is charged with each death, and not evaluated any more after the third, while live
-// checks are allowed and another experiment is compared. With other content it is evaluated
-// again. The process ends while that loops.
-func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
-	p := startProcess(t, "--location", "projects/p1/locations/l1", "--rehearsal-memory", fmt.Sprint(96<<20), "--preview-timeout", "1h")
-	p.must(t, "POST", policies+"?policyId=default", `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\n\nallow := true\n"}}`)
-	experiments := policies + "/default/experiments"
-	experiment := func(condition string) string {
-		content := hostileModule(condition)
-		content["name"] = strings.TrimPrefix(policies, "/v1/") + "/default"
-		return asText(t, map[string]any{"policy": content})
-	}
-	p.must(t, "POST", experiments+"?policyExperimentId=calm", experiment(`rand.intn("x", 2) >= 0`))
-	p.must(t, "POST", experiments+"/calm:startPreview", "{}")
-	p.must(t, "POST", experiments+"?policyExperimentId=hostile", experiment(hostile["memory in small steps"]))
-	p.must(t, "POST", experiments+"/hostile:startPreview", "{}")
-	checks := askUntilDone(t, p)
-	const failed = `understudy_preview_comparisons_total\{difference="FAILED",experiment="default/hostile",failure="REHEARSAL_PROCESS".*\}`
-	p.until(t, func(page string) bool {
-		return sum(page, "understudy_rehearsal_suspensions_total") == 1 && sum(page, failed) > 3
-	})
-	p.comparesOn(t)
-	if log := p.log.String(); !strings.Contains(log, "charged="+strings.TrimPrefix(experiments, "/v1/")+"/hostile") || strings.Contains(log, "charged="+strings.TrimPrefix(experiments, "/v1/")+"/calm") {
-		t.Errorf("the deaths are charged to somebody else:\n%s", log)
-	}
-	p.must(t, "PATCH", experiments+"/hostile", experiment(`count([1 | some i in numbers.range(1, 100000); some j in numbers.range(1, 100000); i + j < 0]) == 0`))
-	p.comparesOn(t)
-	checks.done.Store(true)
-	checks.Wait()
-	if asked, refused := checks.asked.Load(), checks.refused.Load(); refused > 0 || asked == 0 {
-		t.Errorf("%d of %d live checks were not allowed", refused, asked)
-	}
-	if err := p.process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.wait(); err != nil {
-		t.Errorf("the process ends with %v:\n%s", err, p.log)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
+
+	"understudy/cmd/testkit"
 )
 
 // metricsPage returns the page of metrics as a client asks for it.
@@ -87,13 +88,9 @@ func TestSeriesOfAnExperiment(t *testing.T) {
 	r.check(t, "GET")
 	r.awaitMetric(t, series("1"))
 	r.call(t, "admin", "DELETE", policies+"/shop/experiments/e1", "")
-	for deadline := time.Now().Add(scriptTime); ; {
-		_, page := r.metricsPage(t, "")
-		if !strings.Contains(page, `experiment="`) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("a deleted experiment still has series:\n%s", page)
-		}
-	}
+	var page string
+	testkit.Await(t, "a deleted experiment has no series any more", func() bool {
+		_, page = r.metricsPage(t, "")
+		return !strings.Contains(page, `experiment="`)
+	}, func() any { return page })
 }

@@ -2,16 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
 	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/telemetry"
 )
 
@@ -60,27 +61,22 @@ func TestAnObserverCannotBeOverlooked(t *testing.T) {
 func checkObserved(t *testing.T, c *collector, response *authv3.CheckResponse) {
 	t.Helper()
 	id := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()["decision_id"].GetStringValue()
-	late := time.After(scriptTime)
 	for seen := map[string]bool{}; len(seen) < 2; {
-		select {
-		case record := <-c.records:
-			seen[record.GetEventName()] = true
-			if record.GetEventName() == "understudy.decision" {
-				var event struct {
-					Labels map[string]string
-					ID     string `json:"decision_id"`
-				}
-				if err := json.Unmarshal([]byte(record.GetBody().GetStringValue()), &event); err != nil {
-					t.Fatal(err)
-				}
-				if event.Labels["observing"] != "true" || event.ID != id {
-					t.Errorf("the event is %+v", event)
-				}
-			} else if !attributeOf(record, "understudy.observing") {
-				t.Errorf("the record is %v", record)
+		record := testkit.Receive(t, fmt.Sprintf("a preview record and a decision; there are %v", seen), c.records)
+		seen[record.GetEventName()] = true
+		if record.GetEventName() == "understudy.decision" {
+			var event struct {
+				Labels map[string]string
+				ID     string `json:"decision_id"`
 			}
-		case <-late:
-			t.Fatalf("there are %v; want a record and a decision", seen)
+			if err := json.Unmarshal([]byte(record.GetBody().GetStringValue()), &event); err != nil {
+				t.Fatal(err)
+			}
+			if event.Labels["observing"] != "true" || event.ID != id {
+				t.Errorf("the event is %+v", event)
+			}
+		} else if !attributeOf(record, "understudy.observing") {
+			t.Errorf("the record is %v", record)
 		}
 	}
 }

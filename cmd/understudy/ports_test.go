@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/port"
 )
@@ -25,7 +26,7 @@ func opened(t *testing.T) *server {
 	closers := &lifecycle.Closers{}
 	s, err := newServer(t.Context(), c, nil, slog.New(slog.DiscardHandler), closers)
 	t.Cleanup(func() {
-		if err := closers.Close(lifecycle.NewEnding(scriptTime, nil), slog.New(slog.DiscardHandler)); err != nil {
+		if err := closers.Close(lifecycle.NewEnding(testkit.Patience, nil), slog.New(slog.DiscardHandler)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,18 +2,19 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"understudy/admin/redisstore"
 	"understudy/admin/storetest"
 	"understudy/authz"
 	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/storage"
 )
 
@@ -59,23 +60,14 @@ func TestASidecarWaitsForTheControlPlane(t *testing.T) {
 	redis, log := startRedisWithUsers(t), &logtest.Buffer{}
 	r := startServerWithLog(t, log, sidecarOf(t, redis, "first"))
 	const says = "a server of the admin API (--enable admin) of the same version loads them"
-	for deadline := time.Now().Add(scriptTime); ; {
+	testkit.Await(t, "/readyz and the log say what is missing", func() bool {
 		code, ready := r.readiness(t)
-		if code == 503 && strings.Contains(ready.StoreError, says) && strings.Contains(log.String(), says) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("/readyz is %d %+v, and the log:\n%s", code, ready, log)
-		}
-	}
+		return code == 503 && strings.Contains(ready.StoreError, says) && strings.Contains(log.String(), says)
+	}, func() any { return log })
 	startServer(t, controlOf(t, redis))
 	r.awaitReadiness(t, "the functions", func(ready readiness) bool { return ready.StoreError == "" })
 	tellRedis(t, redis, "FUNCTION FLUSH")
-	for deadline := time.Now().Add(scriptTime); tellRedis(t, redis, "FUNCTION LIST") == "*0\r\n"; {
-		if time.Now().After(deadline) {
-			t.Fatal("the functions are not loaded again")
-		}
-	}
+	testkit.Await(t, "the functions are loaded again", func() bool { return tellRedis(t, redis, "FUNCTION LIST") != "*0\r\n" })
 	r.awaitReadiness(t, "the functions again", func(ready readiness) bool { return ready.StoreError == "" })
 }
 
@@ -138,25 +130,17 @@ func (r *running) commitAnyway(t *testing.T) {
 // awaitText waits until an answer of the admin API has a text in it.
 func (r *running) awaitText(t *testing.T, path, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(scriptTime); ; {
-		_, body := r.call(t, "admin", "GET", path, "")
-		if strings.Contains(body, want) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not say %s: %s", path, want, body)
-		}
-	}
+	var body string
+	testkit.Await(t, path+" says "+want, func() bool {
+		_, body = r.call(t, "admin", "GET", path, "")
+		return strings.Contains(body, want)
+	}, func() any { return body })
 }
 
 // awaitDecision waits until a sidecar answers with a code.
 func (r *running) awaitDecision(t *testing.T, method string, want int32) {
 	t.Helper()
-	for deadline := time.Now().Add(scriptTime); r.check(t, method) != want; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is never answered with %d", method, want)
-		}
-	}
+	testkit.Await(t, fmt.Sprintf("%s is answered with %d", method, want), func() bool { return r.check(t, method) == want })
 }
 
 // quoteSelector quotes the rules in parentheses, which are one argument.
@@ -194,7 +178,7 @@ func TestUsersAreMadeAsDocumented(t *testing.T) {
 	}
 	shell := exec.Command("sh", "-ec", strings.Join(commands, ""))
 	shell.Dir = folder
-	if out, err := shell.CombinedOutput(); err != nil {
+	if out, err := testkit.CombinedOutput(shell); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	redis := storetest.StartRedis(t, "--include", filepath.Join(folder, "users.conf"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/port/certtest"
 	"understudy/cmd/understudy/storage"
 )
@@ -108,22 +109,17 @@ func TestALimitIsRehearsed(t *testing.T) {
 	if code, body := r.reserve(t, http.DefaultClient, base, "secret-token", "3"); code != 204 || body != "" {
 		t.Fatalf("3 hosts are answered with %d %s", code, body)
 	}
-	select {
-	case record := <-c.records:
-		text := record.String()
-		for _, want := range []string{
-			`NEWLY_DENIED`, `Your project is limited to 2 physical hosts in a lease; this one has 3.`,
-			`"check-create"`, `"/v1/check-create"`, `"ann"`, `policies/leases/experiments/two-hosts`,
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("the record has no %s: %s", want, text)
-			}
+	text := testkit.Receive(t, "a preview record", c.records).String()
+	for _, want := range []string{
+		`NEWLY_DENIED`, `Your project is limited to 2 physical hosts in a lease; this one has 3.`,
+		`"check-create"`, `"/v1/check-create"`, `"ann"`, `policies/leases/experiments/two-hosts`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the record has no %s: %s", want, text)
 		}
-		if strings.Contains(text, "secret-token") || strings.Contains(text, "keystone") {
-			t.Errorf("the record has something of the body or the headers: %s", text)
-		}
-	case <-time.After(scriptTime):
-		t.Fatal("no record came")
+	}
+	if strings.Contains(text, "secret-token") || strings.Contains(text, "keystone") {
+		t.Errorf("the record has something of the body or the headers: %s", text)
 	}
 	if code, body := r.reserve(t, http.DefaultClient, base, "secret-token", "5"); code != 403 ||
 		body != `{"message":"Your project is limited to 4 physical hosts in a lease; this one has 5."}`+"\n" {
@@ -153,15 +149,11 @@ func TestTokensAreRotated(t *testing.T) {
 	r.awaitReady(t)
 	until := func(token string, want int) {
 		t.Helper()
-		for deadline := time.Now().Add(scriptTime); ; {
-			code, _ := r.reserve(t, http.DefaultClient, "http://"+r.bound["reservation"]+"/", token, "1")
-			if code == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the token %s is answered with %d, want %d", token, code, want)
-			}
-		}
+		code := 0
+		testkit.Await(t, fmt.Sprintf("the token %s is answered with %d", token, want), func() bool {
+			code, _ = r.reserve(t, http.DefaultClient, "http://"+r.bound["reservation"]+"/", token, "1")
+			return code == want
+		}, func() any { return code })
 	}
 	until("one", 204)
 	until("two", 204)
@@ -270,7 +262,7 @@ func TestAPortBeyondThisMachineNeedsAToken(t *testing.T) {
 		var out strings.Builder
 		args := append([]string{"serve", "--authz-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0",
 			"--store=" + storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db")}, c.flags...)
-		ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 		code := run(ctx, args, strings.NewReader(""), &out, &out)
 		cancel()
 		if code != 2 || !strings.Contains(out.String(), c.want) {

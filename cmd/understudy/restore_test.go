@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"understudy/admin/storetest"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/demo"
 	"understudy/cmd/understudy/storage"
@@ -61,15 +61,12 @@ func (r *running) readiness(t *testing.T) (int, readiness) {
 // awaitReadiness waits until /readyz, which has to be good all the time, is as wanted.
 func (r *running) awaitReadiness(t *testing.T, what string, like func(readiness) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(scriptTime); ; {
-		code, ready := r.readiness(t)
-		if code == 200 && like(ready) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: in vain; /readyz is %d %+v", what, code, ready)
-		}
-	}
+	var code int
+	var ready readiness
+	testkit.Await(t, what, func() bool {
+		code, ready = r.readiness(t)
+		return code == 200 && like(ready)
+	}, func() any { return fmt.Sprintf("/readyz is %d %+v", code, ready) })
 }
 
 func (r *running) awaitMissing(t *testing.T, ids ...string) {

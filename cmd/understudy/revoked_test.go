@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"understudy/admin/authentication/oidc/oidctest"
 	"understudy/admin/policyfile/signature/signaturetest"
 	"understudy/authz/diagnostics/logtest"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/port/certtest"
 )
 
@@ -73,13 +73,7 @@ func TestRevokedPrincipals(t *testing.T) {
 	}
 
 	revoke("token:root", "group:"+issuer.URL+"#contractors", "chef:alice")
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
-	defer cancel()
-	for code := 0; code != 401; {
-		if code, _, _ = r.askAs(t, nil, "GET", "/whoami", token); ctx.Err() != nil {
-			t.Fatalf("the owner is revoked, and /whoami answers %d", code)
-		}
-	}
+	r.awaitWhoami(t, token, 401)
 	for name, secret := range map[string]string{"an owner": token, "a member of a group": person} {
 		for _, path := range []string{policies, "/whoami", "/members", "/policy_groups", "/v1/projects/p1:getIamPolicy"} {
 			if code, body, _ := r.askAs(t, nil, "GET", path, secret); code != 401 || !strings.Contains(body, "is revoked on this server") {
@@ -109,12 +103,13 @@ func TestRevokedPrincipals(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	for text := ""; !strings.Contains(text, `"revokedFileError"`); {
-		var code int
-		if code, text = r.call(t, "health", "GET", "/readyz", ""); ctx.Err() != nil || code != 200 {
+	testkit.Await(t, "/readyz says that the file is gone", func() bool {
+		code, text := r.call(t, "health", "GET", "/readyz", "")
+		if code != 200 {
 			t.Fatalf("the file is gone: /readyz answers %d %s", code, text)
 		}
-	}
+		return strings.Contains(text, `"revokedFileError"`)
+	})
 	if code, _, _ := r.askAs(t, nil, "GET", "/whoami", token); code != 401 {
 		t.Errorf("the file is gone, and who was revoked gets %d", code)
 	}

@@ -11,8 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
@@ -25,6 +25,7 @@ import (
 
 	"understudy/admin/audit"
 	"understudy/admin/storetest"
+	"understudy/cmd/testkit"
 )
 
 // collector is an OTLP receiver, over gRPC and over HTTP.
@@ -96,7 +97,7 @@ func (c *collector) listenHTTP(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: c, ReadHeaderTimeout: scriptTime}
+	s := &http.Server{Handler: c, ReadHeaderTimeout: testkit.Patience}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return "http://" + l.Addr().String()
@@ -109,6 +110,10 @@ type running struct {
 	conn  *grpc.ClientConn
 	// stop makes the server shut down; the test waits for it at its end.
 	stop context.CancelFunc
+	// end stops the server and returns when it has ended. A test calls it before it ends what the
+	// server sends to at its end, such as a collector: else the server tries for its whole
+	// shutdown timeout.
+	end func()
 }
 
 // startServer runs serve until the test ends.
@@ -122,7 +127,8 @@ func startServerWithLog(t testing.TB, log io.Writer, change func(*config)) *runn
 	t.Helper()
 	c := demoConfig(t.TempDir())
 	c.Location = "projects/p1/locations/l1"
-	c.decisionTimeout, c.shutdownTimeout = scriptTime, scriptTime // for what a test does not ask
+	// A busy machine reaches no time limit that a test does not ask about.
+	c.decisionTimeout, c.preview.timeout, c.shutdownTimeout = testkit.Patience, testkit.Patience, testkit.Patience
 	if change != nil {
 		change(&c)
 	}
@@ -131,13 +137,14 @@ func startServerWithLog(t testing.TB, log io.Writer, change func(*config)) *runn
 	go func() {
 		done <- serve(ctx, c, nil, log, func(b map[string]string) { bound <- b })
 	}()
-	t.Cleanup(func() {
+	r := &running{stop: cancel}
+	r.end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	r := &running{stop: cancel}
+	t.Cleanup(r.end)
 	select {
 	case r.bound = <-bound:
 	case err := <-done:
@@ -218,12 +225,7 @@ func TestRecordsAreExported(t *testing.T) {
 			if code := r.check(t, "GET"); code != 0 {
 				t.Fatalf("GET is answered with %d", code)
 			}
-			select {
-			case record := <-c.records:
-				checkRecord(t, record)
-			case <-time.After(scriptTime):
-				t.Fatal("no record came")
-			}
+			checkRecord(t, testkit.Receive(t, "a preview record", c.records))
 		})
 	}
 }
@@ -260,18 +262,13 @@ func TestDroppedRecordsAreCounted(t *testing.T) {
 		}
 		return n
 	}
-	deadline := time.Now().Add(scriptTime)
-	for counted(`understudy_preview_comparisons_total\{difference="NEWLY_DENIED".*`) < requests {
-		if time.Now().After(deadline) {
-			t.Fatal("the comparisons are not all made")
-		}
-	}
+	testkit.Await(t, "all requests are compared", func() bool {
+		return counted(`understudy_preview_comparisons_total\{difference="NEWLY_DENIED".*`) >= requests
+	})
 	close(stuck.release)
-	for counted(`understudy_export_dropped_total\{queue="preview",reason="queue_full".*`) == 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("no dropped record is counted")
-		}
-	}
+	testkit.Await(t, "a dropped record is counted", func() bool {
+		return counted(`understudy_export_dropped_total\{queue="preview",reason="queue_full".*`) > 0
+	})
 }
 
 // stuckCollector does not answer until it is released.
@@ -413,15 +410,8 @@ func TestTheStoreIsLost(t *testing.T) {
 // checkWhenReady waits for the server's policies before it asks.
 func (r *running) checkWhenReady(t *testing.T, method string) int32 {
 	t.Helper()
-	deadline := time.Now().Add(scriptTime)
-	for {
-		if code, _ := r.call(t, "health", "GET", "/readyz", ""); code == 200 {
-			return r.check(t, method)
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the server does not become ready")
-		}
-	}
+	r.awaitReady(t)
+	return r.check(t, method)
 }
 
 // lostRedis returns a private Redis and what stops it.

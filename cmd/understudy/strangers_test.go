@@ -1,14 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 const (
@@ -28,17 +27,6 @@ allow if {
 default allow := {"allowed": false, "http_status": 403, "reason": "no rule allows it"}
 
 allow if input.parsed_path == ["payroll", "export"]
-`
-	// slowRules allow as ordersRules do, but for order 7, and take their time for each order.
-	slowRules = `package envoy.authz
-
-default allow := {"allowed": false, "http_status": 403, "reason": "no rule allows it"}
-
-allow if {
-	input.parsed_path[0] == "orders"
-	not endswith(input.parsed_path[1], "7")
-	count([1 | some i in numbers.range(1, 200); some j in numbers.range(1, 200); i * j == to_number(input.parsed_path[1])]) >= 0
-}
 `
 )
 
@@ -74,7 +62,7 @@ func previews(t *testing.T, live, experiment string, flags ...string) *started {
 	candidate := policy(experiment)
 	candidate["name"] = strings.TrimPrefix(policies, "/v1/") + "/default"
 	p.must(t, "POST", policies+"/default/experiments?policyExperimentId=next", asText(t, map[string]any{"policy": candidate}))
-	p.awaitPolicy(t, question{method: "GET", path: "/orders/1", service: "web"}.request())
+	p.awaitAnswer(t, question{method: "GET", path: "/orders/1", service: "web"}.request(), "OK")
 	p.command(t, "start", "default/next")
 	return p
 }
@@ -82,9 +70,8 @@ func previews(t *testing.T, live, experiment string, flags ...string) *started {
 // command returns what a command prints, and its exit code.
 func (p *started) command(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "understudy", append(args, "--admin", p.bound["admin"], "--location", "projects/p1/locations/l1")...)
-	cmd.Env = append(os.Environ(), "NO_COLOR=1")
-	text, err := cmd.CombinedOutput()
+	cmd := program(append(args, "--admin", p.bound["admin"], "--location", "projects/p1/locations/l1")...)
+	text, err := testkit.CombinedOutput(cmd)
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
@@ -146,40 +133,4 @@ func TestStrangersMakeNoEvidence(t *testing.T) {
 // word is a made-up word.
 func word(i int) string {
 	return strings.Repeat(string(rune('a'+i%26)), 2+i/26%3) + string(rune('k'+i/78%16))
-}
-
-// TestOverloadIsNoEvidence: of 3,000 requests at once, an experiment that takes its time is compared with a part.
-// No request is forgotten, and nothing is ready that left out so many.
-func TestOverloadIsNoEvidence(t *testing.T) {
-	p := previews(t, ordersRules, slowRules, "--preview-queue", "50")
-	var all []question
-	for i := range 3000 {
-		all = append(all, question{method: "GET", path: fmt.Sprintf("/orders/%d", 1000+i), service: fmt.Sprint("web-", i%20)})
-	}
-	p.asks(t, all)
-	type overloaded struct {
-		RequestCount, DroppedCount json.Number
-		Drops                      []struct{ Reason string }
-	}
-	r, _ := pollReport(t, p, policies+"/default/experiments/next", "3,000 requests are accounted for, and none waits", func(r overloaded) bool {
-		for _, d := range r.Drops {
-			if d.Reason == "waiting" {
-				return false
-			}
-		}
-		compared, _ := r.RequestCount.Int64()
-		dropped, _ := r.DroppedCount.Int64()
-		return compared+dropped == 3000
-	})
-	if dropped, _ := r.DroppedCount.Int64(); dropped < 300 {
-		t.Fatalf("%d requests were not compared: that is no overload", dropped)
-	}
-	text, code := p.command(t, "report", "default/next", "--require", "newly-denied<=90%,newly-allowed<=90%,failed<=90%")
-	if code != 1 {
-		t.Errorf("the report ends with %d, want 1", code)
-	}
-	says(t, text, "were not compared")
-	if strings.Contains(text, "Ready") {
-		t.Errorf("it says that it is ready:\n%s", text)
-	}
 }

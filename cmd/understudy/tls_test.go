@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminpb "understudy/admin/v1"
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/cli"
 	"understudy/cmd/understudy/port"
 	"understudy/cmd/understudy/port/certtest"
@@ -44,7 +45,7 @@ func (r *running) dial(t *testing.T, server string, how cli.Transport) *grpc.Cli
 // server showed when the connection was made.
 func met(t *testing.T, conn *grpc.ClientConn) (int64, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	var p peer.Peer
 	_, err := authv3.NewAuthorizationClient(conn).Check(ctx, plainCheck(t), grpc.Peer(&p))
@@ -73,19 +74,13 @@ func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 	next := ca.Server(t, "next", 2)
 	certtest.Replace(t, next.Cert, files.Cert)
 	certtest.Replace(t, next.Key, files.Key)
-	deadline := time.Now().Add(scriptTime)
-	for {
+	testkit.Await(t, "a new connection meets the new certificate", func() bool {
 		serial, err := met(t, r.dial(t, "authz", how))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if serial == 2 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("new connections meet the old certificate")
-		}
-	}
+		return serial == 2
+	})
 	if serial, err := met(t, old); err != nil || serial != 1 {
 		t.Errorf("the old connection met certificate %d, %v; want it to stay as it was", serial, err)
 	}
@@ -130,15 +125,10 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	certtest.Replace(t, strangers.File, clients.File)
-	deadline := time.Now().Add(scriptTime)
-	for {
-		if _, err := met(t, r.dial(t, "authz", envoy)); err != nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a client is let in by authorities of the past")
-		}
-	}
+	testkit.Await(t, "a client of the authority before is refused", func() bool {
+		_, err := met(t, r.dial(t, "authz", envoy))
+		return err != nil
+	})
 	if _, err := met(t, old); err != nil {
 		t.Errorf("the old connection: %v", err)
 	}
@@ -248,14 +238,10 @@ func TestHTTPQuestionsOverTLS(t *testing.T) {
 // awaitReady returns once there are policies.
 func (r *running) awaitReady(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(scriptTime); ; {
-		if code, _ := r.call(t, "health", "GET", "/readyz", ""); code == 200 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the server does not become ready")
-		}
-	}
+	testkit.Await(t, "the server is ready", func() bool {
+		code, _ := r.call(t, "health", "GET", "/readyz", "")
+		return code == 200
+	})
 }
 
 // TestConnectionsAreClosedPolitely asks on and on while connections grow too old: no
@@ -263,16 +249,14 @@ func (r *running) awaitReady(t *testing.T) {
 func TestConnectionsAreClosedPolitely(t *testing.T) {
 	r := startServer(t, func(c *config) { c.connections.MaxAge = 20 * time.Millisecond })
 	met := make(map[string]bool)
-	for deadline := time.Now().Add(scriptTime); len(met) < 3; {
+	testkit.Await(t, "two connections are closed", func() bool {
 		var p peer.Peer
 		if _, err := r.authz.Check(t.Context(), plainCheck(t), grpc.Peer(&p)); err != nil {
 			t.Fatal(err)
 		}
 		met[p.LocalAddr.String()] = true
-		if time.Now().After(deadline) {
-			t.Fatal("the connection is never closed")
-		}
-	}
+		return len(met) == 3
+	})
 }
 
 // TestMessagesAreBounded sends a check that is too large by a little.

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"golang.org/x/net/http2"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"understudy/admin/policyfile/signature/signaturetest"
+	"understudy/cmd/testkit"
 )
 
 // The addresses of who attacks and of who does not: both are of this machine.
@@ -97,11 +97,7 @@ func attack(t *testing.T, to string, first []byte, during func()) {
 		}()
 	}
 	for n := range connections - most {
-		select {
-		case <-ended:
-		case <-time.After(scriptTime):
-			t.Fatalf("the server ended %d of %d connections", n, connections)
-		}
+		testkit.Receive(t, fmt.Sprintf("the server ends %d of %d connections; now %d", connections-most, connections, n), ended)
 	}
 	during()
 	for _, conn := range all {
@@ -259,10 +255,10 @@ func TestUnknownCallersCostLittle(t *testing.T) {
 		}
 	}
 	change := h.watch(strings.TrimPrefix(policies, "/v1/") + "/shop")
-	finish := h.upload(policies+"?policyId=slow", fmt.Sprintf(anyPolicy, strings.Repeat("x", 60)))
-	for _, a := range unfinished {
+	for i, a := range unfinished {
 		t.Run(a.name, func(t *testing.T) {
 			h := newHonest(t, r, token)
+			finish := h.upload(fmt.Sprintf("%s?policyId=slow%d", policies, i), fmt.Sprintf(anyPolicy, strings.Repeat("x", 60)))
 			attack(t, r.bound[a.port], a.first, func() {
 				page := h.expect(200, "health", "GET", "/metrics", "", "", false)
 				for kind, most := range map[string]float64{"calls": 8 + 1, "connections": 32 + 1, "bytes": 512<<10 + 4<<10} { // with this one
@@ -278,9 +274,9 @@ func TestUnknownCallersCostLittle(t *testing.T) {
 				if answer, err := r.authz.Check(t.Context(), plainCheck(t)); err != nil || answer.GetStatus().GetCode() != 0 {
 					t.Errorf("a live check: %v, %v", answer, err)
 				}
+				finish()
 			})
 		})
 	}
-	finish()
 	change()
 }

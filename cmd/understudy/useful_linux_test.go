@@ -4,18 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 	"unsafe"
 
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
+
+	"understudy/cmd/testkit"
 )
 
 const (
@@ -115,22 +113,21 @@ func (p *started) awaitReport(t *testing.T, experiment string, requests int) (r 
 // also as it came.
 func pollReport[R any](t *testing.T, p *started, experiment, want string, shows func(R) bool) (R, string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		code, text := p.call(t, "admin", "GET", experiment+"/report", "")
-		if code != http.StatusOK {
+	var text string
+	var report R
+	testkit.Await(t, "the report shows that "+want, func() bool {
+		var code int
+		if code, text = p.call(t, "admin", "GET", experiment+"/report", ""); code != http.StatusOK {
 			t.Fatalf("the report is answered with %d: %s", code, text)
 		}
 		var r R
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatal(err)
 		}
-		if shows(r) {
-			return r, text
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the report does not show that %s:\n%s\n%s", want, text, p.log)
-		}
-	}
+		report = r
+		return shows(r)
+	}, func() any { return text + "\n" + p.log.String() })
+	return report, text
 }
 
 // screen returns what a command prints on a terminal of 80 columns and 24 rows.
@@ -141,9 +138,8 @@ func (p *started) screen(t *testing.T, args ...string) string {
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
 		t.Fatal(errno)
 	}
-	cmd := exec.CommandContext(t.Context(), "understudy", append(args, "--admin", p.bound["admin"], "--location", "projects/p1/locations/l1")...)
+	cmd := program(append(args, "--admin", p.bound["admin"], "--location", location)...)
 	cmd.Stdout, cmd.Stderr = tty, tty
-	cmd.Env = append(os.Environ(), "NO_COLOR=1")
 	seen := make(chan string)
 	go func() {
 		var out strings.Builder
@@ -157,7 +153,11 @@ func (p *started) screen(t *testing.T, args ...string) string {
 			}
 		}
 	}()
-	if err := cmd.Run(); err != nil {
+	err := testkit.Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
 		t.Errorf("%v ends with %v", args, err)
 	}
 	if _, err := tty.WriteString("\x04"); err != nil { // the end: the command is done
@@ -179,7 +179,7 @@ func TestAReportIsUseful(t *testing.T) {
 	tighter["name"] = strings.TrimPrefix(policies, "/v1/") + "/default"
 	experiments := policies + "/default/experiments"
 	p.must(t, "POST", experiments+"?policyExperimentId=tighter", asText(t, map[string]any{"policy": tighter}))
-	p.awaitPolicy(t, question{method: "GET", path: "/public/catalog/0", service: "web"}.request())
+	p.awaitAnswer(t, question{method: "GET", path: "/public/catalog/0", service: "web"}.request(), "OK")
 	p.screen(t, "start", "default/tighter") // from then on each request is compared
 	p.sends(t, healthTraffic())
 
@@ -217,20 +217,5 @@ func TestAReportIsUseful(t *testing.T) {
 		if n := utf8.RuneCountInString(line); n > 80 {
 			t.Errorf("%d columns, want at most 80: %s", n, line)
 		}
-	}
-}
-
-// awaitPolicy sends a request until it is allowed: then the policy is there.
-func (p *started) awaitPolicy(t *testing.T, r *authv3.CheckRequest) {
-	t.Helper()
-	for {
-		response, err := p.authz.Check(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response.GetStatus().GetCode() == int32(codes.OK) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -1,10 +1,9 @@
+//go:build linux && nightly
+
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,10 +30,10 @@ func TestARehearsalProcessThatIsStoppedIsReplaced(t *testing.T) {
 	if err := syscall.Kill(stopped[0], syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, func(page string) bool {
+	p.until(t, "requests are dropped", func(page string) bool {
 		return sum(page, `understudy_preview_dropped_total\{.*reason="queue_full".*\}`) > 0
 	})
-	p.until(t, func(page string) bool {
+	p.until(t, "the process is replaced", func(page string) bool {
 		return sum(page, `understudy_rehearsal_restarts_total\{cause="unresponsive"\}`) == 1
 	})
 	p.comparesOn(t)
@@ -46,27 +45,4 @@ func TestARehearsalProcessThatIsStoppedIsReplaced(t *testing.T) {
 	if asked, refused := checks.asked.Load(), checks.refused.Load(); refused > 0 || asked == 0 {
 		t.Errorf("%d of %d live checks were not allowed", refused, asked)
 	}
-}
-
-// childrenOf returns the processes that a process has started, and that have not ended.
-func childrenOf(t *testing.T, pid int) (out []int) {
-	t.Helper()
-	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, task := range tasks {
-		content, err := os.ReadFile(task)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for _, field := range strings.Fields(string(content)) {
-			child, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, child)
-		}
-	}
-	return out
 }
