@@ -403,6 +403,7 @@ func (a *auditing) refusalsOverREST() {
 
 // TestAuditConsole prints events as lines of JSON, and needs no collector.
 func TestAuditConsole(t *testing.T) {
+	t.Parallel()
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -78,6 +78,7 @@ func tlsOf(t *testing.T, how cli.Transport) *tls.Config {
 // TestEveryWayToBeKnown at once: certificates, a token file and an issuer, on REST, gRPC, the
 // Policyfile API and /whoami.
 func TestEveryWayToBeKnown(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, strangers := certtest.NewAuthority(t, dir, "ca"), certtest.NewAuthority(t, dir, "strangers")
 	token, file := newToken(t, "ci")
@@ -163,6 +164,7 @@ func (r *running) listPolicies(t *testing.T, how cli.Transport, token string) er
 
 // TestCertificatesAlone: without tokens, TLS itself asks for a certificate.
 func TestCertificatesAlone(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	r := startServer(t, func(c *config) {
 		c.adminTLS = serverFiles(ca.Server(t, "server", 1))
@@ -180,6 +182,7 @@ func TestCertificatesAlone(t *testing.T) {
 
 // TestTokensChangeWhileItRuns: a token is replaced, and an issuer comes late.
 func TestTokensChangeWhileItRuns(t *testing.T) {
+	t.Parallel()
 	before, file := newToken(t, "ci")
 	issuer := oidctest.Absent(t)
 	r := startServer(t, func(c *config) {
@@ -211,6 +214,7 @@ func (r *running) awaitWhoami(t *testing.T, token string, want int) {
 
 // TestNothingIsConfigured: on this machine everybody may ask, and is nobody in particular.
 func TestNothingIsConfigured(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	if code, body, _ := r.askAs(t, nil, "GET", "/whoami", ""); code != 200 || !strings.Contains(body, `"method":"none"`) {
 		t.Errorf("got %d %s", code, body)
@@ -225,6 +229,7 @@ func TestNothingIsConfigured(t *testing.T) {
 
 // TestHeadersAreBounded: before it is known who asks, little is read.
 func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
 	token, file := newToken(t, "ci")
 	server := startServer(t, func(c *config) { c.adminTokenFiles = []string{file} })
 	for size, want := range map[int]int{16 << 10: http.StatusUnauthorized, 128 << 10: http.StatusRequestHeaderFieldsTooLarge} {

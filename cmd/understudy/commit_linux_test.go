@@ -88,6 +88,7 @@ func (o operator) answer(answer string, meanwhile func(), args ...string) (code 
 // TestAHotFixBetweenReportAndCommit: it is never undone by the commit of what was reported
 // before it, and who commits is told what was changed, and what to do.
 func TestAHotFixBetweenReportAndCommit(t *testing.T) {
+	t.Parallel()
 	o := operator{t, startServer(t, nil)}
 	o.do("apply", demo.Policy, "-f", "../../deploy/examples/policy.yaml")
 	o.do("apply", demo.Policy+"/tighter", "-f", "../../deploy/examples/experiment.yaml")

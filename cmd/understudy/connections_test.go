@@ -17,6 +17,7 @@ import (
 // TestACheckCostsNoPing speaks HTTP/2 by hand, as far as a call needs it: the server
 // sends headers, data and trailers, and nothing that the client would have to answer.
 func TestACheckCostsNoPing(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

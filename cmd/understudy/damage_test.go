@@ -20,6 +20,7 @@ import (
 // TestADamagedFileEndsTheServer with one message, which says how to go on, and exit code 1;
 // the file stays as it is.
 func TestADamagedFileEndsTheServer(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "understudy.db")
 	for name, content := range map[string][]byte{"empty": nil, "no store": bytes.Repeat([]byte("x"), 1<<16)} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -42,6 +43,7 @@ func TestADamagedFileEndsTheServer(t *testing.T) {
 // TestADamagedPolicyIsNamed: a server that starts on a store in which one policy cannot be
 // read is ready, names it, denies by it, and follows all others.
 func TestADamagedPolicyIsNamed(t *testing.T) {
+	t.Parallel()
 	url := storetest.Redis(t)
 	store, err := redisstore.Open(url)
 	if err != nil {

@@ -99,6 +99,7 @@ func checkDecision(t *testing.T, record *logspb.LogRecord) {
 // TestAConsoleThatNobodyReads answers checks while standard output is a full pipe.
 // What was decided is written when someone reads, up to the shutdown.
 func TestAConsoleThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 // TestACheckUnderWayIsAnswered begins a check, shuts the server down, and sends the
 // rest of the check when the port is closed already.
 func TestACheckUnderWayIsAnswered(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	files := serverFiles(ca.Server(t, "server", 1))
 	for name, c := range map[string]struct {
@@ -100,6 +101,7 @@ func (r *running) awaitDrained(t *testing.T) {
 // drain delay: what comes then is answered, and everyone who asks hears that no more
 // should come. The delay is longer than the test, which ends the process.
 func TestReadinessGoesFirst(t *testing.T) {
+	t.Parallel()
 	r := startProcess(t, "--drain-delay", "1h", "--default-decision", "allow")
 	watch, err := grpc_health_v1.NewHealthClient(r.conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil {
@@ -147,6 +149,7 @@ func awaitStatus(t *testing.T, watch grpc_health_v1.Health_WatchClient, want grp
 }
 
 func TestTheSocketHasItsMode(t *testing.T) {
+	t.Parallel()
 	for octal, want := range map[string]os.FileMode{"0660": 0o660, "600": 0o600, "0777": 0o777} {
 		path := filepath.Join(t.TempDir(), "authz.sock")
 		startServer(t, func(c *config) { c.authzAddr, c.authzSocketMode = port.UnixScheme+path, octal }).awaitReady(t)

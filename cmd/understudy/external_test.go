@@ -58,6 +58,7 @@ func (u *usageService) decided() int {
 // API, a check over gRPC, a call with the token of the file as it is now, and the
 // service's message in the answer.
 func TestAnExternalServiceDecides(t *testing.T) {
+	t.Parallel()
 	u := &usageService{}
 	service := httptest.NewServer(u)
 	t.Cleanup(service.Close)
@@ -99,6 +100,7 @@ func TestAnExternalServiceDecides(t *testing.T) {
 }
 
 func TestExternalAllow(t *testing.T) {
+	t.Parallel()
 	for entry, want := range map[string]string{
 		"127.0.0.0/8": "127.0.0.0/8", "127.0.0.1/8": "127.0.0.0/8", "127.0.0.1": "127.0.0.1/32", "::ffff:127.0.0.1": "127.0.0.1/32",
 		"::1": "::1/128", "fd00::/8": "fd00::/8",

@@ -18,6 +18,7 @@ import (
 // TestARefusedHandshakeIsCounted: the client does not learn why, and may not even know that it
 // was refused.
 func TestARefusedHandshakeIsCounted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, clients, strangers := certtest.NewAuthority(t, dir, "ca"), certtest.NewAuthority(t, dir, "clients"), certtest.NewAuthority(t, dir, "strangers")
 	files := serverFiles(ca.Server(t, "server", 1))

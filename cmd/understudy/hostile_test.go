@@ -107,6 +107,7 @@ func askUntilDone(t *testing.T, p *started) *asking {
 // gives it to the API with tests that evaluate it, while live checks go on: all of them are
 // allowed, another experiment is compared as before, and the process ends when it is told to.
 func TestNothingThatIsNotLiveTouchesLiveDecisions(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--rehearsal-memory", fmt.Sprint(128<<20), "--preview-timeout", "300ms", "--require-passing-tests")
 	live := map[string]any{
 		"rules":   []any{map[string]any{"rego": map[string]any{}}},

@@ -75,6 +75,7 @@ func TestHTTPQuestionsAreRecorded(t *testing.T) {
 
 // TestHTTPWithoutPrefix: net/http has answers of its own, which no policy made.
 func TestHTTPWithoutPrefix(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) {
 		c.httpAuthzAddr, c.httpAuthzPathPrefix = port.UnixScheme+filepath.Join(t.TempDir(), "http.sock"), "/"
 	})
@@ -96,6 +97,7 @@ func TestHTTPWithoutPrefix(t *testing.T) {
 
 // TestHTTPQuestionUnderWayIsAnswered stops the server in the middle of a question.
 func TestHTTPQuestionUnderWayIsAnswered(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, withHTTP)
 	r.preview(t)
 	conn, err := net.Dial("tcp", r.bound["http-authz"])

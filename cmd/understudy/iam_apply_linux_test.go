@@ -40,6 +40,7 @@ func (o operator) applyBindings(file, answer string, meanwhile func()) (code int
 // TestBindingsThatChangeWhileOneIsAsked: what somebody else has granted meanwhile was not shown,
 // and is not taken away.
 func TestBindingsThatChangeWhileOneIsAsked(t *testing.T) {
+	t.Parallel()
 	o := operator{t, startServer(t, nil)}
 	o.do("apply", "web", "-f", "../../deploy/examples/allow.yaml")
 	file := filepath.Join(t.TempDir(), "iam.yaml")

@@ -47,6 +47,7 @@ func endlessPolicy(t *testing.T, service string) string {
 // check never does. It says what it waited for, and that this was no good end. What was
 // logged before is there.
 func TestAnEvaluationThatNeverEnds(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}

@@ -47,6 +47,7 @@ hostile if {
 
 // TestThereIsALimitOfMemory, whether or not anybody has set one.
 func TestThereIsALimitOfMemory(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--location", "projects/p1/locations/l1")
 	_, page := p.metricsPage(t, "")
 	if limit := sum(page, "go_gc_gomemlimit_bytes"); limit <= 0 || limit > 1<<50 {

@@ -35,6 +35,7 @@ const openMetrics = "application/openmetrics-text; version=1.0.0"
 // TestMetricsPage is the page of a server that exports no traces: in the form that is asked
 // for, without labels of the instrumentation's scope, and without exemplars.
 func TestMetricsPage(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	r.check(t, "GET")
 	for accept, want := range map[string]string{openMetrics: "application/openmetrics-text", "text/plain": "text/plain", "": "text/plain"} {
@@ -74,6 +75,7 @@ func TestExemplars(t *testing.T) {
 // TestSeriesOfAnExperiment: they are there with a zero before the first request, and end with
 // the experiment.
 func TestSeriesOfAnExperiment(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	series := func(value string) string {
 		return `understudy_preview_comparisons_total\{difference="NEWLY_DENIED",experiment="shop/e1",failure="",policy="shop",policy_result="ALLOW"\} ` + value + "\n"

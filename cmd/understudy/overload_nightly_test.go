@@ -24,6 +24,7 @@ allow if {
 // TestOverloadIsNoEvidence: of 3,000 requests at once, an experiment that takes its time is compared with a part.
 // No request is forgotten, and nothing is ready that left out so many.
 func TestOverloadIsNoEvidence(t *testing.T) {
+	t.Parallel()
 	p := previews(t, ordersRules, slowRules, "--preview-queue", "50")
 	var all []question
 	for i := range 3000 {

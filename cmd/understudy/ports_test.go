@@ -46,6 +46,7 @@ type limits struct {
 // TestPortsBoundTheirClients: each port has the limits that what it serves can bear. None
 // of them is without one for headers and for silence.
 func TestPortsBoundTheirClients(t *testing.T) {
+	t.Parallel()
 	s := opened(t)
 	for name, c := range map[string]struct {
 		server *http.Server

@@ -103,6 +103,7 @@ func (s *stageTeam) untouched(after string) {
 // who promote from dev, by no way to set where dev leads, nor can he put other content into a
 // promotion that was looked at.
 func TestAnEditorOfOneStageDoesNotReachAnother(t *testing.T) {
+	t.Parallel()
 	s := newStageTeam(t)
 	file := s.write(filepath.Join(t.TempDir(), "config.yaml"), "nextLocation: "+prod+"\n")
 	for _, way := range [][]string{

@@ -43,6 +43,7 @@ func documents(t *testing.T) (files []string) {
 // documents, also those within a sentence: a command that was renamed, or a flag that
 // went away, is found here. Blocks of commands are run by cmd/docs.
 func TestDocumentsNameWhatIsThere(t *testing.T) {
+	t.Parallel()
 	for _, file := range documents(t) {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -91,6 +92,7 @@ func anyHas(root *cobra.Command, name string) bool {
 // TestHelpGroupsEveryFlag: a flag of serve that is in no group would stand first,
 // under Flags.
 func TestHelpGroupsEveryFlag(t *testing.T) {
+	t.Parallel()
 	serve, seen := newServe(), make(map[string]bool)
 	for _, g := range serveFlags {
 		if !g.Take(serve.Flags(), seen).HasFlags() {
@@ -110,6 +112,7 @@ var requirementList = regexp.MustCompile(`requests>=[0-9]+(?:,[a-z-]+(?:[<>]?=[0
 // TestHelpShowsWholeLists: what a help shows is copied, so each list of requirements in it judges
 // who is locked out, who is let in, what fails and what was not compared.
 func TestHelpShowsWholeLists(t *testing.T) {
+	t.Parallel()
 	seen := 0
 	for _, c := range newRoot().Commands() {
 		for _, gate := range requirementList.FindAllString(c.Long+c.Example+c.Flags().FlagUsages(), -1) {

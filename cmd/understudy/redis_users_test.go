@@ -26,6 +26,7 @@ const redisUsers = "../../deploy/redis/users.conf"
 // its connections and Redis its functions, and starts again without its snapshot file. One
 // that serves authz alone has no admin port.
 func TestASidecarHasAUserOfItsOwn(t *testing.T) {
+	t.Parallel()
 	redis := startRedisWithUsers(t)
 	control := startServer(t, controlOf(t, redis))
 	control.preview(t)
@@ -57,6 +58,7 @@ func TestASidecarHasAUserOfItsOwn(t *testing.T) {
 // TestASidecarWaitsForTheControlPlane that loads the functions: until then it is not ready, and
 // says why; and a control plane that nobody asks loads them again where Redis has lost them.
 func TestASidecarWaitsForTheControlPlane(t *testing.T) {
+	t.Parallel()
 	redis, log := startRedisWithUsers(t), &logtest.Buffer{}
 	r := startServerWithLog(t, log, sidecarOf(t, redis, "first"))
 	const says = "a server of the admin API (--enable admin) of the same version loads them"
@@ -155,6 +157,7 @@ func quoteSelector(rules string) string {
 // TestUsersAreMadeAsDocumented runs the commands of deploy/README.md that make users.conf: a
 // Redis takes it, and the users work with the passwords that the commands have written.
 func TestUsersAreMadeAsDocumented(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../../deploy/README.md")
 	if err != nil {
 		t.Fatal(err)

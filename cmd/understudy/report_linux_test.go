@@ -10,6 +10,7 @@ import (
 // TestAReportThatWantsMoreOfAStoppedPreview: requests were compared, and there will be no
 // more. Who waits for them is told, and how they come again.
 func TestAReportThatWantsMoreOfAStoppedPreview(t *testing.T) {
+	t.Parallel()
 	o := operator{t, startServer(t, nil)}
 	tighter := demo.Policy + "/tighter"
 	o.do("apply", demo.Policy, "-f", "../../deploy/examples/policy.yaml")

@@ -76,6 +76,7 @@ func (r *running) reserve(t *testing.T, client *http.Client, base, token, hosts 
 // TestReservationsBeforeThereArePolicies: a sidecar that has loaded nothing, neither from its store
 // nor from a snapshot, denies, and does not allow as it does where it knows that there is no policy.
 func TestReservationsBeforeThereArePolicies(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	keep(t, file, "secret-token")
 	r := startServer(t, func(c *config) {
@@ -138,6 +139,7 @@ func TestALimitIsRehearsed(t *testing.T) {
 
 // TestTokensAreRotated writes the files of a running server.
 func TestTokensAreRotated(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	old, next := filepath.Join(dir, "old"), filepath.Join(dir, "next")
 	keep(t, old, "one")
@@ -172,6 +174,7 @@ func TestTokensAreRotated(t *testing.T) {
 
 // TestReservationsOverTLS has a base path too.
 func TestReservationsOverTLS(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	file := filepath.Join(t.TempDir(), "token")
 	keep(t, file, "token")
@@ -197,6 +200,7 @@ func TestReservationsOverTLS(t *testing.T) {
 
 // TestAReservationUnderWayIsAnswered stops the server in the middle of a call.
 func TestAReservationUnderWayIsAnswered(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { withReservations("")(c); c.reservations.tokens = nil })
 	r.awaitReady(t)
 	conn, err := net.Dial("tcp", r.bound["reservation"])
@@ -234,6 +238,7 @@ func TestAReservationUnderWayIsAnswered(t *testing.T) {
 
 // TestAPortBeyondThisMachineNeedsAToken also shows what else does not go together.
 func TestAPortBeyondThisMachineNeedsAToken(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"good": "token", "empty": " \n", "two": "a b", "bytes": "a\xff", "long": strings.Repeat("x", 9<<10)} {
 		keep(t, filepath.Join(dir, name), content)
@@ -274,6 +279,7 @@ func TestAPortBeyondThisMachineNeedsAToken(t *testing.T) {
 // TestAReservationAsksAService goes the whole way: the chain of a file, a call of
 // Blazar's, and a service that is sent its own token and the lease.
 func TestAReservationAsksAService(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 3)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

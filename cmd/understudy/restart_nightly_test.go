@@ -79,6 +79,7 @@ func (l *load) await(t *testing.T, answer string, more int) {
 // ask for what is allowed: they may get the answer that nobody can decide, and never that they
 // may not. Its policy takes a while to be compiled.
 func TestARestartUnderLoadRefusesNobody(t *testing.T) {
+	t.Parallel()
 	addr := freePort(t)
 	flags := []string{
 		"--authz-addr", addr, "--policy", "shop", "--location", "projects/p1/locations/l1",

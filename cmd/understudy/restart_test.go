@@ -60,6 +60,7 @@ func freePort(t *testing.T) string {
 
 // TestAPortInUseFailsAtOnce: that the port is opened late does not make its mistakes late.
 func TestAPortInUseFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +76,7 @@ func TestAPortInUseFailsAtOnce(t *testing.T) {
 
 // TestAPortIsNotOpenedBeforeAnyoneCanDecide, but for a while only.
 func TestAPortIsNotOpenedBeforeAnyoneCanDecide(t *testing.T) {
+	t.Parallel()
 	for name, after := range map[string]time.Duration{"ready": time.Second, "never ready": listenPatience} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -98,6 +100,7 @@ func TestAPortIsNotOpenedBeforeAnyoneCanDecide(t *testing.T) {
 // TestAPortThatIsReservedRefuses: a connection is refused and not held until somebody
 // accepts it. That of an observer is open from the start, for it refuses nobody.
 func TestAPortThatIsReservedRefuses(t *testing.T) {
+	t.Parallel()
 	for _, observe := range []bool{false, true} {
 		c := demoConfig(t.TempDir())
 		c.authzAddr, c.observe = freePort(t), observe
@@ -120,6 +123,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 
 // TestAnObserverListensAtOnce: with nothing to decide by it passes everybody.
 func TestAnObserverListensAtOnce(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.authzAddr, c.Store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
 	response, err := r.authz.Check(t.Context(), plainCheck(t))
 	observed := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
@@ -130,6 +134,7 @@ func TestAnObserverListensAtOnce(t *testing.T) {
 
 // TestWhoCannotDecideSaysSo answers 503 when the wait is over and there is no store.
 func TestWhoCannotDecideSaysSo(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.authzAddr, c.Store = freePort(t), "redis://127.0.0.1:1" })
 	response, err := r.authz.Check(t.Context(), plainCheck(t), grpc.WaitForReady(true))
 	if got := answerKind(response, err); got != "503" {

@@ -139,6 +139,7 @@ func (f *lostFleet) settled(t *testing.T, get, post int32) {
 // snapshot file of one, loses it again and accepts that; a third sidecar was away
 // meanwhile.
 func TestRedisComesBackEmpty(t *testing.T) {
+	t.Parallel()
 	f := &lostFleet{redis: storetest.StartRedis(t), dir: t.TempDir()}
 	f.live = []*running{f.sidecar(t, "a"), f.sidecar(t, "b")}
 	f.live[0].preview(t)
@@ -211,6 +212,7 @@ func copyFile(t *testing.T, from, to string) {
 
 // TestABoltFileIsLost removes the file of a stopped server; the snapshot is beside it.
 func TestABoltFileIsLost(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "understudy.db")
 	store := []string{"--store", storage.BoltScheme + file, "--location", lostLocation}
 	server := func(t *testing.T) *running {

@@ -323,6 +323,7 @@ func checkRecord(t *testing.T, record *logspb.LogRecord) {
 }
 
 func TestReadyzAndMetrics(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	r.preview(t)
 	r.check(t, "GET")
@@ -350,6 +351,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 }
 
 func TestHealthAndReflectionOnBothPorts(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	r.preview(t)
 	admin, err := grpc.NewClient(r.bound["admin"], grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -381,6 +383,7 @@ func TestHealthAndReflectionOnBothPorts(t *testing.T) {
 // TestTheStoreIsLost decides by the last policies while Redis is away, and starts
 // from the saved ones.
 func TestTheStoreIsLost(t *testing.T) {
+	t.Parallel()
 	url, stop := lostRedis(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
 	withRedis := func(c *config) { c.Store, c.SnapshotFile = url, file }

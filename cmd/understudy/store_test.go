@@ -109,6 +109,7 @@ func (p *stallingProxy) pass(to io.Writer, from io.Reader) {
 // TestAStartBesideAHalfOpenRedis starts from the file while nothing has been answered,
 // and follows the store once new connections are.
 func TestAStartBesideAHalfOpenRedis(t *testing.T) {
+	t.Parallel()
 	redis := storetest.StartRedis(t)
 	proxy := newStallingProxy(t, redis)
 	file := filepath.Join(t.TempDir(), "snapshot")
@@ -138,6 +139,7 @@ func (r *running) decidesWhenReady(t *testing.T, get, post int32) {
 // TestAPasswordIsChanged restarts a sidecar whose password is not the right one any more:
 // with a file it decides, and follows when it is let in again; without one it ends.
 func TestAPasswordIsChanged(t *testing.T) {
+	t.Parallel()
 	redis := storetest.StartRedis(t)
 	tellRedis(t, redis, "ACL SETUSER app on >first ~* &* +@all")
 	_, path := redis.Address()
@@ -177,6 +179,7 @@ func TestAPasswordIsChanged(t *testing.T) {
 
 // TestRisksOfRedisAreWarnedOf once it answers.
 func TestRisksOfRedisAreWarnedOf(t *testing.T) {
+	t.Parallel()
 	redis := storetest.StartRedis(t)
 	c := demoConfig(t.TempDir())
 	c.Store = redis.URL()

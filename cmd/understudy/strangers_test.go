@@ -92,6 +92,7 @@ func says(t *testing.T, text string, want ...string) {
 // no requirement, and take the names from none of the 500 requests that would be denied and the five that would
 // be let in.
 func TestStrangersMakeNoEvidence(t *testing.T) {
+	t.Parallel()
 	p := previews(t, ordersRules, payrollRules, "--preview-queue", "20000")
 	var all []question
 	for i := range 1400 {

@@ -14,6 +14,7 @@ import (
 // checks are allowed and another experiment is compared. With other content it is evaluated
 // again. The process ends while that loops.
 func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--rehearsal-memory", fmt.Sprint(96<<20), "--preview-timeout", "1h")
 	p.must(t, "POST", policies+"?policyId=default", `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\n\nallow := true\n"}}`)
 	experiments := policies + "/default/experiments"

@@ -63,6 +63,7 @@ func plainCheck(t *testing.T) *authv3.CheckRequest {
 
 // TestNewConnectionsMeetTheNewCertificate replaces the files of a running server.
 func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	files := serverFiles(ca.Server(t, "server", 1))
 	r := startServer(t, func(c *config) { c.authzTLS, c.tlsReload = files, reloadSoon })
@@ -93,6 +94,7 @@ func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 }
 
 func TestClientsHaveToShowTheirCertificate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, clients, strangers := certtest.NewAuthority(t, dir, "ca"), certtest.NewAuthority(t, dir, "clients"), certtest.NewAuthority(t, dir, "strangers")
 	files := serverFiles(ca.Server(t, "server", 1))
@@ -135,6 +137,7 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 }
 
 func TestOldTLSIsRefused(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	files := serverFiles(ca.Server(t, "server", 1))
 	for minimum, lower := range map[string]uint16{"1.2": tls.VersionTLS11, "1.3": tls.VersionTLS12} {
@@ -159,6 +162,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 
 // TestAdminOverTLS calls REST and gRPC on the one port.
 func TestAdminOverTLS(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	files := serverFiles(ca.Server(t, "server", 7))
 	r := startServer(t, func(c *config) { c.adminTLS, c.tlsReload = files, reloadSoon })
@@ -189,6 +193,7 @@ func TestAdminOverTLS(t *testing.T) {
 
 // TestCommandsWithoutTLS say so where the port speaks it.
 func TestCommandsWithoutTLS(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	files := serverFiles(ca.Server(t, "server", 7))
 	r := startServer(t, func(c *config) { c.adminTLS = files })
@@ -206,6 +211,7 @@ func TestCommandsWithoutTLS(t *testing.T) {
 
 // TestHTTPQuestionsOverTLS asks with and without a certificate.
 func TestHTTPQuestionsOverTLS(t *testing.T) {
+	t.Parallel()
 	ca := certtest.NewAuthority(t, t.TempDir(), "ca")
 	files := serverFiles(ca.Server(t, "server", 1))
 	files.ClientCA = ca.File
@@ -247,6 +253,7 @@ func (r *running) awaitReady(t *testing.T) {
 // TestConnectionsAreClosedPolitely asks on and on while connections grow too old: no
 // check fails.
 func TestConnectionsAreClosedPolitely(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.connections.MaxAge = 20 * time.Millisecond })
 	met := make(map[string]bool)
 	testkit.Await(t, "two connections are closed", func() bool {
@@ -261,6 +268,7 @@ func TestConnectionsAreClosedPolitely(t *testing.T) {
 
 // TestMessagesAreBounded sends a check that is too large by a little.
 func TestMessagesAreBounded(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.connections.MaxMessage = 10_000 })
 	for size, want := range map[int]codes.Code{5_000: codes.OK, 10_001: codes.ResourceExhausted} {
 		request := plainCheck(t)

@@ -241,6 +241,7 @@ func (h *honest) upload(path, content string) (finish func()) {
 // something here, and others are served: who logs in, who asks for health, who is known already,
 // and live checks.
 func TestUnknownCallersCostLittle(t *testing.T) {
+	t.Parallel()
 	token, file := newToken(t, "ci")
 	r := startServer(t, func(c *config) {
 		c.adminTokenFiles, c.owners = []string{file}, []string{"token:ci"}

@@ -169,6 +169,7 @@ func (p *started) screen(t *testing.T, args ...string) string {
 // TestAReportIsUseful has 0.5 % of the requests turned away by a policy that was tightened. The
 // report says which, why, whose, and what no request has shown, and fits a screen.
 func TestAReportIsUseful(t *testing.T) {
+	t.Parallel()
 	// All of a burst is compared, however busy the machine is.
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--preview-queue", "20000")
 	policy := func(text string) map[string]any {
