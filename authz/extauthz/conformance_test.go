@@ -20,6 +20,7 @@ import (
 	"understudy/authz/extauthz"
 	"understudy/authz/extauthz/checktest"
 	"understudy/authz/extauthz/servertest"
+	"understudy/cmd/testkit"
 )
 
 const (
@@ -32,10 +33,7 @@ const (
 // document, OPA with its defaults the value, a table the response. The responses
 // are the same as a whole.
 func TestConformance(t *testing.T) {
-	count := conformancePolicies
-	if testing.Short() {
-		count /= 10
-	}
+	count := testkit.Cases(conformancePolicies)
 	policies := make(map[authz.PolicyID]*adminpb.Policy)
 	for seed := range uint64(count) {
 		policies[conformanceID(seed)] = seededPolicy(t, seed)

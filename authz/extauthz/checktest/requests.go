@@ -2,10 +2,12 @@ package checktest
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -216,8 +218,8 @@ func HealthService() *descriptorpb.FileDescriptorSet {
 	}
 }
 
-// Seeds are where fuzz tests begin: the requests of testdata, those of a real Envoy,
-// and random ones.
+// Seeds are where fuzz tests begin: the requests of testdata, the requests of a real
+// Envoy, and random ones. They are always in the same order.
 func Seeds(f testing.TB) []*authv3.CheckRequest {
 	var files []string
 	for _, folder := range []string{"testdata", "../testdata", "../extauthz/testdata"} {
@@ -244,9 +246,10 @@ func Seeds(f testing.TB) []*authv3.CheckRequest {
 		}
 		out = append(out, request)
 	}
-	for name, content := range Envoy(f) {
+	recorded := Envoy(f)
+	for _, name := range slices.Sorted(maps.Keys(recorded)) {
 		request := &authv3.CheckRequest{}
-		if err := proto.Unmarshal(content, request); err != nil {
+		if err := proto.Unmarshal(recorded[name], request); err != nil {
 			f.Fatalf("%s: %v", name, err)
 		}
 		out = append(out, request)

@@ -7,13 +7,14 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 
 	"understudy/authz/extauthz/checktest"
+	"understudy/cmd/testkit"
 )
 
 // TestDifferential compares the input document with a plain reading of its
 // specification, which goes through descriptors, for random requests. The plain
 // reading has the fields that Envoy's protos have: a new one shows here.
 func TestDifferential(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(testkit.Cases(3000)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{}}
 		checktest.Fill(r, request.Attributes.ProtoReflect(), 0)

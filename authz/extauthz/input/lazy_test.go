@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"understudy/authz/extauthz/checktest"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -33,10 +34,7 @@ func TestLazyDecoderReadsEnvoysRequests(t *testing.T) {
 
 // TestLazyDecoderIsTheFullDecode compares both for random requests.
 func TestLazyDecoderIsTheFullDecode(t *testing.T) {
-	read, requests := 0, 3000
-	if testing.Short() {
-		requests = 150
-	}
+	read, requests := 0, testkit.Cases(3000)
 	for seed := range uint64(requests) {
 		content := checktest.RandomWire(t, seed)
 		if holdsLazy(t, content) {

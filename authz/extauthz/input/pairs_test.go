@@ -23,7 +23,7 @@ func TestRequestsOfOneSealHaveOneValue(t *testing.T) {
 	for i, one := range all {
 		found.add(t, r, one.wires(r))
 		for j, other := range all[:i] {
-			if !testing.Short() || (i+j)%8 == 0 {
+			if !testing.Short() || (i+j)%10 == 0 {
 				found.add(t, r, wiresOf(r, one, other))
 			}
 		}

@@ -252,17 +252,20 @@ func partsOf(t *testing.T, wire []byte) rego.Request {
 // sealTexts are what requests are changed to.
 var sealTexts = []string{"", "1", "true", "application/json", "application/x-www-form-urlencoded", "application/grpc", `{"a": 1}`, "a=b", "?a=b", "/grpc.health.v1.Health/Watch"}
 
-// TestSealsDiffer, of what a change makes of the requests of testdata and of those of a real Envoy.
+// TestSealsDiffer changes the requests of testdata and of a real Envoy: what differs has another seal.
+// With -short it tries a tenth of the texts with each change.
 func TestSealsDiffer(t *testing.T) {
 	differ := make([]int, len(changes))
-	for _, request := range checktest.Seeds(t) {
+	for n, request := range checktest.Seeds(t) {
 		wire, err := proto.Marshal(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, change := range changes {
-			for _, text := range sealTexts {
-				differ[i] += holdsSeals(t, wire, change, text)
+			for k, text := range sealTexts {
+				if !testing.Short() || (n+i+k)%10 == 0 {
+					differ[i] += holdsSeals(t, wire, change, text)
+				}
 			}
 		}
 	}
