@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	oparego "github.com/open-policy-agent/opa/v1/rego"
 
+	"understudy/cmd/testkit"
 	"understudy/rego"
 	"understudy/rego/evaluator"
 )
@@ -34,12 +35,8 @@ var foundOnce = []uint64{13588486472681143909, 11469682729269006840, 11242210022
 
 // TestTheEvaluatorIsRego asks the evaluator and OPA about random policies of every form.
 func TestTheEvaluatorIsRego(t *testing.T) {
-	policies := 6000
-	if testing.Short() {
-		policies = 600
-	}
 	c := &comparison{T: t}
-	for seed := range uint64(policies) {
+	for seed := range uint64(testkit.Cases(6000)) {
 		c.policy(seed, formModule(seed))
 	}
 	for _, seed := range foundOnce {

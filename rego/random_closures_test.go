@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -121,10 +122,7 @@ var randomData = map[string]any{"d": map[string]any{
 
 // TestClosuresAreSound holds such policies and their records against OPA.
 func TestClosuresAreSound(t *testing.T) {
-	policies, compiled, recorded := 400, 0, 0
-	if testing.Short() {
-		policies = 60
-	}
+	policies, compiled, recorded := testkit.Cases(400), 0, 0
 	for seed := range uint64(policies) {
 		n, ok := closuresHold(t, seed)
 		if t.Failed() {

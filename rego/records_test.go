@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"understudy/cmd/testkit"
 	"understudy/rego"
 	"understudy/rego/evaluator"
 )
@@ -82,10 +83,7 @@ func randomHolds(p *rego.Program, r *rand.Rand, inputs int) (recorded int, err e
 // and moments: ours says what OPA says, and what follows after some answers is always the same.
 func TestRecordsAreSound(t *testing.T) {
 	const inputs = 24
-	compiled, recorded, policies := 0, 0, 1500
-	if testing.Short() {
-		policies = 150
-	}
+	compiled, recorded, policies := 0, 0, testkit.Cases(1500)
 	for seed := range uint64(policies) {
 		p := compileRandom(t, seed)
 		if p == nil {

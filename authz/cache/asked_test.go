@@ -13,16 +13,14 @@ import (
 	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/extauthz/checktest"
+	"understudy/cmd/testkit"
 )
 
 // TestAskedCountsWhatACacheMisses: of random policies, a request has a new answer if and only if a cache in front of
 // the policy has no decision on it, and every place that asks is one that ExplainCost has.
 func TestAskedCountsWhatACacheMisses(t *testing.T) {
-	repeated, policies := int64(0), uint64(60)
-	if testing.Short() {
-		policies = 15
-	}
-	for seed := range policies {
+	repeated, policies := 0, testkit.Cases(60)
+	for seed := range uint64(policies) {
 		g := &realistic{Rand: rand.New(rand.NewPCG(seed, 21))}
 		module, compiled, cached := realisticPolicy(t, g)
 		if compiled == nil || !compiled.Recordable() {
@@ -46,7 +44,7 @@ func TestAskedCountsWhatACacheMisses(t *testing.T) {
 			t.Fatalf("%d requests have a new answer, %d are missed, by\n%s", got, missed, module)
 		}
 		holdQuestions(t, module, compiled, asked)
-		repeated += asked.Known
+		repeated += int(asked.Known)
 	}
 	if repeated < 100 {
 		t.Errorf("%d requests repeat: the policies show too little", repeated)

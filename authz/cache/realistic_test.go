@@ -15,6 +15,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/cache"
 	"understudy/authz/extauthz/checktest"
+	"understudy/cmd/testkit"
 )
 
 // realisticData is the data of the random policies: tables by users and roles, lists and numbers.
@@ -457,10 +458,7 @@ func realisticPolicy(t *testing.T, g *realistic) (module string, compiled *authz
 // TestRealisticPolicies decides random requests in random order, each twice and some at another time, as OPA
 // alone decides them, whatever came before.
 func TestRealisticPolicies(t *testing.T) {
-	policies, requests, found := 120, 40, 0
-	if testing.Short() {
-		policies = 15
-	}
+	policies, requests, found := testkit.Cases(120), 40, 0
 	for seed := range uint64(policies) {
 		g := &realistic{Rand: rand.New(rand.NewPCG(seed, 77))}
 		module, compiled, cached := realisticPolicy(t, g)

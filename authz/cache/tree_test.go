@@ -14,6 +14,7 @@ import (
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -103,7 +104,7 @@ func TestTheTreeDecidesAsThePolicy(t *testing.T) {
 			for n := range hits {
 				all.Go(func() {
 					r := rand.New(rand.NewPCG(bytes, uint64(n)))
-					for range 4000 {
+					for range testkit.Cases(4000) {
 						request := someRequest(r)
 						want := p.compiled.Decide(t.Context(), request, authz.Conditions{Plain: true})
 						found, outcome := p.Find(t.Context(), request)
@@ -127,7 +128,7 @@ func TestTheTreeDecidesAsThePolicy(t *testing.T) {
 			if took := p.tree.stretches.WeightedSize(); took > bytes {
 				t.Errorf("it takes %d bytes, want at most %d", took, bytes)
 			}
-			t.Logf("%v hits of 8000", hits)
+			t.Logf("%v hits of %d", hits, 2*testkit.Cases(4000))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/cmd/testkit"
 )
 
 // wordOf returns a word that nobody else has.
@@ -144,7 +145,7 @@ func checkNamed(t *testing.T, e *evidencepb.Evidence, pattern string, requests, 
 // TestAnyPathsInAnyOrder: whatever paths come, sums are exact, in each order of merging, and
 // memory is bounded.
 func TestAnyPathsInAnyOrder(t *testing.T) {
-	for seed := range seeds(6) {
+	for seed := range uint64(testkit.Cases(6)) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		var all []*evidencepb.Evidence
 		asked := int64(0)

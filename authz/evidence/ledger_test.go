@@ -13,6 +13,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/cmd/testkit"
 )
 
 // store keeps what is published, as the stores do.
@@ -229,19 +230,10 @@ func (c *counting) drain() {
 	}
 }
 
-// seeds is how many random histories a test tries: fewer with -short, for the race detector, to
-// which all histories of one goroutine are alike.
-func seeds(all uint64) uint64 {
-	if testing.Short() {
-		return all / 10
-	}
-	return all
-}
-
 // TestALiveNodeLosesNothing: whatever happens to the store, to what is on the way to it, and to
 // the tallies of a node there, each request that the node counts while it lives counts once.
 func TestALiveNodeLosesNothing(t *testing.T) {
-	for seed := range seeds(100) {
+	for seed := range uint64(testkit.Cases(100)) {
 		c := newCounting(t, seed)
 		for range 200 {
 			c.step()
@@ -259,7 +251,7 @@ func TestALiveNodeLosesNothing(t *testing.T) {
 // TestADeathLosesTheLastInterval: of a node that dies, what it has counted since its last
 // publication is lost, and nothing else.
 func TestADeathLosesTheLastInterval(t *testing.T) {
-	for seed := range seeds(60) {
+	for seed := range uint64(testkit.Cases(60)) {
 		c := newCounting(t, seed)
 		for range 200 {
 			if c.random.IntN(16) == 0 {

@@ -13,6 +13,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/cmd/testkit"
 )
 
 // randomRequest is one of few endpoints, callers and outcomes.
@@ -107,7 +108,7 @@ func groupsOf(e *evidencepb.Evidence, policyEtag string) map[string]int64 {
 
 // TestMergesInAnyOrderAreEqual merges the evidence of some tallies in many orders and steps.
 func TestMergesInAnyOrderAreEqual(t *testing.T) {
-	for seed := range seeds(10) {
+	for seed := range uint64(testkit.Cases(10)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		all := make([]*evidencepb.Evidence, 8)
 		whole := newTally() // of all requests
