@@ -29,6 +29,7 @@ import (
 	"understudy/authz/evidence"
 	"understudy/authz/evidence/publisher"
 	evidencepb "understudy/authz/evidence/v1"
+	"understudy/cmd/testkit"
 )
 
 const (
@@ -175,7 +176,7 @@ func start(t *testing.T, store, node string) *life {
 	l.process.Env, l.process.Stderr = append(os.Environ(), counting+"="+store+" "+node), os.Stderr
 	out, errOut := l.process.StdoutPipe()
 	in, errIn := l.process.StdinPipe()
-	if err := cmp.Or(errOut, errIn, l.process.Start()); err != nil {
+	if err := cmp.Or(errOut, errIn, testkit.Start(l.process)); err != nil {
 		t.Fatal(err)
 	}
 	l.in, l.lines = in, bufio.NewScanner(out)
