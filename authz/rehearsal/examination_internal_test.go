@@ -18,6 +18,7 @@ import (
 	"understudy/authz/rehearsal/examine"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/cmd/testkit"
 	"understudy/rego/coverage"
 )
 
@@ -44,22 +45,19 @@ func (r *rehearsed) published(t *testing.T, is func(*evidencepb.Pair) bool) *evi
 	t.Helper()
 	ledger := evidence.NewLedger(time.Now())
 	ledger.Follow([]evidence.Active{r.experiment.Active(r.live.Etag)})
-	for t.Context().Err() == nil {
+	for {
 		e := &evidencepb.Evidence{}
 		due := ledger.Due(time.Second)[0]
 		if err := proto.Unmarshal(due.Value, e); err != nil {
 			t.Fatal(err)
 		}
 		ledger.Published(due.Tally, due.Serial)
-		if p := e.GetPairs()[0]; is(p) {
-			return p
+		pair := e.GetPairs()[0]
+		if is(pair) {
+			return pair
 		}
-		for !ledger.Changed() && !ledger.Fresh() && t.Context().Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Await(t, "evidence has something new", func() bool { return ledger.Changed() || ledger.Fresh() }, func() any { return pair })
 	}
-	t.Fatal("evidence never gets what it should have")
-	return nil
 }
 
 // exercised :: line of a rule that differs → whether it was true and whether it was false.

@@ -1,3 +1,8 @@
+//go:build !race
+
+// These tests fill the memory of real processes. Under the race detector they take minutes, and what
+// it would see is in the tests of supervisor_test.go, too.
+
 package supervisor_test
 
 import (
@@ -28,6 +33,46 @@ func keeping(mib int, note string) *adminpb.Policy {
 	p := policy(`true`)
 	p.Modules["keeping.rego"] = text.String()
 	return p
+}
+
+// bomb makes a list that doubles in many small steps, each of which heeds its
+// cancellation: nothing but its memory is wrong with it.
+const bomb = `input.x == "bomb"; n := numbers.range(1, 2000); l := [[i, j, k] | some i in n; some j in n; some k in n]; count(l) > 0`
+
+// TestDeathIsChargedToWhoCausesIt has an experiment end the process with its memory while
+// another one is evaluated: the other's questions are all answered, and after three deaths
+// the first is not asked any more.
+func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
+	s, _, log := start(t)
+	good := ready(t, s.NewCandidate(policy(`input.x != "no"`), supervisor.Options{Name: "good", Keeps: true}))
+	bad := ready(t, s.NewCandidate(policy(bomb), supervisor.Options{Name: "bad", Keeps: true}))
+	var others []<-chan asked
+	for range 4 {
+		doomed := ask(bad, "bomb", time.Hour)
+		for i := range 20 {
+			others = append(others, ask(good, fmt.Sprint(i), time.Hour))
+		}
+		got := <-doomed
+		var guilt *supervisor.Guilt
+		if !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "128 MiB") {
+			t.Fatalf("the bomb ended with %+v, want its guilt", got)
+		}
+	}
+	for _, other := range others {
+		if got := <-other; got.err != nil || got.decided.Verdict != authz.Allow {
+			t.Errorf("a question to the other ended with %+v, want ALLOW", got)
+		}
+	}
+	if !strings.Contains(log.String(), "is not evaluated any more") {
+		t.Error("the log does not say that the experiment is suspended")
+	}
+	if strings.Contains(log.String(), "charged=good") {
+		t.Error("a death was charged to the wrong experiment")
+	}
+	changed := ready(t, s.NewCandidate(policy(bomb+"\n true"), supervisor.Options{Name: "bad", Keeps: true}))
+	if got := <-ask(changed, "harmless", time.Hour); got.err != nil {
+		t.Errorf("with other content it is %+v, want a decision", got)
+	}
 }
 
 // TestGarbageIsNotCharged compiles what takes more than half of the memory, again and again
