@@ -344,7 +344,10 @@ func TestBytesAreDecidedAsTheWholeDocument(t *testing.T) {
 			}
 		})
 	}
-	least := testkit.RaceCases(500)
+	least := 500
+	if testkit.Race {
+		least = 30
+	}
 	t.Log(len(requests), failures, leftOut)
 	for _, failure := range []authz.Failure{"", authz.FailureRequest, authz.FailureUndefined} {
 		if failures[failure] < least {

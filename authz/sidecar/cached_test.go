@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	adminpb "understudy/admin/v1"
@@ -72,20 +73,22 @@ func (l late) At(*rego.Path) (rego.Value, error) {
 // TestLookingForADecisionTakesOfItsTime: what is left of the time is for the evaluation.
 func TestLookingForADecisionTakesOfItsTime(t *testing.T) {
 	t.Parallel()
-	const timeout = 50 * time.Millisecond
-	feed := newFeed()
-	feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
-	s, _ := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout = timeout })
-	<-s.Ready()
-	r := request("GET", nil)
-	r.Parts = asked{}.parts
-	s.Check(t.Context(), r)
-	r.Parts = func(*authz.Reading) (rego.Request, error) {
-		return late{rego.RequestOf(rego.Input{}), timeout}, nil
-	}
-	if d := s.Check(t.Context(), r); d.Failure != authz.FailureDeadline || d.Verdict != authz.Deny {
-		t.Errorf("got %+v; want it to have run out of time", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 50 * time.Millisecond
+		feed := newFeed()
+		feed.put(webName, authz.PolicyState{Policy: policy("a", allowIf(onlyGET))})
+		s, _ := start(t, feed, func(c *sidecar.Config) { c.DecisionTimeout = timeout })
+		<-s.Ready()
+		r := request("GET", nil)
+		r.Parts = asked{}.parts
+		s.Check(t.Context(), r)
+		r.Parts = func(*authz.Reading) (rego.Request, error) {
+			return late{rego.RequestOf(rego.Input{}), timeout}, nil
+		}
+		if d := s.Check(t.Context(), r); d.Failure != authz.FailureDeadline || d.Verdict != authz.Deny {
+			t.Errorf("got %+v; want it to have run out of time", d)
+		}
+	})
 }
 
 // TestACachedDecisionNeverOutlivesItsPolicy changes a policy while requests are

@@ -13,6 +13,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/decisionlog"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -106,7 +107,7 @@ func TestAPanicInTheLogCostsOneEvent(t *testing.T) {
 	for range 2 {
 		s.Check(t.Context(), request("GET", nil))
 	}
-	until(t, "counting both", func() bool {
+	testkit.Await(t, "counting both", func() bool {
 		return m.count(t, "understudy.decision_log.dropped", label("reason", "panic")) == 2
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"understudy/authz/evidence"
 	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // publishedFeed keeps the last publication of each tally.
@@ -191,7 +192,7 @@ func TestEvidenceSaysWhyAndHowMuchWasSeen(t *testing.T) {
 	s, _ := start(t, feed, func(c *sidecar.Config) { c.Feed = feed })
 	<-s.Ready()
 	n := 0
-	until(t, "all of it is published", func() bool {
+	testkit.Await(t, "all of it is published", func() bool {
 		n++
 		s.Check(t.Context(), request("GET", map[string]any{"n": n % 6}))
 		p := feed.published(t)

@@ -9,6 +9,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // experiments returns the experiments that a counter has series of, with the sum of each.
@@ -47,7 +48,7 @@ func TestSeriesFollowTheExperiments(t *testing.T) {
 	}
 	shows := func(what string, want map[string]int64) {
 		t.Helper()
-		until(t, what, func() bool {
+		testkit.Await(t, what, func() bool {
 			for _, name := range []string{"understudy.preview.comparisons", "understudy.preview.dropped"} {
 				got := m.experiments(t, name)
 				for experiment, n := range want {

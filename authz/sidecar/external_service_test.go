@@ -133,9 +133,7 @@ func rules(module string, rules ...*adminpb.PolicyRule) *adminpb.Policy {
 
 // loopbackAllowed is a configuration for services of this machine.
 func loopbackAllowed() extservice.Config {
-	return extservice.Config{
-		AllowAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: patience,
-	}
+	return extservice.Config{AllowAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
 // deciding runs a sidecar with a live policy and experiments that may call the

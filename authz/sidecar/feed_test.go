@@ -1,8 +1,10 @@
 package sidecar_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"understudy/authz/rehearsal"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -144,37 +147,12 @@ func (f *memoryFeed) Leave(_ context.Context, name string) error {
 	return nil
 }
 
-// patience is how long a test waits for what has to happen. Nothing is concluded
-// from how long it takes.
-const patience = 30 * time.Second
-
-// until waits for a condition that nothing announces.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // awaitNode returns the first report that the condition likes.
 func (f *memoryFeed) awaitNode(t testing.TB, like func(*adminpb.Node) bool) *adminpb.Node {
 	t.Helper()
-	deadline := time.After(patience)
 	for {
-		select {
-		case n := <-f.nodes:
-			if like(n) {
-				return n
-			}
-		case <-deadline:
-			t.Fatal("no such report came")
+		if n := testkit.Receive(t, "a report of the node that the test waits for", f.nodes); like(n) {
+			return n
 		}
 	}
 }
@@ -257,13 +235,8 @@ func (r *recording) Shutdown(context.Context) error   { return nil }
 
 func (r *recording) await(t testing.TB, n int) []record {
 	t.Helper()
-	deadline := time.After(patience)
-	for range n {
-		select {
-		case <-r.arrived:
-		case <-deadline:
-			t.Fatal("a record is missing")
-		}
+	for i := range n {
+		testkit.Receive(t, fmt.Sprintf("record %d of %d", i+1, n), r.arrived)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,6 +270,10 @@ func startWith(
 	if change != nil {
 		change(&config)
 	}
+	// However busy the machine is, only a test that sets a time limit reaches it.
+	config.Preview.Timeout = cmp.Or(config.Preview.Timeout, time.Hour)
+	config.DecisionLog.Timeout = cmp.Or(config.DecisionLog.Timeout, time.Hour)
+	config.External.Timeout = cmp.Or(config.External.Timeout, testkit.Patience)
 	s, err := sidecar.New(config)
 	if err != nil {
 		t.Fatal(err)

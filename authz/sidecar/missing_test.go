@@ -14,6 +14,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // goBack makes the feed a copy of the store that has only the first changes, up to a
@@ -56,7 +57,7 @@ func ask(t *testing.T, s *sidecar.Sidecar, id authz.PolicyID, method string) aut
 
 func awaitMissing(t *testing.T, s *sidecar.Sidecar, want ...authz.PolicyName) {
 	t.Helper()
-	until(t, "the policies that are missing", func() bool { return slices.Equal(s.Status().Missing, want) })
+	testkit.Await(t, "the policies that are missing", func() bool { return slices.Equal(s.Status().Missing, want) })
 }
 
 // TestAStoreThatComesBackEmptyErasesNothing loses everything under a sidecar that runs,
@@ -76,7 +77,7 @@ func TestAStoreThatComesBackEmptyErasesNothing(t *testing.T) {
 		if ask(t, s, "web", "GET") != authz.Allow || ask(t, s, "web", "POST") != authz.Deny || ask(t, s, "other", "GET") != authz.Deny {
 			t.Error("the last policies do not decide any more")
 		}
-		until(t, "the snapshot file", func() bool {
+		testkit.Await(t, "the snapshot file", func() bool {
 			saved, _, err := sidecar.ReadSnapshot(location, file)
 			return err == nil && len(saved.Policies) == 2 && saved.Cursor == authz.Cursor{}
 		})

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -101,21 +102,24 @@ func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 	}
 }
 
-// TestPanicsDoNotFloodTheLog: whoever finds a request that panics can send it again.
+// TestPanicsDoNotFloodTheLog sends a request that panics again and again, at one moment of a clock
+// that moves only while everyone waits: the log is bounded for each minute.
 func TestPanicsDoNotFloodTheLog(t *testing.T) {
-	m, out := newMeter(), &logtest.Buffer{}
-	s, _ := deciding(t, policy("", allowIf("input.x")), func(config *sidecar.Config) {
-		config.Meters, config.Logger = m, slog.New(slog.NewTextHandler(out, nil))
+	synctest.Test(t, func(t *testing.T) {
+		m, out := newMeter(), &logtest.Buffer{}
+		s, _ := deciding(t, policy("", allowIf("input.x")), func(config *sidecar.Config) {
+			config.Meters, config.Logger = m, slog.New(slog.NewTextHandler(out, nil))
+		})
+		for range 100 {
+			r := request("GET", nil)
+			r.Source = quoting
+			s.Check(t.Context(), r)
+		}
+		if n := strings.Count(out.String(), "a panic was caught"); n == 0 || n > 10 {
+			t.Errorf("%d lines for 100 panics, want a few", n)
+		}
+		if n := m.count(t, "understudy.panics", label("place", "evaluation")); n != 100 {
+			t.Errorf("%d panics are counted, want 100", n)
+		}
 	})
-	for range 100 {
-		r := request("GET", nil)
-		r.Source = quoting
-		s.Check(t.Context(), r)
-	}
-	if n := strings.Count(out.String(), "a panic was caught"); n == 0 || n > 10 {
-		t.Errorf("%d lines for 100 panics, want a few", n)
-	}
-	if n := m.count(t, "understudy.panics", label("place", "evaluation")); n != 100 {
-		t.Errorf("%d panics are counted, want 100", n)
-	}
 }

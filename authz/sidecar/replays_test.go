@@ -12,6 +12,7 @@ import (
 	"understudy/authz"
 	evidencepb "understudy/authz/evidence/v1"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // anew makes a request again, as the front of Envoy's requests does of the bytes that it got.
@@ -43,7 +44,7 @@ func (f *publishedFeed) replayed(t testing.TB) *evidencepb.Evidence {
 func (f *publishedFeed) awaitReplayed(t testing.TB, requests int64) *evidencepb.Pair {
 	t.Helper()
 	var p *evidencepb.Pair
-	until(t, fmt.Sprint(requests, " requests are replayed"), func() bool {
+	testkit.Await(t, fmt.Sprint(requests, " requests are replayed"), func() bool {
 		if all := f.replayed(t).GetReplayed(); len(all) > 0 {
 			p = all[0]
 		}
@@ -83,7 +84,7 @@ func TestRequestsFromBeforeAreReplayed(t *testing.T) {
 	if p.GetPolicyEtag() != "W/2" || p.GetCounts().GetNewlyDenied() != 25 || p.GetCounts().GetBothAllow()+p.GetCounts().GetBothDeny() != 75 {
 		t.Errorf("got %s %v, want 25 denied and 75 unchanged by W/2", p.GetPolicyEtag(), p.GetCounts())
 	}
-	until(t, "the causes are published", func() bool {
+	testkit.Await(t, "the causes are published", func() bool {
 		g := feed.replayed(t).GetReplayed()[0].GetGroups()
 		return len(g) == 1 && len(g[0].GetCauses()) == 1
 	})
@@ -140,7 +141,7 @@ func TestServicesAreNotAskedAboutWhatIsOver(t *testing.T) {
 			Name: webName + "/experiments/e", Uid: fmt.Sprint(i), Etag: c.candidate.Etag, Policy: c.candidate,
 		}}})
 		var p *evidencepb.Pair
-		until(t, "the requests are replayed", func() bool {
+		testkit.Await(t, "the requests are replayed", func() bool {
 			p = feed.of(t, c.candidate.Etag)
 			return p.GetCounts().GetBothAllow()+p.GetCounts().GetBothDeny()+p.GetCounts().GetDropped() == asked
 		})

@@ -20,6 +20,7 @@ import (
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -90,12 +91,14 @@ func TestOneSlowExperimentStarvesNoOther(t *testing.T) {
 	<-s.Ready()
 	counts := make(map[string]int)
 	checks := 0
-	for deadline := time.Now().Add(patience); counts["b UNCHANGED"] < 3 && time.Now().Before(deadline); checks++ {
+	testkit.Await(t, "the other experiment decides three times", func() bool {
 		s.Check(t.Context(), request("GET", nil))
 		for _, r := range rec.await(t, 2)[2*checks:] {
 			counts[r.attributes["understudy.experiment.etag"]+" "+r.attributes["understudy.preview.difference"]]++
 		}
-	}
+		checks++
+		return counts["b UNCHANGED"] == 3
+	}, func() any { return counts })
 	if counts["a FAILED"] != checks || counts["b UNCHANGED"] != 3 {
 		t.Errorf("got %v after %d checks", counts, checks)
 	}
@@ -159,14 +162,14 @@ func TestWhatDoesNotFitIsShedAndCounted(t *testing.T) {
 	// One is under way, two wait, three are shed, each with two experiments. An experiment
 	// that has not taken the first one from its queue yet, or is only about to, sheds more.
 	dropped := func() int64 { return m.count(t, "understudy.preview.dropped", label("reason", "queue_full")) }
-	until(t, "shedding six", func() bool { return dropped() >= 6 })
+	testkit.Await(t, "shedding six", func() bool { return dropped() >= 6 })
 	for _, experiment := range []string{"web/a", "web/b"} {
 		if got := m.count(t, "understudy.preview.dropped", label("reason", "queue_full"), label("experiment", experiment)); got < 3 || got > 5 {
 			t.Errorf("%d comparisons of %s are shed, want 3 to 5", got, experiment)
 		}
 	}
 	now()
-	until(t, "twelve that are made or shed", func() bool { return m.count(t, "understudy.preview.comparisons")+dropped() == 12 })
+	testkit.Await(t, "twelve that are made or shed", func() bool { return m.count(t, "understudy.preview.comparisons")+dropped() == 12 })
 	rec.await(t, 12-int(dropped()))
 	if got := m.count(t, "understudy.checks", label("policy", "web"), label("result", "DENY")); got != 6 {
 		t.Errorf("%d checks are counted, want 6", got)
@@ -193,18 +196,16 @@ func TestLargeRequestsDoNotPileUp(t *testing.T) {
 		s.Check(t.Context(), r)
 	}
 	// Each experiment may hold half of it: one fits beside the one under way, two are shed.
-	until(t, "shedding four", func() bool { return m.count(t, "understudy.preview.dropped", label("reason", "queue_bytes")) == 4 })
+	testkit.Await(t, "shedding four", func() bool { return m.count(t, "understudy.preview.dropped", label("reason", "queue_bytes")) == 4 })
 	now()
 	rec.await(t, 4)
 	last := request("GET", nil)
 	last.Size = 500
-	for m.count(t, "understudy.preview.comparisons") < 6 {
-		// What was done gives its room back; the worker may still be at that.
+	// What was done gives its room back; the worker may still be at that.
+	testkit.Await(t, "the room is given back", func() bool {
 		s.Check(t.Context(), last)
-		if t.Context().Err() != nil {
-			t.Fatal("the room is not given back")
-		}
-	}
+		return m.count(t, "understudy.preview.comparisons") >= 6
+	})
 }
 
 func TestWhatWaitsAtShutdownIsStillCompared(t *testing.T) {
@@ -224,7 +225,7 @@ func TestWhatWaitsAtShutdownIsStillCompared(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
 	// From its end on, the pool takes nothing any more; what it took, it finishes.
-	until(t, "closing the pool", func() bool {
+	testkit.Await(t, "closing the pool", func() bool {
 		s.Check(t.Context(), &authz.Request{Policy: "web", Source: request("GET", nil).Source})
 		return m.count(t, "understudy.preview.dropped", label("reason", "shutdown")) > 0
 	})
@@ -289,7 +290,7 @@ func TestAPanicBesideThePolicyCostsOneComparison(t *testing.T) {
 	t.Cleanup(stop)
 	<-s.Ready()
 	s.Check(t.Context(), request("GET", nil))
-	until(t, "counting both", func() bool {
+	testkit.Await(t, "counting both", func() bool {
 		return m.count(t, "understudy.preview.dropped", label("reason", "panic")) == 2
 	})
 	if got := m.count(t, "understudy.preview.comparisons"); got != 2 {
@@ -306,7 +307,7 @@ func TestAPanicBeforeTheExperimentsCostsThem(t *testing.T) {
 	r := request("GET", nil)
 	r.Span = func() trace.SpanContext { panic("broken") }
 	s.Check(t.Context(), r)
-	until(t, "counting both", func() bool {
+	testkit.Await(t, "counting both", func() bool {
 		return m.count(t, "understudy.preview.dropped", label("reason", "panic")) == 2
 	})
 }

@@ -12,6 +12,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -73,7 +74,7 @@ func TestSidecarKeepsItsPoliciesWhenTheStoreIsLost(t *testing.T) {
 	s, _ := start(t, feed, nil)
 	<-s.Ready()
 	feed.setDown(true)
-	until(t, "noticing the loss", func() bool { return s.Status().Lost != nil })
+	testkit.Await(t, "noticing the loss", func() bool { return s.Status().Lost != nil })
 	if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
 		t.Errorf("got %+v; want the last policy's answer", d)
 	}
@@ -245,7 +246,7 @@ func TestSidecarNoticesThatTheStoreWentBack(t *testing.T) {
 	feed.cursor.Nonce = "another"
 	feed.policies[webName] = authz.PolicyState{Policy: policy("b", allowIf(onlyPOST))}
 	feed.mu.Unlock()
-	until(t, "loading what the store has now", func() bool {
+	testkit.Await(t, "loading what the store has now", func() bool {
 		return s.Check(t.Context(), request("POST", nil)).Verdict == authz.Allow
 	})
 }
@@ -357,7 +358,7 @@ func TestNoRecordPairsANewEtagWithAnOldDecision(t *testing.T) {
 	s.Check(t.Context(), request("GET", nil))
 	// What waited for an experiment that was changed is dropped, and counted.
 	const all = 4*requests + 1
-	until(t, "making all comparisons", func() bool {
+	testkit.Await(t, "making all comparisons", func() bool {
 		return m.count(t, "understudy.preview.comparisons")+m.count(t, "understudy.preview.dropped", label("reason", "changed")) == all
 	})
 	says := map[string]string{"allows": "ALLOW", "denies": "DENY"}

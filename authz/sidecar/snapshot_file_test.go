@@ -11,6 +11,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 func TestSidecarStartsFromItsFile(t *testing.T) {
@@ -48,7 +49,7 @@ func TestSidecarStartsFromItsFile(t *testing.T) {
 		s, _ := start(t, feed, func(c *sidecar.Config) { c.SnapshotFile = file })
 		// The file is looked at before the store is asked again.
 		before := feed.loaded()
-		until(t, "asking the store", func() bool { return feed.loaded() >= before+2 })
+		testkit.Await(t, "asking the store", func() bool { return feed.loaded() >= before+2 })
 		if d := s.Check(t.Context(), request("GET", nil)); d.Failure != authz.FailureNotReady {
 			t.Errorf("got %+v; want not ready", d)
 		}
@@ -108,7 +109,7 @@ func TestSidecarsShareAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the last change", func() bool { return first.Status().Sequence == last && second.Status().Sequence == last })
+	testkit.Await(t, "the last change", func() bool { return first.Status().Sequence == last && second.Status().Sequence == last })
 	stopFirst()
 	stopSecond()
 	saved, _, err := sidecar.ReadSnapshot(location, file)

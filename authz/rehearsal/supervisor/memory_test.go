@@ -75,6 +75,35 @@ func TestDeathIsChargedToWhoCausesIt(t *testing.T) {
 	}
 }
 
+// TestCompileThatEndsTheProcess refuses content that does, and does not try it again.
+func TestCompileThatEndsTheProcess(t *testing.T) {
+	s, kids, _ := start(t)
+	big := policy(`true`)
+	var text strings.Builder
+	text.WriteString("package big\nimport rego.v1\n")
+	for i := range 9000 {
+		fmt.Fprintf(&text, "r%d if {\n", i)
+		for j := range 30 {
+			fmt.Fprintf(&text, "input.a%d[_].b == input.c[%d]\n", j, j)
+		}
+		text.WriteString("}\n")
+	}
+	big.Modules["big.rego"] = text.String()
+	for range 2 {
+		err := s.Compile(t.Context(), big)
+		var refused *authz.CompileError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "128 MiB") {
+			t.Fatalf("it is %v, want a CompileError that names the bound", err)
+		}
+	}
+	if got := len(kids.all); got != 1 {
+		t.Errorf("%d processes were started, want 1: what was refused is not tried again", got)
+	}
+	if err := s.Compile(t.Context(), policy(`true`)); err != nil {
+		t.Errorf("another policy: %v", err)
+	}
+}
+
 // TestGarbageIsNotCharged compiles what takes more than half of the memory, again and again
 // in one child: what the last one has left is collected, and not taken for part of the next.
 func TestGarbageIsNotCharged(t *testing.T) {
