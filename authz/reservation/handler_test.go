@@ -20,6 +20,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/reservation"
+	"understudy/cmd/testkit"
 )
 
 // small is the least that a create has.
@@ -325,7 +326,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(h)
-	server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = enough, 50*time.Millisecond
+	server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = testkit.Patience, 50*time.Millisecond
 	server.Start()
 	t.Cleanup(server.Close)
 	for name, end := range map[string]func(*net.TCPConn) error{

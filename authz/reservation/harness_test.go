@@ -28,14 +28,13 @@ import (
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/reservation"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 const (
 	location = authz.Location("projects/p1/locations/l1")
 	leases   = "projects/p1/locations/l1/policies/leases"
 	token    = "0123456789abcdef"
-	// enough bounds a wait for something that comes at once.
-	enough = 30 * time.Second
 )
 
 // fixture returns a file of testdata.
@@ -120,13 +119,7 @@ func (r recording) Shutdown(context.Context) error   { return nil }
 
 func (r recording) await(t *testing.T) record {
 	t.Helper()
-	select {
-	case one := <-r:
-		return one
-	case <-time.After(enough):
-		t.Fatal("no record came")
-		return record{}
-	}
+	return testkit.Receive(t, "a record", r)
 }
 
 // deciding runs a real sidecar until the test ends. It denies where there is no policy, as
@@ -140,8 +133,8 @@ func deciding(t testing.TB, feed authz.Feed, changes ...func(*sidecar.Config)) (
 	config := sidecar.Config{
 		Feed: feed, Location: location, Policy: "web", Node: "n1", Default: authz.Deny,
 		Recorder:    rehearsal.NewRecorder(provider(previews), rehearsal.PreviewLog{}),
-		DecisionLog: decisionlog.Config{Provider: provider(decisions)},
-		Rehearsal:   supervisortest.New(t),
+		DecisionLog: decisionlog.Config{Provider: provider(decisions), Timeout: time.Hour},
+		Rehearsal:   supervisortest.New(t), Preview: rehearsal.Limits{Timeout: time.Hour},
 	}
 	for _, change := range changes {
 		change(&config)
@@ -193,7 +186,7 @@ func serve(t testing.TB, d reservation.Decider, change func(*reservation.Config)
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(p.Handler)
-	server.Config.ReadHeaderTimeout = enough
+	server.Config.ReadHeaderTimeout = testkit.Patience
 	server.Start()
 	t.Cleanup(server.Close)
 	p.url = server.URL

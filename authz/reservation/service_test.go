@@ -16,6 +16,7 @@ import (
 	adminpb "understudy/admin/v1"
 	"understudy/authz/extservice"
 	"understudy/authz/sidecar"
+	"understudy/cmd/testkit"
 )
 
 // service is a real external service that notes what it is asked.
@@ -89,7 +90,7 @@ func writes(text string) http.HandlerFunc {
 func onThisMachine(c *sidecar.Config) {
 	c.External.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.External.Tokens = map[string]extservice.TokenSource{"http://127.0.0.1": func() (string, error) { return "ours", nil }}
-	c.External.Timeout = enough
+	c.External.Timeout = testkit.Patience
 }
 
 // impatient makes calls of services as short as one that hangs needs.

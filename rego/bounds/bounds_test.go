@@ -19,6 +19,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"understudy/cmd/testkit"
 	"understudy/rego"
 	"understudy/rego/bounds"
 )
@@ -60,7 +61,7 @@ func eval(t testing.TB, module string, input map[string]any) (rego.Result, error
 		t.Fatal(err)
 	}
 	// It is for what has no bound at all: how long others take depends on the machine.
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	return p.Eval(ctx, "p/x", in, time.Unix(1_700_000_000, 0))
 }

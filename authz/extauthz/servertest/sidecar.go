@@ -1,8 +1,10 @@
 package servertest
 
 import (
+	"cmp"
 	"context"
 	"testing"
+	"time"
 
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -51,6 +53,9 @@ func Run(t testing.TB, config sidecar.Config) *sidecar.Sidecar {
 	if config.Rehearsal == nil {
 		config.Rehearsal = supervisortest.New(t)
 	}
+	// However busy the machine is, only a test that sets a time limit reaches it.
+	config.Preview.Timeout = cmp.Or(config.Preview.Timeout, time.Hour)
+	config.DecisionLog.Timeout = cmp.Or(config.DecisionLog.Timeout, time.Hour)
 	s, err := sidecar.New(config)
 	if err != nil {
 		t.Fatal(err)

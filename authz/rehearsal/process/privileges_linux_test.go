@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"understudy/authz/rehearsal/process"
+	"understudy/cmd/testkit"
 )
 
 // TestMain is the process that is started as well: it is not confined, and tries what it may do to
@@ -46,7 +47,7 @@ func asNobody(t *testing.T) {
 		again.Dir = "/"
 		again.Env = []string{"SECRET=" + secret}
 		again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+		if out, err := testkit.CombinedOutput(again); err != nil || !strings.Contains(string(out), "PASS") {
 			t.Errorf("%v, it says:\n%s", err, out)
 		}
 	})

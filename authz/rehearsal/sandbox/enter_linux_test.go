@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"understudy/cmd/testkit"
 )
 
 // confined is the argument with which this binary is the program of TestGoIsAllowed.
@@ -21,11 +23,11 @@ const confined = "confined"
 // TestGoIsAllowed runs a program under the filters that uses what Go's runtime has: threads,
 // preemption, timers, garbage collections and memory that is given back.
 func TestGoIsAllowed(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // without preemption it has no end
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience) // without preemption it has no end
 	defer cancel()
 	program := exec.CommandContext(ctx, "/proc/self/exe", confined)
 	program.Env = append(os.Environ(), "GOMAXPROCS=2")
-	if out, err := program.CombinedOutput(); err != nil || string(out) != "done\n" {
+	if out, err := testkit.CombinedOutput(program); err != nil || string(out) != "done\n" {
 		t.Fatalf("the program: %v, it says:\n%s", err, out)
 	}
 }
@@ -59,15 +61,18 @@ func runConfined() int {
 
 // beginThreads has more goroutines with a thread of their own than there are threads.
 func beginThreads() error {
-	var group sync.WaitGroup
+	const threads = 32
+	var begun, group sync.WaitGroup
+	begun.Add(threads)
 	release := make(chan struct{})
-	for range 32 {
+	for range threads {
 		group.Go(func() {
 			runtime.LockOSThread() // never unlocked: the thread ends, too
+			begun.Done()
 			<-release
 		})
 	}
-	time.Sleep(time.Millisecond)
+	begun.Wait()
 	close(release)
 	group.Wait()
 	return nil

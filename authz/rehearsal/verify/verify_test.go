@@ -18,6 +18,7 @@ import (
 	"understudy/authz/rehearsal/question"
 	"understudy/authz/rehearsal/rehearsaltest"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
+	"understudy/cmd/testkit"
 )
 
 // verifying is a verifier for which every decision is drawn, with a policy that has a
@@ -151,7 +152,7 @@ func TestWhatIsVerified(t *testing.T) {
 func TestVerifyingEndsInTime(t *testing.T) {
 	v, live, reader := verifying(t, `count([1 | some a in numbers.range(1, 100000); some b in numbers.range(1, 100000); a == b]) == 1`)
 	v.timeout = time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	r := rehearsaltest.Request(nil, time.Unix(1_700_000_000, 0))
 	v.verify(ctx, nil, verification{live: live, request: r, decision: authz.Decision{Verdict: authz.Allow, Plain: true}})
