@@ -8,6 +8,7 @@ import (
 	"understudy/authz"
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 	"understudy/rego/coverage"
 )
 
@@ -30,7 +31,7 @@ func TestCoverageOfAnotherProcess(t *testing.T) {
 	if err := c.Changes(live, after, func(changes coverage.Changes, err error) { diffed <- outcome{changes, err} }); err != nil {
 		t.Fatal(err)
 	}
-	got := <-diffed
+	got := testkit.Receive(t, "an answer", diffed)
 	if got.err != nil || len(got.changes.Live) != 1 || len(got.changes.Candidate) != 1 || got.changes.Candidate[0].Line != 4 {
 		t.Fatalf("got %+v; want one rule of each side", got)
 	}
@@ -45,7 +46,7 @@ func TestCoverageOfAnotherProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return <-out
+		return testkit.Receive(t, "an answer", out)
 	}
 	for x, want := range map[string]coverage.Seen{"you": coverage.True, "no": coverage.False} {
 		if seen := cover(x); !slices.Equal(seen, []coverage.Seen{want}) {
@@ -74,7 +75,7 @@ func TestCoverageOfAFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := <-covered; got.err != nil || !slices.Equal(got.seen, []coverage.Seen{coverage.True}) {
+	if got := testkit.Receive(t, "an answer", covered); got.err != nil || !slices.Equal(got.seen, []coverage.Seen{coverage.True}) {
 		t.Errorf("got %+v; want that the rule was true", got)
 	}
 }
@@ -88,7 +89,7 @@ func TestCoverageEndsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-failed; err == nil {
+	if err := testkit.Receive(t, "an answer", failed); err == nil {
 		t.Error("an evaluation without an end was covered")
 	}
 	large := func() (wire.Question, bool) {
@@ -99,7 +100,7 @@ func TestCoverageEndsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-failed; err == nil {
+	if err := testkit.Receive(t, "an answer", failed); err == nil {
 		t.Error("a request that is too large was covered")
 	}
 }

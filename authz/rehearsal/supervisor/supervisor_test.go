@@ -144,7 +144,7 @@ func TestDecisionsOfAnotherProcess(t *testing.T) {
 		t.Errorf("the facts are %+v, want those of a policy that reads no body", facts)
 	}
 	for x, want := range map[string]authz.Verdict{"yes": authz.Allow, "no": authz.Deny} {
-		if got := <-ask(c, x, time.Minute); got.err != nil || got.decided.Verdict != want {
+		if got := testkit.Receive(t, "an answer", ask(c, x, time.Minute)); got.err != nil || got.decided.Verdict != want {
 			t.Errorf("x = %s is %+v, want %v", x, got, want)
 		}
 	}
@@ -175,7 +175,7 @@ func TestKilledFromOutside(t *testing.T) {
 	b := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "b", Keeps: true}))
 	kids.last().Kill()
 	for _, c := range []*supervisor.Candidate{a, b} {
-		got := <-ask(c, "yes", time.Hour)
+		got := testkit.Receive(t, "an answer", ask(c, "yes", time.Hour))
 		if got.err == nil && got.decided.Verdict == authz.Allow {
 			continue
 		}
@@ -191,9 +191,10 @@ func TestKilledIsNoCrash(t *testing.T) {
 	s, kids, log := start(t)
 	c := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "a", Keeps: true}))
 	kids.last().Kill()
-	for len(kids.started()) < 2 {
-		<-ask(c, "yes", time.Hour)
-	}
+	testkit.Await(t, "another child is started", func() bool {
+		testkit.Receive(t, "an answer", ask(c, "yes", time.Hour))
+		return len(kids.started()) == 2
+	})
 	if got := log.String(); !strings.Contains(got, "cause=killed") {
 		t.Errorf("the log is %q, want the cause killed", got)
 	}
@@ -303,7 +304,7 @@ func TestAnIdleChildTakesNothingAlong(t *testing.T) {
 func TestSlowIsNotCharged(t *testing.T) {
 	s, kids, _ := start(t)
 	c := ready(t, s.NewCandidate(policy(`n := numbers.range(1, 3000); count([1 | some i in n; some j in n; i + j < 0]) == 1`), supervisor.Options{Name: "slow", Keeps: true}))
-	if got := <-ask(c, "x", time.Millisecond); got.err != nil || got.decided.Failure != authz.FailureDeadline {
+	if got := testkit.Receive(t, "an answer", ask(c, "x", time.Millisecond)); got.err != nil || got.decided.Failure != authz.FailureDeadline {
 		t.Errorf("it ended with %+v, want a deadline", got)
 	}
 	if got := len(kids.all); got != 1 {
@@ -321,12 +322,12 @@ func TestClosingDropsWhatWaits(t *testing.T) {
 	}
 	c.Close()
 	for _, one := range all {
-		if got := <-one; !errors.Is(got.err, supervisor.ErrChanged) {
+		if got := testkit.Receive(t, "an answer", one); !errors.Is(got.err, supervisor.ErrChanged) {
 			t.Errorf("a question ended with %+v, want ErrChanged", got)
 		}
 	}
 	other := ready(t, s.NewCandidate(policy(`true`), supervisor.Options{Name: "other", Keeps: true}))
-	if got := <-ask(other, "x", time.Hour); got.err != nil {
+	if got := testkit.Receive(t, "an answer", ask(other, "x", time.Hour)); got.err != nil {
 		t.Errorf("another candidate: %v", got.err)
 	}
 }
@@ -367,7 +368,7 @@ func TestNoProcess(t *testing.T) {
 		t.Errorf("compiling: %v, want ErrUnavailable", err)
 	}
 	c := s.NewCandidate(policy(`true`), supervisor.Options{Name: "a", Keeps: true})
-	if got := <-ask(c, "x", time.Hour); !errors.Is(got.err, supervisor.ErrUnavailable) {
+	if got := testkit.Receive(t, "an answer", ask(c, "x", time.Hour)); !errors.Is(got.err, supervisor.ErrUnavailable) {
 		t.Errorf("a question ended with %+v, want ErrUnavailable", got)
 	}
 }
@@ -393,11 +394,11 @@ func TestStuckIsCharged(t *testing.T) {
 	defer s.Close()
 	stuck := ready(t, s.NewCandidate(policy(`true`), supervisor.Options{Name: "stuck"}))
 	good := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "good"}))
-	got := <-ask(stuck, "stuck", time.Millisecond)
+	got := testkit.Receive(t, "an answer", ask(stuck, "stuck", time.Millisecond))
 	if guilt := (*supervisor.Guilt)(nil); !errors.As(got.err, &guilt) || !strings.Contains(guilt.Error(), "cannot be cancelled") {
 		t.Errorf("it ended with %+v, want its guilt", got)
 	}
-	if got := <-ask(good, "yes", time.Hour); got.err != nil || got.decided.Verdict != authz.Allow {
+	if got := testkit.Receive(t, "an answer", ask(good, "yes", time.Hour)); got.err != nil || got.decided.Verdict != authz.Allow {
 		t.Errorf("the other ended with %+v, want ALLOW", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 	"understudy/rego/explain"
 )
@@ -54,7 +55,7 @@ func TestTracesOfAnotherProcess(t *testing.T) {
 	live := ready(t, s.NewCandidate(policy(`input.x == "yes"`), supervisor.Options{Name: "live"}))
 	candidate := ready(t, s.NewCandidate(policy(`startswith(input.x, "y"); count(input.x) > 3`), supervisor.Options{Name: "candidate", Keeps: true}))
 	causes := func() (out []string) {
-		l, c := <-trace(live, "yes", time.Minute), <-trace(candidate, "yes", time.Minute)
+		l, c := testkit.Receive(t, "a trace", trace(live, "yes", time.Minute)), testkit.Receive(t, "a trace", trace(candidate, "yes", time.Minute))
 		if l.err != nil || c.err != nil {
 			t.Fatalf("got the errors %v and %v", l.err, c.err)
 		}
@@ -78,7 +79,7 @@ func TestTracesOfAnotherProcess(t *testing.T) {
 func TestATraceEndsInTime(t *testing.T) {
 	s, _, _ := start(t)
 	endless := ready(t, s.NewCandidate(policy(`count([1 | some a in numbers.range(1, 50000); some b in numbers.range(1, 50000); a == b]) == 1`), supervisor.Options{Name: "endless", Keeps: true}))
-	if got := <-trace(endless, "yes", 10*time.Millisecond); got.err == nil {
+	if got := testkit.Receive(t, "a trace", trace(endless, "yes", 10*time.Millisecond)); got.err == nil {
 		t.Error("an evaluation without an end has a trace")
 	}
 	out := make(chan traced, 1)
@@ -125,7 +126,7 @@ func TestATraceWaitsForADecision(t *testing.T) {
 
 // TestATraceOfNoProcess has nobody to ask.
 func TestATraceOfNoProcess(t *testing.T) {
-	if got := <-trace(nil, "yes", time.Minute); !errors.Is(got.err, supervisor.ErrUnavailable) {
+	if got := testkit.Receive(t, "a trace", trace(nil, "yes", time.Minute)); !errors.Is(got.err, supervisor.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", got.err)
 	}
 }
