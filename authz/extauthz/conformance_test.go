@@ -33,7 +33,7 @@ const (
 // document, OPA with its defaults the value, a table the response. The responses
 // are the same as a whole.
 func TestConformance(t *testing.T) {
-	count := testkit.Cases(conformancePolicies)
+	count := testkit.RaceCases(testkit.Cases(conformancePolicies))
 	policies := make(map[authz.PolicyID]*adminpb.Policy)
 	for seed := range uint64(count) {
 		policies[conformanceID(seed)] = seededPolicy(t, seed)

@@ -13,6 +13,7 @@ import (
 	"understudy/authz/rehearsal/supervisor"
 	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 	"understudy/rego"
 )
 
@@ -83,7 +84,7 @@ func (d twice) document(r *authz.Request, reading *authz.Reading) (rego.Input, e
 // process and in the rehearsal process, which knows no more of a request than is read.
 func TestTheRehearsalProcessDecidesAlike(t *testing.T) {
 	process := supervisortest.Reading(t, checktest.HealthService(), 0)
-	policies, decisions := 60, make(map[authz.Failure]int)
+	policies, decisions := testkit.Cases(60), make(map[authz.Failure]int)
 	for seed := range uint64(policies) {
 		policy := seededPolicy(t, seed)
 		here, err := authz.Compile(t.Context(), policy)

@@ -12,6 +12,8 @@ import (
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"understudy/cmd/testkit"
 )
 
 // TestEachCallExists looks the names up for both processors, whichever this one is: with an
@@ -48,7 +50,7 @@ func TestTheFiltersAreTheList(t *testing.T) {
 	}
 	for number := range 1024 {
 		name := host.SyscallNumbers[number]
-		for range 512 {
+		for range testkit.RaceCases(512) {
 			var arguments [6]uint64
 			for i := range arguments {
 				arguments[i] = values[random.IntN(len(values))]
