@@ -23,7 +23,7 @@ allow if { input.x == "modest"; count([1 | some a in numbers.range(1, 30); some 
 	s, e, _ := holding(t, allowing("1", hungry))
 	s.config.DecisionTimeout = time.Minute
 	runtime.GC()
-	debug.SetMemoryLimit(int64(readMemory().used) + 200<<20)
+	debug.SetMemoryLimit(int64(readMemory().used) + 64<<20)
 	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
 	done := make(chan authz.Decision)
 	now := time.Unix(1_700_000_000, 0)
