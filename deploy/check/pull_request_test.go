@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"understudy/cmd/testkit"
 )
 
 // githubWorkflow is what the test reads of a workflow.
@@ -96,7 +98,7 @@ func TestGitLabJob(t *testing.T) {
 // parses holds a script against the shell.
 func parses(t *testing.T, script string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "sh", "-n", "-c", script).CombinedOutput(); err != nil || script == "" {
+	if out, err := testkit.CombinedOutput(exec.CommandContext(t.Context(), "sh", "-n", "-c", script)); err != nil || script == "" {
 		t.Errorf("%q: %v: %s", script, err, out)
 	}
 }
@@ -133,7 +135,7 @@ func replays(t *testing.T, binary, base, script, method, want string) {
 		`"input":{"attributes":{"request":{"http":{"method":"`+method+`","path":"/a","headers":{}}}},"parsed_path":["a"],"parsed_query":{}}}`+"\n")
 	run := exec.CommandContext(t.Context(), "sh", "-c", script)
 	run.Dir, run.Env = folder, append(os.Environ(), "UNDERSTUDY="+binary, base+"="+sha)
-	out, err := run.CombinedOutput()
+	out, err := testkit.CombinedOutput(run)
 	if err == nil {
 		t.Errorf("the script does not fail, though %s: %s", want, out)
 	}
@@ -147,7 +149,7 @@ func command(t *testing.T, folder string, env []string, name string, args ...str
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)
 	c.Dir, c.Env = folder, append(os.Environ(), env...)
-	out, err := c.CombinedOutput()
+	out, err := testkit.CombinedOutput(c)
 	if err != nil {
 		t.Fatalf("%s %v: %v: %s", name, args, err, out)
 	}
