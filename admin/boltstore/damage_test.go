@@ -17,6 +17,7 @@ import (
 	"understudy/admin/boltstore"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
+	"understudy/cmd/testkit"
 )
 
 // stored is the number of policies in the file of filled.
@@ -174,7 +175,7 @@ func TestFlipped(t *testing.T) {
 	t.Parallel()
 	content, random := filled(t), rand.New(rand.NewPCG(1, 2))
 	page, refused := os.Getpagesize(), 0
-	const files = 160
+	files := testkit.RaceCases(160)
 	for i := range files {
 		damaged := bytes.Clone(content)
 		at := random.IntN(len(damaged))

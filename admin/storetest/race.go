@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"understudy/admin"
+	"understudy/cmd/testkit"
 )
 
 // raceTests run what the other tests run, from many goroutines at once. They find a store
@@ -117,7 +118,7 @@ func testOneOrder(s *subject) {
 // removes the experiments that are there. The conditions decide: whichever comes first,
 // no experiment is left without its policy, where nobody would find or delete it.
 func testNoOrphan(s *subject) {
-	for round := range 200 {
+	for round := range testkit.Cases(200) {
 		id := fmt.Sprintf("p%d", round)
 		parent := s.policy(id)
 		sequence := s.put(admin.Put{Key: parent, Etag: "e"}, admin.Put{Key: s.experiment(id, "first")})
@@ -177,7 +178,7 @@ func testHalves(s *subject) {
 			}
 		})
 	}
-	for n := 1; n < 400; n += 2 {
+	for n := 1; n < testkit.Cases(400); n += 2 {
 		s.change([]string{"web"}, admin.Put{Key: live, Value: numbered(n)}, admin.Delete{Key: e})
 		toEven(n + 1)
 	}
