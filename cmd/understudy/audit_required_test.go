@@ -20,7 +20,7 @@ import (
 func TestNoChangeWithoutAnEvent(t *testing.T) {
 	for name, store := range auditStores(t) {
 		t.Run(name, func(t *testing.T) {
-			address := freePort(t)
+			address := testkit.FreeAddress()
 			t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+address)
 			t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "2")
 			a := startAuditingTo(t, newCollector(), store, "required")

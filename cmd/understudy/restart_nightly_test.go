@@ -80,7 +80,7 @@ func (l *load) await(t *testing.T, answer string, more int) {
 // may not. Its policy takes a while to be compiled.
 func TestARestartUnderLoadRefusesNobody(t *testing.T) {
 	t.Parallel()
-	addr := freePort(t)
+	addr := testkit.FreeAddress()
 	flags := []string{
 		"--authz-addr", addr, "--policy", "shop", "--location", "projects/p1/locations/l1",
 		"--store", storage.BoltScheme + filepath.Join(t.TempDir(), "understudy.db"),

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,20 +40,6 @@ func (r *running) awaitAnswer(t *testing.T, request *authv3.CheckRequest, want s
 		got = answerKind(response, err)
 		return got == want
 	}, func() any { return got })
-}
-
-// freePort returns an address that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	// The system gives ports from 32768 on to clients: no connection of another test takes this one.
-	const first, ports = 10_000, 2_000
-	for {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(ports)))
-		if l, err := net.Listen("tcp", address); err == nil {
-			_ = l.Close()
-			return address
-		}
-	}
 }
 
 // TestAPortInUseFailsAtOnce: that the port is opened late does not make its mistakes late.
@@ -103,7 +87,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 	t.Parallel()
 	for _, observe := range []bool{false, true} {
 		c := demoConfig(t.TempDir())
-		c.authzAddr, c.observe = freePort(t), observe
+		c.authzAddr, c.observe = testkit.FreeAddress(), observe
 		s := &server{config: c, listeners: make(map[string]net.Listener), bound: make(map[string]string)}
 		if err := s.reserveAuthz(t.Context()); err != nil {
 			t.Fatal(err)
@@ -124,7 +108,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 // TestAnObserverListensAtOnce: with nothing to decide by it passes everybody.
 func TestAnObserverListensAtOnce(t *testing.T) {
 	t.Parallel()
-	r := startServer(t, func(c *config) { c.authzAddr, c.Store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
+	r := startServer(t, func(c *config) { c.authzAddr, c.Store, c.observe = testkit.FreeAddress(), "redis://127.0.0.1:1", true })
 	response, err := r.authz.Check(t.Context(), plainCheck(t))
 	observed := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
 	if answerKind(response, err) != "OK" || observed["failure"].GetStringValue() != "NOT_READY" {
@@ -135,7 +119,7 @@ func TestAnObserverListensAtOnce(t *testing.T) {
 // TestWhoCannotDecideSaysSo answers 503 when the wait is over and there is no store.
 func TestWhoCannotDecideSaysSo(t *testing.T) {
 	t.Parallel()
-	r := startServer(t, func(c *config) { c.authzAddr, c.Store = freePort(t), "redis://127.0.0.1:1" })
+	r := startServer(t, func(c *config) { c.authzAddr, c.Store = testkit.FreeAddress(), "redis://127.0.0.1:1" })
 	response, err := r.authz.Check(t.Context(), plainCheck(t), grpc.WaitForReady(true))
 	if got := answerKind(response, err); got != "503" {
 		t.Errorf("got %s, want 503: %v, %v", got, response, err)

@@ -11,30 +11,29 @@ import (
 	"time"
 )
 
-// forever is a part that does not end.
-func forever(ctx context.Context) error {
-	<-context.WithoutCancel(ctx).Done()
-	return nil
-}
-
 // TestPartsThatDoNotEndAreNamed beside the failure that ended the group.
 func TestPartsThatDoNotEndAreNamed(t *testing.T) {
-	failure := errors.New("no disk")
-	g, ctx := NewGroup(t.Context())
-	g.Go("store", func() error { return failure })
-	g.Go("sidecar", func() error { return forever(ctx) })
-	g.Go("authz", func() error { return forever(ctx) })
-	g.Go("health", func() error { <-ctx.Done(); return nil })
-	<-ctx.Done()
-	late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	err := g.Await(late)
-	if !errors.Is(err, failure) || !errors.Is(err, errLate) {
-		t.Fatalf("the error is %v", err)
-	}
-	if want := "authz, sidecar: not ended"; !strings.Contains(err.Error(), want) {
-		t.Errorf("the error is %v, want %q in it", err, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		over, end := context.WithCancel(t.Context())
+		defer end() // of the parts that do not end before
+		hang := func() error { <-over.Done(); return nil }
+		failure := errors.New("no disk")
+		g, ctx := NewGroup(t.Context())
+		g.Go("store", func() error { return failure })
+		g.Go("sidecar", hang)
+		g.Go("authz", hang)
+		g.Go("health", func() error { <-ctx.Done(); return nil })
+		<-ctx.Done()
+		late, cancel := context.WithTimeout(t.Context(), time.Second) // of the bubble's clock
+		defer cancel()
+		err := g.Await(late)
+		if !errors.Is(err, failure) || !errors.Is(err, errLate) {
+			t.Fatalf("the error is %v", err)
+		}
+		if want := "authz, sidecar: not ended"; !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q in it", err, want)
+		}
+	})
 }
 
 // TestAnEndingThatIsOver leaves the process alone: who called the server goes on.

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"understudy/cmd/testkit"
 )
 
 // answer is how a collector answers.
@@ -34,6 +36,7 @@ type collector struct {
 	collogspb.UnimplementedLogsServiceServer
 	protocol string // grpc or http/protobuf
 	address  string
+	listens  bool
 
 	mu     sync.Mutex
 	answer answer
@@ -47,17 +50,9 @@ type collector struct {
 }
 
 // newCollector returns a collector whose port is known, at which nobody listens yet.
-func newCollector(t *testing.T, protocol string) *collector {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+func newCollector(protocol string) *collector {
 	return &collector{
-		protocol: protocol, address: l.Addr().String(), answer: takes, got: map[string]int{},
+		protocol: protocol, address: testkit.FreeAddress(), answer: takes, got: map[string]int{},
 		asked: make(chan struct{}, 1000), arrived: make(chan struct{}, 1),
 	}
 }
@@ -69,6 +64,7 @@ func (c *collector) listen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.listens = true
 	if c.protocol == "grpc" {
 		server := grpc.NewServer()
 		collogspb.RegisterLogsServiceServer(server, c)

@@ -9,6 +9,8 @@ import (
 
 	"go.opentelemetry.io/otel/log"
 	"google.golang.org/protobuf/proto"
+
+	"understudy/cmd/testkit"
 )
 
 // TestRecordsAreAlikeOverBothProtocols: over gRPC they are encoded here, over HTTP by the SDK.
@@ -22,7 +24,7 @@ func TestRecordsAreAlikeOverBothProtocols(t *testing.T) {
 			name := protocol + " " + compression
 			t.Run(name, func(t *testing.T) {
 				t.Setenv("OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", strings.TrimPrefix(compression, "none"))
-				c := newCollector(t, protocol)
+				c := newCollector(protocol)
 				c.listen(t)
 				e := export(t, c, 100)
 				logger, record := e.Logs.Logger("understudy/authz", log.WithInstrumentationVersion("v1")), previewRecord()
@@ -36,7 +38,7 @@ func TestRecordsAreAlikeOverBothProtocols(t *testing.T) {
 				if page := e.page(t); !counted.MatchString(page) {
 					t.Errorf("the SDK has not counted %d records:\n%s", records, page)
 				}
-				e.close(t, patience)
+				e.close(t, testkit.Patience)
 				taken[name] = c
 			})
 		}

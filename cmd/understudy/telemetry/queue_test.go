@@ -14,12 +14,10 @@ import (
 	"go.opentelemetry.io/otel/log"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
+	"understudy/cmd/testkit"
 	"understudy/cmd/understudy/lifecycle"
 	"understudy/cmd/understudy/telemetry"
 )
-
-// patience bounds how long a test waits for what has to come.
-const patience = time.Minute
 
 var protocols = []string{"grpc", "http/protobuf"}
 
@@ -33,15 +31,20 @@ type exporting struct {
 }
 
 // export starts the telemetry as the environment of a process sets it up, with a queue of
-// so many records and a collector that has to answer within half a second.
+// so many records. It exports batches of ten, and what is left at the end. A collector that is
+// away or hangs has to answer within half a second.
 func export(t *testing.T, c *collector, queue int) *exporting {
 	t.Helper()
+	request, attempt := testkit.Patience, 2*testkit.Patience
+	if c.answer == hangs || !c.listens {
+		request, attempt = 500*time.Millisecond, time.Second
+	}
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": c.protocol,
 		"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": map[string]string{"grpc": "http://" + c.address, "http/protobuf": "http://" + c.address + "/v1/logs"}[c.protocol],
-		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT":  "500",
-		"OTEL_BLRP_SCHEDULE_DELAY":         "10",
-		"OTEL_BLRP_EXPORT_TIMEOUT":         "1000",
+		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT":  fmt.Sprint(request.Milliseconds()),
+		"OTEL_BLRP_SCHEDULE_DELAY":         fmt.Sprint(time.Hour.Milliseconds()),
+		"OTEL_BLRP_EXPORT_TIMEOUT":         fmt.Sprint(attempt.Milliseconds()),
 		"OTEL_BLRP_MAX_QUEUE_SIZE":         fmt.Sprint(queue),
 		"OTEL_BLRP_MAX_EXPORT_BATCH_SIZE":  "10",
 	} {
@@ -81,15 +84,8 @@ func (e *exporting) emit(t *testing.T, first, n int) {
 // await waits until the log has a line.
 func (e *exporting) await(t *testing.T, text string) {
 	t.Helper()
-	for late := time.After(patience); ; {
-		select {
-		case line := <-e.warnings:
-			if strings.Contains(line, text) {
-				return
-			}
-		case <-late:
-			t.Fatalf("the log never says %q", text)
-		}
+	for line := ""; !strings.Contains(line, text); {
+		line = testkit.Receive(t, fmt.Sprintf("the log says %q", text), e.warnings)
 	}
 }
 
@@ -128,12 +124,8 @@ func (e *exporting) dropped(t *testing.T, reason string) (n int) {
 // awaitRecords waits until the collector has got so many different records.
 func (c *collector) awaitRecords(t *testing.T, want int) {
 	t.Helper()
-	for late := time.After(patience); c.count() < want; {
-		select {
-		case <-c.arrived:
-		case <-late:
-			t.Fatalf("%d records came, want %d", c.count(), want)
-		}
+	for c.count() < want {
+		testkit.Receive(t, fmt.Sprintf("%d records; %d came", want, c.count()), c.arrived)
 	}
 }
 
@@ -144,7 +136,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, away := range []answer{"", busy, hangs} { // "": nobody listens
 			t.Run(protocol+" "+string(away), func(t *testing.T) {
-				c := newCollector(t, protocol)
+				c := newCollector(protocol)
 				if away != "" {
 					c.now(away)
 					c.listen(t)
@@ -166,7 +158,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 						t.Errorf("%d records are counted as %s", n, reason)
 					}
 				}
-				e.close(t, patience)
+				e.close(t, testkit.Patience)
 			})
 		}
 	}
@@ -177,7 +169,7 @@ func TestBeyondTheQueue(t *testing.T) {
 	const room, more = 50, 123
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
-			c := newCollector(t, protocol)
+			c := newCollector(protocol)
 			e := export(t, c, room)
 			e.emit(t, 0, room+more)
 			if n := e.dropped(t, "queue_full"); n != more {
@@ -189,7 +181,7 @@ func TestBeyondTheQueue(t *testing.T) {
 			if n := e.dropped(t, "queue_full"); n != more {
 				t.Errorf("%d records are counted in the end, want %d", n, more)
 			}
-			e.close(t, patience)
+			e.close(t, testkit.Patience)
 			if got := c.count(); got != room {
 				t.Errorf("%d records came, want %d", got, room)
 			}
@@ -202,20 +194,20 @@ func TestRefusedRecords(t *testing.T) {
 	for _, protocol := range protocols {
 		for refusal, want := range map[answer]int{refuses: 10, takesNot: 1} {
 			t.Run(protocol+" "+string(refusal), func(t *testing.T) {
-				c := newCollector(t, protocol)
+				c := newCollector(protocol)
 				c.now(refusal)
 				c.listen(t)
 				e := export(t, c, 100)
 				e.emit(t, 0, 10) // one batch
 				<-c.asked
 				c.now(takes)
-				e.emit(t, 10, 1)
-				c.awaitRecords(t, 11-map[answer]int{refuses: 10}[refusal])
+				e.emit(t, 10, 10) // another one
+				c.awaitRecords(t, 20-map[answer]int{refuses: 10}[refusal])
 				if n := e.dropped(t, "refused"); n != want {
 					t.Errorf("%d records are counted as refused, want %d", n, want)
 				}
 				e.await(t, "the collector refuses records")
-				e.close(t, patience)
+				e.close(t, testkit.Patience)
 			})
 		}
 	}
@@ -226,17 +218,17 @@ func TestRefusedRecords(t *testing.T) {
 func TestTheEndOfAQueue(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol+" takes all", func(t *testing.T) {
-			c := newCollector(t, protocol)
+			c := newCollector(protocol)
 			c.listen(t)
 			e := export(t, c, 100)
 			e.emit(t, 0, 95)
-			e.close(t, patience)
+			e.close(t, testkit.Patience)
 			if got := c.count(); got != 95 {
 				t.Errorf("%d records came, want 95", got)
 			}
 		})
 		t.Run(protocol+" hangs", func(t *testing.T) {
-			c := newCollector(t, protocol)
+			c := newCollector(protocol)
 			c.now(hangs)
 			c.listen(t)
 			e := export(t, c, 100)
@@ -263,7 +255,7 @@ func (attributesOf) Shutdown(context.Context) error   { return nil }
 // TestTwoQueues of one provider keep the same records, and export them at the same time.
 func TestTwoQueues(t *testing.T) {
 	const records = 1000
-	c, console, record := newCollector(t, "grpc"), make(attributesOf, records), previewRecord()
+	c, console, record := newCollector("grpc"), make(attributesOf, records), previewRecord()
 	c.listen(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+c.address)
@@ -276,7 +268,7 @@ func TestTwoQueues(t *testing.T) {
 		record.SetBody(attribute.StringValue(fmt.Sprint(i)))
 		tel.Logs.Logger("test").Emit(t.Context(), record)
 	}
-	if err := closers.Close(lifecycle.NewEnding(patience, nil), logger); err != nil {
+	if err := closers.Close(lifecycle.NewEnding(testkit.Patience, nil), logger); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.count(); got != records {

@@ -20,7 +20,7 @@ func TestWhoDecidesWhatIsSampled(t *testing.T) {
 		}))
 	}
 	for sampler, roots := range map[string]bool{"": false, "parentbased_always_on": true, "parentbased_always_off": false} {
-		c := newCollector(t, "http/protobuf")
+		c := newCollector("http/protobuf")
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://"+c.address)
 		t.Setenv("OTEL_TRACES_SAMPLER", sampler)
 		tel, err := telemetry.New(t.Context(), telemetry.Config{Node: "test"}, slog.New(slog.NewTextHandler(io.Discard, nil)), &lifecycle.Closers{})
