@@ -12,6 +12,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	url := storetest.Redis(t)
 	server, err := redis.ParseURL(url)
 	if err != nil {

@@ -88,6 +88,7 @@ func clusterReady(ctx context.Context, c *redis.Client) error {
 
 // The whole suite through a Redis Cluster: all keys of a script are in one slot.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	url := startCluster(t)
 	eventually(t, "the cluster does not answer", func() error {
 		_, err := open(t, url).Get(t.Context(), web)

@@ -32,12 +32,12 @@ allow if { input.x == "modest"; count([1 | some a in numbers.range(1, 300); some
 	for ended := false; !ended; {
 		select {
 		case d := <-done:
-			if d.Failure != authz.FailureOverloaded || d.Verdict != authz.Deny || !strings.Contains(d.Reason, "memory") {
+			if d.Failure != authz.FailureOverloaded || d.Effect != authz.Deny || !strings.Contains(d.Reason, "memory") {
 				t.Errorf("the hungry one gets %+v", d)
 			}
 			ended = true
 		default:
-			if d, _ := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "modest"}, now)); d.Verdict != authz.Allow {
+			if d, _ := s.decide(t.Context(), e, documentRequest(map[string]any{"x": "modest"}, now)); d.Effect != authz.Allow {
 				t.Errorf("a modest one gets %+v", d)
 			}
 		}
@@ -55,7 +55,7 @@ func TestTheLongestIsEndedFirst(t *testing.T) {
 	}
 	g.watching = true // by nobody
 	now := time.Now()
-	old, young := &pace{begin: now}, &pace{begin: now.Add(time.Second)}
+	old, young := &slot{begin: now}, &slot{begin: now.Add(time.Second)}
 	var endedOld, endedYoung stopped
 	g.add(young, &endedYoung)
 	g.add(old, &endedOld)

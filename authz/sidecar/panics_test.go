@@ -22,11 +22,11 @@ import (
 const secret = "bearer-of-the-caller"
 
 // quoting panics with what it works at, as a library may, and as the runtime does.
-func quoting(*authz.Reading) (rego.Input, error) { panic("cannot read " + secret) }
-func outOfRange(*authz.Reading) (rego.Input, error) {
+func quoting(*authz.ReadBudget) (rego.Input, error) { panic("cannot read " + secret) }
+func outOfRange(*authz.ReadBudget) (rego.Input, error) {
 	return rego.Input{}, errors.New(strings.Split(secret, "-")[len(secret)])
 }
-func wrongAnswer(*authz.Reading) (rego.Input, error) { panic(errors.New(secret)) }
+func wrongAnswer(*authz.ReadBudget) (rego.Input, error) { panic(errors.New(secret)) }
 
 // TestAPanicLeavesATrace panics in each part of the decision path: one line at ERROR says
 // what and where, and nothing of the request, and each is counted.
@@ -34,7 +34,7 @@ func TestAPanicLeavesATrace(t *testing.T) {
 	for _, c := range []struct {
 		name, place  string
 		operation    authz.Operation
-		source       func(*authz.Reading) (rego.Input, error)
+		source       func(*authz.ReadBudget) (rego.Input, error)
 		cause, frame string
 	}{
 		{"a text", "evaluation", "", quoting, "a value of type string, not shown", "sidecar_test.quoting"},
@@ -54,7 +54,7 @@ func TestAPanicLeavesATrace(t *testing.T) {
 			r.ID, r.Source = "the-id", c.source
 			s.Check(t.Context(), r)
 			log := out.String()
-			for _, want := range []string{"level=ERROR", c.cause, c.frame, "panics_test.go:", "decision_id=the-id", "place=" + c.place, "rule=main"} {
+			for _, want := range []string{"level=ERROR", c.cause, c.frame, "panics_test.go:", "decision_id=the-id", "source=" + c.place, "rule=main"} {
 				if !strings.Contains(log, want) {
 					t.Errorf("the log has no %q:\n%s", want, log)
 				}
@@ -62,7 +62,7 @@ func TestAPanicLeavesATrace(t *testing.T) {
 			if strings.Contains(log, secret) {
 				t.Errorf("the log quotes the request:\n%s", log)
 			}
-			if n := m.count(t, "understudy.panics", label("place", c.place)); n != 1 {
+			if n := m.count(t, "understudy.panics", label("source", c.place)); n != 1 {
 				t.Errorf("%d panics are counted, want 1", n)
 			}
 		})
@@ -74,7 +74,7 @@ type brokenContext struct{ context.Context }
 
 func (brokenContext) Err() error { panic("broken") }
 
-// TestAPanicOfTheCompilerLeavesATrace: whoever compiled has the error, and reports it.
+// TestAPanicOfTheCompilerLeavesATrace: anyone who compiled has the error, and reports it.
 func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 	large := policy("", allowIf("true"))
 	large.Modules["large.rego"] = "package large\n# " + strings.Repeat("x", 100<<10) // in the background
@@ -95,13 +95,13 @@ func TestAPanicOfTheCompilerLeavesATrace(t *testing.T) {
 		if log := out.String(); !strings.Contains(log, "brokenContext.Err") || strings.Count(log, "\n") != 1 {
 			t.Errorf("%s: the log is\n%s", name, log)
 		}
-		if n := m.count(t, "understudy.panics", label("place", "compilation")); n != 1 {
+		if n := m.count(t, "understudy.panics", label("source", "compilation")); n != 1 {
 			t.Errorf("%s: %d panics are counted, want 1", name, n)
 		}
 	}
 }
 
-// TestPanicsDoNotFloodTheLog: whoever finds a request that panics can send it again.
+// TestPanicsDoNotFloodTheLog: anyone who finds a request that panics can send it again.
 func TestPanicsDoNotFloodTheLog(t *testing.T) {
 	m, out := newMeter(), &logtest.Buffer{}
 	s, _ := deciding(t, policy("", allowIf("input.x")), func(config *sidecar.Config) {
@@ -115,7 +115,7 @@ func TestPanicsDoNotFloodTheLog(t *testing.T) {
 	if n := strings.Count(out.String(), "a panic was caught"); n == 0 || n > 10 {
 		t.Errorf("%d lines for 100 panics, want a few", n)
 	}
-	if n := m.count(t, "understudy.panics", label("place", "evaluation")); n != 100 {
+	if n := m.count(t, "understudy.panics", label("source", "evaluation")); n != 100 {
 		t.Errorf("%d panics are counted, want 100", n)
 	}
 }

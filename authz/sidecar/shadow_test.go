@@ -43,11 +43,11 @@ func TestALoopingExperimentDelaysNothing(t *testing.T) {
 	begun := make(chan struct{})
 	r := request("GET", nil)
 	source := r.Source
-	r.Source = func(*authz.Reading) (rego.Input, error) { close(begun); return source(nil) }
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) { close(begun); return source(nil) }
 	s.Check(t.Context(), r)
 	<-begun
 	for range 100 {
-		if d := s.Check(t.Context(), request("GET", nil)); d.Verdict != authz.Allow {
+		if d := s.Check(t.Context(), request("GET", nil)); d.Effect != authz.Allow {
 			t.Fatalf("got %+v; want it allowed", d)
 		}
 	}
@@ -73,7 +73,7 @@ func TestAnExperimentRunsOutOfTime(t *testing.T) {
 	}
 }
 
-// TestOneSlowExperimentStarvesNoOther decides by a looping experiment and one beside it,
+// TestOneSlowExperimentStarvesNoOther decides by a looping experiment and one next to it,
 // until the other has decided three times: on a busy machine its time may be over now
 // and then, too.
 func TestOneSlowExperimentStarvesNoOther(t *testing.T) {
@@ -107,7 +107,7 @@ func held(release <-chan struct{}) (r *authz.Request, begun <-chan struct{}) {
 	asked := make(chan struct{})
 	r = request("GET", nil)
 	source := r.Source
-	r.Source = func(*authz.Reading) (rego.Input, error) {
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) {
 		close(asked)
 		<-release
 		return source(nil)
@@ -192,7 +192,7 @@ func TestLargeRequestsDoNotPileUp(t *testing.T) {
 		r.Size = 300
 		s.Check(t.Context(), r)
 	}
-	// Each experiment may hold half of it: one fits beside the one under way, two are shed.
+	// Each experiment may hold half of it: one fits next to the one under way, two are shed.
 	until(t, "shedding four", func() bool { return m.count(t, "understudy.preview.dropped", label("reason", "queue_bytes")) == 4 })
 	now()
 	rec.await(t, 4)
@@ -240,7 +240,7 @@ func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 	s, rec := start(t, rehearsed(), func(c *sidecar.Config) { c.Meters = m })
 	<-s.Ready()
 	r := request("GET", nil)
-	r.Source = func(*authz.Reading) (rego.Input, error) { panic("broken") }
+	r.Source = func(*authz.ReadBudget) (rego.Input, error) { panic("broken") }
 	s.Check(t.Context(), r)
 	for _, r := range rec.await(t, 2) {
 		if r.attributes["understudy.experiment.result"] != "ERROR" || r.severity != "ERROR" {
@@ -257,7 +257,7 @@ func TestAPanicOfAnExperimentIsARecord(t *testing.T) {
 func TestAPanicInTheRehearsalProcessIsCounted(t *testing.T) {
 	m := newMeter()
 	broken, err := supervisor.New(supervisor.Config{Start: supervisortest.StartWith(child.Options{
-		Before: func(context.Context, wire.Question) { panic("broken") },
+		Before: func(context.Context, wire.DecisionRequest) { panic("broken") },
 	}), Memory: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestAPanicInTheRehearsalProcessIsCounted(t *testing.T) {
 			t.Errorf("the record is %v", r)
 		}
 	}
-	if got := m.count(t, "understudy.panics", label("place", "evaluation")); got != 2 {
+	if got := m.count(t, "understudy.panics", label("source", "evaluation")); got != 2 {
 		t.Errorf("%d panics are counted, want 2", got)
 	}
 }
@@ -327,7 +327,7 @@ func BenchmarkCheck(b *testing.B) {
 			<-s.Ready()
 			b.ReportAllocs()
 			for b.Loop() {
-				if s.Check(b.Context(), request("GET", nil)).Verdict != authz.Allow {
+				if s.Check(b.Context(), request("GET", nil)).Effect != authz.Allow {
 					b.Fatal("denied")
 				}
 			}

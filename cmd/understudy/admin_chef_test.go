@@ -57,6 +57,7 @@ func (s signer) must(status int, method, path, body string) string {
 
 // Signatures are counted as all credentials are, good and bad ones.
 func TestSignaturesAreCounted(t *testing.T) {
+	t.Parallel()
 	alice := signaturetest.Key()
 	server := startServer(t, func(c *config) {
 		c.chefKeys = []string{"alice=" + signaturetest.PublicFile(t, alice)}
@@ -100,6 +101,7 @@ func (r *running) signedAt(t *testing.T, key *rsa.PrivateKey, at string) int {
 
 // an access control list is the bindings of the admin API, and what it gives counts.
 func TestR76AccessControlLists(t *testing.T) {
+	t.Parallel()
 	alice, bob := signaturetest.Key(), signaturetest.NewKey(2048)
 	server := startServer(t, func(c *config) {
 		c.chefKeys = []string{"alice=" + signaturetest.PublicFile(t, alice), "bob=" + signaturetest.PublicFile(t, bob)}

@@ -30,7 +30,9 @@ func TestNoChangeWithoutAnEvent(t *testing.T) {
 			_ = l.Close()
 			t.Setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://"+address)
 			t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "2")
-			a := startAuditingTo(t, newCollector(), store, "required")
+			c := newCollector()
+			rpc := c.server(t) // it ends after the sidecar, which exports its last events at its end
+			a := startAuditingTo(t, c, store, "required")
 			for i, path := range []string{policies + "?policyId=p0", policies + "/p0/experiments?policyExperimentId=e1"} {
 				body := []string{"{}", `{"policy":{"name":"projects/p1/locations/l1/policies/p0"}}`}[i]
 				if code, answer := a.send("POST", path, body); code != http.StatusOK {
@@ -39,7 +41,7 @@ func TestNoChangeWithoutAnEvent(t *testing.T) {
 			}
 			a.refused()
 			a.denied()
-			a.collector.listenAt(t, address)
+			serveAt(t, rpc, address)
 			for deadline := time.Now().Add(scriptTime); ; {
 				code, _ := a.send("POST", policies+"?policyId=after", "{}")
 				if code == http.StatusOK {
@@ -91,7 +93,7 @@ func (a *auditing) refused() {
 	}
 }
 
-// denied checks that who may not change something is told so, whether it could be recorded or not.
+// denied checks that who may not change something gets that error, whether it could be recorded or not.
 func (a *auditing) denied() {
 	a.Helper()
 	const create = "understudy.admin.v1.PolicyPreview/CreatePolicy"

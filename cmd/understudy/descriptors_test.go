@@ -57,6 +57,7 @@ func writeFile(t *testing.T, content []byte) string {
 // TestPoliciesSeeGRPCBodies decides a call of the admin API by a field of its
 // message; so does an experiment, in its process.
 func TestPoliciesSeeGRPCBodies(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.descriptorSet, c.Policy = descriptorSet(t, true), "api" })
 	body := `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\ndefault allow := false\nallow if input.parsed_body.name == \"projects/p/locations/l/policies/open\""}}`
 	if code, answer := r.call(t, "admin", "POST", policies+"?policyId=api", body); code != 200 || !strings.Contains(answer, `"done":true`) {

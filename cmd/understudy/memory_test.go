@@ -57,10 +57,11 @@ func TestThereIsALimitOfMemory(t *testing.T) {
 }
 
 // TestAnExperimentThatEndsTheProcessIsSuspended previews one that takes all of the memory:
-// it is charged with each death, and not evaluated any more after the third, while live
+// it is the culprit of each crash, and not evaluated any more after the third, while live
 // checks are allowed and another experiment is compared. With other content it is evaluated
 // again. The process ends while that loops.
 func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--rehearsal-memory", fmt.Sprint(96<<20), "--preview-timeout", "1h")
 	p.must(t, "POST", policies+"?policyId=default", `{"rules":[{"rego":{}}],"modules":{"a.rego":"package envoy.authz\n\nallow := true\n"}}`)
 	experiments := policies + "/default/experiments"
@@ -79,8 +80,8 @@ func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
 		return sum(page, "understudy_rehearsal_suspensions_total") == 1 && sum(page, failed) > 3
 	})
 	p.comparesOn(t)
-	if log := p.log.String(); !strings.Contains(log, "charged="+strings.TrimPrefix(experiments, "/v1/")+"/hostile") || strings.Contains(log, "charged="+strings.TrimPrefix(experiments, "/v1/")+"/calm") {
-		t.Errorf("the deaths are charged to somebody else:\n%s", log)
+	if log := p.log.String(); !strings.Contains(log, "culprit="+strings.TrimPrefix(experiments, "/v1/")+"/hostile") || strings.Contains(log, "culprit="+strings.TrimPrefix(experiments, "/v1/")+"/calm") {
+		t.Errorf("the crashes are blamed on somebody else:\n%s", log)
 	}
 	p.must(t, "PATCH", experiments+"/hostile", experiment(`count([1 | some i in numbers.range(1, 100000); some j in numbers.range(1, 100000); i + j < 0]) == 0`))
 	p.comparesOn(t)

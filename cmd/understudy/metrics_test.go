@@ -73,6 +73,7 @@ func TestExemplars(t *testing.T) {
 // TestSeriesOfAnExperiment: they are there with a zero before the first request, and end with
 // the experiment.
 func TestSeriesOfAnExperiment(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	series := func(value string) string {
 		return `understudy_preview_comparisons_total\{difference="NEWLY_DENIED",experiment="shop/e1",failure="",policy="shop",policy_result="ALLOW"\} ` + value + "\n"

@@ -96,6 +96,7 @@ func attributeOf(record *logspb.LogRecord, key string) bool {
 
 // TestWhoEnforcesIsNoObserver: nothing of it is there without the flag.
 func TestWhoEnforcesIsNoObserver(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, nil)
 	r.preview(t)
 	if code := r.check(t, "POST"); code != 7 {

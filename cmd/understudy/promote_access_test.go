@@ -103,6 +103,7 @@ func (s *stageTeam) untouched(after string) {
 // who promote from dev, by no way to set where dev leads, nor can he put other content into a
 // promotion that was looked at.
 func TestAnEditorOfOneStageDoesNotReachAnother(t *testing.T) {
+	t.Parallel()
 	s := newStageTeam(t)
 	file := s.write(filepath.Join(t.TempDir(), "config.yaml"), "nextLocation: "+prod+"\n")
 	for _, way := range [][]string{
@@ -143,7 +144,7 @@ func TestAnEditorOfOneStageDoesNotReachAnother(t *testing.T) {
 	}
 	s.untouched("promotions that were refused")
 
-	// What prod requires of commits, and of whoever commits, holds for it.
+	// What prod requires of commits, and of anyone who commits, holds for it.
 	s.must("root", "promote", "--location", dev, "--yes")
 	s.must("ann", "apply", "web", "-f", "../../deploy/examples/policy.yaml", "--location", dev)
 	for _, c := range [][2]string{

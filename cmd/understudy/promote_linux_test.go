@@ -9,6 +9,7 @@ import (
 // TestAPromotionIsWhatWasShown: it shows what differs and asks; what has changed until the
 // answer, on either side or of the way between them, is not promoted.
 func TestAPromotionIsWhatWasShown(t *testing.T) {
+	t.Parallel()
 	const next = "projects/p1/locations/l2"
 	o, nothing := operator{t, startServer(t, nil)}, func() {}
 	rename := func(policy, name string) func() {

@@ -25,6 +25,7 @@ const redisUsers = "../../deploy/redis/users.conf"
 // its connections and Redis its functions, and starts again without its snapshot file. One
 // that serves authz alone has no admin port.
 func TestASidecarHasAUserOfItsOwn(t *testing.T) {
+	t.Parallel()
 	redis := startRedisWithUsers(t)
 	control := startServer(t, controlOf(t, redis))
 	control.preview(t)
@@ -36,8 +37,8 @@ func TestASidecarHasAUserOfItsOwn(t *testing.T) {
 		t.Errorf("a sidecar that serves authz alone has an admin port: %s", addr)
 	}
 
-	tellRedis(t, redis, "FUNCTION FLUSH")
-	tellRedis(t, redis, "CLIENT KILL USER "+storetest.SidecarUser)
+	sendToRedis(t, redis, "FUNCTION FLUSH")
+	sendToRedis(t, redis, "CLIENT KILL USER "+storetest.SidecarUser)
 	first.decides(t, 0, 7)
 	control.awaitText(t, policies+"/shop/experiments/e1/report", `"requestCount":"4"`)
 	second := startServer(t, sidecar("second"))
@@ -56,6 +57,7 @@ func TestASidecarHasAUserOfItsOwn(t *testing.T) {
 // TestASidecarWaitsForTheControlPlane that loads the functions: until then it is not ready, and
 // says why; and a control plane that nobody asks loads them again where Redis has lost them.
 func TestASidecarWaitsForTheControlPlane(t *testing.T) {
+	t.Parallel()
 	redis, log := startRedisWithUsers(t), &logtest.Buffer{}
 	r := startServerWithLog(t, log, sidecarOf(t, redis, "first"))
 	const says = "a server of the admin API (--enable admin) of the same version loads them"
@@ -70,8 +72,8 @@ func TestASidecarWaitsForTheControlPlane(t *testing.T) {
 	}
 	startServer(t, controlOf(t, redis))
 	r.awaitReadiness(t, "the functions", func(ready readiness) bool { return ready.StoreError == "" })
-	tellRedis(t, redis, "FUNCTION FLUSH")
-	for deadline := time.Now().Add(scriptTime); tellRedis(t, redis, "FUNCTION LIST") == "*0\r\n"; {
+	sendToRedis(t, redis, "FUNCTION FLUSH")
+	for deadline := time.Now().Add(scriptTime); sendToRedis(t, redis, "FUNCTION LIST") == "*0\r\n"; {
 		if time.Now().After(deadline) {
 			t.Fatal("the functions are not loaded again")
 		}
@@ -86,7 +88,7 @@ func startRedisWithUsers(t *testing.T) *storetest.RedisServer {
 	redis := storetest.StartRedis(t)
 	for line := range strings.Lines(storetest.RedisUsers(t, redisUsers)) {
 		if user, found := strings.CutPrefix(line, "user understudy"); found {
-			tellRedis(t, redis, "ACL SETUSER understudy"+quoteSelector(strings.TrimRight(user, "\n")))
+			sendToRedis(t, redis, "ACL SETUSER understudy"+quoteSelector(strings.TrimRight(user, "\n")))
 		}
 	}
 	return redis
@@ -168,10 +170,10 @@ func quoteSelector(rules string) string {
 	return before + ` "(` + selector + `"`
 }
 
-// TestUsersAreMadeAsDocumented runs the commands of deploy/README.md that make users.conf: a
+// TestUsersAreMadeAsDocumented runs the commands of deploy/redis.md that make users.conf: a
 // Redis takes it, and the users work with the passwords that the commands have written.
 func TestUsersAreMadeAsDocumented(t *testing.T) {
-	readme, err := os.ReadFile("../../deploy/README.md")
+	readme, err := os.ReadFile("../../deploy/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}

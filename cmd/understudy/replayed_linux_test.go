@@ -57,6 +57,7 @@ var secretModules = map[string]string{
 // them replayed for experiments that read the secrets, deny, fail, and lose their process on the
 // way. The reports have counts; the secrets are in no answer, metric, log or file.
 func TestWhatIsKeptIsSeenNowhere(t *testing.T) {
+	t.Parallel()
 	const kept = 40
 	dir := t.TempDir()
 	p := startProcess(t, "--location", "projects/p1/locations/l1", "--rehearsal-requests", "1000", "--log-level", "debug",

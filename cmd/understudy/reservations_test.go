@@ -75,6 +75,7 @@ func (r *running) reserve(t *testing.T, client *http.Client, base, token, hosts 
 // TestReservationsBeforeThereArePolicies: a sidecar that has loaded nothing, neither from its store
 // nor from a snapshot, denies, and does not allow as it does where it knows that there is no policy.
 func TestReservationsBeforeThereArePolicies(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	keep(t, file, "secret-token")
 	r := startServer(t, func(c *config) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -50,10 +52,10 @@ func (l *load) run(ctx context.Context, t *testing.T, addr string) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	client, pace := authv3.NewAuthorizationClient(conn), time.NewTicker(5*time.Millisecond)
-	defer pace.Stop()
+	client, ticker := authv3.NewAuthorizationClient(conn), time.NewTicker(5*time.Millisecond)
+	defer ticker.Stop()
 	for ctx.Err() == nil {
-		<-pace.C // what is refused at once would take the processors from the one who starts
+		<-ticker.C // what is refused at once would take the processors from the one who starts
 		response, err := client.Check(ctx, publicCheck(t))
 		if ctx.Err() == nil {
 			l.count(response, err)
@@ -105,6 +107,7 @@ func (l *load) await(t *testing.T, answer string, more int) {
 // ask for what is allowed: they may get the answer that nobody can decide, and never that they
 // may not. Its policy takes a while to be compiled.
 func TestARestartUnderLoadRefusesNobody(t *testing.T) {
+	t.Parallel()
 	addr := freePort(t)
 	flags := []string{
 		"--authz-addr", addr, "--policy", "shop", "--location", "projects/p1/locations/l1",
@@ -141,7 +144,11 @@ func slowToCompile(t *testing.T) string {
 	t.Helper()
 	var module strings.Builder
 	module.WriteString("package envoy.authz\ndefault allow := false\nallow if startswith(input.attributes.request.http.path, \"/public/\")\n")
-	for i := range 7000 {
+	rules := 7000
+	if testing.Short() {
+		rules = 1500 // under the race detector they take as long
+	}
+	for i := range rules {
 		fmt.Fprintf(&module, "rule_%d if {\n\tinput.attributes.request.http.path == \"/%s/%d\"\n\tinput.attributes.request.http.method in {\"GET\", \"PUT\"}\n}\n",
 			i, strings.Repeat("x", 60), i)
 	}
@@ -231,8 +238,8 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 	for _, observe := range []bool{false, true} {
 		c := demoConfig(t.TempDir())
 		c.authzAddr, c.observe = freePort(t), observe
-		s := &server{config: c, listeners: make(map[string]net.Listener), bound: make(map[string]string)}
-		if err := s.reserveAuthz(t.Context()); err != nil {
+		s := &server{config: c, ports: newPorts(c.portsConfig, noop.NewMeterProvider(), slog.New(slog.DiscardHandler))}
+		if err := (&authzPort{server: s}).reserve(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		conn, err := net.Dial("tcp", s.bound["authz"])
@@ -242,7 +249,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 		if err == nil {
 			_ = conn.Close()
 		}
-		if err := s.closeListeners(); err != nil {
+		if err := s.close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -250,6 +257,7 @@ func TestAPortThatIsReservedRefuses(t *testing.T) {
 
 // TestAnObserverListensAtOnce: with nothing to decide by it passes everybody.
 func TestAnObserverListensAtOnce(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.authzAddr, c.Store, c.observe = freePort(t), "redis://127.0.0.1:1", true })
 	response, err := r.authz.Check(t.Context(), plainCheck(t))
 	observed := response.GetDynamicMetadata().GetFields()["observed"].GetStructValue().GetFields()
@@ -260,6 +268,7 @@ func TestAnObserverListensAtOnce(t *testing.T) {
 
 // TestWhoCannotDecideSaysSo answers 503 when the wait is over and there is no store.
 func TestWhoCannotDecideSaysSo(t *testing.T) {
+	t.Parallel()
 	r := startServer(t, func(c *config) { c.authzAddr, c.Store = freePort(t), "redis://127.0.0.1:1" })
 	response, err := r.authz.Check(t.Context(), plainCheck(t), grpc.WaitForReady(true))
 	if got := answerKind(response, err); got != "503" {

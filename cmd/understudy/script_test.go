@@ -20,6 +20,7 @@ import (
 	"understudy/admin/storetest"
 	"understudy/authz/rehearsal/child"
 	"understudy/authz/rehearsal/process"
+	"understudy/authz/rehearsal/supervisor/supervisortest"
 	"understudy/cmd/understudy/command"
 	"understudy/cmd/understudy/port/certtest"
 )
@@ -28,13 +29,14 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == process.Argument {
 		os.Exit(child.Main(version)) // a server in this process has started it
 	}
+	rehearsalOverhead = supervisortest.Overhead()
 	testscript.Main(m, map[string]func(){
 		"understudy": func() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }
 
 // TestScripts runs the scripts in testdata, which read as a manual of the binary.
-// Beside the commands of testscript they have:
+// Next to the commands of testscript they have:
 //
 //	await FILE REGEXP      waits until a file has a line that matches
 //	addresses FILE         sets $AUTHZ, $HTTP_AUTHZ, $ADMIN and $HEALTH from a server's log

@@ -79,14 +79,26 @@ func (c *collector) listenGRPC(t *testing.T) string {
 // listenAt is listenGRPC at an address.
 func (c *collector) listenAt(t *testing.T, address string) string {
 	t.Helper()
+	return serveAt(t, c.server(t), address)
+}
+
+// server returns a server of the collector that listens nowhere yet. It ends with the test.
+func (c *collector) server(t *testing.T) *grpc.Server {
+	t.Helper()
+	rpc := grpc.NewServer()
+	collogspb.RegisterLogsServiceServer(rpc, c)
+	t.Cleanup(rpc.Stop)
+	return rpc
+}
+
+// serveAt makes a server listen at an address, and returns its URL.
+func serveAt(t *testing.T, rpc *grpc.Server, address string) string {
+	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rpc := grpc.NewServer()
-	collogspb.RegisterLogsServiceServer(rpc, c)
 	go func() { _ = rpc.Serve(l) }()
-	t.Cleanup(rpc.Stop)
 	return "http://" + l.Addr().String()
 }
 
@@ -384,6 +396,7 @@ func TestHealthAndReflectionOnBothPorts(t *testing.T) {
 // TestTheStoreIsLost decides by the last policies while Redis is away, and starts
 // from the saved ones.
 func TestTheStoreIsLost(t *testing.T) {
+	t.Parallel()
 	url, stop := lostRedis(t)
 	file := filepath.Join(t.TempDir(), "snapshot")
 	withRedis := func(c *config) { c.Store, c.SnapshotFile = url, file }

@@ -105,6 +105,7 @@ func says(t *testing.T, text string, want ...string) {
 // no requirement, and take the names from none of the 500 requests that would be denied and the five that would
 // be let in.
 func TestStrangersMakeNoEvidence(t *testing.T) {
+	t.Parallel()
 	p := previews(t, ordersRules, payrollRules, "--preview-queue", "20000")
 	var all []question
 	for i := range 1400 {
@@ -151,6 +152,7 @@ func word(i int) string {
 // TestOverloadIsNoEvidence: of 3,000 requests at once, an experiment that takes its time is compared with a part.
 // No request is forgotten, and nothing is ready that left out so many.
 func TestOverloadIsNoEvidence(t *testing.T) {
+	t.Parallel()
 	p := previews(t, ordersRules, slowRules, "--preview-queue", "50")
 	var all []question
 	for i := range 3000 {

@@ -71,8 +71,8 @@ func TestNewConnectionsMeetTheNewCertificate(t *testing.T) {
 		t.Fatalf("met certificate %d, %v; want 1", serial, err)
 	}
 	next := ca.Server(t, "next", 2)
-	certtest.Replace(t, next.Cert, files.Cert)
-	certtest.Replace(t, next.Key, files.Key)
+	certtest.Replace(t, certtest.Renamed{From: next.Cert, To: files.Cert})
+	certtest.Replace(t, certtest.Renamed{From: next.Key, To: files.Key})
 	deadline := time.Now().Add(scriptTime)
 	for {
 		serial, err := met(t, r.dial(t, "authz", how))
@@ -129,7 +129,7 @@ func TestClientsHaveToShowTheirCertificate(t *testing.T) {
 	if _, err := met(t, old); err != nil {
 		t.Fatal(err)
 	}
-	certtest.Replace(t, strangers.File, clients.File)
+	certtest.Replace(t, certtest.Renamed{From: strangers.File, To: clients.File})
 	deadline := time.Now().Add(scriptTime)
 	for {
 		if _, err := met(t, r.dial(t, "authz", envoy)); err != nil {

@@ -395,7 +395,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(folder, "understudy")
-	if output, err := exec.Command("go", "build", "-o", program, "understudy/cmd/understudy").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-o", program, "../../cmd/understudy").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, output)
 		os.Exit(1)
 	}

@@ -54,7 +54,7 @@ func startMesh(t *testing.T) *mesh {
 			"--admin-token-file", filepath.Join(m.folder, "tokens"), "--admin-owner", "token:olga",
 			"--snapshot-file", filepath.Join(m.folder, fmt.Sprint("snapshot-", i)))
 		waitFor(t, "the admin port of a sidecar", func() bool {
-			answer, err := http.Get("http://" + admin + "/openapi.json") //nolint:noctx // it is asked until it answers
+			answer, err := http.Get("http://" + admin + "/openapi.json") // it is asked until it answers
 			if err != nil {
 				return false
 			}
@@ -82,7 +82,7 @@ func (m *mesh) tokenFile(name string) string { return filepath.Join(m.folder, na
 func (m *mesh) start(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log := &lockedBuffer{}
-	cmd := exec.Command(name, args...) //nolint:gosec,noctx // programs of this test, which end in Cleanup
+	cmd := exec.Command(name, args...) // programs of this test, which end in Cleanup
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func (m *mesh) start(t *testing.T, name string, args ...string) {
 func (m *mesh) run(t *testing.T, args ...string) {
 	t.Helper()
 	args = append(args, "--admin", m.admin[0], "--token-file", m.tokenFile("olga"))
-	cmd := exec.CommandContext(t.Context(), m.binary, args...) //nolint:gosec // the binary under test
+	cmd := exec.CommandContext(t.Context(), m.binary, args...) // the binary under test
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+m.folder)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("understudy %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -144,7 +144,7 @@ func (m *mesh) call(t *testing.T, method, path string, body any, out any) {
 // freeAddress returns an address of this machine that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it is closed at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ type lockedBuffer struct {
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.b.Write(p) //nolint:wrapcheck // it never fails
+	return l.b.Write(p)
 }
 
 func (l *lockedBuffer) String() string {

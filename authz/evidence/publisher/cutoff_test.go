@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"understudy/admin"
-	"understudy/admin/settler"
+	"understudy/admin/compactor"
 	"understudy/admin/storetest"
 	adminpb "understudy/admin/v1"
 	"understudy/authz"
@@ -50,12 +50,12 @@ func (s *lossy) Publish(ctx context.Context, node string, due []authz.PublishedE
 	return s.Both.Publish(ctx, node, due)
 }
 
-// place is a store with a control plane that settles what is over.
+// place is a store with a control plane that compacts what is over.
 type place struct {
 	*testing.T
 	stored storetest.Both
 	store  *lossy
-	*settler.Settler
+	*compactor.Compactor
 	// want is what was counted.
 	want counts
 }
@@ -71,7 +71,7 @@ func simulate(t *testing.T, happens func(p *place)) {
 		newExperiment(t, stored)
 		happens(&place{
 			T: t, stored: stored, store: &lossy{Both: stored},
-			Settler: &settler.Settler{Store: stored, Project: "p1", Logger: slog.New(slog.DiscardHandler)},
+			Compactor: &compactor.Compactor{Store: stored, Project: "p1", Logger: slog.New(slog.DiscardHandler)},
 		})
 	})
 }
@@ -113,10 +113,10 @@ func (p *place) start(node string) *process {
 		p.Fatal(err)
 	}
 	r := &process{place: p, ledger: evidence.NewLedger(started)}
-	r.tally = r.ledger.Tally(string(tried.Experiment), tried.UID, etag)
+	r.tally = r.ledger.Tally(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag})
 	r.follow()
 	publishing := &publisher.Publisher{
-		Feed: p.store, Node: location.Node(node), Ledger: r.ledger, Pace: &publisher.Pace{}, Logger: slog.New(slog.DiscardHandler),
+		Feed: p.store, Node: location.Node(node), Ledger: r.ledger, Intervals: &publisher.Intervals{}, Logger: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithCancel(p.Context())
 	running := make(chan struct{})
@@ -226,8 +226,8 @@ func drops(t *testing.T, store admin.Store) map[string]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := evidence.NewSum(string(tried.Experiment), tried.UID, etag, nil)
-	for _, value := range append([][]byte{stored.Settled}, values(stored.Tallies)...) {
+	sum := evidence.NewSum(evidence.Content{Experiment: string(tried.Experiment), UID: tried.UID, Etag: etag}, nil)
+	for _, value := range append([][]byte{stored.Compacted}, values(stored.Tallies)...) {
 		e := &evidencepb.Evidence{}
 		if err := proto.Unmarshal(value, e); err != nil {
 			t.Fatal(err)

@@ -44,29 +44,29 @@ func TestGarbageIsNotCharged(t *testing.T) {
 	}
 }
 
-// TestContentIsRefusedForItsOwnMemory compiles beside an experiment what does not fit beside
+// TestContentIsRefusedForItsOwnMemory compiles next to an experiment what does not fit next to
 // it, but would alone: it is accepted, and the experiment still decides. What fits nowhere is
 // refused.
 func TestContentIsRefusedForItsOwnMemory(t *testing.T) {
 	s, _, log := start(t)
-	beside := ready(t, s.NewCandidate(keeping(60, "beside"), supervisor.Options{Name: "beside", Keeps: true}))
-	if got := <-ask(beside, "x", time.Hour); got.err != nil || got.decided.Verdict != authz.Allow {
+	beside := ready(t, s.NewRemotePolicy(keeping(60, "beside"), supervisor.Options{Name: "beside", Keeps: true}))
+	if got := <-ask(beside, "x", time.Hour); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Fatalf("before: %+v, want ALLOW", got)
 	}
 	if err := s.Compile(t.Context(), keeping(60, "content")); err != nil {
 		t.Errorf("what fits alone: %v", err)
 	}
-	if got := log.String(); !strings.Contains(got, "cause=memory") || strings.Contains(got, "charged=") {
-		t.Errorf("the log is %q, want a death of which nobody is guilty", got)
+	if got := log.String(); !strings.Contains(got, "cause=memory") || strings.Contains(got, "culprit=") {
+		t.Errorf("the log is %q, want a death of which nobody is culprit", got)
 	}
-	if got := <-ask(beside, "x", time.Hour); got.err != nil || got.decided.Verdict != authz.Allow {
+	if got := <-ask(beside, "x", time.Hour); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Errorf("after: %+v, want ALLOW", got)
 	}
 	var refused *authz.CompileError
 	if err := s.Compile(t.Context(), keeping(120, "content")); !errors.As(err, &refused) || !strings.Contains(err.Error(), "128 MiB") {
 		t.Errorf("what fits nowhere: %v, want a CompileError that names the bound", err)
 	}
-	if got := <-ask(beside, "x", time.Hour); got.err != nil || got.decided.Verdict != authz.Allow {
+	if got := <-ask(beside, "x", time.Hour); got.err != nil || got.decided.Effect != authz.Allow {
 		t.Errorf("in the end: %+v, want ALLOW", got)
 	}
 }

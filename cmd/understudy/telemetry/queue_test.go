@@ -36,11 +36,17 @@ type exporting struct {
 // so many records and a collector that has to answer within half a second.
 func export(t *testing.T, c *collector, queue int) *exporting {
 	t.Helper()
+	return exportAfter(t, c, queue, 10*time.Millisecond)
+}
+
+// exportAfter is export with how long a batch that is not full waits.
+func exportAfter(t *testing.T, c *collector, queue int, delay time.Duration) *exporting {
+	t.Helper()
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": c.protocol,
-		"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": map[string]string{"grpc": "http://" + c.address, "http/protobuf": "http://" + c.address + "/v1/logs"}[c.protocol],
+		"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": map[string]string{"grpc": c.scheme() + c.address, "http/protobuf": c.scheme() + c.address + "/v1/logs"}[c.protocol],
 		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT":  "500",
-		"OTEL_BLRP_SCHEDULE_DELAY":         "10",
+		"OTEL_BLRP_SCHEDULE_DELAY":         fmt.Sprint(delay.Milliseconds()),
 		"OTEL_BLRP_EXPORT_TIMEOUT":         "1000",
 		"OTEL_BLRP_MAX_QUEUE_SIZE":         fmt.Sprint(queue),
 		"OTEL_BLRP_MAX_EXPORT_BATCH_SIZE":  "10",
@@ -205,12 +211,12 @@ func TestRefusedRecords(t *testing.T) {
 				c := newCollector(t, protocol)
 				c.now(refusal)
 				c.listen(t)
-				e := export(t, c, 100)
+				e := exportAfter(t, c, 100, time.Hour)
 				e.emit(t, 0, 10) // one batch
 				<-c.asked
 				c.now(takes)
-				e.emit(t, 10, 1)
-				c.awaitRecords(t, 11-map[answer]int{refuses: 10}[refusal])
+				e.emit(t, 10, 10)
+				c.awaitRecords(t, 20-map[answer]int{refuses: 10}[refusal])
 				if n := e.dropped(t, "refused"); n != want {
 					t.Errorf("%d records are counted as refused, want %d", n, want)
 				}
