@@ -36,6 +36,7 @@ func TestTokensExpire(t *testing.T) {
 		t.Errorf("an unknown token: %v", err)
 	}
 	write(t, f.files[0].path, shortLine)
+	f.now = func() time.Time { return at }
 	f.refresh("")
 	if names := f.Names(); len(names) != 0 {
 		t.Errorf("the names of tokens that have expired are %q", names)
