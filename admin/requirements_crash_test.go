@@ -1,13 +1,11 @@
 package admin_test
 
 import (
-	"bufio"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,25 +50,9 @@ func TestRequirementsServe(t *testing.T) {
 func (r *row) startChild() (kill func()) {
 	child := exec.Command(os.Args[0], "-test.run=^TestRequirementsServe$")
 	child.Env = append(os.Environ(), serveEnv+"="+r.store.address)
-	output, err := child.StdoutPipe()
-	if err != nil {
-		r.Fatal(err)
-	}
-	if err := testkit.Start(child); err != nil {
-		r.Fatal(err)
-	}
-	kill = sync.OnceFunc(func() {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	})
-	r.Cleanup(kill)
-	line, err := bufio.NewReader(output).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening ")
-	if err != nil || !ok {
-		r.Fatalf("the child says %q: %v", line, err)
-	}
+	url := testkit.StartUntil(r.T, child, "listening ")
 	r.servers["s1"] = &httptest.Server{URL: url}
-	return kill
+	return func() { testkit.Kill(child) }
 }
 
 // trySend is send for a server that may be killed: it returns nil if there is no

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,24 +25,11 @@ func TestASessionIsKilled(t *testing.T) {
 	t.Parallel()
 	binary := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	binary.Env = append(os.Environ(), runsSession+"=yes")
-	out, err := binary.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Start(binary); err != nil {
-		t.Fatal(err)
-	}
-	group := ""
-	for lines := bufio.NewScanner(out); group == "" && lines.Scan(); {
-		group, _ = strings.CutPrefix(lines.Text(), "group ")
-	}
+	group := testkit.StartUntil(t, binary, "group ")
 	testkit.Await(t, "the shell has one process in the foreground, and two in the background", func() bool {
 		return strings.Count(strings.Join(running(t, group), " "), "sleep") == 3
 	}, func() any { return running(t, group) })
-	if err := binary.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = binary.Wait()
+	testkit.Kill(binary)
 	testkit.Await(t, "all processes of the shell have ended", func() bool { return len(running(t, group)) == 0 },
 		func() any { return running(t, group) })
 }

@@ -1,11 +1,14 @@
 package testkit
 
 import (
+	"bufio"
 	"bytes"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
+	"time"
 )
 
 // Start starts a process that ends with the test binary, even if that is killed or reaches the
@@ -16,6 +19,39 @@ func Start(cmd *exec.Cmd) error {
 	}
 	watch(cmd.Process.Pid)
 	return nil
+}
+
+// StartUntil starts a process as Start does, and returns the rest of the first line on its standard
+// output that begins with prefix. It fails the test, with what the process has printed, if the
+// process ends before that, or needs more than Patience. The process ends with the test at the
+// latest.
+func StartUntil(t testing.TB, cmd *exec.Cmd, prefix string) (rest string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = Start(cmd)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Kill(cmd) })
+	late := time.AfterFunc(Patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	var printed strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if rest, found := strings.CutPrefix(lines.Text(), prefix); found {
+			return rest
+		}
+		printed.WriteString(lines.Text() + "\n")
+	}
+	t.Fatalf("%s ended, or ran for %s, without a line that begins with %q:\n%s", cmd.Path, Patience, prefix, &printed)
+	return ""
+}
+
+// Kill kills a process, and returns when it has ended. It can be called more than once.
+func Kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 // CombinedOutput is exec.Cmd.CombinedOutput for a process that ends with the test binary.

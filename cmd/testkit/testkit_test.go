@@ -1,7 +1,6 @@
 package testkit_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,8 +33,8 @@ func TestMain(m *testing.M) {
 				fmt.Println(err)
 				os.Exit(1)
 			}
-			fmt.Println(cmd.Process.Pid)
 		}
+		fmt.Println("started", direct.Process.Pid, through.Process.Pid)
 		time.Sleep(testkit.Patience)
 	case "script":
 		sleep, err := exec.LookPath("sleep")
@@ -51,28 +50,18 @@ func TestMain(m *testing.M) {
 func TestAKilledTestBinaryLeavesNothing(t *testing.T) {
 	starter := exec.Command(os.Args[0])
 	starter.Env = append(os.Environ(), role+"=starter")
-	out, err := starter.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Start(starter); err != nil {
-		t.Fatal(err)
-	}
 	var started []int
-	for lines := bufio.NewScanner(out); len(started) < 2 && lines.Scan(); {
-		pid, err := strconv.Atoi(lines.Text())
+	for _, field := range strings.Fields(testkit.StartUntil(t, starter, "started ")) {
+		pid, err := strconv.Atoi(field)
 		if err != nil {
-			t.Fatalf("it printed %q", lines.Text())
+			t.Fatal(err)
 		}
 		started = append(started, pid)
 	}
 	testkit.Await(t, "both programs are sleeping", func() bool {
 		return len(started) == 2 && isSleeping(started[0]) && isSleeping(started[1])
 	})
-	if err := starter.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = starter.Wait()
+	testkit.Kill(starter)
 	for _, pid := range started {
 		testkit.Await(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isSleeping(pid) })
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,30 +28,17 @@ func TestAKilledTestBinaryLeavesNoProcess(t *testing.T) {
 	}
 	binary := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	binary.Env = append(os.Environ(), toBeKilled+"=1", "TMPDIR="+t.TempDir()) // it cleans nothing up
-	out, err := binary.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Start(binary); err != nil {
-		t.Fatal(err)
-	}
 	var started []int
-	var log strings.Builder
-	for lines := bufio.NewScanner(out); len(started) == 0 && lines.Scan(); {
-		fmt.Fprintln(&log, lines.Text())
-		list, found := strings.CutPrefix(lines.Text(), startedPrefix)
-		for _, field := range strings.Fields(list) {
-			if pid, err := strconv.Atoi(field); found && err == nil {
-				started = append(started, pid)
-			}
+	for _, field := range strings.Fields(testkit.StartUntil(t, binary, startedPrefix)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
 		}
+		started = append(started, pid)
 	}
-	if err := binary.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = binary.Wait()
+	testkit.Kill(binary)
 	if len(started) != 3 {
-		t.Fatalf("it has started %v, want three processes:\n%s", started, &log)
+		t.Fatalf("it has started %v, want three processes", started)
 	}
 	for i, what := range []string{"the server", "its rehearsal process", "redis-server"} {
 		testkit.Await(t, what+" ends", func() bool { return !testkit.Running(started[i]) })

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -243,7 +242,7 @@ func (p proxy) start(t *testing.T, sidecar, upstream string) front {
 		t.Fatal(err)
 	}
 	for {
-		address := freeAddress()
+		address := testkit.FreeAddress()
 		_, port, _ := net.SplitHostPort(address)
 		folder := t.TempDir()
 		content := strings.NewReplacer(
@@ -304,10 +303,6 @@ func launch(t *testing.T, command *exec.Cmd, address, path string) bool {
 	}
 	return answers
 }
-
-// freeAddress returns one below the ports that systems give to clients: else a
-// connection of another test may have it.
-func freeAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(10_000)) }
 
 // reply is what is left of a response whose body was read.
 type reply struct {
@@ -430,7 +425,7 @@ func sidecar(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for {
-		folder, asked, admin, health := t.TempDir(), freeAddress(), freeAddress(), freeAddress()
+		folder, asked, admin, health := t.TempDir(), testkit.FreeAddress(), testkit.FreeAddress(), testkit.FreeAddress()
 		command := exec.Command(program, "serve", "--store", "bolt://"+folder+"/store.db", "--authz-addr", "127.0.0.1:0",
 			"--http-authz-addr", asked, "--admin-addr", admin, "--health-addr", health, "--decision-timeout", "30s")
 		command.Dir = folder

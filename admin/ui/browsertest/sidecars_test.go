@@ -37,7 +37,7 @@ type mesh struct {
 // startMesh starts Redis and two sidecars, which end with the test.
 func startMesh(t *testing.T) *mesh {
 	t.Helper()
-	m := &mesh{binary: os.Getenv("UNDERSTUDY"), folder: t.TempDir(), redis: freeAddress(t)}
+	m := &mesh{binary: os.Getenv("UNDERSTUDY"), folder: t.TempDir(), redis: testkit.FreeAddress()}
 	if m.binary == "" {
 		t.Fatal("UNDERSTUDY names no binary to test: run make test-browser")
 	}
@@ -48,10 +48,10 @@ func startMesh(t *testing.T) *mesh {
 	m.start(t, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", m.folder)
 	m.writeTokens(t)
 	for i := range 2 {
-		admin, authz := freeAddress(t), freeAddress(t)
+		admin, authz := testkit.FreeAddress(), testkit.FreeAddress()
 		m.admin, m.authz = append(m.admin, admin), append(m.authz, authz)
 		m.start(t, m.binary, "serve", "--store", "redis://"+m.redis, "--policy", "shop", "--node", fmt.Sprintf("sidecar-%d", i+1),
-			"--admin-addr", admin, "--authz-addr", authz, "--health-addr", freeAddress(t), "--decision-timeout", "30s",
+			"--admin-addr", admin, "--authz-addr", authz, "--health-addr", testkit.FreeAddress(), "--decision-timeout", "30s",
 			"--admin-token-file", filepath.Join(m.folder, "tokens"), "--admin-owner", "token:olga",
 			"--snapshot-file", filepath.Join(m.folder, fmt.Sprint("snapshot-", i)))
 		testkit.Await(t, "the admin port of a sidecar answers", func() bool {
@@ -140,17 +140,6 @@ func (m *mesh) call(t *testing.T, method, path string, body any, out any) {
 	if err := json.Unmarshal(text.Bytes(), out); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freeAddress returns an address of this machine that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func write(t *testing.T, path, content string) {

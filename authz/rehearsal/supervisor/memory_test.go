@@ -109,7 +109,7 @@ func TestCompileThatEndsTheProcess(t *testing.T) {
 // in one child: what the last one has left is collected, and not taken for part of the next.
 func TestGarbageIsNotCharged(t *testing.T) {
 	s, kids, _ := start(t)
-	for i := range 3 {
+	for i := range max(3, testkit.Cases(6)) {
 		if err := s.Compile(t.Context(), keeping(72, fmt.Sprint(i))); err != nil {
 			t.Fatalf("compiling for the %d. time: %v", i+1, err)
 		}
