@@ -1,6 +1,7 @@
 package background
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -30,10 +31,11 @@ func (r DropReason) Attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("reason", string(r))}
 }
 
-// drainTime bounds how long what waits at shutdown is still done.
-const drainTime = 2 * time.Second
+// defaultDrain is the default of [Jobs.Drain].
+const defaultDrain = 2 * time.Second
 
-// Jobs says what a [Pool] does and what that may cost. All fields but ShedOldest are required.
+// Jobs says what a [Pool] does and what that may cost. All fields but ShedOldest and Drain are
+// required.
 type Jobs[T any] struct {
 	// Workers is the number of jobs that are done at the same time.
 	Workers int
@@ -44,6 +46,8 @@ type Jobs[T any] struct {
 	// ShedOldest says that the job which has waited longest makes room for a new one, and not
 	// that the new one is shed.
 	ShedOldest bool
+	// Drain bounds how long jobs that wait at shutdown are still done. Zero means two seconds.
+	Drain time.Duration
 	// Size is the size of a job, in bytes; the same at each call.
 	Size func(T) int
 	// Do does a job. Its context ends when the time to drain at shutdown is over. A job
@@ -124,7 +128,7 @@ func (p *Pool[T]) Run(ctx context.Context) {
 	}
 	<-ctx.Done()
 	p.closed.Store(true)
-	timer := time.AfterFunc(drainTime, cancel)
+	timer := time.AfterFunc(cmp.Or(p.jobs.Drain, defaultDrain), cancel)
 	defer timer.Stop()
 	workers.Wait()
 	p.discard()

@@ -53,6 +53,9 @@ type Config struct {
 	// Timeout bounds the evaluation of a policy's rules for one event. Zero means a
 	// second.
 	Timeout time.Duration
+	// Drain bounds how long events that wait at shutdown are still written. Zero means two
+	// seconds.
+	Drain time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -155,7 +158,7 @@ func New(c Config, node authz.Node, bodies *authz.BodyMemory, out diagnostics.Ou
 		l.labels["observing"] = "true"
 	}
 	l.pool = background.NewPool(background.Jobs[Decided]{
-		Workers: c.Workers, Queue: c.Queue, Bytes: c.QueueBytes,
+		Workers: c.Workers, Queue: c.Queue, Bytes: c.QueueBytes, Drain: c.Drain,
 		Size: func(d Decided) int { return d.bytes },
 		Do:   l.log,
 		Shed: func(_ Decided, why background.DropReason) { l.dropped(why, 1) },

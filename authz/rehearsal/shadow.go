@@ -55,12 +55,16 @@ type Limits struct {
 	QueueBytes int
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
 	Timeout time.Duration
+	// Drain bounds how long requests that wait at the end are still handed over, and then how long the end
+	// waits for comparisons that are under way. Zero means two seconds.
+	Drain time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
 	l.Queue = cmp.Or(l.Queue, 4096)
 	l.QueueBytes = cmp.Or(l.QueueBytes, 64<<20)
 	l.Timeout = cmp.Or(l.Timeout, time.Second)
+	l.Drain = cmp.Or(l.Drain, 2*time.Second)
 	return l
 }
 
@@ -181,7 +185,7 @@ func New(config Config) (*Shadow, error) {
 	}
 	s.work, s.endWork = context.WithCancel(context.Background())
 	s.pool = background.NewPool(background.Jobs[job]{
-		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes,
+		Workers: 1, Queue: handedOver, Bytes: config.Limits.QueueBytes, Drain: config.Limits.Drain,
 		Size: func(j job) int { return j.bytes },
 		Do:   s.rehearse,
 		Shed: func(j job, why background.DropReason) {
@@ -213,9 +217,6 @@ func (j *job) report(config *Config, c *comparison) {
 	}
 }
 
-// drainTime bounds how long the rehearsal process is waited for at shutdown.
-const drainTime = 2 * time.Second
-
 // Run works until ctx is done, then finishes what waits, for a bounded time. It is called
 // once.
 func (s *Shadow) Run(ctx context.Context) {
@@ -230,7 +231,7 @@ func (s *Shadow) Run(ctx context.Context) {
 		s.underWay.Wait()
 		s.examiner.Wait()
 	}()
-	timer := time.NewTimer(drainTime)
+	timer := time.NewTimer(s.config.Limits.Drain)
 	defer timer.Stop()
 	select {
 	case <-finished:

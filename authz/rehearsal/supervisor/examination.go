@@ -109,7 +109,9 @@ func (l *lane) decides() bool {
 }
 
 // waits reports whether anything of the lane waits to be sent. The mutex is held.
-func (l *lane) waits() bool { return len(l.queue) > 0 || len(l.examinations) > 0 || l.wanted }
+func (l *lane) waits() bool {
+	return l.preparing || len(l.queue) > 0 || len(l.examinations) > 0 || l.wanted
+}
 
 // wakeExaminations has the lanes go on whose examinations wait. The mutex is held.
 func (s *Supervisor) wakeExaminations() {

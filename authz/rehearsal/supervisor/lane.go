@@ -57,6 +57,8 @@ type lane struct {
 	// gathers says that a timer ends the time for which tasks wait for others, and sending that this time
 	// is over.
 	gathers, sending bool
+	// preparing says that a task was taken from a queue and is not sent yet.
+	preparing bool
 	// unflushed is the session that has a frame which waits for the next; nil if none has.
 	unflushed *session
 	// charges are the moments at which the lane ended a child.
@@ -200,6 +202,7 @@ func (l *lane) next() (*task, *session) {
 	if l.closed {
 		return nil, s.session
 	}
+	l.preparing = true
 	if l.source != nil && l.at != s.session {
 		return l.compilation(), s.session
 	}
@@ -280,6 +283,7 @@ func (l *lane) compilation() *task {
 func (l *lane) send(session *session, t *task) {
 	s := l.s
 	s.mu.Lock()
+	l.preparing = false
 	switch {
 	case l.closed:
 		s.mu.Unlock()
@@ -317,6 +321,7 @@ func (l *lane) send(session *session, t *task) {
 func (l *lane) leave(t *task) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
+	l.preparing = false
 	t.finished.Do(t.release)
 	l.s.acquit(func(suspect suspect) bool { return suspect.task == t })
 	l.s.wakeExaminations()
