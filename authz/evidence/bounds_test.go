@@ -56,7 +56,9 @@ func TestHostileTrafficIsBounded(t *testing.T) {
 				tally.Explain(etag, comparison(tally, one), hostileCauses())
 			}
 			if i%1500 == 0 {
-				tally.SetCoverage(etag, hostileRules(r), 3, []string{strings.Repeat("data.x", 100)})
+				tally.Refresh(func(s *evidence.Sum) {
+					s.SetCoverage(etag, hostileRules(r), 3, []string{strings.Repeat("data.x", 100)})
+				})
 				e := tally.Snapshot(begun)
 				checkSums(t, e)
 				checkSize(t, e, evidence.MaxRecord)

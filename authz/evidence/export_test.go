@@ -14,3 +14,6 @@ func (s *Patterns) SetClock(clock func() time.Time) { s.clock, s.halved = clock,
 
 // SetClock replaces the clock.
 func (l *Ledger) SetClock(clock func() time.Time) { l.clock = clock }
+
+// Refresh calls a function as [Active.Refresh] is called.
+func (t *Tally) Refresh(set func(*Sum)) { t.refresh(set) }

@@ -55,15 +55,10 @@ type Active struct {
 	Tally *Tally
 	// PolicyEtag is that of the live policy that it is compared with.
 	PolicyEtag string
-	// Refresh is called before what is due is made, to set what the tally has beside counts.
-	// It may be nil.
-	Refresh func()
-}
-
-func (a Active) refresh() {
-	if a.Refresh != nil {
-		a.Refresh()
-	}
+	// Refresh is called when what is due is made, to set what the sum of the tally has besides counts.
+	// Nothing is counted while it runs, and it may not call the tally. So it knows of each request
+	// that is counted whatever was known before that. It may be nil.
+	Refresh func(*Sum)
 }
 
 // Follow says which experiments are compared from now on. The tallies of others are over, and
@@ -78,7 +73,7 @@ func (l *Ledger) follow(active []Active) {
 	now := l.clock()
 	policies := make(map[string]*Patterns)
 	for _, a := range l.active {
-		a.refresh()
+		a.Tally.refresh(a.Refresh)
 	}
 	for _, a := range active {
 		l.drop(a.Tally)
@@ -110,15 +105,13 @@ func (l *Ledger) Due(interval time.Duration) []authz.PublishedEvidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock()
-	for _, t := range l.tallies() {
-		t.startRefresh()
-	}
+	refreshes := make(map[*Tally]func(*Sum))
 	for _, a := range l.active {
-		a.refresh()
+		refreshes[a.Tally] = a.Refresh
 	}
 	var out []authz.PublishedEvidence
 	for _, t := range l.tallies() {
-		out = append(out, t.due(now, interval, l.closed)...)
+		out = append(out, t.due(now, interval, l.closed, refreshes[t])...)
 		l.forget(t)
 	}
 	return out

@@ -432,8 +432,8 @@ func TestWhatIsExaminedIsAsOfNow(t *testing.T) {
 	ledger.SetClock(func() time.Time { return now })
 	tally := ledger.Tally(experiment, "uid", "etag")
 	pending, unexamined := int64(7), int64(2)
-	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func() {
-		tally.SetExamined("live", pending, unexamined)
+	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func(s *evidence.Sum) {
+		s.SetExamined("live", pending, unexamined)
 	}}})
 	s := newStore(t, func() time.Time { return now })
 	publish := func() *evidencepb.Evidence {

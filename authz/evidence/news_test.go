@@ -12,9 +12,9 @@ import (
 // what is new while a publication is made is told with the next one.
 func TestNewsOfATallyAreNotLost(t *testing.T) {
 	tally := evidence.NewTally("policies/web/experiments/next", "uid", "2", evidence.NewPatterns())
-	during := func() {}
+	during := func(*evidence.Sum) {}
 	ledger := evidence.NewLedger(time.Now())
-	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "1", Refresh: func() { during() }}})
+	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "1", Refresh: func(s *evidence.Sum) { during(s) }}})
 	publish := func() {
 		for _, due := range ledger.Due(time.Second) {
 			ledger.Published(due.Tally, due.Serial)
@@ -33,12 +33,16 @@ func TestNewsOfATallyAreNotLost(t *testing.T) {
 	if ledger.Fresh() || ledger.Changed() {
 		t.Error("there is something new after all was published")
 	}
-	during = tally.MarkChanged
+	marked := make(chan struct{})
+	during = func(*evidence.Sum) {
+		go func() { defer close(marked); tally.MarkChanged() }()
+	}
 	publish()
+	<-marked
 	if !ledger.Changed() {
 		t.Error("what became known while evidence was asked for is lost")
 	}
-	during = func() {}
+	during = func(*evidence.Sum) {}
 	publish()
 	if ledger.Changed() {
 		t.Error("it is told twice")

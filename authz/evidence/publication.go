@@ -39,12 +39,16 @@ type finalPublication struct {
 // due returns what is to be published now: the final publication under an earlier ID, and what was
 // counted under this one. interval is the time within which there will be another one; closed says
 // that nothing is counted any more of an experiment that is not ACTIVE.
-func (t *Tally) due(now time.Time, interval time.Duration, closed bool) (out []authz.PublishedEvidence) {
+// refresh is [Active.Refresh].
+func (t *Tally) due(now time.Time, interval time.Duration, closed bool, refresh func(*Sum)) (out []authz.PublishedEvidence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := t.isOver(now, closed)
-	t.replayEnded = false
+	t.replayEnded, t.changed = false, false
 	t.giveUp(now)
+	if refresh != nil {
+		refresh(t.sum)
+	}
 	if t.final != nil {
 		out = append(out, t.final.PublishedEvidence)
 	}

@@ -92,6 +92,16 @@ func (s *Sum) Explain(policyEtag string, c Comparison, causes []*evidencepb.Caus
 	}
 }
 
+// SetExamined replaces how many requests are still to be evaluated for coverage, and how many
+// could not be, since the experiment became ACTIVE beside a live policy.
+func (s *Sum) SetExamined(policyEtag string, pending, unexamined int64) {
+	s.pair(policyEtag).now = examining{pending, unexamined}
+}
+
+// SetWaiting replaces how many requests wait to be compared with a live policy, and how many they stand
+// for.
+func (s *Sum) SetWaiting(policyEtag string, n, weight int64) { s.pair(policyEtag).waits(n, weight) }
+
 // SetCoverage replaces what is known of the rules in which the experiment and a live policy
 // differ, and of the paths of data in which they do; more says how many rules there are beside
 // those given.

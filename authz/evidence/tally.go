@@ -81,35 +81,14 @@ func (t *Tally) MarkChanged() {
 	t.changed = true
 }
 
-// startRefresh is called before what there is beside counts is asked for: what is new from then on may not be
-// in the answer.
-func (t *Tally) startRefresh() {
+// refresh calls [Active.Refresh] between two publications.
+func (t *Tally) refresh(set func(*Sum)) {
+	if set == nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.changed = false
-}
-
-// SetCoverage is [Sum.SetCoverage].
-func (t *Tally) SetCoverage(policyEtag string, rules []*evidencepb.Rule, more int64, changedData []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sum.SetCoverage(policyEtag, rules, more, changedData)
-}
-
-// SetExamined replaces how many requests are still to be evaluated for coverage, and how many
-// could not be, since the experiment became ACTIVE beside a live policy.
-func (t *Tally) SetExamined(policyEtag string, pending, unexamined int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sum.pair(policyEtag).now = examining{pending, unexamined}
-}
-
-// SetWaiting replaces how many requests wait to be compared with a live policy, and how many they stand
-// for.
-func (t *Tally) SetWaiting(policyEtag string, n, weight int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sum.pair(policyEtag).waits(n, weight)
+	set(t.sum)
 }
 
 // AddNoise counts a request that the live policy decided twice, with the difference between the

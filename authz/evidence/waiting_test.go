@@ -17,7 +17,7 @@ func TestWhatWaitsIsNotComparedYet(t *testing.T) {
 	ledger.SetClock(func() time.Time { return now })
 	tally, s := ledger.Tally(experiment, "uid", "etag"), newStore(t, func() time.Time { return now })
 	waiting, standing := int64(3), int64(24)
-	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func() { tally.SetWaiting("live", waiting, standing) }}})
+	ledger.Follow([]evidence.Active{{Tally: tally, PolicyEtag: "live", Refresh: func(s *evidence.Sum) { s.SetWaiting("live", waiting, standing) }}})
 	count(tally, "live", request{path: "/", live: allowed, experiment: denied})
 	publish := func() *evidencepb.Pair {
 		due := ledger.Due(time.Second)

@@ -115,13 +115,15 @@ func (c *comparing) report(cause any, place diagnostics.PanicPlace) {
 // compare counts and records how a decision of the experiment differs from the live one.
 func (c *comparing) compare(d authz.Decision) {
 	compared := c.experiment.comparisons.of(c.job.request, c.job.live, c.experiment, c.job.decision, d)
-	c.count(compared)
 	if c.job.replay != nil {
+		c.count(compared)
 		return // records are of requests as they happen
 	}
+	// First, so that evidence which counts the request says that it is still to be examined.
+	c.shadow.examiner.Cover(c.job.subject(c.experiment, d.Leaf()), &c.experiment.pair, c.job.group(compared))
+	c.count(compared)
 	c.job.report(&c.shadow.config, compared)
 	c.shadow.record(c.job.ctx, &c.job, compared)
-	c.shadow.examiner.Cover(c.job.subject(c.experiment, d.Leaf()), &c.experiment.pair, c.job.group(compared))
 }
 
 // The reasons for which a comparison is not made, beside those of a pool.

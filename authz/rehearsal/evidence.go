@@ -112,13 +112,13 @@ func causesOf(causes []explain.Expression) []*evidencepb.Cause {
 	return out
 }
 
-// Active says that the experiment is compared with a live policy, and tells its tally what
-// there is beside counts when that is asked for.
+// Active says that the experiment is compared with a live policy, and sets in the sum of its tally what
+// there is besides counts.
 func (e *Experiment) Active(policyEtag string) evidence.Active {
-	return evidence.Active{Tally: e.Evidence, PolicyEtag: policyEtag, Refresh: func() {
+	return evidence.Active{Tally: e.Evidence, PolicyEtag: policyEtag, Refresh: func(s *evidence.Sum) {
 		covered := e.pair.Coverage()
-		e.Evidence.SetExamined(policyEtag, covered.Pending, covered.Unexamined)
-		e.Evidence.SetWaiting(policyEtag, e.waiting.Load(), e.standing.Load())
+		s.SetExamined(policyEtag, covered.Pending, covered.Unexamined)
+		s.SetWaiting(policyEtag, e.waiting.Load(), e.standing.Load())
 		if !covered.Known {
 			return
 		}
@@ -133,7 +133,7 @@ func (e *Experiment) Active(policyEtag string) evidence.Active {
 		if covered.Truncated {
 			more = 1 // at least
 		}
-		e.Evidence.SetCoverage(policyEtag, rules, more, covered.Data)
+		s.SetCoverage(policyEtag, rules, more, covered.Data)
 	}}
 }
 

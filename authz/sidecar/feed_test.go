@@ -272,7 +272,8 @@ func startWith(
 	}
 	// However busy the machine is, only a test that sets a time limit reaches it.
 	config.Preview.Timeout = cmp.Or(config.Preview.Timeout, time.Hour)
-	config.Preview.Drain, config.DecisionLog.Drain = testkit.Patience, testkit.Patience
+	config.Preview.Drain = cmp.Or(config.Preview.Drain, testkit.Patience)
+	config.DecisionLog.Drain = cmp.Or(config.DecisionLog.Drain, testkit.Patience)
 	config.DecisionLog.Timeout = cmp.Or(config.DecisionLog.Timeout, time.Hour)
 	config.External.Timeout = cmp.Or(config.External.Timeout, testkit.Patience)
 	s, err := sidecar.New(config)

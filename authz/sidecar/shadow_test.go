@@ -38,7 +38,7 @@ func TestALoopingExperimentDelaysNothing(t *testing.T) {
 	})
 	s, rec := start(t, feed, func(c *sidecar.Config) {
 		c.Default = authz.Allow
-		c.Preview = rehearsal.Limits{Queue: 1, Timeout: time.Hour}
+		c.Preview = rehearsal.Limits{Queue: 1, Timeout: time.Hour, Drain: time.Millisecond} // it is not done in time
 	})
 	<-s.Ready()
 	begun := make(chan struct{})
