@@ -15,11 +15,12 @@ import (
 )
 
 // TestMemoryThatRunsOut has one request take memory by many small steps, as much as there
-// is time for, while others are decided: it is ended, and they are not. They are short, since a long
-// one may be ended, too, if the memory is exhausted before the garbage of the first is collected.
+// is time for, while others are decided: it is ended, and they are not. They have a few steps alone: on a busy
+// machine more of them may be long, and a long one may be ended, too, if the memory is exhausted before the
+// garbage of the first is collected.
 func TestMemoryThatRunsOut(t *testing.T) {
 	const hungry = `{ input.x == "hungry"; count({s | some i in numbers.range(1, 100000); s := sprintf("%0100000d", [i])}) > 0 }
-allow if { input.x == "modest"; count([1 | some a in numbers.range(1, 30); some b in numbers.range(1, 30); a + b > 1]) > 0 }`
+allow if input.x == "modest"`
 	s, e, _ := holding(t, allowing("1", hungry))
 	s.config.DecisionTimeout = time.Minute
 	runtime.GC()
