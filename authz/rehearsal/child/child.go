@@ -156,7 +156,7 @@ func (c *child) end(cause wire.Cause, lane, job uint64, memory int64) {
 	if !c.ending.CompareAndSwap(false, true) {
 		return
 	}
-	_ = c.conn.Send(wire.Frame{
+	_ = c.conn.SendLast(wire.Frame{
 		Kind: wire.KindEnding, Lane: lane, Job: job, Payload: wire.Marshal(wire.Ending{Cause: cause, Memory: memory}),
 	})
 	if c.options.Exit != nil {

@@ -113,14 +113,18 @@ type Conn struct {
 	since   time.Time
 	// spare is the buffer that is not in use.
 	spare []byte
-	// writing says that a goroutine is writing, which will write what is pending too.
+	// writing says that a goroutine is writing, which will write what is pending too, and written is signalled when
+	// it has.
 	writing bool
+	written *sync.Cond
 	err     error
 }
 
 // NewConn returns a Conn on a stream, which it owns.
 func NewConn(stream io.ReadWriteCloser) *Conn {
-	return &Conn{stream: stream, reader: bufio.NewReaderSize(stream, 64<<10)}
+	c := &Conn{stream: stream, reader: bufio.NewReaderSize(stream, 64<<10)}
+	c.written = sync.NewCond(&c.mu)
+	return c
 }
 
 // Close closes the stream: it ends what is sent and received.
@@ -132,6 +136,18 @@ func (c *Conn) Send(f Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add(f)
+	return c.flush()
+}
+
+// SendLast is Send of a frame behind which the process ends: it returns when the frame is written, also
+// if another goroutine writes it.
+func (c *Conn) SendLast(f Frame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(f)
+	for c.writing {
+		c.written.Wait()
+	}
 	return c.flush()
 }
 
@@ -202,6 +218,7 @@ func (c *Conn) flush() error {
 		}
 	}
 	c.writing = false
+	c.written.Broadcast()
 	return c.err
 }
 

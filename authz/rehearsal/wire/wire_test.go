@@ -15,6 +15,7 @@ import (
 
 	"understudy/authz"
 	"understudy/authz/rehearsal/wire"
+	"understudy/cmd/testkit"
 )
 
 // decisions are some of all kinds.
@@ -261,6 +262,47 @@ func TestFramesKeepTheirOrder(t *testing.T) {
 			t.Errorf("lane %d: %d frames came, want %d", lane, n, frames)
 		}
 	}
+}
+
+// slowStream is a stream whose first write waits until the test goes on.
+type slowStream struct {
+	stream
+	begun, goOn chan struct{}
+	written     []byte
+}
+
+func (s *slowStream) Write(b []byte) (int, error) {
+	if s.written == nil {
+		close(s.begun)
+		<-s.goOn
+	}
+	s.written = append(s.written, b...)
+	return len(b), nil
+}
+
+// TestTheLastFrameIsWritten sends a frame while another goroutine is writing: the frame is written before the
+// sender goes on, which ends the process.
+func TestTheLastFrameIsWritten(t *testing.T) {
+	s := &slowStream{begun: make(chan struct{}), goOn: make(chan struct{})}
+	conn := wire.NewConn(s)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		if err := conn.Send(wire.Frame{Kind: wire.KindDecided}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-s.begun
+	sending.Go(func() {
+		if err := conn.SendLast(wire.Frame{Kind: wire.KindEnding, Payload: []byte("because")}); err != nil {
+			t.Error(err)
+		}
+		if !strings.HasSuffix(string(s.written), "because") {
+			t.Errorf("%q is written when the sender goes on, want the last frame in it", s.written)
+		}
+	})
+	testkit.Await(t, "the last frame is pending", func() bool { return conn.Waiting() > 0 })
+	close(s.goOn)
+	sending.Wait()
 }
 
 // TestAbout puts what is asked for before a question, and takes it off again.
