@@ -7,11 +7,16 @@ import (
 )
 
 // FreeAddress returns an address of this machine on which a test can listen later. Nothing listens
-// on it, and no client gets its port in the meantime: systems give clients ports from 32768 on.
+// on it, and nobody else gets its port until this process ends: no client, since systems give
+// clients ports from 32768 on, and no other test.
 func FreeAddress() string {
-	const first, ports = 10_000, 2_000
+	const first, ports = 10_000, 20_000
 	for {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(ports)))
+		port := strconv.Itoa(first + rand.IntN(ports))
+		if !claim(port) {
+			continue
+		}
+		address := net.JoinHostPort("127.0.0.1", port)
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close()
 			return address
