@@ -55,9 +55,9 @@ type Active struct {
 	Tally *Tally
 	// PolicyEtag is that of the live policy that it is compared with.
 	PolicyEtag string
-	// Refresh is called when what is due is made, to set what the sum of the tally has besides counts.
-	// Nothing is counted while it runs, and it may not call the tally. So it knows of each request
-	// that is counted whatever was known before that. It may be nil.
+	// Refresh sets what the sum of the tally has besides counts. It is called for each publication, while
+	// the tally is locked: what it sets is at least as new as the counts, and it may not call the tally.
+	// It may be nil.
 	Refresh func(*Sum)
 }
 

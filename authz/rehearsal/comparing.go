@@ -119,7 +119,7 @@ func (c *comparing) compare(d authz.Decision) {
 		c.count(compared)
 		return // records are of requests as they happen
 	}
-	// First, so that evidence which counts the request says that it is still to be examined.
+	// The examination comes first, so that evidence with this request says that it is still to be examined.
 	c.shadow.examiner.Cover(c.job.subject(c.experiment, d.Leaf()), &c.experiment.pair, c.job.group(compared))
 	c.count(compared)
 	c.job.report(&c.shadow.config, compared)

@@ -7,8 +7,8 @@ import (
 )
 
 // FreeAddress returns an address of this machine on which a test can listen later. Nothing listens
-// on it, and nobody else gets its port until this process ends: no client, since systems give
-// clients ports from 32768 on, and no other test.
+// on it. Until this process ends no other test gets its port, and no client, since systems give
+// clients ports from 32768 on.
 func FreeAddress() string {
 	const first, ports = 10_000, 20_000
 	for {

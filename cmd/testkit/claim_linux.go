@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// claims :: port → what keeps it for this process.
+// claims :: port → the socket that reserves it.
 var claims sync.Map
 
-// claim reports whether a port is now this process's alone. It is a name that one process can listen on:
-// the system forgets it when the process ends, and no file is left.
+// claim reserves a port for this process, and reports whether no other process has it. It listens on an abstract
+// socket of that name, which the system closes when the process ends, and which leaves no file.
 func claim(port string) bool {
 	l, err := net.Listen("unix", "@understudy-test-port-"+port)
 	if err != nil {

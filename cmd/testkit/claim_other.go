@@ -7,7 +7,7 @@ import "sync"
 // claims :: port → true.
 var claims sync.Map
 
-// claim reports whether a port is now this process's alone, as far as this process knows.
+// claim reserves a port in this process, and reports whether it was not reserved before.
 func claim(port string) bool {
 	_, taken := claims.LoadOrStore(port, true)
 	return !taken

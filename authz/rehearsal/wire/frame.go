@@ -139,8 +139,8 @@ func (c *Conn) Send(f Frame) error {
 	return c.flush()
 }
 
-// SendLast is Send of a frame behind which the process ends: it returns when the frame is written, also
-// if another goroutine writes it.
+// SendLast is Send for the last frame of a process: it returns when the frame is written, even if another
+// goroutine writes it.
 func (c *Conn) SendLast(f Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
