@@ -113,9 +113,10 @@ func TestRevokedPrincipals(t *testing.T) {
 	if code, _, _ := r.askAs(t, nil, "GET", "/whoami", token); code != 401 {
 		t.Errorf("the file is gone, and who was revoked gets %d", code)
 	}
-	if got := log.String(); !strings.Contains(got, "a revoked principal asks") || !strings.Contains(got, "cannot be used; whoever was revoked stays so") {
-		t.Errorf("the log says %s", got)
-	}
+	testkit.Await(t, "the log says who was refused, and that the file is gone", func() bool {
+		got := log.String()
+		return strings.Contains(got, "a revoked principal asks") && strings.Contains(got, "cannot be used; whoever was revoked stays so")
+	}, func() any { return log })
 	counted := regexp.MustCompile(`understudy_authentications_total\{method="chef",[^}]*outcome="revoked"[^}]*} 1\n`)
 	if _, metrics := r.call(t, "health", "GET", "/metrics", ""); !counted.MatchString(metrics) || !strings.Contains(metrics, `source="revoked_file"`) {
 		t.Error("the metrics do not say that somebody is revoked")
