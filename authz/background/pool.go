@@ -31,8 +31,8 @@ func (r DropReason) Attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("reason", string(r))}
 }
 
-// defaultDrain is the default of [Jobs.Drain].
-const defaultDrain = 2 * time.Second
+// DefaultDrain is the default of [Jobs.Drain].
+const DefaultDrain = 2 * time.Second
 
 // Jobs says what a [Pool] does and what that may cost. All fields but ShedOldest and Drain are
 // required.
@@ -46,7 +46,7 @@ type Jobs[T any] struct {
 	// ShedOldest says that the job which has waited longest makes room for a new one, and not
 	// that the new one is shed.
 	ShedOldest bool
-	// Drain bounds how long jobs that wait at shutdown are still done. Zero means two seconds.
+	// Drain bounds how long jobs that wait at shutdown are still done. Zero means [DefaultDrain].
 	Drain time.Duration
 	// Size is the size of a job, in bytes; the same at each call.
 	Size func(T) int
@@ -128,7 +128,7 @@ func (p *Pool[T]) Run(ctx context.Context) {
 	}
 	<-ctx.Done()
 	p.closed.Store(true)
-	timer := time.AfterFunc(cmp.Or(p.jobs.Drain, defaultDrain), cancel)
+	timer := time.AfterFunc(cmp.Or(p.jobs.Drain, DefaultDrain), cancel)
 	defer timer.Stop()
 	workers.Wait()
 	p.discard()

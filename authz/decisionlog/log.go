@@ -53,8 +53,8 @@ type Config struct {
 	// Timeout bounds the evaluation of a policy's rules for one event. Zero means a
 	// second.
 	Timeout time.Duration
-	// Drain bounds how long events that wait at shutdown are still written. Zero means two
-	// seconds.
+	// Drain bounds how long events that wait at shutdown are still written. Zero means
+	// [background.DefaultDrain].
 	Drain time.Duration
 }
 

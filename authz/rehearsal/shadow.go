@@ -56,7 +56,7 @@ type Limits struct {
 	// Timeout bounds the evaluation of one experiment. Zero means a second.
 	Timeout time.Duration
 	// Drain bounds how long requests that wait at the end are still handed over, and then how long the end
-	// waits for comparisons that are under way. Zero means two seconds.
+	// waits for comparisons that are under way. Zero means [background.DefaultDrain].
 	Drain time.Duration
 }
 
@@ -64,7 +64,7 @@ func (l Limits) withDefaults() Limits {
 	l.Queue = cmp.Or(l.Queue, 4096)
 	l.QueueBytes = cmp.Or(l.QueueBytes, 64<<20)
 	l.Timeout = cmp.Or(l.Timeout, time.Second)
-	l.Drain = cmp.Or(l.Drain, 2*time.Second)
+	l.Drain = cmp.Or(l.Drain, background.DefaultDrain)
 	return l
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+
+	"understudy/cmd/testkit"
 )
 
 // TestALivePolicyThatTakesAllMemoryEndsNobody asks a live policy that would make ten
@@ -40,9 +42,9 @@ hostile if {
 	if _, page := p.metricsPage(t, ""); sum(page, "understudy_memory_ended_evaluations_total.*") != 2 {
 		t.Errorf("the metrics do not count 2 evaluations that were ended:\n%s", page)
 	}
-	if !strings.Contains(p.log.String(), "a live evaluation was ended") {
-		t.Errorf("the log does not say that an evaluation was ended:\n%s", p.log)
-	}
+	testkit.Await(t, "the log says that an evaluation was ended", func() bool {
+		return strings.Contains(p.log.String(), "a live evaluation was ended")
+	}, func() any { return p.log })
 }
 
 // TestThereIsALimitOfMemory, whether or not anybody has set one.

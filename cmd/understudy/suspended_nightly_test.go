@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"understudy/cmd/testkit"
 )
 
 // TestAnExperimentThatEndsTheProcessIsSuspended previews one that takes all of the memory:
@@ -33,8 +35,12 @@ func TestAnExperimentThatEndsTheProcessIsSuspended(t *testing.T) {
 		return sum(page, "understudy_rehearsal_suspensions_total") == 1 && sum(page, failed) > 3
 	})
 	p.comparesOn(t)
-	if log := p.log.String(); !strings.Contains(log, "charged="+strings.TrimPrefix(experiments, "/v1/")+"/hostile") || strings.Contains(log, "charged="+strings.TrimPrefix(experiments, "/v1/")+"/calm") {
-		t.Errorf("the deaths are charged to somebody else:\n%s", log)
+	charged := "charged=" + strings.TrimPrefix(experiments, "/v1/")
+	testkit.Await(t, "the log charges the hostile experiment", func() bool {
+		return strings.Contains(p.log.String(), charged+"/hostile")
+	}, func() any { return p.log })
+	if strings.Contains(p.log.String(), charged+"/calm") {
+		t.Errorf("a death is charged to somebody else:\n%s", p.log)
 	}
 	p.must(t, "PATCH", experiments+"/hostile", experiment(`count([1 | some i in numbers.range(1, 100000); some j in numbers.range(1, 100000); i + j < 0]) == 0`))
 	p.comparesOn(t)
